@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sticky cursor over bytes in memory: the only way codec and format touch input.  After the first
+ * short read every read yields 0 or NULL and `bad` stays set; check once, at the end of a record. */
+#ifndef ZF_BASE_BYTES_H
+#define ZF_BASE_BYTES_H
+
+#include <zf/base/err.h>
+
+struct zf_bytes {
+    const uint8_t *p; /* borrows */
+    uint64_t n, at;   /* bytes in p; bytes read */
+    uint64_t base;    /* offset of p[0] in its source, for messages */
+    bool bad;
+};
+
+static inline struct zf_bytes zf_bytes_of(const void *p, uint64_t n)
+{
+    return (struct zf_bytes){.p = p, .n = n};
+}
+
+static inline uint64_t zf_bytes_left(const struct zf_bytes *b)
+{
+    return b->bad ? 0 : b->n - b->at;
+}
+
+/* Where the cursor stands in the source: what a message names. */
+static inline uint64_t zf_bytes_off(const struct zf_bytes *b)
+{
+    return b->base + b->at;
+}
+
+/* Borrows the next n bytes, or NULL (and bad) when fewer are left. n = 0 gives a non-NULL pointer. */
+const void *zf_bytes_take(struct zf_bytes *b, uint64_t n);
+
+uint8_t zf_bytes_u8(struct zf_bytes *b);
+uint16_t zf_bytes_le16(struct zf_bytes *b);
+uint32_t zf_bytes_le32(struct zf_bytes *b);
+uint64_t zf_bytes_le64(struct zf_bytes *b);
+uint64_t zf_bytes_be64(struct zf_bytes *b);
+
+/* Borrows a line without its '\n' (which is consumed); NULL (and bad) when there is no '\n'. */
+const char *zf_bytes_line(struct zf_bytes *b, uint64_t *len_out);
+
+/* True unless a read went short; otherwise ZF_E_FORMAT "<what> ends early" at the cursor's offset. */
+bool zf_bytes_ok(const struct zf_bytes *b, const char *what, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One failure, told once, at the place that knows.  Lives on the caller's stack, so failing never
+ * allocates.  `err` is never NULL and always the last parameter. */
+#ifndef ZF_BASE_ERR_H
+#define ZF_BASE_ERR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum zf_code {
+    ZF_OK,
+    ZF_E_IO,          /* a system call failed or a file is shorter than promised */
+    ZF_E_STALE,       /* a file changed since it was first seen */
+    ZF_E_FORMAT,      /* damaged: the bytes contradict their format or each other */
+    ZF_E_UNSUPPORTED, /* sound as far as can be told, but of a kind zerofs does not read */
+    ZF_E_UNKNOWN,     /* not a checkpoint at all */
+    ZF_E_LIMIT,       /* a limit of the limits table was reached */
+    ZF_E_NOMEM,
+    ZF_E_NOENT, /* the named thing is not there */
+    ZF_E_USAGE, /* the caller asked for something that makes no sense */
+};
+
+#define ZF_OFF_NONE UINT64_MAX
+
+struct zf_err {
+    enum zf_code code;
+    int sys;        /* errno of the failing system call, 0 = none */
+    uint64_t off;   /* byte within the innermost path; ZF_OFF_NONE = no place */
+    char path[384]; /* outermost first: "step9/rank0.pt!archive/data.pkl"; long ones are cut in the middle */
+    char msg[320];  /* found X, expected Y; lower case, no newline, no full stop */
+};
+
+/* Fills *err and returns false, so that a failing place reads `return zf_fail(...)`.
+ * Units: off bytes in the innermost path, or ZF_OFF_NONE.  Bytes of the message that a terminal could
+ * take for a command (control bytes) are replaced by '?'. */
+bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Fills *err from errno, which it reads before anything else: "cannot <what>: <strerror>". Returns false. */
+bool zf_fail_sys(struct zf_err *err, const char *what);
+
+/* Prepends a path component on the way up: "outer" joined by '/' or, before a '!' path, as it stands.
+ * A component that ends in '!' is joined without a slash.  Returns false. */
+bool zf_err_in(struct zf_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Writes the one sentence "path: byte N: msg" (parts that are not known are left out); always
+ * terminated.  Returns out. */
+const char *zf_err_text(const struct zf_err *err, char *out, size_t n);
+
+/* The only table from code to errno; what a read(2) answers. Returns a positive errno. */
+int zf_err_errno(const struct zf_err *err);
+
+/* The only table from code to exit status (zerofs(1)): 0 ok, 1 negative answer, 2 usage, 3 not a
+ * checkpoint, 4 damaged or unsupported, 5 I/O. */
+int zf_err_exit(const struct zf_err *err);
+
+/* Forgets a failure that was handled. */
+static inline void zf_err_clear(struct zf_err *err)
+{
+    err->code = ZF_OK;
+    err->sys = 0;
+    err->off = ZF_OFF_NONE;
+    err->path[0] = err->msg[0] = '\0';
+}
+
+#define ZF_CHECKED __attribute__((warn_unused_result))
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every cap in the program, one table: it makes the struct, the defaults, `--limit NAME=N`, the man
+ * page's list and what `info` prints. */
+#ifndef ZF_BASE_LIMITS_H
+#define ZF_BASE_LIMITS_H
+
+#include <zf/base/err.h>
+
+/* X(name, default, unit, what it caps) */
+#define ZF_LIMITS(X)                                                                               \
+    X(pickle_bytes, 2ull << 30, "bytes", "one pickle stream")                                      \
+    X(pickle_memory, 16ull << 30, "bytes", "memory for the values of one pickle")                  \
+    X(pickle_objects, 200000000, "objects", "values made by one pickle")                           \
+    X(pickle_depth, 10000, "levels", "nesting of one value")                                       \
+    X(pickle_memo, 100000000, "entries", "memo entries of one pickle")                             \
+    X(json_bytes, 256ull << 20, "bytes", "one JSON document")                                      \
+    X(json_depth, 128, "levels", "nesting of one JSON document")                                   \
+    X(text_bytes, 64ull << 20, "bytes", "one state/*.json made from a pickle")                     \
+    X(zip_entries, 4000000, "entries", "members of one archive")                                   \
+    X(zip_directory, 1ull << 30, "bytes", "central directory of one archive")                      \
+    X(inflate_bytes, 64ull << 30, "bytes", "one compressed member or item once decompressed")      \
+    X(tensors, 10000000, "tensors", "tensors of one checkpoint")                                   \
+    X(tensor_dims, 64, "dimensions", "dimensions of one tensor")                                   \
+    X(pieces, 100000000, "pieces", "chunks and slices of one checkpoint")                          \
+    X(grid_cells, 16777216, "cells", "index cells of one tensor")                                  \
+    X(model_memory, 16ull << 30, "bytes", "memory for tensors and maps of one checkpoint")         \
+    X(dir_entries, 1000000, "entries", "names in one directory of a checkpoint")                   \
+    X(open_files, 512, "files", "descriptors kept open on shards")                                 \
+    X(cache_bytes, 64ull << 20, "bytes", "decompressed blocks kept in memory")
+
+struct zf_limits {
+#define X(name, dflt, unit, what) uint64_t name;
+    ZF_LIMITS(X)
+#undef X
+};
+
+/* The defaults of the table. */
+struct zf_limits zf_limits_default(void);
+
+/* Applies one "name=number" (decimal, or with a k/M/G/T suffix of 1024).
+ * Errors: ZF_E_USAGE unknown name (the sentence lists the known ones) or not a number. */
+bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err *err) ZF_CHECKED;
+
+/* Row i of the table, for lists; false past the end.  Borrowed strings live for ever. */
+struct zf_limit_row {
+    const char *name, *unit, *what;
+    uint64_t value, dflt;
+};
+bool zf_limits_row(const struct zf_limits *lim, size_t i, struct zf_limit_row *out);
+
+#endif

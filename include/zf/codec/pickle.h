@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pickle protocols 0 … 5 as a tree of values.  Nothing is imported or called: a global is a name, REDUCE
+ * and its kin make a *description* of a call.  Source: CPython Lib/pickle.py, Lib/pickletools.py, PEP 574. */
+#ifndef ZF_CODEC_PICKLE_H
+#define ZF_CODEC_PICKLE_H
+
+#include <zf/base/arena.h>
+#include <zf/base/bytes.h>
+#include <zf/base/limits.h>
+
+enum zf_pv_kind {
+    ZF_PV_NONE,
+    ZF_PV_BOOL,
+    ZF_PV_INT,    /* fits int64_t */
+    ZF_PV_BIGINT, /* does not: little-endian two's complement bytes */
+    ZF_PV_FLOAT,
+    ZF_PV_BYTES, /* bytes and bytearray */
+    ZF_PV_STR,   /* UTF-8 with surrogates passed through; may hold NUL */
+    ZF_PV_TUPLE,
+    ZF_PV_LIST,
+    ZF_PV_DICT,
+    ZF_PV_SET, /* set and frozenset */
+    ZF_PV_GLOBAL,
+    ZF_PV_CALL,   /* callee(*args), with what BUILD, APPENDS, SETITEMS put on it */
+    ZF_PV_PERSID, /* a persistent id */
+    ZF_PV_EXT,    /* an extension-registry code, a NEXT_BUFFER: opaque */
+};
+
+struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with a depth */
+
+/* Reads one pickle from *in on and leaves *in behind its STOP (legacy torch files hold several in a row).
+ * Values live in the arena and borrow nothing from in.
+ * Errors: ZF_E_FORMAT with the offset of the opcode; ZF_E_LIMIT; ZF_E_NOMEM. */
+const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena, const struct zf_limits *lim,
+                                   struct zf_err *err) ZF_CHECKED;
+
+/* All accessors take NULL and any kind, and then answer "not that": false, 0 or NULL. */
+enum zf_pv_kind zf_pv_kind(const struct zf_pv *v); /* NULL is NONE */
+bool zf_pv_bool(const struct zf_pv *v, bool *out);
+bool zf_pv_int(const struct zf_pv *v, int64_t *out);   /* INT and BOOL */
+bool zf_pv_u64(const struct zf_pv *v, uint64_t *out);  /* INT >= 0 and BIGINT that fits */
+bool zf_pv_float(const struct zf_pv *v, double *out);  /* FLOAT only */
+/* STR, BYTES, BIGINT: borrowed bytes, terminated by a NUL that is not counted. */
+const char *zf_pv_text(const struct zf_pv *v, uint64_t *n_out);
+bool zf_pv_eq(const struct zf_pv *v, const char *text); /* a STR with exactly this text? */
+
+/* TUPLE, LIST, SET: elements.  DICT: pairs.  CALL: what was appended or set on it (dict and list
+ * subclasses).  0 for all else. */
+uint64_t zf_pv_len(const struct zf_pv *v);
+const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i);
+const struct zf_pv *zf_pv_key(const struct zf_pv *v, uint64_t i); /* DICT, CALL with items */
+const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i);
+/* The value of a text key in a DICT or in a CALL's items (last one wins, as in Python); NULL = absent. */
+const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key);
+/* Is it a mapping: a DICT, or a CALL that got items (OrderedDict, defaultdict)? */
+bool zf_pv_is_map(const struct zf_pv *v);
+/* Is it a sequence: a LIST or TUPLE, or a CALL that got appends? */
+bool zf_pv_is_seq(const struct zf_pv *v);
+
+/* GLOBAL: "module" and "name" ("" for NULL).  CALL: of its callee when that is a GLOBAL. */
+const char *zf_pv_module(const struct zf_pv *v);
+const char *zf_pv_name(const struct zf_pv *v);
+/* Is v a CALL (or NEWOBJ …) of this class or function?  module NULL = any module. */
+bool zf_pv_is(const struct zf_pv *v, const char *module, const char *name);
+const struct zf_pv *zf_pv_callee(const struct zf_pv *v);
+const struct zf_pv *zf_pv_args(const struct zf_pv *v); /* CALL: the argument tuple (may be NULL) */
+const struct zf_pv *zf_pv_arg(const struct zf_pv *v, uint64_t i);
+const struct zf_pv *zf_pv_state(const struct zf_pv *v); /* CALL: BUILD's argument */
+/* The attribute of an instance: looks in its state's dict, then in the second half of a (dict, slots) pair. */
+const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name);
+const struct zf_pv *zf_pv_persid(const struct zf_pv *v); /* PERSID: the id */
+
+#endif

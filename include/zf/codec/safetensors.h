@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The header of a safetensors file, read and written.  Source: safetensors 0.6, tensor.rs. */
+#ifndef ZF_CODEC_SAFETENSORS_H
+#define ZF_CODEC_SAFETENSORS_H
+
+#include <zf/base/arena.h>
+#include <zf/base/dtype.h>
+#include <zf/base/limits.h>
+#include <zf/source/source.h>
+
+struct zf_st_entry {
+    const char *name; /* arena */
+    uint32_t name_len;
+    enum zf_dtype dtype;
+    uint32_t ndim;
+    const uint64_t *shape; /* F4: bytes in the last extent, as in torch */
+    uint64_t begin, end;   /* offsets in the file (not in its data part) */
+};
+struct zf_st_header {
+    const struct zf_st_entry *entry; /* in order of begin */
+    uint64_t n;
+    uint64_t data_off;
+    const char *const *meta_key, *const *meta_val; /* __metadata__ */
+    uint64_t n_meta;
+};
+
+/* Reads and checks the header of src as the reference does: length, JSON, offsets tile the data without
+ * hole or overlap up to the last byte, sizes agree with dtype and shape.
+ * Errors: ZF_E_FORMAT, ZF_E_LIMIT json_bytes, ZF_E_UNSUPPORTED unknown dtype. */
+bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
+                struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
+
+/* Looks like one?  (Length and '{' of the head, against the size.) */
+bool zf_st_sniff(struct zf_source *src);
+
+/* The length word and header for entries with name, dtype, shape (begin and end are computed here, in the
+ * given order), padded with spaces to 8 bytes.  meta_json: a JSON object for __metadata__ or NULL.
+ * Gives malloc'ed bytes.  All entries' dtypes must have a safetensors name. */
+bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, char **out, uint64_t *len_out,
+                struct zf_err *err) ZF_CHECKED;
+
+#endif

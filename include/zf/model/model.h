@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A checkpoint as the rest of the program sees it: named tensors in sets, opaque files, notes.  Frozen. */
+#ifndef ZF_MODEL_MODEL_H
+#define ZF_MODEL_MODEL_H
+
+#include <time.h>
+
+#include <zf/model/map.h>
+#include <zf/source/store.h>
+
+struct zf_tensor {
+    const char *name;   /* raw, any bytes; terminated */
+    uint32_t name_len;
+    uint32_t ndim;
+    enum zf_dtype dtype;
+    const uint64_t *shape;     /* [ndim] elements, C order */
+    const struct zf_map *data; /* bytes, little-endian, packed C order */
+    uint32_t alias_of;         /* index in the set of the tensor it is tied to, or its own index */
+    bool lost;                 /* -o degraded: some bytes answer EIO */
+};
+
+/* A tensor set is a directory of the tree. */
+struct zf_set {
+    const char *path; /* "" = the root, "optim/exp_avg", …: components already encoded as file names */
+    const struct zf_tensor *tensor;
+    uint32_t n; /* sorted by zf_name_cmp on raw names; names are distinct */
+};
+
+/* A file that is no tensor: state/args.json, extra/<key>, config.json. */
+struct zf_blob {
+    const char *path; /* in the tree, components already encoded */
+    const struct zf_map *data;
+    struct timespec mtime; /* 0 = the checkpoint's */
+};
+
+struct zf_checkpoint {
+    const char *format; /* row of the format table */
+    const char *why;    /* what proved it */
+    const char *tag;    /* "" = none */
+    bool has_step;
+    int64_t step;
+    const struct zf_set *set; /* sorted by path, "" first */
+    uint32_t n_sets;
+    const struct zf_blob *blob; /* sorted by path */
+    uint32_t n_blobs;
+    const char *const *note; /* oddities that are no failures, one sentence each */
+    uint32_t n_notes;
+    uint64_t n_pieces;     /* chunks and slices in all maps */
+    struct timespec mtime; /* of the newest shard */
+    struct zf_store *store;
+    struct zf_arena *arena; /* everything above lives here */
+};
+
+/* Borrows the set at `path`, or NULL. */
+const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path);
+/* Borrows the tensor of that raw name in the set, or NULL (binary search). */
+const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, size_t n);
+
+/* NULL is fine; drops the sources. */
+void zf_checkpoint_free(struct zf_checkpoint *c);
+static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
+{
+    zf_checkpoint_free(*c);
+}
+
+/* Which names to keep and how to call them, applied to every set, the same way each time.
+ * Patterns are globs (fnmatch) on raw names; rename is a POSIX extended regex with \1 … \9. */
+struct zf_select {
+    const char *strip_prefix; /* or NULL */
+    const char *const *only, *const *except;
+    uint32_t n_only, n_except;
+    const char *const *rename; /* "REGEX=REPLACEMENT" */
+    uint32_t n_rename;
+};
+/* Gives the checkpoint with other names; c is taken (freed on failure too).
+ * Errors: ZF_E_USAGE regex does not compile, two names collide (both are told), nothing is left. */
+struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *c, const struct zf_select *how,
+                                           struct zf_err *err) ZF_CHECKED;
+
+#endif

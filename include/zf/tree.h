@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree of virtual files, as fs and cmd see it: by inode number, answered from tables.  Thread: any, at
+ * once; nothing here blocks except read. */
+#ifndef ZF_TREE_H
+#define ZF_TREE_H
+
+#include <time.h>
+
+#include <zf/base/auto.h>
+#include <zf/base/err.h>
+
+#define ZF_TREE_ROOT 1
+
+enum zf_node_kind { ZF_NODE_DIR, ZF_NODE_FILE, ZF_NODE_LINK };
+struct zf_stat {
+    uint64_t ino; /* stable across remounts of the same checkpoint; equal for hard links */
+    enum zf_node_kind kind;
+    uint64_t size;
+    uint32_t nlink;
+    struct timespec mtime;
+    bool live; /* contents change while mounted (/.zerofs/stats.json): not to be cached */
+};
+
+struct zf_tree;
+struct zf_tree_ops {
+    /* The entry `name` of directory `dir`: ZF_E_NOENT when there is none (err may be left unfilled: cheap). */
+    bool (*lookup)(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out);
+    bool (*stat)(struct zf_tree *t, uint64_t ino, struct zf_stat *out);
+    /* The entry at position `at` (0 …) of a directory in natural order; false past the end.  name: at least 256
+     * bytes.  "." and ".." are not listed. */
+    bool (*entry)(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, struct zf_stat *out);
+    bool (*parent)(struct zf_tree *t, uint64_t dir, uint64_t *out);
+    /* Reads at most n bytes at off; *n_out < n only at the end of the file. */
+    bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out, struct zf_err *err);
+    bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
+    /* Extended attribute i of ino (0 …); false past the end.  name, value: borrowed until the next call in this
+     * thread; value is not terminated. */
+    bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value, size_t cap, size_t *len);
+    void (*free)(struct zf_tree *t);
+    /* Totals for statfs. */
+    void (*totals)(struct zf_tree *t, uint64_t *files, uint64_t *bytes);
+};
+struct zf_tree {
+    const struct zf_tree_ops *ops;
+};
+
+static inline void zf_tree_free(struct zf_tree *t)
+{
+    if (t) {
+        t->ops->free(t);
+    }
+}
+static inline void zf_auto_tree(struct zf_tree **t)
+{
+    zf_tree_free(*t);
+}
+
+/* Walks a '/'-separated path from the root; "" and "/" are the root.  False: no such entry. */
+bool zf_tree_walk(struct zf_tree *t, const char *path, struct zf_stat *out);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/base/arena.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+/* Blocks grow up to this; larger requests get a block of their own. */
+#define BLOCK_MIN 4096
+#define BLOCK_MAX (1u << 20)
+#define ALIGN _Alignof(max_align_t)
+
+struct block {
+    struct block *next;
+    size_t size, at; /* at: handed out from the front (aligned); strings come from the back */
+    size_t back;
+    _Alignas(max_align_t) char data[];
+};
+
+struct zf_arena {
+    struct block *head;
+    uint64_t used, budget;
+    size_t next_size;
+};
+
+struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err)
+{
+    struct zf_arena *a = calloc(1, sizeof *a);
+
+    if (!a) {
+        (void)zf_fail_sys(err, "make an arena");
+        return NULL;
+    }
+    a->budget = budget;
+    a->next_size = BLOCK_MIN;
+    return a;
+}
+
+static bool room(struct zf_arena *a, size_t n, struct zf_err *err)
+{
+    if (n > a->budget - a->used) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu bytes of memory are needed",
+                       (unsigned long long)a->budget);
+    }
+    if (a->head && a->head->back - a->head->at >= n) {
+        return true;
+    }
+    size_t size = n > a->next_size ? n : a->next_size;
+    struct block *b = calloc(1, sizeof *b + size);
+    if (!b) {
+        return zf_fail_sys(err, "grow an arena");
+    }
+    b->size = b->back = size;
+    b->next = a->head;
+    if (a->next_size < BLOCK_MAX) {
+        a->next_size *= 2;
+    }
+    a->head = b;
+    return true;
+}
+
+void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err *err)
+{
+    uint64_t bytes;
+
+    if (!zf_mul(n, size, &bytes) || bytes > SIZE_MAX - ALIGN - sizeof(struct block)) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu things of %llu bytes do not fit into memory",
+                      (unsigned long long)n, (unsigned long long)size);
+        return NULL;
+    }
+    size_t take = ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
+    take = take ? take : ALIGN;
+    if (!room(a, take, err)) {
+        return NULL;
+    }
+    void *p = a->head->data + a->head->at;
+    a->head->at += take;
+    a->used += take;
+    return p;
+}
+
+char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err *err)
+{
+    if (n > SIZE_MAX - ALIGN - sizeof(struct block) - 1) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes does not fit into memory",
+                      (unsigned long long)n);
+        return NULL;
+    }
+    size_t take = (size_t)n + 1;
+    if (!room(a, take, err)) {
+        return NULL;
+    }
+    /* From the back and rounded down only as a block's end: keeps the front aligned. */
+    a->head->back -= take;
+    a->used += take;
+    char *out = a->head->data + a->head->back;
+    if (n) {
+        memcpy(out, p, (size_t)n);
+    }
+    out[n] = '\0';
+    return out;
+}
+
+char *zf_arena_fmt(struct zf_arena *a, struct zf_err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    char *text = NULL;
+    int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    char *out = zf_arena_str(a, text, (uint64_t)n, err);
+    free(text);
+    return out;
+}
+
+uint64_t zf_arena_used(const struct zf_arena *a)
+{
+    return a->used;
+}
+
+void zf_arena_free(struct zf_arena *a)
+{
+    if (!a) {
+        return;
+    }
+    while (a->head) {
+        struct block *next = a->head->next;
+
+        free(a->head);
+        a->head = next;
+    }
+    free(a);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/base/err.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Names and values from a stranger's file go to terminals and logs: no control bytes. */
+static void defang(char *s)
+{
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+
+        if (c < 0x20 || c == 0x7f) {
+            *s = '?';
+        }
+    }
+}
+
+bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fmt, ...)
+{
+    va_list ap;
+
+    err->code = code;
+    err->sys = 0;
+    err->off = off;
+    err->path[0] = '\0';
+    va_start(ap, fmt);
+    (void)vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    va_end(ap);
+    defang(err->msg);
+    return false;
+}
+
+bool zf_fail_sys(struct zf_err *err, const char *what)
+{
+    int sys = errno;
+    char text[128];
+
+    (void)zf_fail(err, sys == ENOMEM ? ZF_E_NOMEM : sys == ENOENT ? ZF_E_NOENT : ZF_E_IO, ZF_OFF_NONE,
+                  "cannot %s: %s", what, strerror_r(sys, text, sizeof text));
+    err->sys = sys;
+    return false;
+}
+
+/* Both ends of a path say more than its middle. */
+static void cut_middle(char *out, size_t n, const char *in)
+{
+    size_t len = strlen(in), head = n / 3;
+
+    if (len < n) {
+        memcpy(out, in, len + 1);
+        return;
+    }
+    size_t tail = n - 1 - head - 3;
+    memcpy(out, in, head);
+    memcpy(out + head, "...", 3);
+    memcpy(out + head + 3, in + len - tail, tail + 1);
+}
+
+bool zf_err_in(struct zf_err *err, const char *fmt, ...)
+{
+    char outer[4096 + 256], joined[sizeof outer + sizeof err->path + 2];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(outer, sizeof outer, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(outer);
+    bool tight = n == 0 || err->path[0] == '\0' || err->path[0] == '!' || outer[n - 1] == '!' ||
+                 outer[n - 1] == '/';
+    (void)snprintf(joined, sizeof joined, "%s%s%s", outer, tight ? "" : "/", err->path);
+    defang(joined);
+    cut_middle(err->path, sizeof err->path, joined);
+    return false;
+}
+
+const char *zf_err_text(const struct zf_err *err, char *out, size_t n)
+{
+    char at[40] = "";
+
+    if (err->off != ZF_OFF_NONE) {
+        (void)snprintf(at, sizeof at, "byte %llu: ", (unsigned long long)err->off);
+    }
+    (void)snprintf(out, n, "%s%s%s%s", err->path, err->path[0] ? ": " : "", at, err->msg);
+    return out;
+}
+
+int zf_err_errno(const struct zf_err *err)
+{
+    switch (err->code) {
+    case ZF_E_STALE:
+        return ESTALE;
+    case ZF_E_NOMEM:
+    case ZF_E_LIMIT:
+        return ENOMEM;
+    case ZF_E_NOENT:
+        return ENOENT;
+    case ZF_E_USAGE:
+        return EINVAL;
+    case ZF_OK:
+    case ZF_E_IO:
+    case ZF_E_FORMAT:
+    case ZF_E_UNSUPPORTED:
+    case ZF_E_UNKNOWN:
+        break;
+    }
+    return EIO;
+}
+
+int zf_err_exit(const struct zf_err *err)
+{
+    switch (err->code) {
+    case ZF_OK:
+        return 0;
+    case ZF_E_USAGE:
+        return 2;
+    case ZF_E_UNKNOWN:
+        return 3;
+    case ZF_E_FORMAT:
+    case ZF_E_UNSUPPORTED:
+    case ZF_E_LIMIT:
+        return 4;
+    case ZF_E_IO:
+    case ZF_E_STALE:
+    case ZF_E_NOMEM:
+    case ZF_E_NOENT:
+        break;
+    }
+    return 5;
+}

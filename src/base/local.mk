@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+noinst_LTLIBRARIES += libzf-base.la
+libzf_base_la_SOURCES = \
+	src/base/arena.c \
+	src/base/bytes.c \
+	src/base/dtype.c \
+	src/base/err.c \
+	src/base/limits.c \
+	src/base/name.c \
+	$(NULL)
+libzf_base_la_LIBADD = $(NETTLE_LIBS)
+
+noinst_HEADERS += \
+	include/zf/base/arena.h \
+	include/zf/base/auto.h \
+	include/zf/base/bytes.h \
+	include/zf/base/dtype.h \
+	include/zf/base/err.h \
+	include/zf/base/limits.h \
+	include/zf/base/name.h \
+	include/zf/base/num.h \
+	$(NULL)

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/base/name.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <nettle/sha2.h>
+
+void zf_sha256(const void *p, size_t n, uint8_t out[32])
+{
+    struct sha256_ctx ctx;
+
+    sha256_init(&ctx);
+    sha256_update(&ctx, n, p);
+    sha256_digest(&ctx, 32, out);
+}
+
+/* Length of the well-formed UTF-8 character at p, 0 when it is none (RFC 3629, table of well-formed
+ * sequences). */
+static size_t utf8_len(const unsigned char *p, size_t n)
+{
+    if (p[0] < 0x80) {
+        return 1;
+    }
+    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || len > n) {
+        return 0;
+    }
+    unsigned char lo = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char hi = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+    if (p[1] < lo || p[1] > hi) {
+        return 0;
+    }
+    for (size_t i = 2; i < len; i++) {
+        if (p[i] < 0x80 || p[i] > 0xbf) {
+            return 0;
+        }
+    }
+    return len;
+}
+
+bool zf_utf8_valid(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t len = utf8_len((const unsigned char *)p + i, n - i);
+
+        if (len == 0) {
+            return false;
+        }
+        i += len;
+    }
+    return true;
+}
+
+static bool escaped(unsigned char c, bool first)
+{
+    return c < 0x20 || c == 0x7f || c == '/' || c == '%' || (c == '.' && first);
+}
+
+/* Where the encoder stands: `at` counts all bytes, `cut` is the last boundary that leaves room for the
+ * hash and suffix. */
+struct encoder {
+    char *out;
+    size_t at, cut, keep;
+};
+
+static void put(struct encoder *e, const char *p, size_t n)
+{
+    if (e->at + n <= ZF_NAME_MAX) {
+        memcpy(e->out + e->at, p, n);
+    }
+    e->at += n;
+    if (e->at <= e->keep) {
+        e->cut = e->at;
+    }
+}
+
+static void encode(struct encoder *e, const char *raw, size_t n)
+{
+    for (size_t i = 0; i < n && e->at <= ZF_NAME_MAX;) {
+        const unsigned char *p = (const unsigned char *)raw + i;
+        size_t len = utf8_len(p, n - i);
+
+        if (len == 0 || (len == 1 && escaped(*p, e->at == 0))) {
+            char hex[4];
+
+            (void)snprintf(hex, sizeof hex, "%%%02X", *p);
+            put(e, hex, 3);
+            i++;
+        } else {
+            put(e, raw + i, len);
+            i += len;
+        }
+    }
+}
+
+size_t zf_name_encode(char out[ZF_NAME_MAX + 1], const char *raw, size_t n, const char *suffix)
+{
+    size_t tail = 1 + 16 + strlen(suffix);
+    struct encoder e = {.out = out, .keep = tail < ZF_NAME_MAX ? ZF_NAME_MAX - tail : 0};
+
+    encode(&e, raw, n);
+    encode(&e, suffix, strlen(suffix));
+    if (e.at == 0) {
+        put(&e, "%", 1);
+    }
+    if (e.at <= ZF_NAME_MAX) {
+        out[e.at] = '\0';
+        return e.at;
+    }
+    uint8_t sum[32];
+    zf_sha256(raw, n, sum);
+    size_t at = e.cut;
+    out[at++] = '~';
+    for (int i = 0; i < 8; i++, at += 2) {
+        (void)snprintf(out + at, 3, "%02x", sum[i]);
+    }
+    memcpy(out + at, suffix, strlen(suffix) + 1);
+    return at + strlen(suffix);
+}
+
+bool zf_name_is_cut(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), s = strlen(suffix);
+
+    /* A cut name is at most one character and one %XX short of the maximum. */
+    return n >= s + 17 && n + 6 >= ZF_NAME_MAX && name[n - s - 17] == '~';
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (file[i] != '%') {
+            out[at++] = file[i];
+            continue;
+        }
+        int hi = n - i > 2 ? hex_digit(file[i + 1]) : -1;
+        int lo = n - i > 2 ? hex_digit(file[i + 2]) : -1;
+        if (hi < 0 || lo < 0) {
+            return false;
+        }
+        out[at++] = (char)(hi * 16 + lo);
+        i += 2;
+    }
+    out[at] = '\0';
+    *out_len = at;
+    return true;
+}
+
+static bool digit(const char *p, size_t i, size_t n)
+{
+    return i < n && p[i] >= '0' && p[i] <= '9';
+}
+
+/* Compares the numbers at a[*i] and b[*j] and moves past them. */
+static int cmp_number(const char *a, size_t an, size_t *i, const char *b, size_t bn, size_t *j)
+{
+    while (*i < an && a[*i] == '0') {
+        (*i)++;
+    }
+    while (*j < bn && b[*j] == '0') {
+        (*j)++;
+    }
+    size_t x = *i, y = *j;
+    while (digit(a, *i, an)) {
+        (*i)++;
+    }
+    while (digit(b, *j, bn)) {
+        (*j)++;
+    }
+    size_t nx = *i - x, ny = *j - y;
+    if (nx != ny) {
+        return nx < ny ? -1 : 1;
+    }
+    return memcmp(a + x, b + y, nx);
+}
+
+int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn)
+{
+    size_t i = 0, j = 0;
+
+    while (i < an && j < bn) {
+        if (digit(a, i, an) && digit(b, j, bn)) {
+            int c = cmp_number(a, an, &i, b, bn, &j);
+
+            if (c) {
+                return c;
+            }
+        } else if (a[i] != b[j]) {
+            return (unsigned char)a[i] < (unsigned char)b[j] ? -1 : 1;
+        } else {
+            i++;
+            j++;
+        }
+    }
+    if (i < an || j < bn) {
+        return i < an ? 1 : -1;
+    }
+    int c = memcmp(a, b, an < bn ? an : bn);
+    return c ? c : an < bn ? -1 : an > bn;
+}

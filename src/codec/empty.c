@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+typedef int zf_codec_empty; /* until the room has a file */

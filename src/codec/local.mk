@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+noinst_LTLIBRARIES += libzf-codec.la
+libzf_codec_la_SOURCES = \
+	src/codec/empty.c \
+	$(NULL)
+libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS)
+
+noinst_HEADERS += \
+	include/zf/codec/json.h \
+	include/zf/codec/pickle.h \
+	include/zf/codec/safetensors.h \
+	include/zf/codec/torch.h \
+	include/zf/codec/zip.h \
+	$(NULL)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every test speaks TAP: cmocka programs through CMOCKA_MESSAGE_OUTPUT, scripts by themselves.
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+TEST_EXTENSIONS = .sh .py
+SH_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_COMPILER = $(SHELL)
+PY_LOG_DRIVER = $(LOG_DRIVER)
+PY_LOG_COMPILER = python3
+AM_TESTS_ENVIRONMENT = \
+	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+	MALLOC_PERTURB_=165; export MALLOC_PERTURB_; \
+	ZEROFS='$(abs_top_builddir)/zerofs'; export ZEROFS; \
+	top_builddir='$(abs_top_builddir)'; export top_builddir; \
+	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+	ZF_DATA='$(abs_top_srcdir)/tests/data'; export ZF_DATA;
+
+# What each room's unit tests may link: the room and what lies under it, so an upward call fails to link.
+ZF_BASE = libzf-base.la
+ZF_SOURCE = libzf-source.la $(ZF_BASE)
+ZF_CODEC = libzf-codec.la $(ZF_SOURCE)
+ZF_MODEL = libzf-model.la $(ZF_SOURCE)
+ZF_FORMAT = libzf-format.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
+ZF_VIEW = libzf-view.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
+ZF_ALL = libzf-fs.la libzf-view.la $(ZF_FORMAT)
+TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) -I$(top_srcdir)/tests
+
+EXTRA_DIST += tests/data
+
+include tests/unit/base/local.mk
+include tests/unit/source/local.mk
+include tests/unit/codec/local.mk
+include tests/unit/model/local.mk
+include tests/unit/format/local.mk
+include tests/unit/view/local.mk
+include tests/unit/fs/local.mk
+include tests/format/local.mk
+include tests/cli/local.mk
+include tests/mount/local.mk
+include tests/fuzz/local.mk
+include tests/house/local.mk
+include tests/bench/local.mk
