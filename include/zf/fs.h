@@ -7,6 +7,8 @@
 
 #include <zf/tree.h>
 
+enum zf_fs_log_level { ZF_FS_LOG_ERROR, ZF_FS_LOG_NOTE };
+
 struct zf_fs_opts {
     const char *mountpoint, *fsname, *subtype;
     const char *const *fuse_opt; /* handed to libfuse as they are: allow_other … */
@@ -19,9 +21,9 @@ struct zf_fs_opts {
     uint32_t read_ahead_kib;            /* 0 = leave alone */
     bool debug;
     /* Called in the serving process for each failed read: one sentence. */
-    void (*log)(void *ctx, int level, const char *sentence);
+    void (*log)(void *ctx, enum zf_fs_log_level level, const char *sentence);
     void *log_ctx;
-    /* Called once when the mount answers, before the first request is served by the loop's threads return. */
+    /* Called once, from a thread of its own, when the mount answers. */
     void (*ready)(void *ctx);
     void *ready_ctx;
 };

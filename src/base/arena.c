@@ -66,8 +66,9 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
     uint64_t bytes;
 
     if (!zf_mul(n, size, &bytes) || bytes > SIZE_MAX - ALIGN - sizeof(struct block)) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu things of %llu bytes do not fit into memory",
-                      (unsigned long long)n, (unsigned long long)size);
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "%llu things of %llu bytes do not fit into memory", (unsigned long long)n,
+                      (unsigned long long)size);
         return NULL;
     }
     size_t take = ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;

@@ -38,8 +38,11 @@ bool zf_fail_sys(struct zf_err *err, const char *what)
     int sys = errno;
     char text[128];
 
-    (void)zf_fail(err, sys == ENOMEM ? ZF_E_NOMEM : sys == ENOENT ? ZF_E_NOENT : ZF_E_IO, ZF_OFF_NONE,
-                  "cannot %s: %s", what, strerror_r(sys, text, sizeof text));
+    (void)zf_fail(err,
+                  sys == ENOMEM   ? ZF_E_NOMEM
+                  : sys == ENOENT ? ZF_E_NOENT
+                                  : ZF_E_IO,
+                  ZF_OFF_NONE, "cannot %s: %s", what, strerror_r(sys, text, sizeof text));
     err->sys = sys;
     return false;
 }

@@ -38,7 +38,8 @@ static bool unknown(const char *name, int n, struct zf_err *err)
         int k = snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", rows[i].name);
         at += k > 0 ? (size_t)k : 0;
     }
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no limit is called \"%.*s\"; there are %s", n, name, known);
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no limit is called \"%.*s\"; there are %s", n,
+                   name, known);
 }
 
 static bool number(const char *text, uint64_t *out)
@@ -78,8 +79,8 @@ bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err 
         }
         if (!eq || !number(eq + 1, &v)) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "limit %s needs a number of %s, found \"%s\"", rows[i].name, rows[i].unit,
-                           eq ? eq + 1 : "");
+                           "limit %s needs a number of %s, found \"%s\"", rows[i].name,
+                           rows[i].unit, eq ? eq + 1 : "");
         }
         memcpy((char *)lim + rows[i].at, &v, sizeof v);
         return true;

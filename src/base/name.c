@@ -57,8 +57,8 @@ static bool escaped(unsigned char c, bool first)
     return c < 0x20 || c == 0x7f || c == '/' || c == '%' || (c == '.' && first);
 }
 
-/* Where the encoder stands: `at` counts all bytes, `cut` is the last boundary that leaves room for the
- * hash and suffix. */
+/* Where the encoder stands: `at` counts all bytes, `cut` is the last boundary that leaves room for
+ * the hash and suffix. */
 struct encoder {
     char *out;
     size_t at, cut, keep;

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-fs.la
 libzf_fs_la_SOURCES = \
-	src/fs/empty.c \
+	src/fs/buffer.c \
+	src/fs/ops.c \
+	src/fs/serve.c \
 	$(NULL)
 libzf_fs_la_LIBADD = $(FUSE_LIBS)
 
 noinst_HEADERS += \
 	include/zf/fs.h \
+	$(NULL)
+
+noinst_HEADERS += \
+	src/fs/buffer.h \
+	src/fs/ops.h \
 	$(NULL)

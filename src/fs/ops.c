@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "buffer.h"
+
+/* How long the kernel may remember that a name is not there, in a directory that may grow. */
+#define LIVE_TIMEOUT 1.0
+#define BLOCK 512u
+#define BLKSIZE (1u << 20)
+
+static struct fs *fs_of(fuse_req_t req)
+{
+    return fuse_req_userdata(req);
+}
+
+static void fill_attr(const struct fs *fs, const struct zf_stat *s, struct stat *st)
+{
+    static const mode_t kind[] = {
+        [ZF_NODE_DIR] = S_IFDIR | 0555,
+        [ZF_NODE_FILE] = S_IFREG | 0444,
+        [ZF_NODE_LINK] = S_IFLNK | 0777,
+    };
+
+    memset(st, 0, sizeof *st);
+    st->st_ino = s->ino;
+    st->st_mode = kind[s->kind];
+    if (s->kind != ZF_NODE_LINK) {
+        st->st_mode &= ~(fs->opts->umask & 0777);
+    }
+    st->st_nlink = s->nlink;
+    st->st_uid = fs->opts->uid;
+    st->st_gid = fs->opts->gid;
+    st->st_size = (off_t)s->size;
+    st->st_blksize = BLKSIZE;
+    /* As if fully allocated: cp and tar take a file without blocks for a hole. */
+    st->st_blocks = (blkcnt_t)((s->size + BLOCK - 1) / BLOCK);
+    st->st_mtim = st->st_ctim = st->st_atim = s->mtime;
+}
+
+static void fill_entry(const struct fs *fs, const struct zf_stat *s, struct fuse_entry_param *e)
+{
+    memset(e, 0, sizeof *e);
+    e->ino = s->ino;
+    e->generation = 1;
+    fill_attr(fs, s, &e->attr);
+    e->entry_timeout = s->live ? LIVE_TIMEOUT : fs->opts->entry_timeout;
+    e->attr_timeout = s->live ? 0 : fs->opts->attr_timeout;
+}
+
+/* "." and ".." by inode number: what an NFS server asks for after a restart. */
+static bool find(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    uint64_t up;
+
+    if (strcmp(name, ".") == 0) {
+        return t->ops->stat(t, dir, out);
+    }
+    if (strcmp(name, "..") == 0) {
+        return t->ops->parent(t, dir, &up) && t->ops->stat(t, up, out);
+    }
+    return t->ops->lookup(t, dir, name, out);
+}
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct fs *fs = fs_of(req);
+    struct fuse_entry_param e;
+    struct zf_stat s, dir;
+
+    if (find(fs->tree, parent, name, &s)) {
+        fill_entry(fs, &s, &e);
+    } else if (!fs->tree->ops->stat(fs->tree, parent, &dir)) {
+        (void)fuse_reply_err(req, ESTALE);
+        return;
+    } else {
+        /* Inode 0: "not there, and you may remember that". */
+        memset(&e, 0, sizeof e);
+        e.entry_timeout = dir.live ? 0 : fs->opts->entry_timeout;
+    }
+    (void)fuse_reply_entry(req, &e);
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct fs *fs = fs_of(req);
+    struct zf_stat s;
+    struct stat st;
+
+    (void)fi;
+    if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
+        (void)fuse_reply_err(req, ESTALE);
+        return;
+    }
+    fill_attr(fs, &s, &st);
+    (void)fuse_reply_attr(req, &st, s.live ? 0 : fs->opts->attr_timeout);
+}
+
+static void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+    struct fs *fs = fs_of(req);
+    char target[4096];
+
+    if (!fs->tree->ops->readlink ||
+        !fs->tree->ops->readlink(fs->tree, ino, target, sizeof target)) {
+        (void)fuse_reply_err(req, EINVAL);
+        return;
+    }
+    (void)fuse_reply_readlink(req, target);
+}
+
+static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct fs *fs = fs_of(req);
+    struct zf_stat s;
+
+    if ((fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC) != 0) {
+        (void)fuse_reply_err(req, EROFS);
+        return;
+    }
+    if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
+        (void)fuse_reply_err(req, ESTALE);
+        return;
+    }
+    /* What never changes stays in the page cache over opens; what does is never put there. */
+    fi->keep_cache = !s.live;
+    fi->direct_io = s.live;
+    fi->noflush = 1;
+    (void)fuse_reply_open(req, fi);
+}
+
+static void tell(const struct fs *fs, fuse_ino_t ino, uint64_t off, const struct zf_err *err)
+{
+    char text[800], line[900];
+
+    if (fs->opts->log) {
+        (void)snprintf(line, sizeof line, "inode %llu, byte %llu: %s", (unsigned long long)ino,
+                       (unsigned long long)off, zf_err_text(err, text, sizeof text));
+        fs->opts->log(fs->opts->log_ctx, ZF_FS_LOG_ERROR, line);
+    }
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                    struct fuse_file_info *fi)
+{
+    struct fs *fs = fs_of(req);
+    struct zf_err err;
+    size_t n = 0;
+
+    (void)fi;
+    if (off < 0) {
+        (void)fuse_reply_err(req, EINVAL);
+        return;
+    }
+    void *buf = zf_buffer_get(size);
+    if (!buf) {
+        (void)fuse_reply_err(req, ENOMEM);
+        return;
+    }
+    if (!fs->tree->ops->read(fs->tree, ino, buf, size, (uint64_t)off, &n, &err)) {
+        tell(fs, ino, (uint64_t)off, &err);
+        (void)fuse_reply_err(req, zf_err_errno(&err));
+        return;
+    }
+    (void)fuse_reply_buf(req, buf, n);
+}
+
+static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct fs *fs = fs_of(req);
+    struct zf_stat s;
+
+    if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
+        (void)fuse_reply_err(req, ESTALE);
+        return;
+    }
+    fi->cache_readdir = fi->keep_cache = !s.live;
+    (void)fuse_reply_open(req, fi);
+}
+
+/* Position in a listing = offset of the next entry: 0 is ".", 1 is "..", then the tree's entries.
+ */
+static bool entry_at(struct zf_tree *t, fuse_ino_t dir, uint64_t at, char *name, struct zf_stat *s)
+{
+    if (at < 2) {
+        strcpy(name, at == 0 ? "." : "..");
+        return find(t, dir, name, s);
+    }
+    return t->ops->entry(t, dir, at - 2, name, s);
+}
+
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
+{
+    struct fs *fs = fs_of(req);
+    char *buf = zf_buffer_get(size), name[256];
+    struct zf_stat s;
+    size_t used = 0;
+
+    if (!buf) {
+        (void)fuse_reply_err(req, ENOMEM);
+        return;
+    }
+    for (uint64_t at = (uint64_t)off; entry_at(fs->tree, ino, at, name, &s); at++) {
+        struct fuse_entry_param e;
+        size_t n;
+
+        fill_entry(fs, &s, &e);
+        if (at < 2) {
+            e.ino = 0; /* libfuse's convention: no lookup is counted for "." and ".." */
+        }
+        n = plus ? fuse_add_direntry_plus(req, buf + used, size - used, name, &e, (off_t)(at + 1))
+                 : fuse_add_direntry(req, buf + used, size - used, name, &e.attr, (off_t)(at + 1));
+        if (n > size - used) {
+            break;
+        }
+        used += n;
+    }
+    (void)fuse_reply_buf(req, buf, used);
+}
+
+static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                       struct fuse_file_info *fi)
+{
+    (void)fi;
+    list(req, ino, size, off, false);
+}
+
+static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                           struct fuse_file_info *fi)
+{
+    (void)fi;
+    list(req, ino, size, off, true);
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+    struct fs *fs = fs_of(req);
+    struct statvfs st = {
+        .f_bsize = BLKSIZE, .f_frsize = BLOCK, .f_namemax = 255, .f_flag = ST_RDONLY};
+    uint64_t files = 0, bytes = 0;
+
+    (void)ino;
+    fs->tree->ops->totals(fs->tree, &files, &bytes);
+    st.f_blocks = (fsblkcnt_t)((bytes + BLOCK - 1) / BLOCK);
+    st.f_files = (fsfilcnt_t)files;
+    (void)fuse_reply_statfs(req, &st);
+}
+
+/* Kernel and linux/limits.h: XATTR_SIZE_MAX. */
+#define XATTR_MAX 65536u
+
+static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+    struct fs *fs = fs_of(req);
+    char *value = zf_buffer_get(XATTR_MAX), key[64];
+    size_t len;
+
+    for (size_t i = 0; value && fs->tree->ops->xattr(fs->tree, ino, i, key, value, XATTR_MAX, &len);
+         i++) {
+        if (strcmp(key, name) != 0) {
+            continue;
+        }
+        if (size == 0) {
+            (void)fuse_reply_xattr(req, len);
+        } else if (len > size) {
+            (void)fuse_reply_err(req, ERANGE);
+        } else {
+            (void)fuse_reply_buf(req, value, len);
+        }
+        return;
+    }
+    /* Never ENOSYS: it would switch attributes off for the whole mount. */
+    (void)fuse_reply_err(req, value ? ENODATA : ENOMEM);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+    struct fs *fs = fs_of(req);
+    char *value = zf_buffer_get(XATTR_MAX), key[64], names[4096];
+    size_t len, used = 0;
+
+    for (size_t i = 0; value && fs->tree->ops->xattr(fs->tree, ino, i, key, value, XATTR_MAX, &len);
+         i++) {
+        size_t n = strlen(key) + 1;
+
+        if (used + n <= sizeof names) {
+            memcpy(names + used, key, n);
+            used += n;
+        }
+    }
+    if (!value) {
+        (void)fuse_reply_err(req, ENOMEM);
+    } else if (size == 0) {
+        (void)fuse_reply_xattr(req, used);
+    } else if (used > size) {
+        (void)fuse_reply_err(req, ERANGE);
+    } else {
+        (void)fuse_reply_buf(req, names, used);
+    }
+}
+
+/* The inode table never changes: nothing is counted, nothing is freed. */
+static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
+{
+    (void)ino;
+    (void)nlookup;
+    fuse_reply_none(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+    (void)count;
+    (void)forgets;
+    fuse_reply_none(req);
+}
+
+/* Every way to write.  The kernel answers most of them itself for a read-only mount; an NFS server
+ * or a remount must get the same answer. */
+static void no_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+                       struct fuse_file_info *fi)
+{
+    (void)ino, (void)attr, (void)to_set, (void)fi;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+    (void)parent, (void)name, (void)mode, (void)rdev;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+    (void)parent, (void)name, (void)mode;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    (void)parent, (void)name;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
+{
+    (void)link, (void)parent, (void)name;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
+                      const char *newname, unsigned int flags)
+{
+    (void)parent, (void)name, (void)newparent, (void)newname, (void)flags;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
+{
+    (void)ino, (void)newparent, (void)newname;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+                     struct fuse_file_info *fi)
+{
+    (void)ino, (void)buf, (void)size, (void)off, (void)fi;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                      struct fuse_file_info *fi)
+{
+    (void)parent, (void)name, (void)mode, (void)fi;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+                        size_t size, int flags)
+{
+    (void)ino, (void)name, (void)value, (void)size, (void)flags;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+    (void)ino, (void)name;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void no_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
+                         struct fuse_file_info *fi)
+{
+    (void)ino, (void)mode, (void)off, (void)len, (void)fi;
+    (void)fuse_reply_err(req, EROFS);
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+    (void)userdata;
+    /* One copy out of our buffer is cheaper than pipes; measured, docs/architecture.md. */
+    conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
+                              FUSE_CAP_AUTO_INVAL_DATA);
+    conn->want |=
+        conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
+                         FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS |
+                         FUSE_CAP_READDIRPLUS_AUTO);
+    /* A stalled shard must not use up the kernel's queue for all others. */
+    conn->max_background = 64;
+    conn->congestion_threshold = 48;
+}
+
+const struct fuse_lowlevel_ops zf_ops = {
+    .init = op_init,
+    .lookup = op_lookup,
+    .forget = op_forget,
+    .forget_multi = op_forget_multi,
+    .getattr = op_getattr,
+    .readlink = op_readlink,
+    .open = op_open,
+    .read = op_read,
+    .opendir = op_opendir,
+    .readdir = op_readdir,
+    .readdirplus = op_readdirplus,
+    .statfs = op_statfs,
+    .getxattr = op_getxattr,
+    .listxattr = op_listxattr,
+    .setattr = no_setattr,
+    .mknod = no_mknod,
+    .mkdir = no_mkdir,
+    .unlink = no_unlink,
+    .rmdir = no_unlink,
+    .symlink = no_symlink,
+    .rename = no_rename,
+    .link = no_link,
+    .write = no_write,
+    .create = no_create,
+    .setxattr = no_setxattr,
+    .removexattr = no_removexattr,
+    .fallocate = no_fallocate,
+};
