@@ -6,6 +6,7 @@ libzf_codec_la_SOURCES = \
 libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS)
 
 noinst_HEADERS += \
+	include/zf/codec/dtensor.h \
 	include/zf/codec/json.h \
 	include/zf/codec/pickle.h \
 	include/zf/codec/safetensors.h \

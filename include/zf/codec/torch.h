@@ -48,28 +48,38 @@ struct zf_torch_tensor {
 /* What a value is, seen as a tensor. */
 enum zf_torch_kind {
     ZF_TORCH_NOT,     /* no tensor */
-    ZF_TORCH_DENSE,   /* one strided tensor (Parameter, FakeTensor wrappers unwrapped) */
+    ZF_TORCH_DENSE,   /* one strided tensor (Parameters and subclasses with attributes unwrapped) */
     ZF_TORCH_PARTS,   /* several named tensors: quantized, sparse, nested, wrapper subclasses */
     ZF_TORCH_META,    /* shape and dtype without data */
-    ZF_TORCH_DTENSOR, /* a shard of a DTensor: local tensor + spec */
-    ZF_TORCH_SHARDED, /* a ShardedTensor: local shards + metadata */
-    ZF_TORCH_OPAQUE,  /* certainly a tensor, but of a kind that is not understood; why says which */
+    ZF_TORCH_DTENSOR, /* a shard of a DTensor: zf_torch_dtensor (zf/codec/dtensor.h) */
+    ZF_TORCH_SHARDED, /* a ShardedTensor: zf_torch_sharded (there too) */
+    ZF_TORCH_NUMPY,   /* a numpy array or scalar inside the pickle: zf_torch_tensor reads simple ones */
+    ZF_TORCH_OPAQUE,  /* certainly a tensor, but of a kind that is not understood: zf_torch_tensor says why */
 };
 enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v);
 
-/* DENSE and META (then storage->src is NULL).  Checks that every element lies inside the storage; strides
- * of extents <= 1 are normalised.  Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED. */
+/* DENSE, NUMPY and META (then storage->src is NULL).  Checks that every element lies inside the storage and
+ * the storage inside its record; strides of extents <= 1 are normalised; conjugate and negative views are
+ * resolved by the source.  For other kinds it fails with the reason.
+ * Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_LIMIT tensor_dims. */
 bool zf_torch_tensor(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_tensor *out,
                      struct zf_err *err) ZF_CHECKED;
 
-/* PARTS: calls fn once a part: "int_repr" (the quantized integers), "scale", "zero_point", "scales",
- * "indices", "values", "crow_indices" …, or the attribute's name of a subclass.  `scalar` is set for a part
- * that is a Python number: then `number` is its value and `tensor` NULL. */
+/* One piece of a PARTS value. */
 struct zf_torch_part {
-    const char *name; /* "" = the tensor itself */
-    const struct zf_pv *value; /* a value of kind DENSE, PARTS …, or a number */
+    /* "int_repr" (the stored integers of a quantized tensor), "scale", "zero_point", "scales",
+     * "zero_points", "axis"; "indices", "values", "crow_indices", "col_indices", "ccol_indices",
+     * "row_indices"; "buffer", "sizes", "strides", "offsets"; or the attribute of a subclass. */
+    const char *name;
+    const struct zf_torch_tensor *tensor; /* a dense piece, read and checked; lives during the call only */
+    /* Without tensor: a Python number, or a value of kind PARTS, META … to be asked again.  NULL for a
+     * piece that is no value of its own ("int_repr"). */
+    const struct zf_pv *value;
 };
 typedef bool zf_torch_part_fn(void *ctx, const struct zf_torch_part *part, struct zf_err *err);
+
+/* Calls fn once a piece, in the order of the file; stops with its failure.
+ * Errors: fn's; ZF_E_FORMAT; ZF_E_UNSUPPORTED v is no PARTS. */
 bool zf_torch_parts(struct zf_torch *t, const struct zf_pv *v, zf_torch_part_fn *fn, void *ctx,
                     struct zf_err *err) ZF_CHECKED;
 

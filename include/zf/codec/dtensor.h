@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors of which a file holds one rank's piece: DTensor (FSDP2, tensor parallel) and ShardedTensor (FSDP1).
+ * What the pickle says, bounded and checked, in the arena of the zf_torch; which box a piece fills is the
+ * format's arithmetic.  Source: torch/distributed/tensor (2.6 … 2.14), torch/distributed/_shard (1.13 …). */
+#ifndef ZF_CODEC_DTENSOR_H
+#define ZF_CODEC_DTENSOR_H
+
+#include <zf/codec/torch.h>
+
+enum zf_place {
+    ZF_PLACE_REPLICATE,
+    ZF_PLACE_SHARD,   /* cut along dim */
+    ZF_PLACE_STRIDED, /* cut along dim after a finer cut of split_factor (FSDP over tensor parallel) */
+    ZF_PLACE_PARTIAL, /* a summand: the value is spread over the ranks */
+};
+
+struct zf_mesh_axis {
+    const char *name; /* NULL = the mesh has no names */
+    uint64_t size, coord; /* ranks along this axis; this rank's place, < size (0 without has_coord) */
+    enum zf_place place;
+    uint32_t dim;          /* SHARD, STRIDED: < ndim */
+    uint64_t split_factor; /* STRIDED: > 0 */
+};
+
+struct zf_dtensor {
+    const struct zf_pv *local; /* ask zf_torch_kind */
+    enum zf_dtype dtype;
+    uint32_t ndim;
+    const uint64_t *shape, *stride; /* [ndim] of the whole tensor */
+    uint32_t n_axes;
+    const struct zf_mesh_axis *axis;
+    bool has_coord; /* false: the saving rank was not part of the mesh */
+    const uint64_t *rank; /* [n_ranks] the ranks of the mesh (2.14: of its root mesh), C order; may be NULL */
+    uint64_t n_ranks;
+};
+
+/* v of kind DTENSOR.  Errors: ZF_E_FORMAT a field is missing or out of its range; ZF_E_UNSUPPORTED an
+ * unknown placement. */
+bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtensor *out,
+                      struct zf_err *err) ZF_CHECKED;
+
+struct zf_shard {
+    const uint64_t *off, *size; /* [ndim], inside the whole shape */
+    int64_t rank;               /* -1 = not said */
+    const struct zf_pv *tensor; /* local shards; NULL in the list of all shards */
+};
+
+struct zf_sharded {
+    enum zf_dtype dtype;
+    uint32_t ndim;
+    const uint64_t *shape; /* of the whole tensor */
+    uint64_t n_all, n_local;
+    const struct zf_shard *all;   /* the metadata's shards of every rank, in its order */
+    const struct zf_shard *local; /* the shards in this file */
+    int64_t rank, world;          /* of the process group that saved; -1 = not said */
+};
+
+/* v of kind SHARDED.  Errors: ZF_E_FORMAT. */
+bool zf_torch_sharded(struct zf_torch *t, const struct zf_pv *v, struct zf_sharded *out,
+                      struct zf_err *err) ZF_CHECKED;
+
+#endif
