@@ -442,12 +442,12 @@ static bool place_set(struct zf_names *names, const char *dir, const char *p, si
            zf_text_add(&names->set, file, len, err);
 }
 
-static bool place_as(struct zf_names *names, enum zf_place_kind kind, const char *name, size_t n,
-                     struct zf_place *out, struct zf_err *err)
+static bool place_as(struct zf_names *names, enum zf_spot_kind kind, const char *name, size_t n,
+                     struct zf_spot *out, struct zf_err *err)
 {
     static const char *const set[] = {
-        [ZF_PLACE_WEIGHT] = "",     [ZF_PLACE_MASTER] = "",  [ZF_PLACE_STORED] = "stored",
-        [ZF_PLACE_EXTRA] = "extra", [ZF_PLACE_OPTIM] = NULL, [ZF_PLACE_BESIDE] = NULL,
+        [ZF_SPOT_WEIGHT] = "",     [ZF_SPOT_MASTER] = "",  [ZF_SPOT_STORED] = "stored",
+        [ZF_SPOT_EXTRA] = "extra", [ZF_SPOT_OPTIM] = NULL, [ZF_SPOT_BESIDE] = NULL,
     };
 
     if (set[kind]) {
@@ -460,17 +460,17 @@ static bool place_as(struct zf_names *names, enum zf_place_kind kind, const char
     if (!zf_text_add(&names->word, name, n, err)) {
         return false;
     }
-    *out = (struct zf_place){
+    *out = (struct zf_spot){
         .kind = kind, .set = names->set.p, .name = names->word.p, .name_len = names->word.n};
     return true;
 }
 
-static bool place_entry(struct zf_names *names, struct entry *e, struct zf_place *out,
+static bool place_entry(struct zf_names *names, struct entry *e, struct zf_spot *out,
                         struct zf_err *err)
 {
     reduce_entry(names, e);
     if (is_master(e)) {
-        return place_as(names, ZF_PLACE_MASTER, e->name, e->name_len, out, err);
+        return place_as(names, ZF_SPOT_MASTER, e->name, e->name_len, out, err);
     }
     const struct zf_hash_slot *s =
         zf_hashes_find(&names->entries, zf_hash_pair(e->key, e->key_len, e->name, e->name_len));
@@ -482,36 +482,36 @@ static bool place_entry(struct zf_names *names, struct entry *e, struct zf_place
     }
     return zf_text_add(&names->name, e->name, e->name_len, err) &&
            place_set(names, "optim/", e->key, e->key_len, err) &&
-           place_as(names, ZF_PLACE_OPTIM, names->name.p, names->name.n, out, err);
+           place_as(names, ZF_SPOT_OPTIM, names->name.p, names->name.n, out, err);
 }
 
 /* A weight under its reduced name, or under stored/ when a master shadows it. */
-static bool place_weight(struct zf_names *names, const char *name, size_t n, struct zf_place *out,
+static bool place_weight(struct zf_names *names, const char *name, size_t n, struct zf_spot *out,
                          struct zf_err *err)
 {
     bool shadowed = zf_hashes_find(&names->masters, zf_hash(name, n)) != NULL;
 
-    return place_as(names, shadowed ? ZF_PLACE_STORED : ZF_PLACE_WEIGHT, name, n, out, err);
+    return place_as(names, shadowed ? ZF_SPOT_STORED : ZF_SPOT_WEIGHT, name, n, out, err);
 }
 
 static bool place_beside(struct zf_names *names, struct zf_path path, const char *key, size_t n,
-                         struct zf_place *out, struct zf_err *err)
+                         struct zf_spot *out, struct zf_err *err)
 {
     size_t head = path.step[0].n;
 
     if (path.n == 1) {
-        return place_as(names, ZF_PLACE_EXTRA, key, n, out, err);
+        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
     }
     if (!place_set(names, "", key, head, err)) {
         return false;
     }
     if (zf_names_reserved(names->set.p)) {
-        return place_as(names, ZF_PLACE_EXTRA, key, n, out, err);
+        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
     }
-    return place_as(names, ZF_PLACE_BESIDE, key + head + 1, n - head - 1, out, err);
+    return place_as(names, ZF_SPOT_BESIDE, key + head + 1, n - head - 1, out, err);
 }
 
-static bool place(struct zf_names *names, struct zf_path path, struct zf_place *out,
+static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                   struct zf_err *err)
 {
     struct entry e;
@@ -522,7 +522,7 @@ static bool place(struct zf_names *names, struct zf_path path, struct zf_place *
         return place_entry(names, &e, out, err);
     }
     if (starts_with(key, n, "rng_state")) {
-        return place_as(names, ZF_PLACE_EXTRA, key, n, out, err);
+        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
     }
     const char *container = zf_names_container(names);
     if (!container) {
@@ -536,7 +536,7 @@ static bool place(struct zf_names *names, struct zf_path path, struct zf_place *
     return place_beside(names, path, key, n, out, err);
 }
 
-bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_place *out,
+bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
     struct zf_step two[2];
@@ -546,7 +546,7 @@ bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_place
            place(names, path, out, err);
 }
 
-bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_place *out,
+bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
                          struct zf_err *err)
 {
     struct zf_step s = {.p = key, .n = n};
@@ -554,11 +554,11 @@ bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, stru
     return zf_names_place(names, (struct zf_path){.step = &s, .n = 1}, out, err);
 }
 
-bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_place *out,
+bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
     return join(&names->key, path, 0, err) &&
-           place_as(names, ZF_PLACE_EXTRA, names->key.p, names->key.n, out, err);
+           place_as(names, ZF_SPOT_EXTRA, names->key.p, names->key.n, out, err);
 }
 
 const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf_err *err)

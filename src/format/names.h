@@ -24,17 +24,17 @@ struct zf_path {
     uint32_t n;
 };
 
-enum zf_place_kind {
-    ZF_PLACE_WEIGHT, /* in the root set: a weight or buffer */
-    ZF_PLACE_MASTER, /* in the root set: the fp32 copy that an optimizer keeps */
-    ZF_PLACE_STORED, /* "stored": the weight that a master shadows */
-    ZF_PLACE_OPTIM,  /* "optim/<key>" */
-    ZF_PLACE_BESIDE, /* a set of its own, beside the container */
-    ZF_PLACE_EXTRA,  /* "extra", under the full key */
+enum zf_spot_kind {
+    ZF_SPOT_WEIGHT, /* in the root set: a weight or buffer */
+    ZF_SPOT_MASTER, /* in the root set: the fp32 copy that an optimizer keeps */
+    ZF_SPOT_STORED, /* "stored": the weight that a master shadows */
+    ZF_SPOT_OPTIM,  /* "optim/<key>" */
+    ZF_SPOT_BESIDE, /* a set of its own, beside the container */
+    ZF_SPOT_EXTRA,  /* "extra", under the full key */
 };
 
-struct zf_place {
-    enum zf_place_kind kind;
+struct zf_spot {
+    enum zf_spot_kind kind;
     const char *set;  /* tree path, encoded, "" = root; terminated */
     const char *name; /* raw; terminated */
     size_t name_len;
@@ -71,13 +71,13 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
 /* Second pass: the same path always gets the same place.  The texts of *out stand until the next
  * call. Different paths may get the same place only when their dotted keys are equal.  Errors:
  * ZF_E_NOMEM. */
-bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_place *out,
+bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err) ZF_CHECKED;
-bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_place *out,
+bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
                          struct zf_err *err) ZF_CHECKED;
 
 /* The place under /extra/ with the full key: for a path whose own place is already taken. */
-bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_place *out,
+bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err) ZF_CHECKED;
 
 /* The tree path "extra/<full key>" of a bytes item; stands until the next call.  NULL: ZF_E_NOMEM.
