@@ -26,6 +26,8 @@ struct zf_open_opts {
 struct zf_format {
     const char *name, *summary;
     const char *refines; /* wins over this format on a tie; or NULL */
+    bool one_file;       /* also reads the one file the user pointed at (zf_store_focus) */
+    bool tags;           /* open() is given a run directory and finds the save in it by itself */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error: it fits or
      * not.  Errors: only of the store. */
     bool (*probe)(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out, struct zf_err *err);

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-format.la
 libzf_format_la_SOURCES = \
+	src/format/choose.c \
 	src/format/hashes.c \
+	src/format/locate.c \
 	src/format/names.c \
+	src/format/pick.c \
+	src/format/side.c \
+	src/format/table.c \
+	src/format/tags.c \
 	src/format/text.c \
 	$(NULL)
 libzf_format_la_LIBADD = 
@@ -10,6 +16,12 @@ libzf_format_la_LIBADD =
 noinst_HEADERS += \
 	include/zf/format.h \
 	src/format/hashes.h \
+	src/format/locate.h \
 	src/format/names.h \
+	src/format/pick.h \
+	src/format/side.h \
+	src/format/table.def \
+	src/format/table.h \
+	src/format/tags.h \
 	src/format/text.h \
 	$(NULL)

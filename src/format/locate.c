@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "locate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "table.h"
+#include "tags.h"
+
+/* run directory / checkpoint-60 / global_step60 and one more to spare. */
+enum { MAX_LEVELS = 4, MAX_CHILDREN = 64 };
+
+/* "a, b, c, …" within n bytes. */
+static void name_list(const struct zf_tags *t, char *out, size_t n)
+{
+    size_t at = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < t->n; i++) {
+        int more = snprintf(out + at, n - at, "%s%s", i ? ", " : "", t->name[i]);
+        if (more < 0 || (size_t)more >= n - at - 8) {
+            snprintf(out + at, n - at, "%s…", i ? ", " : "");
+            return;
+        }
+        at += (size_t)more;
+    }
+}
+
+static bool no_such_tag(struct zf_store *st, const char *tag, struct zf_err *err)
+{
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+    char list[160];
+
+    if (!zf_tags_list(st, &t, &ignored) || t.n == 0) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here, nor any other", tag);
+    }
+    name_list(&t, list, sizeof list);
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s", tag, list);
+}
+
+static bool stale_pointer(struct zf_store *st, const char *tag, struct zf_err *err)
+{
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+    char list[160] = "none";
+
+    if (zf_tags_list(st, &t, &ignored) && t.n) {
+        name_list(&t, list, sizeof list);
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the latest save is said to be \"%.60s\", which is not here; saves here: %s "
+                   "(choose one with -o tag=NAME)",
+                   tag, list);
+}
+
+/* The one save in t, or the newest of a numbered series; which it is goes to note[n]. */
+static bool choose_one(const struct zf_tags *t, const char **name_out, char *note, size_t n,
+                       struct zf_err *err)
+{
+    const char *last = t->name[t->n - 1];
+    bool series = strncmp(last, "global_step", 11) != 0;
+    char list[160];
+
+    for (size_t i = 0; series && i < t->n; i++) {
+        const char *slash = strrchr(t->name[i], '/');
+        series = zf_tags_is_step(slash ? slash + 1 : t->name[i]) && zf_tags_same_series(t->name[i], last);
+    }
+    if (t->n > 1 && !series) {
+        name_list(t, list, sizeof list);
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                       "several checkpoints are here and nothing says which is meant: %s; point at one "
+                       "of them or give -o tag=NAME",
+                       list);
+    }
+    if (t->n == 1) {
+        snprintf(note, n, "the checkpoint is in %.100s, the only one here", last);
+    } else {
+        snprintf(note, n, "%.80s is the newest of %zu saves here", last, t->n);
+    }
+    *name_out = last;
+    return true;
+}
+
+/* Saves in st or, when there are none, one directory further down. */
+static bool candidates(struct zf_store *st, struct zf_tags *out, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n, dirs = 0;
+
+    if (!zf_tags_below(st, "", out, err)) {
+        return false;
+    }
+    if (out->n || !zf_store_list(st, "", &e, &n, err)) {
+        return out->n != 0;
+    }
+    for (size_t i = 0; i < n && dirs < MAX_CHILDREN && !out->n; i++) {
+        struct zf_err ignored = {.code = ZF_OK};
+
+        if (e[i].kind == ZF_ENTRY_DIR && e[i].name[0] != '.') {
+            dirs++;
+            if (!zf_tags_below(st, e[i].name, out, &ignored)) {
+                *out = (struct zf_tags){.name = NULL};
+            }
+        }
+    }
+    return true;
+}
+
+/* Moves p into `name` below its store. */
+static bool descend(struct zf_place *p, const char *name, struct zf_err *err)
+{
+    struct zf_store *sub = zf_store_sub(p->store, name, err);
+    char *tag = NULL;
+
+    if (!sub) {
+        return false;
+    }
+    const char *base = strcmp(name, "latest") == 0 ? zf_store_base(sub) : name;
+    if (asprintf(&tag, "%s%s%s", p->tag ? p->tag : "", p->tag ? "/" : "", base) < 0) {
+        zf_store_unref(&sub);
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    zf_store_unref(&p->outer);
+    p->outer = p->store;
+    p->store = sub;
+    free(p->tag);
+    p->tag = tag;
+    return true;
+}
+
+/* Where to go on from a directory that holds no save itself; false with err->code = ZF_OK: nowhere. */
+static bool next_step(struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
+{
+    zf_auto(mem) char *latest = NULL;
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    const char *name;
+
+    if (o->tag) {
+        if (!zf_store_has(p->store, o->tag, ZF_ENTRY_DIR)) {
+            return no_such_tag(p->store, o->tag, err);
+        }
+        return descend(p, o->tag, err);
+    }
+    if (!zf_tags_latest(p->store, &latest, err)) {
+        return false;
+    }
+    if (latest) {
+        if (!zf_store_has(p->store, latest, ZF_ENTRY_DIR)) {
+            return stale_pointer(p->store, latest, err);
+        }
+        return descend(p, latest, err);
+    }
+    if (!candidates(p->store, &t, err) || t.n == 0 ||
+        !choose_one(&t, &name, p->note, sizeof p->note, err)) {
+        return false;
+    }
+    return descend(p, name, err);
+}
+
+static bool nothing(struct zf_store *st, struct zf_err *err)
+{
+    if (zf_pick_file(st)) {
+        zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this is neither a torch.save file nor safetensors");
+        return zf_err_in(err, "%s", zf_pick_file(st));
+    }
+    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                   "no checkpoint is here: no manifest, index, safetensors or torch.save file, nor one in a "
+                   "directory below");
+}
+
+bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_place *out, struct zf_err *err)
+{
+    struct zf_open_opts here = *o;
+
+    *out = (struct zf_place){.store = zf_store_ref(st)};
+    for (int level = 0; level < MAX_LEVELS; level++) {
+        if (!zf_pick(out->store, &here, &out->pick, err)) {
+            zf_place_free(out);
+            return false;
+        }
+        const struct zf_format *f = out->pick.format;
+        if (f && (!here.tag || f->tags)) {
+            return true;
+        }
+        if (zf_pick_file(st) || !next_step(out, &here, err)) {
+            break;
+        }
+        here.tag = NULL;
+    }
+    if (err->code == ZF_OK && o->format) {
+        *out->pick.probe.why = '\0';
+        out->pick.format = zf_table_find(o->format);
+        return true;
+    }
+    zf_place_free(out);
+    return err->code == ZF_OK ? nothing(st, err) : false;
+}
+
+void zf_place_free(struct zf_place *p)
+{
+    zf_store_unref(&p->store);
+    zf_store_unref(&p->outer);
+    free(p->tag);
+    p->tag = NULL;
+}
+
+/* The name of the save in run directory st, malloc'ed. */
+static char *tag_name(struct zf_store *st, const struct zf_open_opts *o, const char *latest_name,
+                      struct zf_err *err)
+{
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    char *name = NULL, note[160];
+    const char *one;
+
+    if (o->tag) {
+        name = strdup(o->tag);
+        return name ? name : (zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"), NULL);
+    }
+    if (latest_name && zf_store_has(st, latest_name, ZF_ENTRY_FILE)) {
+        return zf_tags_pointer(st, latest_name, &name, err) ? name : NULL;
+    }
+    if (!latest_name && (!zf_tags_latest(st, &name, err) || name)) {
+        return name;
+    }
+    if (!zf_tags_below(st, "", &t, err)) {
+        return NULL;
+    }
+    if (t.n == 0) {
+        zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this run directory");
+        return NULL;
+    }
+    if (!choose_one(&t, &one, note, sizeof note, err)) {
+        return NULL;
+    }
+    name = strdup(one);
+    return name ? name : (zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"), NULL);
+}
+
+bool zf_locate_tag(struct zf_store *st, const struct zf_open_opts *o, const char *latest_name,
+                   struct zf_store **tag_out, char **tag_name_out, struct zf_err *err)
+{
+    zf_auto(mem) char *name = tag_name(st, o, latest_name, err);
+
+    *tag_out = NULL;
+    *tag_name_out = NULL;
+    if (!name) {
+        return false;
+    }
+    if (!zf_store_has(st, name, ZF_ENTRY_DIR)) {
+        return o->tag ? no_such_tag(st, name, err) : stale_pointer(st, name, err);
+    }
+    *tag_out = zf_store_sub(st, name, err);
+    if (!*tag_out) {
+        return false;
+    }
+    *tag_name_out = name;
+    name = NULL;
+    return true;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "side.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+/* What from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py and
+ * tokenization_utils_base.py (the names ending in _NAME and _FILE). */
+static const char *const pattern[] = {
+    "config.json",
+    "generation_config.json",
+    "adapter_config.json",
+    "quantize_config.json",
+    "quantization_config.json",
+    "tokenizer*",
+    "*.model",
+    "vocab*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+    "image_processor_config.json",
+    "feature_extractor_config.json",
+    "chat_template*",
+    "modules.json",
+    "sentence_bert_config.json",
+    "configuration_*.py",
+    "modeling_*.py",
+    "tokenization_*.py",
+};
+
+bool zf_side_is(const char *name)
+{
+    for (size_t i = 0; i < sizeof pattern / sizeof pattern[0]; i++) {
+        if (fnmatch(pattern[i], name, FNM_PERIOD) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool pass_through(struct zf_store *st, const char *name, struct zf_build *b, struct zf_err *err)
+{
+    char file[ZF_NAME_MAX + 1];
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
+
+    if (!src) {
+        return false;
+    }
+    zf_name_encode(file, name, strlen(name), "");
+    return zf_build_blob(b, file, src, 0, src->size, err);
+}
+
+bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool side = e[i].kind == ZF_ENTRY_FILE && zf_side_is(e[i].name);
+
+        if (!side || (but && zf_store_has(but, e[i].name, ZF_ENTRY_FILE))) {
+            continue;
+        }
+        struct zf_err why = {.code = ZF_OK};
+        if (!pass_through(st, e[i].name, b, &why) &&
+            !zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", e[i].name, why.msg)) {
+            return false;
+        }
+    }
+    return true;
+}

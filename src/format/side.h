@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that belong to a model without holding its weights: shown as they are. */
+#ifndef SRC_FORMAT_SIDE_H
+#define SRC_FORMAT_SIDE_H
+
+#include <zf/model/build.h>
+
+/* Is this file passed through? */
+bool zf_side_is(const char *name);
+
+/* Adds the side files in st's root as blobs at the root of the tree, except those that `but` (or NULL) has
+ * too. */
+bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b,
+                   struct zf_err *err) ZF_CHECKED;
+
+#endif

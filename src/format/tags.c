@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tags.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pick.h"
+
+/* `latest` holds a directory name: anything longer is not one. */
+enum { POINTER_MAX = 4096 };
+
+/* A relative path without "." and "..", as a store wants it. */
+static bool is_clean(const char *path)
+{
+    if (!*path || *path == '/') {
+        return false;
+    }
+    for (const char *p = path;;) {
+        size_t n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
+            return false;
+        }
+        if (!p[n]) {
+            return true;
+        }
+        p += n + 1;
+    }
+}
+
+bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out, struct zf_err *err)
+{
+    zf_auto(mem) char *text = NULL;
+    uint64_t n = 0;
+
+    *name_out = NULL;
+    text = zf_store_slurp(st, file, POINTER_MAX, &n, err);
+    if (!text) {
+        return false;
+    }
+    if (n && text[n - 1] == '\n') {
+        text[--n] = '\0';
+    }
+    if (n && text[n - 1] == '\r') {
+        text[--n] = '\0';
+    }
+    if (strlen(text) != n || strpbrk(text, "\r\n") || !is_clean(text)) {
+        zf_fail(err, ZF_E_FORMAT, 0, "found \"%.60s\", expected the name of a directory beside this file",
+                text);
+        return zf_err_in(err, "%s", file);
+    }
+    *name_out = text;
+    text = NULL;
+    return true;
+}
+
+bool zf_tags_megatron(struct zf_store *st, char **name_out, struct zf_err *err)
+{
+    static const char file[] = "latest_checkpointed_iteration.txt";
+    zf_auto(mem) char *word = NULL;
+    char *end = NULL, *name;
+
+    *name_out = NULL;
+    if (!zf_tags_pointer(st, file, &word, err)) {
+        return false;
+    }
+    unsigned long long step = strtoull(word, &end, 10);
+    if (strcmp(word, "release") != 0 && (!isdigit((unsigned char)word[0]) || *end)) {
+        zf_fail(err, ZF_E_FORMAT, 0, "found \"%.60s\", expected a number or \"release\"", word);
+        return zf_err_in(err, "%s", file);
+    }
+    if (strcmp(word, "release") == 0) {
+        name = strdup(word);
+    } else if (asprintf(&name, "iter_%07llu", step) < 0) {
+        name = NULL;
+    }
+    if (!name) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    *name_out = name;
+    return true;
+}
+
+bool zf_tags_is_step(const char *name)
+{
+    static const char *const word[] = {"step", "iter", "epoch", "checkpoint", "ckpt"};
+    static const char *const part[] = {"rank", "shard", "optim", "model"};
+
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        if (strcasestr(name, part[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) {
+        if (strcasestr(name, word[i])) {
+            return name[strcspn(name, "0123456789")] != '\0';
+        }
+    }
+    return false;
+}
+
+bool zf_tags_same_series(const char *a, const char *b)
+{
+    for (;;) {
+        if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+            a += strspn(a, "0123456789");
+            b += strspn(b, "0123456789");
+        } else if (*a != *b) {
+            return false;
+        } else if (!*a) {
+            return true;
+        } else {
+            a++;
+            b++;
+        }
+    }
+}
+
+static bool push(struct zf_tags *t, const char *name, struct zf_err *err)
+{
+    char **bigger = realloc(t->name, (t->n + 1) * sizeof *bigger);
+
+    if (!bigger) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    t->name = bigger;
+    bigger[t->n] = strdup(name);
+    if (!bigger[t->n]) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    t->n++;
+    return true;
+}
+
+/* Does `dir` hold a save?  What cannot be read, or is a riddle, is none. */
+static bool is_save(struct zf_store *st, const char *dir)
+{
+    struct zf_open_opts o = {.lim = NULL};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err = {.code = ZF_OK};
+    struct zf_pick pick;
+    zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &err);
+
+    o.lim = &lim;
+    if (!sub) {
+        return false;
+    }
+    if (!zf_pick(sub, &o, &pick, &err)) {
+        return err.code == ZF_E_FORMAT;
+    }
+    return pick.format != NULL;
+}
+
+/* Links beside the saves that name one of them, unfinished saves, and hidden things. */
+static bool is_beside(const char *name)
+{
+    size_t n = strlen(name);
+
+    return name[0] == '.' || strncmp(name, "latest", 6) == 0 ||
+           (n > 4 && strcmp(name + n - 4, "-tmp") == 0) ||
+           (n > 4 && strcmp(name + n - 4, ".tmp") == 0);
+}
+
+bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    *out = (struct zf_tags){.name = NULL};
+    if (!zf_store_list(st, dir, &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        zf_auto(mem) char *path = NULL;
+
+        if (e[i].kind != ZF_ENTRY_DIR || is_beside(e[i].name)) {
+            continue;
+        }
+        if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
+            path = NULL;
+            zf_tags_free(out);
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        if (is_save(st, path) && !push(out, path, err)) {
+            zf_tags_free(out);
+            return false;
+        }
+    }
+    out->latest = out->n;
+    return true;
+}
+
+bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err)
+{
+    static const char *const file[] = {"latest", "latest_universal"};
+
+    *name_out = NULL;
+    for (size_t i = 0; i < sizeof file / sizeof file[0]; i++) {
+        if (zf_store_has(st, file[i], ZF_ENTRY_FILE)) {
+            return zf_tags_pointer(st, file[i], name_out, err);
+        }
+    }
+    if (zf_store_has(st, "latest_checkpointed_iteration.txt", ZF_ENTRY_FILE)) {
+        return zf_tags_megatron(st, name_out, err);
+    }
+    if (zf_store_has(st, "latest", ZF_ENTRY_DIR)) {
+        *name_out = strdup("latest");
+        return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return true;
+}
+
+bool zf_tags_list(struct zf_store *st, struct zf_tags *out, struct zf_err *err)
+{
+    zf_auto(mem) char *latest = NULL;
+
+    if (!zf_tags_below(st, "", out, err)) {
+        return false;
+    }
+    struct zf_err why = {.code = ZF_OK};
+    if (!zf_tags_latest(st, &latest, &why) || !latest) {
+        return true;
+    }
+    zf_auto(store) struct zf_store *sub = zf_store_sub(st, latest, &why);
+    const char *base = sub ? zf_store_base(sub) : latest;
+    for (size_t i = 0; i < out->n; i++) {
+        if (strcmp(out->name[i], latest) == 0 || strcmp(out->name[i], base) == 0) {
+            out->latest = i;
+        }
+    }
+    return true;
+}
+
+void zf_tags_free(struct zf_tags *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        free(t->name[i]);
+    }
+    free(t->name);
+    *t = (struct zf_tags){.name = NULL};
+}
