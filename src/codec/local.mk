@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-codec.la
 libzf_codec_la_SOURCES = \
-	src/codec/empty.c \
+	src/codec/json.c \
+	src/codec/safetensors.c \
+	src/codec/safetensors_emit.c \
 	$(NULL)
 libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS)
 

@@ -19,24 +19,29 @@ struct zf_st_entry {
 struct zf_st_header {
     const struct zf_st_entry *entry; /* in order of begin */
     uint64_t n;
-    uint64_t data_off;
+    uint64_t data_off, end_off; /* in the file: where data begins, and where the last tensor ends */
     const char *const *meta_key, *const *meta_val; /* __metadata__ */
     uint64_t n_meta;
 };
 
-/* Reads and checks the header of src as the reference does: length, JSON, offsets tile the data without
- * hole or overlap up to the last byte, sizes agree with dtype and shape.
- * Errors: ZF_E_FORMAT, ZF_E_LIMIT json_bytes, ZF_E_UNSUPPORTED unknown dtype. */
+/* Reads and checks the header of src as the reference does: length, JSON, offsets tile the data
+ * without hole or overlap up to the last byte, sizes agree with dtype and shape. Errors:
+ * ZF_E_FORMAT, ZF_E_LIMIT json_bytes, ZF_E_UNSUPPORTED unknown dtype. */
 bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                 struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
+
+/* The same without the last check: the file may be shorter (or longer) than out->end_off. */
+bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
+                     struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
 
 /* Looks like one?  (Length and '{' of the head, against the size.) */
 bool zf_st_sniff(struct zf_source *src);
 
-/* The length word and header for entries with name, dtype, shape (begin and end are computed here, in the
- * given order), padded with spaces to 8 bytes.  meta_json: a JSON object for __metadata__ or NULL.
- * Gives malloc'ed bytes.  All entries' dtypes must have a safetensors name. */
-bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, char **out, uint64_t *len_out,
-                struct zf_err *err) ZF_CHECKED;
+/* The length word and header for entries with name, dtype, shape (begin and end are computed here,
+ * in the given order), padded with spaces to 8 bytes; bytes of a name that are not UTF-8 become
+ * %XX.  meta_json: a JSON object for __metadata__ or NULL. Gives malloc'ed bytes.  All entries'
+ * dtypes must have a safetensors name. */
+bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, char **out,
+                uint64_t *len_out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/codec/json.h>
+
+/* Refuses nesting that would make the parser recurse deeply.  Brackets are counted outside strings;
+ * whether they pair up is the parser's business. */
+static bool check_depth(const char *p, uint64_t n, uint64_t max, struct zf_err *err)
+{
+    uint64_t depth = 0;
+    bool in_string = false;
+
+    for (uint64_t i = 0; i < n; i++) {
+        char c = p[i];
+
+        if (in_string) {
+            in_string = c != '"';
+            i += c == '\\';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > max) {
+                return zf_fail(err, ZF_E_LIMIT, i,
+                               "JSON nested deeper than %llu levels (limit json_depth)",
+                               (unsigned long long)max);
+            }
+        } else if ((c == '}' || c == ']') && depth) {
+            depth--;
+        }
+    }
+    return true;
+}
+
+json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim, struct zf_err *err)
+{
+    json_error_t why;
+    json_t *j;
+
+    if (n > lim->json_bytes) {
+        zf_fail(err, ZF_E_LIMIT, 0, "JSON of %llu bytes, more than %llu (limit json_bytes)",
+                (unsigned long long)n, (unsigned long long)lim->json_bytes);
+        return NULL;
+    }
+    if (!check_depth(p, n, lim->json_depth, err)) {
+        return NULL;
+    }
+    j = json_loadb(p, (size_t)n, JSON_REJECT_DUPLICATES, &why);
+    if (j) {
+        return j;
+    }
+    if (json_error_code(&why) == json_error_out_of_memory) {
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu bytes of JSON",
+                (unsigned long long)n);
+    } else {
+        uint64_t at = why.position > 0 ? (uint64_t)why.position : 0;
+        zf_fail(err, ZF_E_FORMAT, at < n ? at : n, "not sound JSON: %.120s", why.text);
+    }
+    return NULL;
+}
+
+bool zf_json_u64(const json_t *j, uint64_t *out)
+{
+    if (!json_is_integer(j) || json_integer_value(j) < 0) {
+        return false;
+    }
+    *out = (uint64_t)json_integer_value(j);
+    return true;
+}
