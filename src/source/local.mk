@@ -1,7 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-source.la
 libzf_source_la_SOURCES = \
-	src/source/empty.c \
+	src/source/beneath.c \
+	src/source/beneath.h \
+	src/source/file.c \
+	src/source/file.h \
+	src/source/mem.c \
+	src/source/pool.c \
+	src/source/pool.h \
+	src/source/reach.c \
+	src/source/reach.h \
+	src/source/source.c \
+	src/source/store.c \
+	src/source/store_dir.c \
+	src/source/store_kind.h \
+	src/source/store_mem.c \
+	src/source/window.c \
 	$(NULL)
 libzf_source_la_LIBADD = $(ZLIB_LIBS) $(ZSTD_LIBS)
 

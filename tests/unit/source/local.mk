@@ -1,1 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+if HAVE_CMOCKA
+source_tests = \
+	tests/unit/source/test_store \
+	$(NULL)
+check_PROGRAMS += $(source_tests)
+TESTS += $(source_tests)
+
+noinst_HEADERS += tests/unit/source/scratch.h
+
+tests_unit_source_test_store_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
+tests_unit_source_test_store_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
+endif

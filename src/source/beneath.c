@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "beneath.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAX_LINKS 40 /* as the kernel */
+#define MAX_DEPTH 128
+
+/* openat2 refuses O_NOCTTY beside O_PATH, which opens nothing anyway. */
+static int always(int flags)
+{
+    return flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY);
+}
+
+/* Directories entered so far, so that ".." is a pop and can never climb over the first. */
+struct walk {
+    int fd[MAX_DEPTH]; /* fd[0] is the caller's */
+    int n;
+    int links;
+    char rest[2 * PATH_MAX]; /* what is still to be walked */
+};
+
+static int refuse(int why)
+{
+    errno = why;
+    return -1;
+}
+
+static void leave_all(struct walk *w)
+{
+    int keep = errno;
+
+    while (w->n > 1) {
+        (void)close(w->fd[--w->n]);
+    }
+    errno = keep;
+}
+
+static int push(struct walk *w, int fd)
+{
+    if (w->n == MAX_DEPTH) {
+        (void)close(fd);
+        return refuse(ENAMETOOLONG);
+    }
+    w->fd[w->n++] = fd;
+    return 0;
+}
+
+/* Puts the text of the link `name` in front of what is left to walk. */
+static int follow(struct walk *w, const char *name)
+{
+    char text[PATH_MAX];
+    ssize_t n = readlinkat(w->fd[w->n - 1], name, text, sizeof text);
+
+    if (n < 0) {
+        return -1;
+    }
+    size_t len = (size_t)n, rest = strlen(w->rest);
+    if (++w->links > MAX_LINKS) {
+        return refuse(ELOOP);
+    }
+    if (len == 0 || text[0] == '/') {
+        return refuse(EXDEV);
+    }
+    if (len + 1 + rest + 1 > sizeof w->rest || len == sizeof text) {
+        return refuse(ENAMETOOLONG);
+    }
+    memmove(w->rest + len + 1, w->rest, rest + 1);
+    memcpy(w->rest, text, len);
+    w->rest[len] = '/';
+    return 0;
+}
+
+/* Cuts the next component off w->rest; false when nothing is left. */
+static bool next(struct walk *w, char name[NAME_MAX + 1], bool *too_long)
+{
+    size_t skip = strspn(w->rest, "/"), len = strcspn(w->rest + skip, "/");
+
+    *too_long = len > NAME_MAX;
+    if (len == 0 || *too_long) {
+        return false;
+    }
+    memcpy(name, w->rest + skip, len);
+    name[len] = '\0';
+    memmove(w->rest, w->rest + skip + len, strlen(w->rest + skip + len) + 1);
+    return true;
+}
+
+static bool is_last(const struct walk *w)
+{
+    return w->rest[strspn(w->rest, "/")] == '\0';
+}
+
+/* One step that is neither "." nor "..".  Gives the final descriptor when this was the last one, -1
+ * on failure, -2 to go on. */
+static int step(struct walk *w, const char *name, int flags)
+{
+    struct stat st;
+    int at = w->fd[w->n - 1];
+
+    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+        return -1;
+    }
+    if (S_ISLNK(st.st_mode) && !(is_last(w) && (flags & O_NOFOLLOW))) {
+        return follow(w, name) == 0 ? -2 : -1;
+    }
+    if (is_last(w)) {
+        return openat(at, name, always(flags | O_NOFOLLOW));
+    }
+    int fd = openat(at, name, always(O_PATH | O_DIRECTORY | O_NOFOLLOW));
+    return fd >= 0 && push(w, fd) == 0 ? -2 : -1;
+}
+
+static int walk(struct walk *w, int flags)
+{
+    char name[NAME_MAX + 1];
+    bool too_long;
+
+    while (next(w, name, &too_long)) {
+        if (strcmp(name, ".") == 0) {
+            continue;
+        }
+        if (strcmp(name, "..") == 0) {
+            if (w->n == 1) {
+                return refuse(EXDEV);
+            }
+            (void)close(w->fd[--w->n]);
+            continue;
+        }
+        int fd = step(w, name, flags);
+        if (fd != -2) {
+            return fd;
+        }
+    }
+    return too_long ? refuse(ENAMETOOLONG)
+                    : openat(w->fd[w->n - 1], ".", always(flags | O_NOFOLLOW));
+}
+
+int zf_beneath_walk(int dir, const char *path, int flags)
+{
+    size_t len = strlen(path);
+
+    if (path[0] == '/' || len == 0) {
+        return refuse(len ? EXDEV : ENOENT);
+    }
+    if (len >= PATH_MAX) {
+        return refuse(ENAMETOOLONG);
+    }
+    struct walk *w = malloc(sizeof *w);
+    if (!w) {
+        return -1;
+    }
+    w->fd[0] = dir;
+    w->n = 1;
+    w->links = 0;
+    memcpy(w->rest, path, len + 1);
+    int fd = walk(w, flags);
+    leave_all(w);
+    free(w);
+    return fd;
+}
+
+int zf_beneath_open(int dir, const char *path, int flags)
+{
+    struct open_how how = {
+        .flags = (unsigned)always(flags),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+    };
+    long fd;
+
+    /* EAGAIN: something was renamed during the walk, the kernel could not prove "beneath". */
+    for (int tries = 0; tries < 100; tries++) {
+        fd = syscall(SYS_openat2, dir, path, &how, sizeof how);
+        if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) {
+            break;
+        }
+    }
+    /* EPERM is what older container profiles answer to calls they do not know. */
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
+        return zf_beneath_walk(dir, path, flags);
+    }
+    return (int)fd;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads by pread(2) only: a mapping of a file that shrinks kills the process or yields zeros. After
+ * each read an fstat(2) proves that the file is still the one that was mounted. */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* What a file was when it was first opened. */
+struct identity {
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec mtime, ctime;
+};
+
+struct file {
+    struct zf_source src;
+    struct zf_slot slot;
+    struct zf_pool *pool;
+    char *path; /* relative to the pool's root */
+    struct identity id;
+    atomic_uint_least64_t reads, bytes, errors;
+};
+
+static struct identity identity_of(const struct stat *st)
+{
+    return (struct identity){
+        .dev = st->st_dev,
+        .ino = st->st_ino,
+        .size = st->st_size,
+        .mtime = st->st_mtim,
+        .ctime = st->st_ctim,
+    };
+}
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Compares what a descriptor says now with what was remembered.  `size` comes first: a shorter file
+ * is told by how much. */
+static bool unchanged(const struct file *f, const struct stat *st, struct zf_err *err)
+{
+    const struct identity *id = &f->id;
+
+    if (st->st_dev != id->dev || st->st_ino != id->ino) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                       "another file has taken the place of the one that was mounted");
+    }
+    if (st->st_size < id->size) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the file is %" PRIu64 " bytes shorter than at mount time",
+                       (uint64_t)(id->size - st->st_size));
+    }
+    if (st->st_size > id->size) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                       "the file has grown by %" PRIu64 " bytes since mount time",
+                       (uint64_t)(st->st_size - id->size));
+    }
+    if (!same_time(&st->st_mtim, &id->mtime)) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was written to since mount time");
+    }
+    /* Unlinking moves ctime as well, but a file without a name keeps its bytes. */
+    if (!same_time(&st->st_ctim, &id->ctime) && st->st_nlink != 0) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                       "the file's inode was changed since mount time, its bytes perhaps too");
+    }
+    return true;
+}
+
+static bool sys_fail(struct zf_err *err, const char *what, uint64_t off)
+{
+    bool stale = errno == ESTALE;
+
+    (void)zf_fail_sys(err, what);
+    err->code = stale ? ZF_E_STALE : err->code;
+    err->off = off;
+    return false;
+}
+
+/* Opens a regular file for reading; what it is gets known before it is opened, because opening a
+ * FIFO may wait for ever and opening a device may do things. */
+static int open_regular(const struct zf_reach *reach, const char *path, struct stat *st,
+                        struct zf_err *err)
+{
+    int fd = zf_reach_open(reach, path, O_PATH);
+    bool seen = fd >= 0 && fstat(fd, st) == 0;
+
+    if (!seen) {
+        (void)zf_fail_sys(err, "open the file");
+    } else if (!S_ISREG(st->st_mode)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      S_ISDIR(st->st_mode) ? "this is a directory, not a file"
+                                           : "this is not a regular file");
+        seen = false;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (!seen) {
+        return -1;
+    }
+    fd = zf_reach_open(reach, path, O_RDONLY | O_NONBLOCK);
+    if (fd < 0) {
+        (void)zf_fail_sys(err, "open the file");
+        return -1;
+    }
+    if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode)) {
+        (void)close(fd);
+        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was replaced while it was opened");
+        return -1;
+    }
+    return fd;
+}
+
+/* Opens a file again whose descriptor the pool had closed. */
+static int reopen(struct file *f, struct zf_err *err)
+{
+    struct stat st;
+    int fd = open_regular(&f->pool->reach, f->path, &st, err);
+
+    if (fd < 0) {
+        if (err->code == ZF_E_NOENT) {
+            (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file is gone since mount time");
+        }
+        return -1;
+    }
+    if (!unchanged(f, &st, err)) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int enter(struct file *f, struct zf_err *err)
+{
+    int fd = zf_slot_enter(&f->slot);
+
+    if (fd >= 0) {
+        return fd;
+    }
+    fd = reopen(f, err);
+    if (fd < 0) {
+        return -1;
+    }
+    fd = zf_pool_put(f->pool, &f->slot, fd);
+    if (fd < 0) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return fd;
+}
+
+static bool guard(const struct file *f, int fd, struct zf_err *err)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 ? unchanged(f, &st, err)
+                               : sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
+}
+
+/* All n bytes, however the kernel cuts them. */
+static bool read_full(const struct file *f, int fd, struct iovec to, uint64_t off,
+                      struct zf_err *err)
+{
+    char *buf = to.iov_base;
+    size_t n = to.iov_len;
+
+    while (n > 0) {
+        ssize_t got = pread(fd, buf, n, (off_t)off);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return sys_fail(err, "read the file", off);
+        }
+        if (got == 0) {
+            /* Why it is short is the better sentence. */
+            return guard(f, fd, err) &&
+                   zf_fail(err, ZF_E_IO, off, "the file ends here, though it has %" PRIu64 " bytes",
+                           f->src.size);
+        }
+        buf += got;
+        n -= (size_t)got;
+        off += (uint64_t)got;
+    }
+    return true;
+}
+
+/* preadv(2) once; what it left is read piece by piece. */
+static bool readv_full(const struct file *f, int fd, const struct iovec *iov, int n_iov,
+                       uint64_t off, struct zf_err *err)
+{
+    ssize_t got;
+
+    do {
+        got = preadv(fd, iov, n_iov, (off_t)off);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        return sys_fail(err, "read the file", off);
+    }
+    size_t done = (size_t)got;
+    for (int i = 0; i < n_iov; i++) {
+        struct iovec to = iov[i];
+        size_t have = done < to.iov_len ? done : to.iov_len;
+
+        done -= have;
+        off += have;
+        to.iov_base = (char *)to.iov_base + have;
+        to.iov_len -= have;
+        if (!read_full(f, fd, to, off, err)) {
+            return false;
+        }
+        off += to.iov_len;
+    }
+    return true;
+}
+
+static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                        struct zf_err *err)
+{
+    struct file *f = (struct file *)s;
+    int fd = enter(f, err);
+    bool ok = fd >= 0;
+
+    if (ok) {
+        ok = n_iov == 1 ? read_full(f, fd, iov[0], off, err)
+                        : readv_full(f, fd, iov, n_iov, off, err);
+        ok = ok && guard(f, fd, err);
+        zf_slot_leave(&f->slot);
+    }
+    uint64_t bytes = 0;
+    for (int i = 0; i < n_iov; i++) {
+        bytes += iov[i].iov_len;
+    }
+    atomic_fetch_add_explicit(&f->reads, 1, memory_order_relaxed);
+    if (ok) {
+        atomic_fetch_add_explicit(&f->bytes, bytes, memory_order_relaxed);
+    } else {
+        atomic_fetch_add_explicit(&f->errors, 1, memory_order_relaxed);
+    }
+    return ok;
+}
+
+static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    return file_preadv(s, &(struct iovec){.iov_base = buf, .iov_len = n}, 1, off, err);
+}
+
+static void file_fini(struct zf_source *s)
+{
+    struct file *f = (struct file *)s;
+
+    zf_pool_drop(f->pool, &f->slot);
+    zf_pool_unref(&f->pool);
+    zf_source_fini(s);
+    free(f->path);
+    free(f);
+}
+
+static const struct zf_source_ops file_ops = {
+    .kind = "file",
+    .pread = file_pread,
+    .preadv = file_preadv,
+    .fini = file_fini,
+};
+
+struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
+                              struct zf_err *err)
+{
+    struct stat st;
+    int fd = open_regular(&pool->reach, path, &st, err);
+
+    if (fd < 0) {
+        return NULL;
+    }
+    struct file *f = calloc(1, sizeof *f);
+    char *copy = strdup(path);
+    if (!f || !copy || !zf_source_init(&f->src, &file_ops, name, (uint64_t)st.st_size, err)) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        (void)close(fd);
+        free(copy);
+        free(f);
+        return NULL;
+    }
+    f->path = copy;
+    f->id = identity_of(&st);
+    f->pool = zf_pool_ref(pool);
+    zf_slot_init(&f->slot);
+    if (zf_pool_put(pool, &f->slot, fd) < 0) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        file_fini(&f->src);
+        return NULL;
+    }
+    zf_slot_leave(&f->slot);
+    return &f->src;
+}
+
+bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_out,
+                       struct timespec *mtime_out)
+{
+    const struct file *f = (const struct file *)s;
+
+    if (s->ops != &file_ops) {
+        return false;
+    }
+    stats_out->size = s->size;
+    stats_out->reads = atomic_load_explicit(&f->reads, memory_order_relaxed);
+    stats_out->bytes = atomic_load_explicit(&f->bytes, memory_order_relaxed);
+    stats_out->errors = atomic_load_explicit(&f->errors, memory_order_relaxed);
+    *mtime_out = f->id.mtime;
+    return true;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pool.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct zf_pool *zf_pool_new(const char *abs, uint64_t limit, struct zf_err *err)
+{
+    struct zf_pool *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        (void)zf_fail_sys(err, "make a file table");
+        return NULL;
+    }
+    if (!zf_reach_init(&p->reach, abs, err)) {
+        free(p);
+        return NULL;
+    }
+    atomic_init(&p->refs, 1);
+    p->limit = limit ? limit : 1;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    return p;
+}
+
+struct zf_pool *zf_pool_ref(struct zf_pool *p)
+{
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    return p;
+}
+
+void zf_pool_unref(struct zf_pool **p)
+{
+    struct zf_pool *gone = *p;
+
+    *p = NULL;
+    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    zf_reach_fini(&gone->reach);
+    (void)pthread_mutex_destroy(&gone->lock);
+    free(gone->ring);
+    free(gone);
+}
+
+void zf_slot_init(struct zf_slot *s)
+{
+    atomic_init(&s->users, ZF_SLOT_SHUT);
+    atomic_init(&s->hot, false);
+    s->fd = -1;
+    s->at = 0;
+}
+
+int zf_slot_enter(struct zf_slot *s)
+{
+    if (atomic_fetch_add_explicit(&s->users, 1, memory_order_acquire) & ZF_SLOT_SHUT) {
+        zf_slot_leave(s);
+        return -1;
+    }
+    if (!atomic_load_explicit(&s->hot, memory_order_relaxed)) {
+        atomic_store_explicit(&s->hot, true, memory_order_relaxed);
+    }
+    return s->fd;
+}
+
+void zf_slot_leave(struct zf_slot *s)
+{
+    atomic_fetch_sub_explicit(&s->users, 1, memory_order_release);
+}
+
+/* Takes ring[at] out; the last one moves into its place. */
+static void unlink_slot(struct zf_pool *p, size_t at)
+{
+    p->ring[at] = p->ring[--p->n];
+    p->ring[at]->at = at;
+}
+
+/* Shuts a slot unless a read is inside. */
+static bool shut(struct zf_pool *p, struct zf_slot *s)
+{
+    unsigned idle = 0;
+
+    if (!atomic_compare_exchange_strong_explicit(&s->users, &idle, ZF_SLOT_SHUT,
+                                                 memory_order_acq_rel, memory_order_relaxed)) {
+        return false;
+    }
+    (void)close(s->fd);
+    s->fd = -1;
+    unlink_slot(p, s->at);
+    return true;
+}
+
+/* The clock: who was used since the last round gets one more round. */
+static void make_room(struct zf_pool *p)
+{
+    for (size_t steps = 2 * p->n; steps > 0 && p->n >= p->limit; steps--) {
+        p->hand = p->hand + 1 < p->n ? p->hand + 1 : 0;
+        struct zf_slot *s = p->ring[p->hand];
+
+        if (!atomic_exchange_explicit(&s->hot, false, memory_order_relaxed)) {
+            (void)shut(p, s);
+        }
+    }
+}
+
+static bool link_slot(struct zf_pool *p, struct zf_slot *s)
+{
+    if (p->n == p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 16;
+        struct zf_slot **ring = realloc(p->ring, cap * sizeof(struct zf_slot *));
+
+        if (!ring) {
+            return false;
+        }
+        p->ring = ring;
+        p->cap = cap;
+    }
+    s->at = p->n;
+    p->ring[p->n++] = s;
+    return true;
+}
+
+int zf_pool_put(struct zf_pool *p, struct zf_slot *s, int fd)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    int now = zf_slot_enter(s);
+
+    if (now < 0) {
+        make_room(p);
+        if (link_slot(p, s)) {
+            s->fd = now = fd;
+            fd = -1;
+            atomic_store_explicit(&s->hot, true, memory_order_relaxed);
+            /* Off with the bit, in with one user, in one step. */
+            atomic_fetch_sub_explicit(&s->users, ZF_SLOT_SHUT - 1, memory_order_acq_rel);
+        }
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return now;
+}
+
+void zf_pool_drop(struct zf_pool *p, struct zf_slot *s)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    if (!(atomic_load_explicit(&s->users, memory_order_relaxed) & ZF_SLOT_SHUT)) {
+        (void)shut(p, s);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+}

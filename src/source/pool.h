@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors kept open on files, at most so many at once.  A checkpoint may have more shards than
+ * a process may have descriptors, so idle ones are closed and opened again when they are needed. */
+#ifndef SOURCE_POOL_H
+#define SOURCE_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <zf/base/err.h>
+
+#include "reach.h"
+
+/* A file's place in the pool.  `users` counts the reads that use fd just now; the bit ZF_SLOT_SHUT
+ * says that there is no fd.  Reads enter and leave with one atomic addition each and never wait;
+ * only the pool, under its lock, turns the bit on (when users is 0) or off. */
+#define ZF_SLOT_SHUT 0x80000000u
+struct zf_slot {
+    atomic_uint users;
+    atomic_bool hot; /* used since the clock hand passed */
+    int fd;
+    size_t at; /* in the pool's ring */
+};
+
+/* Shared by a store and its files: each holds a reference. */
+struct zf_pool {
+    atomic_uint refs;
+    struct zf_reach reach;
+    uint64_t limit;       /* descriptors; overrun only while more reads than that run at once */
+    pthread_mutex_t lock; /* of all below */
+    struct zf_slot **ring;
+    size_t n, cap, hand;
+};
+
+/* Errors: as zf_reach_init. */
+struct zf_pool *zf_pool_new(const char *abs, uint64_t limit, struct zf_err *err) ZF_CHECKED;
+struct zf_pool *zf_pool_ref(struct zf_pool *p);
+void zf_pool_unref(struct zf_pool **p);
+
+void zf_slot_init(struct zf_slot *s);
+/* Borrows the descriptor until zf_slot_leave; -1 when the slot is shut. */
+int zf_slot_enter(struct zf_slot *s);
+void zf_slot_leave(struct zf_slot *s);
+
+/* Takes fd for a slot found shut and enters it; gives the descriptor to use (another thread's may
+ * have come first).  Closes idle descriptors over the limit.  -1: out of memory, fd is closed. */
+int zf_pool_put(struct zf_pool *p, struct zf_slot *s, int fd);
+/* Closes the slot's descriptor for good; nobody may be inside. */
+void zf_pool_drop(struct zf_pool *p, struct zf_slot *s);
+
+#endif

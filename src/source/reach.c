@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A Hugging Face cache keeps a repository as
+ *     models--org--name/snapshots/<revision>/<file> -> ../../blobs/<hash>
+ * so the files of a snapshot are links that leave it.  They are followed into that very `blobs`
+ * directory, one level, and nowhere else.
+ * Source: huggingface_hub, file_download.py, _create_symlink (relative, or absolute across
+ * volumes). */
+#include "reach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "beneath.h"
+
+/* Finds C in "C/snapshots/<revision>[/…]" and holds it open when C/blobs is there. */
+static void find_cache(struct zf_reach *r)
+{
+    static const char mark[] = "/snapshots/";
+    const char *at = NULL;
+
+    for (const char *p = strstr(r->abs, mark); p; p = strstr(p + 1, mark)) {
+        at = p;
+    }
+    if (!at || at == r->abs) {
+        return;
+    }
+    r->n_cache = (size_t)(at - r->abs);
+    char *dir = strndup(r->abs, r->n_cache);
+    int fd = dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(dir);
+    if (fd >= 0 && faccessat(fd, "blobs", X_OK, 0) == 0) {
+        r->cache = fd;
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+bool zf_reach_init(struct zf_reach *r, const char *abs, struct zf_err *err)
+{
+    *r = (struct zf_reach){.root = -1, .cache = -1, .abs = strdup(abs)};
+    if (!r->abs) {
+        return zf_fail_sys(err, "keep a path");
+    }
+    r->root = open(abs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (r->root < 0) {
+        (void)zf_fail_sys(err, "open the directory");
+        zf_reach_fini(r);
+        return false;
+    }
+    find_cache(r);
+    return true;
+}
+
+void zf_reach_fini(struct zf_reach *r)
+{
+    if (r->root >= 0) {
+        (void)close(r->root);
+    }
+    if (r->cache >= 0) {
+        (void)close(r->cache);
+    }
+    free(r->abs);
+    *r = (struct zf_reach){.root = -1, .cache = -1};
+}
+
+/* How many components has p, without empty ones? */
+static size_t depth(const char *p)
+{
+    size_t n = 0;
+
+    for (p += strspn(p, "/"); *p; p += strspn(p, "/")) {
+        n++;
+        p += strcspn(p, "/");
+    }
+    return n;
+}
+
+/* The blob's name when the text of the link at `path` leads from the root's place in the cache to
+ * blobs/<name>; NULL otherwise.  Points into text. */
+static const char *blob_of(const struct zf_reach *r, const char *path, const char *text)
+{
+    static const char blobs[] = "blobs/";
+    size_t up = 0;
+
+    if (text[0] == '/') {
+        if (strncmp(text, r->abs, r->n_cache) != 0 || text[r->n_cache] != '/') {
+            return NULL;
+        }
+        text += r->n_cache + 1;
+    } else {
+        size_t need = depth(r->abs + r->n_cache) + depth(path) - 1;
+
+        for (; strncmp(text, "../", 3) == 0; text += 3) {
+            up++;
+        }
+        if (up != need) {
+            return NULL;
+        }
+    }
+    if (strncmp(text, blobs, sizeof blobs - 1) != 0) {
+        return NULL;
+    }
+    text += sizeof blobs - 1;
+    return *text && !strchr(text, '/') && strcmp(text, "..") != 0 ? text : NULL;
+}
+
+/* Text of the link at `path`, whose directory must lie beneath the root. */
+static bool link_text(const struct zf_reach *r, const char *path, char *out, size_t n)
+{
+    int fd = zf_beneath_open(r->root, path, O_PATH | O_NOFOLLOW);
+    ssize_t got = fd < 0 ? -1 : readlinkat(fd, "", out, n - 1);
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (got < 0) {
+        return false;
+    }
+    out[got] = '\0';
+    return true;
+}
+
+static int open_blob(const struct zf_reach *r, const char *path, int flags)
+{
+    char text[PATH_MAX];
+    const char *blob = link_text(r, path, text, sizeof text) ? blob_of(r, path, text) : NULL;
+    int dir = blob ? zf_beneath_open(r->cache, "blobs", O_PATH | O_DIRECTORY) : -1;
+
+    if (dir < 0) {
+        errno = EXDEV;
+        return -1;
+    }
+    int fd = zf_beneath_open(dir, blob, flags);
+    int keep = errno;
+    (void)close(dir);
+    errno = keep;
+    return fd;
+}
+
+int zf_reach_open(const struct zf_reach *r, const char *path, int flags)
+{
+    int fd = zf_beneath_open(r->root, path[0] ? path : ".", flags);
+
+    if (fd < 0 && errno == EXDEV && r->cache >= 0) {
+        return open_blob(r, path, flags);
+    }
+    return fd;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a directory store may open: all beneath its root and, when the root is a snapshot of a
+ * Hugging Face cache, that cache's blobs. */
+#ifndef SOURCE_REACH_H
+#define SOURCE_REACH_H
+
+#include <stdbool.h>
+
+#include <zf/base/err.h>
+
+struct zf_reach {
+    int root;       /* O_PATH descriptor of the root */
+    char *abs;      /* its absolute path, links resolved */
+    int cache;      /* O_PATH descriptor of the cache directory, or -1 */
+    size_t n_cache; /* abs[0, n_cache) is the cache directory's path */
+};
+
+/* `abs` is absolute with links resolved.  Errors: ZF_E_IO, ZF_E_NOENT, ZF_E_NOMEM. */
+bool zf_reach_init(struct zf_reach *r, const char *abs, struct zf_err *err) ZF_CHECKED;
+void zf_reach_fini(struct zf_reach *r);
+
+/* As zf_beneath_open; path "" = the root. */
+int zf_reach_open(const struct zf_reach *r, const char *path, int flags);
+
+#endif

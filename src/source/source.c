@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/source/source.h>
+
+#include <limits.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+/* No kernel takes more pieces in one preadv(2). */
+#ifdef IOV_MAX
+#define BATCH IOV_MAX
+#else
+#define BATCH 1024
+#endif
+
+bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const char *name,
+                    uint64_t size, struct zf_err *err)
+{
+    char *copy = strdup(name ? name : "");
+
+    if (!copy) {
+        return zf_fail_sys(err, "keep a file name");
+    }
+    s->ops = ops;
+    s->name = copy;
+    s->size = size;
+    atomic_init(&s->refs, 1);
+    return true;
+}
+
+void zf_source_fini(struct zf_source *s)
+{
+    free((char *)(uintptr_t)s->name);
+    s->name = NULL;
+}
+
+/* The innermost source that failed has named itself already; only a nameless failure gets our name.
+ */
+static bool named(const struct zf_source *s, struct zf_err *err)
+{
+    return err->path[0] ? false : zf_err_in(err, "%s", s->name);
+}
+
+static bool inside(const struct zf_source *s, uint64_t n, uint64_t off, struct zf_err *err)
+{
+    if (zf_within(off, n, s->size)) {
+        return true;
+    }
+    (void)zf_fail(err, ZF_E_IO, off, "%llu bytes were asked for here, but only %llu bytes exist",
+                  (unsigned long long)n, (unsigned long long)s->size);
+    return named(s, err);
+}
+
+bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    if (!inside(s, n, off, err)) {
+        return false;
+    }
+    return n == 0 || s->ops->pread(s, buf, n, off, err) || named(s, err);
+}
+
+/* One batch of at most BATCH pieces that lie inside the source. */
+static bool scatter(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                    struct zf_err *err)
+{
+    if (s->ops->preadv) {
+        return s->ops->preadv(s, iov, n_iov, off, err);
+    }
+    for (int i = 0; i < n_iov; i++) {
+        if (iov[i].iov_len && !s->ops->pread(s, iov[i].iov_base, iov[i].iov_len, off, err)) {
+            return false;
+        }
+        off += iov[i].iov_len;
+    }
+    return true;
+}
+
+static uint64_t iov_bytes(const struct iovec *iov, int n_iov)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < n_iov; i++) {
+        if (!zf_add(sum, iov[i].iov_len, &sum)) {
+            return UINT64_MAX;
+        }
+    }
+    return sum;
+}
+
+bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                      struct zf_err *err)
+{
+    if (!inside(s, iov_bytes(iov, n_iov), off, err)) {
+        return false;
+    }
+    while (n_iov > 0) {
+        int batch = n_iov < BATCH ? n_iov : BATCH;
+        uint64_t bytes = iov_bytes(iov, batch);
+
+        if (bytes && !scatter(s, iov, batch, off, err)) {
+            return named(s, err);
+        }
+        iov += batch;
+        n_iov -= batch;
+        off += bytes;
+    }
+    return true;
+}
+
+struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off)
+{
+    struct zf_source *parent = NULL;
+
+    while (s->ops->origin && s->ops->origin(s, off, &parent)) {
+        s = parent;
+    }
+    return s;
+}
+
+struct zf_source *zf_source_ref(struct zf_source *s)
+{
+    if (s) {
+        atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    }
+    return s;
+}
+
+void zf_source_unref(struct zf_source **s)
+{
+    struct zf_source *gone = *s;
+
+    *s = NULL;
+    if (gone && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1) {
+        gone->ops->fini(gone);
+    }
+}

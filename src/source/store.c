@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all stores have in common: names are checked, listings kept, every file opened once. */
+#define HASH_NONFATAL_OOM 1
+#include "store_kind.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include <zf/base/name.h>
+
+#include "file.h"
+
+struct opened {
+    UT_hash_handle hh;
+    struct zf_source *src;
+    char path[];
+};
+
+struct listed {
+    UT_hash_handle hh;
+    struct zf_listing l;
+    char path[];
+};
+
+/* Shared by a store and its sub-stores. */
+struct table {
+    atomic_uint refs;
+    const struct zf_store_ops *ops;
+    void *self;
+    struct zf_limits lim;
+    pthread_mutex_t lock; /* of the two tables, which only grow */
+    struct opened *files;
+    struct listed *dirs;
+    char *shown;
+};
+
+struct zf_store {
+    atomic_uint refs;
+    struct table *t;
+    char *name, *base;
+    char *focus;  /* or NULL */
+    char *prefix; /* this store's directory in the table, "" = root */
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void table_unref(struct table *t)
+{
+    struct opened *f, *next_file;
+    struct listed *d, *next_dir;
+
+    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    HASH_ITER(hh, t->files, f, next_file)
+    {
+        HASH_DEL(t->files, f);
+        zf_source_unref(&f->src);
+        free(f);
+    }
+    HASH_ITER(hh, t->dirs, d, next_dir)
+    {
+        HASH_DEL(t->dirs, d);
+        zf_arena_free(d->l.names);
+        free(d->l.entry);
+        free(d);
+    }
+    t->ops->fini(t->self);
+    (void)pthread_mutex_destroy(&t->lock);
+    free(t->shown);
+    free(t);
+}
+
+static struct table *table_new(const struct zf_store_ops *ops, void *self, const char *shown,
+                               const struct zf_limits *lim)
+{
+    struct table *t = calloc(1, sizeof *t);
+    char *copy = strdup(shown);
+
+    if (!t || !copy) {
+        free(t);
+        free(copy);
+        ops->fini(self);
+        return NULL;
+    }
+    atomic_init(&t->refs, 1);
+    t->ops = ops;
+    t->self = self;
+    t->lim = *lim;
+    t->shown = copy;
+    (void)pthread_mutex_init(&t->lock, NULL);
+    return t;
+}
+
+void zf_store_unref(struct zf_store **st)
+{
+    struct zf_store *gone = *st;
+
+    *st = NULL;
+    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    table_unref(gone->t);
+    free(gone->name);
+    free(gone->base);
+    free(gone->focus);
+    free(gone->prefix);
+    free(gone);
+}
+
+struct zf_store *zf_store_ref(struct zf_store *st)
+{
+    atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed);
+    return st;
+}
+
+/* Takes a reference on t; on failure gives it back. */
+static struct zf_store *store_of(struct table *t, struct zf_store_look look, const char *prefix,
+                                 struct zf_err *err)
+{
+    zf_auto(store) struct zf_store *st = calloc(1, sizeof *st);
+
+    if (!st) {
+        table_unref(t);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    atomic_init(&st->refs, 1);
+    st->t = t;
+    st->name = strdup(look.name);
+    st->prefix = strdup(prefix);
+    st->focus = look.focus ? strdup(look.focus) : NULL;
+    if (!st->name || !st->prefix || (look.focus && !st->focus)) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    st->base = t->ops->base(t->self, prefix, err);
+    if (!st->base) {
+        (void)zf_err_in(err, "%s", look.name);
+        return NULL;
+    }
+    return zf_store_ref(st);
+}
+
+struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
+                              const struct zf_limits *lim, struct zf_err *err)
+{
+    struct table *t = table_new(ops, self, look.shown, lim);
+
+    if (!t) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    return store_of(t, look, "", err);
+}
+
+void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops)
+{
+    return st->t->ops == ops ? st->t->self : NULL;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool sane(const char *path)
+{
+    for (const char *p = path;; p++) {
+        size_t n = strcspn(p, "/");
+
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
+            return false;
+        }
+        p += n;
+        if (!*p) {
+            return true;
+        }
+    }
+}
+
+/* a/b, or the one that is not empty; NULL: out of memory. */
+static char *join(const char *a, const char *b)
+{
+    char *out = NULL;
+
+    return asprintf(&out, "%s%s%s", a, a[0] && a[strlen(a) - 1] != '/' && b[0] ? "/" : "", b) < 0
+               ? NULL
+               : out;
+}
+
+/* The path in the table, malloc'ed.  `what` may be "" where a directory is meant. */
+static char *path_in(const struct zf_store *st, const char *path, bool dir, struct zf_err *err)
+{
+    if (!(dir && path[0] == '\0') && !sane(path)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.200s\" is no path inside the checkpoint",
+                      path);
+        (void)zf_err_in(err, "%s", st->name);
+        return NULL;
+    }
+    char *full = join(st->prefix, path);
+    if (!full) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return full;
+}
+
+static bool named(const struct table *t, const char *path, struct zf_err *err)
+{
+    if (path[0]) {
+        (void)zf_err_in(err, "%s", path);
+    }
+    return t->shown[0] || !path[0] ? zf_err_in(err, "%s", t->shown) : false;
+}
+
+struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_err *err)
+{
+    zf_auto(mem) char *prefix = path_in(st, dir, true, err);
+    zf_auto(mem) char *name = prefix ? join(st->t->shown, prefix) : NULL;
+
+    if (!prefix) {
+        return NULL;
+    }
+    if (!name) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    atomic_fetch_add_explicit(&st->t->refs, 1, memory_order_relaxed);
+    return store_of(st->t, (struct zf_store_look){.name = name}, prefix, err);
+}
+
+const char *zf_store_focus(const struct zf_store *st)
+{
+    return st->focus;
+}
+
+const char *zf_store_name(const struct zf_store *st)
+{
+    return st->name;
+}
+
+const char *zf_store_base(const struct zf_store *st)
+{
+    return st->base;
+}
+
+/* ---- listings -------------------------------------------------------------------------------- */
+
+bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err)
+{
+    if (l->n >= l->limit) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "the directory has more than %" PRIu64 " entries (limit dir_entries)",
+                       l->limit);
+    }
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 32;
+        struct zf_entry *grown = reallocarray(l->entry, cap, sizeof *grown);
+
+        if (!grown) {
+            return zf_fail_sys(err, "keep a listing");
+        }
+        l->entry = grown;
+        l->cap = cap;
+    }
+    const char *name = zf_arena_str(l->names, e->name, strlen(e->name), err);
+    if (!name) {
+        return false;
+    }
+    l->entry[l->n] = *e;
+    l->entry[l->n++].name = name;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct zf_entry *x = a, *y = b;
+
+    return zf_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
+}
+
+/* Asks the kind for a listing and sorts it. */
+static struct listed *list_new(struct table *t, const char *dir, struct zf_err *err)
+{
+    size_t n = strlen(dir) + 1;
+    struct listed *d = calloc(1, sizeof *d + n);
+
+    if (!d) {
+        (void)zf_fail_sys(err, "keep a listing");
+        return NULL;
+    }
+    memcpy(d->path, dir, n);
+    d->l.limit = t->lim.dir_entries;
+    d->l.names = zf_arena_new(UINT64_MAX, err); /* bounded by the number of entries */
+    if (!d->l.names || !t->ops->list(t->self, dir, &d->l, err)) {
+        zf_arena_free(d->l.names);
+        free(d->l.entry);
+        free(d);
+        (void)named(t, dir, err);
+        return NULL;
+    }
+    if (d->l.n) {
+        qsort(d->l.entry, d->l.n, sizeof *d->l.entry, by_name);
+    }
+    return d;
+}
+
+/* The kept listing of a path in the table; the lock is held. */
+static const struct listed *list_get(struct table *t, const char *dir, struct zf_err *err)
+{
+    struct listed *d = NULL;
+
+    HASH_FIND_STR(t->dirs, dir, d);
+    if (d) {
+        return d;
+    }
+    d = list_new(t, dir, err);
+    if (d) {
+        HASH_ADD_STR(t->dirs, path, d);
+    }
+    if (d && !d->hh.tbl) {
+        zf_arena_free(d->l.names);
+        free(d->l.entry);
+        free(d);
+        d = NULL;
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return d;
+}
+
+bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
+                   size_t *n_out, struct zf_err *err)
+{
+    zf_auto(mem) char *full = path_in(st, dir, true, err);
+
+    if (!full) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&st->t->lock);
+    const struct listed *d = list_get(st->t, full, err);
+    (void)pthread_mutex_unlock(&st->t->lock);
+    if (!d) {
+        return false;
+    }
+    *entries_out = d->l.entry;
+    *n_out = d->l.n;
+    return true;
+}
+
+bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind)
+{
+    struct zf_err err;
+    const struct zf_entry *entries;
+    size_t n;
+    zf_auto(mem) char *dir = strdup(path);
+
+    if (!dir) {
+        return false;
+    }
+    char *slash = strrchr(dir, '/');
+    struct zf_entry key = {.name = slash ? slash + 1 : path};
+    if (slash) {
+        *slash = '\0';
+    }
+    if (!zf_store_list(st, slash ? dir : "", &entries, &n, &err) || n == 0) {
+        return false;
+    }
+    const struct zf_entry *e = bsearch(&key, entries, n, sizeof *entries, by_name);
+    return e && e->kind == kind;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The lock is held. */
+static struct opened *open_new(struct table *t, const char *path, struct zf_err *err)
+{
+    size_t n = strlen(path) + 1;
+    zf_auto(mem) char *name = join(t->shown, path);
+    zf_auto(mem) struct opened *f = calloc(1, sizeof *f + n);
+
+    if (!name || !f) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    memcpy(f->path, path, n);
+    f->src = t->ops->open(t->self, path, name, err);
+    if (!f->src) {
+        (void)zf_err_in(err, "%s", name);
+        return NULL;
+    }
+    HASH_ADD_STR(t->files, path, f);
+    if (!f->hh.tbl) {
+        zf_source_unref(&f->src);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    struct opened *kept = f;
+    f = NULL;
+    return kept;
+}
+
+struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err)
+{
+    zf_auto(mem) char *full = path_in(st, path, false, err);
+    struct opened *f = NULL;
+
+    if (!full) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&st->t->lock);
+    HASH_FIND_STR(st->t->files, full, f);
+    f = f ? f : open_new(st->t, full, err);
+    struct zf_source *src = f ? zf_source_ref(f->src) : NULL;
+    (void)pthread_mutex_unlock(&st->t->lock);
+    return src;
+}
+
+char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,
+                     struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(st, path, err);
+
+    if (!src) {
+        return NULL;
+    }
+    if (src->size > max_bytes || src->size >= SIZE_MAX) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "the file has %" PRIu64 " bytes, more than the %" PRIu64 " allowed here",
+                      src->size, max_bytes);
+        (void)zf_err_in(err, "%s", src->name);
+        return NULL;
+    }
+    char *text = malloc((size_t)src->size + 1);
+    if (!text) {
+        (void)zf_fail_sys(err, "read a file into memory");
+        (void)zf_err_in(err, "%s", src->name);
+        return NULL;
+    }
+    if (!zf_source_pread(src, text, (size_t)src->size, 0, err)) {
+        free(text);
+        return NULL;
+    }
+    text[src->size] = '\0';
+    *n_out = src->size;
+    return text;
+}
+
+struct timespec zf_store_mtime(const struct zf_store *st)
+{
+    struct timespec newest = {0}, t;
+    struct zf_file_stats s;
+    struct opened *f, *next;
+
+    (void)pthread_mutex_lock(&st->t->lock);
+    HASH_ITER(hh, st->t->files, f, next)
+    {
+        if (zf_file_stats_get(f->src, &s, &t) &&
+            (t.tv_sec > newest.tv_sec ||
+             (t.tv_sec == newest.tv_sec && t.tv_nsec > newest.tv_nsec))) {
+            newest = t;
+        }
+    }
+    (void)pthread_mutex_unlock(&st->t->lock);
+    return newest;
+}
+
+void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_file_stats *),
+                    void *ctx)
+{
+    struct opened *f, *next;
+    struct timespec t;
+
+    (void)pthread_mutex_lock(&st->t->lock);
+    HASH_ITER(hh, st->t->files, f, next)
+    {
+        struct zf_file_stats s = {.size = f->src->size};
+
+        (void)zf_file_stats_get(f->src, &s, &t);
+        s.path = f->path;
+        fn(ctx, &s);
+    }
+    (void)pthread_mutex_unlock(&st->t->lock);
+}

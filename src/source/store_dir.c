@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A store that is a directory. */
+#include "store_kind.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file.h"
+
+/* The descriptor behind a path that is only looked at; the entry itself is never opened. */
+static bool look(const struct zf_reach *r, const char *path, struct stat *st)
+{
+    int fd = zf_reach_open(r, path, O_PATH);
+    bool ok = fd >= 0 && fstat(fd, st) == 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return ok;
+}
+
+/* Fills kind, size and mtime of e->name in the directory `dir`, open as fd. */
+static void classify(const struct zf_reach *r, const char *dir, int fd, struct zf_entry *e)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    e->kind = ZF_ENTRY_OTHER;
+    if (fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+        return;
+    }
+    if (S_ISLNK(st.st_mode)) {
+        int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
+
+        if (n < 0 || (size_t)n >= sizeof path || !look(r, path, &st)) {
+            return;
+        }
+    }
+    if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
+        e->kind = S_ISREG(st.st_mode) ? ZF_ENTRY_FILE : ZF_ENTRY_DIR;
+        e->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+        e->mtime = st.st_mtim.tv_sec;
+    }
+}
+
+static bool read_names(const struct zf_reach *r, const char *dir, DIR *d, struct zf_listing *l,
+                       struct zf_err *err)
+{
+    const struct dirent *de;
+
+    for (errno = 0; (de = readdir(d)) != NULL; errno = 0) {
+        struct zf_entry e = {.name = de->d_name};
+
+        if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0) {
+            continue;
+        }
+        classify(r, dir, dirfd(d), &e);
+        if (!zf_listing_add(l, &e, err)) {
+            return false;
+        }
+    }
+    return errno == 0 || zf_fail_sys(err, "read the directory");
+}
+
+static bool no_directory(struct zf_err *err)
+{
+    return errno == ENOTDIR ? zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a directory")
+                            : zf_fail_sys(err, "open the directory");
+}
+
+static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
+{
+    struct zf_pool *pool = self;
+    int fd = zf_reach_open(&pool->reach, dir, O_RDONLY | O_DIRECTORY);
+
+    if (fd < 0) {
+        return no_directory(err);
+    }
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        (void)zf_fail_sys(err, "read the directory");
+        (void)close(fd);
+        return false;
+    }
+    bool ok = read_names(&pool->reach, dir, d, l, err);
+    (void)closedir(d);
+    return ok;
+}
+
+static struct zf_source *dir_open(void *self, const char *path, const char *name,
+                                  struct zf_err *err)
+{
+    return zf_file_new(self, path, name, err);
+}
+
+static char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return strdup(slash && slash[1] ? slash + 1 : path);
+}
+
+/* The directory is proved beneath the root first; only its name is then asked by its full path. */
+static char *dir_base(void *self, const char *dir, struct zf_err *err)
+{
+    struct zf_pool *pool = self;
+    int fd = zf_reach_open(&pool->reach, dir, O_PATH | O_DIRECTORY);
+
+    if (fd < 0) {
+        (void)no_directory(err);
+        return NULL;
+    }
+    (void)close(fd);
+    zf_auto(mem) char *full = NULL;
+    if (asprintf(&full, "%s/%s", pool->reach.abs, dir) < 0) {
+        full = NULL;
+    }
+    zf_auto(mem) char *real = full ? realpath(full, NULL) : NULL;
+    char *base = last_part(real ? real : dir);
+    if (!base) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return base;
+}
+
+static void dir_fini(void *self)
+{
+    struct zf_pool *pool = self;
+
+    zf_pool_unref(&pool);
+}
+
+static const struct zf_store_ops dir_ops = {
+    .list = dir_list,
+    .open = dir_open,
+    .base = dir_base,
+    .fini = dir_fini,
+};
+
+/* A path as given, cut at its last '/': "" stands for the working directory. */
+struct cut {
+    char *dir;
+    const char *file; /* NULL: the path is a directory itself */
+};
+
+static bool cut_path(const char *path, char *copy, struct cut *out, struct zf_err *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        return zf_fail_sys(err, "open it");
+    }
+    size_t n = strlen(copy);
+    while (n > 1 && copy[n - 1] == '/') {
+        copy[--n] = '\0';
+    }
+    *out = (struct cut){.dir = copy};
+    if (S_ISDIR(st.st_mode)) {
+        return true;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                       "this is neither a directory nor a regular file");
+    }
+    char *slash = strrchr(copy, '/');
+    if (!slash) {
+        out->file = path;
+        out->dir = copy + n; /* "" */
+        return true;
+    }
+    out->file = path + (slash + 1 - copy);
+    slash[slash == copy] = '\0'; /* "/file" lies in "/" */
+    return true;
+}
+
+static struct zf_pool *pool_at(const char *dir, const struct zf_limits *lim, struct zf_err *err)
+{
+    /* Resolved now, because a daemon changes its working directory later. */
+    zf_auto(mem) char *abs = realpath(dir[0] ? dir : ".", NULL);
+
+    if (!abs) {
+        (void)zf_fail_sys(err, "open the directory");
+        return NULL;
+    }
+    return zf_pool_new(abs, lim->open_files, err);
+}
+
+struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(mem) char *copy = strdup(path);
+    struct cut cut = {0};
+
+    if (!copy) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    struct zf_pool *pool = cut_path(path, copy, &cut, err) ? pool_at(cut.dir, lim, err) : NULL;
+    if (!pool) {
+        (void)zf_err_in(err, "%s", path);
+        return NULL;
+    }
+    return zf_store_new(&dir_ops, pool,
+                        (struct zf_store_look){.name = path, .shown = cut.dir, .focus = cut.file},
+                        lim, err);
+}

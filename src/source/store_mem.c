@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A store in memory, for tests and fuzzing: a handful of files, searched one by one. */
+#include "store_kind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct file {
+    char *path;
+    struct zf_source *src;
+};
+
+struct tree {
+    struct file *file;
+    size_t n;
+};
+
+/* What follows "dir/" in path, or NULL when it does not lie in dir. */
+static const char *below(const char *path, const char *dir)
+{
+    size_t n = strlen(dir);
+
+    if (n == 0) {
+        return path;
+    }
+    return strncmp(path, dir, n) == 0 && path[n] == '/' ? path + n + 1 : NULL;
+}
+
+static bool has_dir(const struct tree *t, const char *dir)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        if (below(t->file[i].path, dir)) {
+            return true;
+        }
+    }
+    return dir[0] == '\0';
+}
+
+static bool listed(const struct zf_listing *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        if (strcmp(l->entry[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
+{
+    const struct tree *t = self;
+
+    if (!has_dir(t, dir)) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        const char *rest = below(t->file[i].path, dir);
+        size_t len = rest ? strcspn(rest, "/") : 0;
+        zf_auto(mem) char *name = rest ? strndup(rest, len) : NULL;
+
+        if (rest && !name) {
+            return zf_fail_sys(err, "keep a listing");
+        }
+        if (!rest || listed(l, name)) {
+            continue;
+        }
+        struct zf_entry e = {.name = name, .kind = rest[len] ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
+        e.size = e.kind == ZF_ENTRY_FILE ? t->file[i].src->size : 0;
+        if (!zf_listing_add(l, &e, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct zf_source *mem_open(void *self, const char *path, const char *name,
+                                  struct zf_err *err)
+{
+    const struct tree *t = self;
+
+    (void)name;
+    for (size_t i = 0; i < t->n; i++) {
+        if (strcmp(t->file[i].path, path) == 0) {
+            return zf_source_ref(t->file[i].src);
+        }
+    }
+    if (has_dir(t, path)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is a directory, not a file");
+    } else {
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such file");
+    }
+    return NULL;
+}
+
+static char *mem_base(void *self, const char *dir, struct zf_err *err)
+{
+    const char *slash = strrchr(dir, '/');
+
+    if (!has_dir(self, dir)) {
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
+        return NULL;
+    }
+    char *base = strdup(slash ? slash + 1 : dir);
+    if (!base) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return base;
+}
+
+static void mem_fini(void *self)
+{
+    struct tree *t = self;
+
+    for (size_t i = 0; i < t->n; i++) {
+        free(t->file[i].path);
+        zf_source_unref(&t->file[i].src);
+    }
+    free(t->file);
+    free(t);
+}
+
+static const struct zf_store_ops mem_ops = {
+    .list = mem_list,
+    .open = mem_open,
+    .base = mem_base,
+    .fini = mem_fini,
+};
+
+struct zf_store *zf_store_mem(const struct zf_limits *lim, struct zf_err *err)
+{
+    struct tree *t = calloc(1, sizeof *t);
+
+    if (!t) {
+        (void)zf_fail_sys(err, "make a store");
+        return NULL;
+    }
+    return zf_store_new(&mem_ops, t, (struct zf_store_look){.name = "", .shown = ""}, lim, err);
+}
+
+/* A source with a copy of p. */
+static struct zf_source *copy_of(const char *path, const void *p, uint64_t n, struct zf_err *err)
+{
+    void *copy = n < SIZE_MAX ? malloc((size_t)n + 1) : NULL;
+
+    if (!copy) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    if (n) {
+        memcpy(copy, p, (size_t)n);
+    }
+    struct zf_source *src = zf_mem_new(path, copy, n, true, err);
+    if (!src) {
+        free(copy);
+    }
+    return src;
+}
+
+bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
+                      struct zf_err *err)
+{
+    struct tree *t = zf_store_self(st, &mem_ops);
+
+    if (!t) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this store is not in memory");
+    }
+    struct file *grown = reallocarray(t->file, t->n + 1, sizeof *grown);
+    if (!grown) {
+        return zf_fail_sys(err, "add a file to a store");
+    }
+    t->file = grown;
+    zf_auto(source) struct zf_source *src = copy_of(path, p, n, err);
+    char *name = src ? strdup(path) : NULL;
+    if (!name) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    t->file[t->n++] = (struct file){.path = name, .src = zf_source_ref(src)};
+    return true;
+}

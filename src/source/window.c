@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A piece of another source, with offsets of its own. */
+#include <zf/source/source.h>
+
+#include <stdio.h>
+
+#include <zf/base/num.h>
+
+struct window {
+    struct zf_source src;
+    struct zf_source *parent; /* never a window itself */
+    uint64_t off;             /* src.size bytes from here lie inside the parent */
+};
+
+static bool window_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    struct window *w = (struct window *)s;
+
+    return zf_source_pread(w->parent, buf, n, w->off + off, err);
+}
+
+static bool window_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                          struct zf_err *err)
+{
+    struct window *w = (struct window *)s;
+
+    return zf_source_preadv(w->parent, iov, n_iov, w->off + off, err);
+}
+
+static bool window_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
+{
+    struct window *w = (struct window *)s;
+
+    *off += w->off;
+    *parent_out = w->parent;
+    return true;
+}
+
+static void window_fini(struct zf_source *s)
+{
+    struct window *w = (struct window *)s;
+
+    zf_source_unref(&w->parent);
+    zf_source_fini(s);
+    free(w);
+}
+
+static const struct zf_source_ops window_ops = {
+    .kind = "window",
+    .pread = window_pread,
+    .preadv = window_preadv,
+    .origin = window_origin,
+    .fini = window_fini,
+};
+
+struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t len,
+                                const char *name, struct zf_err *err)
+{
+    if (!zf_within(off, len, parent->size)) {
+        (void)zf_fail(err, ZF_E_FORMAT, off,
+                      "%llu bytes should stand here, but only %llu bytes exist",
+                      (unsigned long long)len, (unsigned long long)parent->size);
+        (void)zf_err_in(err, "%s", parent->name);
+        return NULL;
+    }
+    zf_auto(mem) char *full = NULL;
+    if (name && asprintf(&full, "%s!%s", parent->name, name) < 0) {
+        full = NULL;
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    struct window *w = calloc(1, sizeof *w);
+    if (!w) {
+        (void)zf_fail_sys(err, "make a window");
+        return NULL;
+    }
+    if (!zf_source_init(&w->src, &window_ops, full ? full : parent->name, len, err)) {
+        free(w);
+        return NULL;
+    }
+    /* A window on a window would cost one more hop at every read. */
+    if (parent->ops == &window_ops) {
+        (void)window_origin(parent, &off, &parent);
+    }
+    w->parent = zf_source_ref(parent);
+    w->off = off;
+    return &w->src;
+}
