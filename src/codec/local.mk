@@ -4,6 +4,11 @@ libzf_codec_la_SOURCES = \
 	src/codec/json.c \
 	src/codec/safetensors.c \
 	src/codec/safetensors_emit.c \
+	src/codec/zip.c \
+	src/codec/zip_end.c \
+	src/codec/zip_end.h \
+	src/codec/zip_reader.c \
+	src/codec/zip_reader.h \
 	$(NULL)
 libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS)
 

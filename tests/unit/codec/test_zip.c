@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/codec/zip.h>
+
+#include "unit/codec/fixture.h"
+
+static char dir[64];
+static struct zf_limits lim;
+
+static struct zf_zip *open_zip(const char *name, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, name);
+
+    return zf_zip_open(src, &lim, err);
+}
+
+/* Reads the member and compares it with the pattern that zips.py wrote. */
+static void check_pattern(struct zf_zip *z, const char *name)
+{
+    struct zf_err err;
+    uint64_t i;
+    uint8_t got[5000];
+
+    assert_true(zf_zip_find(z, name, &i));
+    zf_auto(source) struct zf_source *src = zf_zip_source(z, i, &err);
+    assert_ok(src != NULL, &err);
+    assert_int_equal(src->size, sizeof got);
+    assert_ok(zf_source_pread(src, got, sizeof got, 0, &err), &err);
+    for (unsigned k = 0; k < sizeof got; k++) {
+        assert_int_equal(got[k], k * 7 % 251);
+    }
+}
+
+static void reads_whole_archives(void **state)
+{
+    static const char *const names[] = {"good.zip", "comment.zip", "zip64.zip", "suffix.zip"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct zf_err err;
+        zf_auto(zip) struct zf_zip *z = open_zip(names[k], &err);
+        uint64_t i;
+
+        assert_ok(z != NULL, &err);
+        assert_int_equal(zf_zip_count(z), 4);
+        check_pattern(z, "a/data/0");
+        check_pattern(z, "a/deep");
+        assert_true(zf_zip_find(z, "a/empty", &i));
+        zf_auto(source) struct zf_source *empty = zf_zip_source(z, i, &err);
+        assert_ok(empty != NULL, &err);
+        assert_int_equal(empty->size, 0);
+        assert_false(zf_zip_find(z, "a/dat", &i));
+        assert_false(zf_zip_find(z, "A/DATA.PKL", &i));
+        assert_ok(zf_zip_check_overlap(z, &err), &err);
+    }
+}
+
+static void reads_an_archive_without_members(void **state)
+{
+    struct zf_err err;
+    zf_auto(zip) struct zf_zip *z = open_zip("none.zip", &err);
+
+    (void)state;
+    assert_ok(z != NULL, &err);
+    assert_int_equal(zf_zip_count(z), 0);
+}
+
+static void names_the_place_of_a_member(void **state)
+{
+    struct zf_err err;
+    zf_auto(zip) struct zf_zip *z = open_zip("good.zip", &err);
+    uint64_t i, off;
+
+    (void)state;
+    assert_ok(z != NULL, &err);
+    assert_true(zf_zip_find(z, "a/data.pkl", &i));
+    assert_ok(zf_zip_data_off(z, i, &off, &err), &err);
+    assert_int_equal(off, 30 + strlen("a/data.pkl"));
+}
+
+static void reads_beyond_4_gib(void **state)
+{
+    struct zf_err err;
+    zf_auto(zip) struct zf_zip *z = open_zip("big.zip", &err);
+    uint64_t i;
+    char got[6] = "";
+
+    (void)state;
+    assert_ok(z != NULL, &err);
+    assert_true(zf_zip_find(z, "a/big", &i));
+    zf_auto(source) struct zf_source *big = zf_zip_source(z, i, &err);
+    assert_ok(big != NULL, &err);
+    assert_int_equal(big->size, (5ull << 30) + 3);
+    assert_ok(zf_source_pread(big, got, 4, big->size - 4, &err), &err);
+    assert_string_equal(got, "tail");
+    assert_true(zf_zip_find(z, "a/small", &i));
+    zf_auto(source) struct zf_source *small = zf_zip_source(z, i, &err);
+    assert_ok(small != NULL, &err);
+    assert_ok(zf_source_pread(small, got, 5, 0, &err), &err);
+    assert_string_equal(got, "small");
+    assert_true(zf_zip_find(z, "a/none", &i));
+    zf_auto(source) struct zf_source *none = zf_zip_source(z, i, &err);
+    assert_ok(none != NULL, &err);
+    assert_ok(zf_zip_check_overlap(z, &err), &err);
+}
+
+static void refuses_at_open(void **state)
+{
+    static const struct {
+        const char *name;
+        enum zf_code code;
+        const char *part;
+    } row[] = {
+        {"prefix.zip", ZF_E_FORMAT, "bytes put in front"},
+        {"two.zip", ZF_E_FORMAT, "two archives in one file"},
+        {"twins.zip", ZF_E_FORMAT, "two archives in one file"},
+        {"duplicate.zip", ZF_E_FORMAT, "duplicate member 'a/data.pkl'"},
+        {"encrypted.zip", ZF_E_UNSUPPORTED, "encrypted"},
+        {"method.zip", ZF_E_UNSUPPORTED, "method 93"},
+        {"sizes.zip", ZF_E_FORMAT, "5 and 6"},
+        {"huge.zip", ZF_E_FORMAT, "2147483647"},
+        {"disks.zip", ZF_E_UNSUPPORTED, "several disks"},
+        {"count.zip", ZF_E_FORMAT, ""},
+        {"text.zip", ZF_E_FORMAT, "190 bytes"},
+        {"nested.zip", ZF_E_FORMAT, ""},
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        struct zf_err err;
+        zf_auto(zip) struct zf_zip *z = open_zip(row[k].name, &err);
+
+        if (z || err.code != row[k].code || !strstr(err.msg, row[k].part)) {
+            fail_msg("%s: %s", row[k].name, z ? "was opened" : err.msg);
+        }
+        assert_non_null(strstr(err.path, row[k].name));
+    }
+}
+
+/* Lies that only show when a member is located. */
+static void refuses_at_the_member(void **state)
+{
+    static const char *const names[] = {"localname.zip", "localsig.zip", "localmethod.zip",
+                                        "shared.zip",    "outside.zip",  "farhead.zip"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct zf_err err;
+        zf_auto(zip) struct zf_zip *z = open_zip(names[k], &err);
+        uint64_t i, off;
+
+        if (!z) {
+            assert_int_equal(err.code, ZF_E_FORMAT);
+            continue;
+        }
+        assert_true(zf_zip_find(z, "a/data/0", &i));
+        if (zf_zip_data_off(z, i, &off, &err) || err.code != ZF_E_FORMAT) {
+            fail_msg("%s was believed", names[k]);
+        }
+    }
+}
+
+static void refuses_overlapping_members(void **state)
+{
+    struct zf_err err;
+    zf_auto(zip) struct zf_zip *z = open_zip("overlap.zip", &err);
+
+    (void)state;
+    assert_ok(z != NULL, &err);
+    assert_false(zf_zip_check_overlap(z, &err));
+    assert_err(&err, ZF_E_FORMAT, 33, "overlap");
+}
+
+static void keeps_to_its_limits(void **state)
+{
+    struct zf_err err;
+    uint64_t i;
+
+    (void)state;
+    lim.zip_entries = 3;
+    assert_null(open_zip("good.zip", &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "zip_entries=3");
+    assert_null(open_zip("suffix.zip", &err));
+    assert_int_equal(err.code, ZF_E_LIMIT);
+    lim = zf_limits_default();
+    lim.zip_directory = 100;
+    assert_null(open_zip("good.zip", &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "zip_directory=100");
+    lim = zf_limits_default();
+    lim.inflate_bytes = 4999;
+    zf_auto(zip) struct zf_zip *z = open_zip("good.zip", &err);
+    assert_ok(z != NULL, &err);
+    assert_true(zf_zip_find(z, "a/deep", &i));
+    assert_null(zf_zip_source(z, i, &err));
+    assert_int_equal(err.code, ZF_E_LIMIT);
+    lim = zf_limits_default();
+}
+
+static void refuses_every_truncation(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "good.zip");
+
+    (void)state;
+    for (uint64_t n = 0; n < src->size; n++) {
+        struct zf_err err;
+        zf_auto(source) struct zf_source *cut = fixture_cut(src, n);
+        zf_auto(zip) struct zf_zip *z = zf_zip_open(cut, &lim, &err);
+
+        assert_null(z);
+        assert_int_equal(err.code, ZF_E_FORMAT);
+    }
+}
+
+/* Every byte in turn is turned over: any answer will do, but an answer. */
+static void survives_every_flip(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "good.zip");
+    uint8_t *p = malloc(src->size);
+    struct zf_err err;
+
+    (void)state;
+    assert_non_null(p);
+    assert_ok(zf_source_pread(src, p, src->size, 0, &err), &err);
+    for (uint64_t at = 0; at < src->size; at++) {
+        if (at == 200) {
+            at = 5100; /* the middle is data */
+        }
+        p[at] ^= 0xff;
+        zf_auto(source) struct zf_source *mem = zf_mem_new("flipped", p, src->size, false, &err);
+        assert_ok(mem != NULL, &err);
+        zf_auto(zip) struct zf_zip *z = zf_zip_open(mem, &lim, &err);
+        for (uint64_t i = 0; z && i < zf_zip_count(z); i++) {
+            zf_auto(source) struct zf_source *member = zf_zip_source(z, i, &err);
+        }
+        p[at] ^= 0xff;
+    }
+    free(p);
+}
+
+static void passes_on_failing_reads(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "good.zip");
+
+    (void)state;
+    for (uint64_t off = 0; off < src->size; off += 16) {
+        struct zf_err err;
+        zf_auto(source) struct zf_source *bad = zf_fault_new(src, off, 16, &err);
+
+        assert_ok(bad != NULL, &err);
+        zf_auto(zip) struct zf_zip *z = zf_zip_open(bad, &lim, &err);
+        bool ok = z != NULL;
+        for (uint64_t i = 0; ok && i < zf_zip_count(z); i++) {
+            uint64_t at;
+
+            ok = zf_zip_data_off(z, i, &at, &err);
+        }
+        if (!ok) {
+            assert_int_equal(err.code, ZF_E_IO);
+        }
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    lim = zf_limits_default();
+    fixture_make("zips.py", dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fixture_drop(dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_whole_archives),
+        cmocka_unit_test(reads_an_archive_without_members),
+        cmocka_unit_test(names_the_place_of_a_member),
+        cmocka_unit_test(reads_beyond_4_gib),
+        cmocka_unit_test(refuses_at_open),
+        cmocka_unit_test(refuses_at_the_member),
+        cmocka_unit_test(refuses_overlapping_members),
+        cmocka_unit_test(keeps_to_its_limits),
+        cmocka_unit_test(refuses_every_truncation),
+        cmocka_unit_test(survives_every_flip),
+        cmocka_unit_test(passes_on_failing_reads),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes archives for test_zip: whole ones, and ones with a single lie in them.  zips.py DIRECTORY"""
+import io
+import os
+import struct
+import sys
+import warnings
+import zipfile
+
+warnings.simplefilter("ignore")
+out = sys.argv[1]
+PATTERN = bytes(i * 7 % 251 for i in range(5000))
+
+
+def put(name, data):
+    with open(os.path.join(out, name), "wb") as f:
+        f.write(data)
+
+
+def archive(members, comment=b"", zip64=False):
+    buf = io.BytesIO()
+    with zipfile.ZipFile(buf, "w") as z:
+        for name, data, method in members:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = method
+            with z.open(info, "w", force_zip64=zip64) as f:
+                f.write(data)
+        z.comment = comment
+    return buf.getvalue()
+
+
+def patch(data, off, fmt, value):
+    b = bytearray(data)
+    struct.pack_into(fmt, b, off, value)
+    return bytes(b)
+
+
+STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+MEMBERS = [
+    ("a/data.pkl", b"hello", STORED),
+    ("a/data/0", PATTERN, STORED),
+    ("a/empty", b"", STORED),
+    ("a/deep", PATTERN, DEFLATED),
+]
+good = archive(MEMBERS)
+central = good.index(b"PK\1\2")
+second = good.index(b"PK\1\2", central + 4)
+local2 = good.index(b"PK\3\4", 4)
+end = good.rindex(b"PK\5\6")
+
+put("good.zip", good)
+put("comment.zip", archive(MEMBERS, b"a word about PK\5\6 and what follows it, long enough " * 40))
+put("zip64.zip", archive(MEMBERS, zip64=True))
+put("none.zip", archive([]))
+put("suffix.zip", good + b"x" * 100)
+put("prefix.zip", b"x" * 512 + good)
+put("two.zip", good + archive(MEMBERS[:1]))
+put("twins.zip", good + good)
+put("duplicate.zip", archive(MEMBERS[:2] + MEMBERS[:1]))
+put("encrypted.zip", patch(patch(good, 6, "<H", 1), central + 8, "<H", 1))
+put("method.zip", patch(patch(good, 8, "<H", 93), central + 10, "<H", 93))
+put("sizes.zip", patch(good, central + 24, "<I", 6))
+put("localname.zip", patch(good, local2 + 30, "<B", ord("b")))
+put("localsig.zip", patch(good, local2, "<I", 0x12345678))
+put("localmethod.zip", patch(good, local2 + 8, "<H", 8))
+put("shared.zip", patch(good, second + 42, "<I", 0))
+put("outside.zip", patch(patch(good, second + 20, "<I", 6000), second + 24, "<I", 6000))
+put("huge.zip", patch(patch(good, second + 20, "<I", 0x7fffffff), second + 24, "<I", 0x7fffffff))
+put("farhead.zip", patch(good, second + 42, "<I", 0x7fffffff))
+put("disks.zip", patch(good, end + 4, "<H", 1))
+put("count.zip", patch(patch(good, end + 8, "<H", 3), end + 10, "<H", 3))
+put("text.zip", b"this is no archive\n" * 10)
+
+# An end record in the comment of another one, each with a directory of its own.
+inner = archive([("b/x", b"other", STORED)], b"")
+put("nested.zip", archive(MEMBERS, inner))
+
+# Two members whose local headers are honest and whose data overlap: the second hides in the first.
+hidden = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, 4, 4, 3, 0) + b"a/y" + b"DATA"
+outer = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, len(hidden), len(hidden), 3, 0) + b"a/x"
+body = outer + hidden
+
+
+def entry(name, size, off):
+    return struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, size, size, len(name), 0, 0, 0, 0, 0,
+                       off) + name
+
+
+directory = entry(b"a/x", len(hidden), 0) + entry(b"a/y", 4, len(outer))
+put("overlap.zip", body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 2, 2, len(directory), len(body), 0))
+
+# Beyond 4 GiB, as holes: a large member, and behind it a small and an empty one.
+BIG = (5 << 30) + 3
+with open(os.path.join(out, "big.zip"), "wb") as f:
+    places = []
+    for name, size, tail in ((b"a/big", BIG, b"tail"), (b"a/small", 5, b"small"), (b"a/none", 0, b"")):
+        places.append((name, size, f.tell()))
+        f.write(struct.pack("<4s5H3I2H", b"PK\3\4", 45, 0x808, 0, 0, 33, 0, 0, 0, len(name), 0) + name)
+        f.seek(f.tell() + size - len(tail))
+        f.write(tail)
+    start = f.tell()
+    for name, size, off in places:
+        extra = struct.pack("<2H3Q", 1, 24, size, size, off)
+        f.write(struct.pack("<4s6H3I5H2I", b"PK\1\2", 45, 45, 0x808, 0, 0, 33, 0, 0xffffffff, 0xffffffff,
+                            len(name), len(extra), 0, 0, 0, 0, 0xffffffff) + name + extra)
+    stop = f.tell()
+    f.write(struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, 3, 3, stop - start, start))
+    f.write(struct.pack("<4sIQI", b"PK\6\7", 0, stop, 1))
+    f.write(struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 3, 3, stop - start, 0xffffffff, 0))
