@@ -1,7 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-model.la
 libzf_model_la_SOURCES = \
-	src/model/empty.c \
+	src/model/build.c \
+	src/model/draft.c \
+	src/model/draft.h \
+	src/model/flat.c \
+	src/model/flat.h \
+	src/model/grid.h \
+	src/model/gridmake.c \
+	src/model/hash.c \
+	src/model/hash.h \
+	src/model/map.c \
+	src/model/map_kind.h \
+	src/model/model.c \
+	src/model/parts.c \
+	src/model/prove.c \
+	src/model/prove.h \
+	src/model/seal.c \
+	src/model/sources.c \
+	src/model/sources.h \
 	$(NULL)
 libzf_model_la_LIBADD = 
 

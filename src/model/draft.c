@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "draft.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+uint32_t zf_draft_ndim(const struct zf_draft *d)
+{
+    return d->ndim;
+}
+
+const uint64_t *zf_draft_shape(const struct zf_draft *d)
+{
+    return d->shape;
+}
+
+enum zf_dtype zf_draft_dtype(const struct zf_draft *d)
+{
+    return d->dtype;
+}
+
+const char *zf_draft_text(const struct zf_draft *d, char out[ZF_DRAFT_TEXT])
+{
+    int n = snprintf(out, ZF_DRAFT_TEXT, "tensor \"%.*s\" of shape [",
+                     (int)(d->name_len < 90 ? d->name_len : 90), d->name);
+    size_t at = (size_t)n;
+
+    for (uint32_t i = 0; i < d->ndim && at < ZF_DRAFT_TEXT - 32; i++) {
+        at += (size_t)snprintf(out + at, ZF_DRAFT_TEXT - at, "%s%llu", i ? ", " : "",
+                               (unsigned long long)d->shape[i]);
+    }
+    (void)snprintf(out + at, ZF_DRAFT_TEXT - at, "]");
+    return out;
+}
+
+/* Prepends whose fault it is: the tensor in the sentence, its metadata in the path. */
+static bool refuse(const struct zf_draft *d, struct zf_err *err, const char *what)
+{
+    char text[ZF_DRAFT_TEXT];
+
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s", zf_draft_text(d, text), what);
+    return d->where ? zf_err_in(err, "%s", d->where) : false;
+}
+
+bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
+{
+    char *copy = zf_arena_str(d->b->temp, where, strlen(where), err);
+
+    d->where = copy;
+    return copy != NULL;
+}
+
+/* ---- storing pieces ----------------------------------------------------------------------- */
+
+static bool set_kind(struct zf_draft *d, enum zf_draft_kind kind, struct zf_err *err)
+{
+    if (d->kind != ZF_DRAFT_EMPTY && d->kind != kind) {
+        return refuse(d, err, "is described as flat slices and as boxes at once");
+    }
+    d->kind = kind;
+    return true;
+}
+
+static struct zf_piece *new_piece(struct zf_draft *d, struct zf_err *err)
+{
+    struct zf_build *b = d->b;
+    uint64_t words = zf_piece_words(d);
+
+    if (b->n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX - 1) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %llu pieces of tensors",
+                      (unsigned long long)b->lim.pieces);
+        return NULL;
+    }
+    if (!d->last || d->last->n == d->last->cap) {
+        uint64_t cap = d->last ? d->last->cap * 2 : 1;
+        cap = cap > 4096 ? 4096 : cap;
+        struct zf_piece_block *block =
+            zf_arena_get(b->temp, 1, sizeof *block + cap * words * 8, err);
+        if (!block) {
+            return NULL;
+        }
+        block->cap = cap;
+        if (d->last) {
+            d->last->next = block;
+        } else {
+            d->first = block;
+        }
+        d->last = block;
+    }
+    struct zf_piece *p = (struct zf_piece *)(void *)(d->last->words + d->last->n * words);
+    d->last->n++;
+    d->n_pieces++;
+    b->n_pieces++;
+    return p;
+}
+
+static bool outside(const struct zf_draft *d, const struct zf_source *src, uint64_t off,
+                    struct zf_err *err)
+{
+    char text[160];
+
+    (void)snprintf(text, sizeof text,
+                   "has a piece at byte %llu that reaches beyond the end of its data (%llu bytes)",
+                   (unsigned long long)off, (unsigned long long)src->size);
+    (void)refuse(d, err, text);
+    return zf_err_in(err, "%s", src->name);
+}
+
+/* A piece whose source is too short: refused, or, when degraded, kept, because every source answers
+ * EIO for what lies beyond its end. */
+static bool tolerate(struct zf_draft *d, const struct zf_source *src, uint64_t off,
+                     struct zf_err *err)
+{
+    char text[800];
+
+    (void)outside(d, src, off, err);
+    if (!d->b->degraded) {
+        return false;
+    }
+    (void)zf_err_text(err, text, sizeof text);
+    zf_err_clear(err);
+    d->lost = true;
+    return zf_build_note(d->b, err, "%s", text);
+}
+
+static bool lost_source(struct zf_draft *d, const char *why, uint64_t *out, struct zf_err *err)
+{
+    uint32_t number;
+    zf_auto(source) struct zf_source *s = zf_lost_new(d->bytes, why, err);
+
+    if (!s || !zf_sources_add(d->b->sources, s, &number, err)) {
+        return false;
+    }
+    d->lost = true;
+    *out = number;
+    return true;
+}
+
+/* ---- flat --------------------------------------------------------------------------------- */
+
+static bool flat_inside(const struct zf_draft *d, uint64_t first, uint64_t n, struct zf_err *err)
+{
+    char text[160];
+
+    if (zf_within(first, n, d->elems)) {
+        return true;
+    }
+    (void)snprintf(text, sizeof text, "has only %llu elements, but a slice of %llu begins at %llu",
+                   (unsigned long long)d->elems, (unsigned long long)n, (unsigned long long)first);
+    return refuse(d, err, text);
+}
+
+static bool add_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t off, uint64_t src,
+                     struct zf_err *err)
+{
+    struct zf_piece *p = set_kind(d, ZF_DRAFT_FLAT, err) ? new_piece(d, err) : NULL;
+
+    if (!p) {
+        return false;
+    }
+    p->off = off;
+    p->src = src;
+    p->box[0] = first;
+    p->box[1] = n;
+    return true;
+}
+
+bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
+                   struct zf_err *err)
+{
+    uint64_t bytes;
+    uint32_t number;
+
+    d = zf_draft_data(d);
+    if (!flat_inside(d, first, n, err)) {
+        return false;
+    }
+    if (n == 0) {
+        return true;
+    }
+    if (from.stride) {
+        return refuse(d, err, "has a flat slice with strides");
+    }
+    /* Inside the tensor, whose bytes were counted: cannot overflow. */
+    bytes = n * zf_dtype_info(d->dtype)->bytes;
+    if (from.src && !zf_within(from.off, bytes, from.src->size)) {
+        if (!tolerate(d, from.src, from.off, err)) {
+            return false;
+        }
+        if (from.off > UINT64_MAX - bytes) {
+            return zf_draft_lost_flat(d, first, n, "its place is beyond any file", err);
+        }
+    }
+    return zf_sources_add(d->b->sources, from.src, &number, err) &&
+           add_flat(d, first, n, from.off, number, err);
+}
+
+bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const char *why,
+                        struct zf_err *err)
+{
+    uint64_t number;
+
+    d = zf_draft_data(d);
+    if (!flat_inside(d, first, n, err)) {
+        return false;
+    }
+    return n == 0 || (lost_source(d, why, &number, err) && add_flat(d, first, n, 0, number, err));
+}
+
+/* ---- boxes -------------------------------------------------------------------------------- */
+
+/* Looks at a box before it is believed; *n_out = its elements. */
+static bool box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       uint64_t *n_out, struct zf_err *err)
+{
+    uint64_t n = 1;
+    char text[160];
+
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        /* An empty shard says offset = size, or anything. */
+        if (size[i] == 0) {
+            *n_out = 0;
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        if (!zf_within(start[i], size[i], d->shape[i])) {
+            (void)snprintf(text, sizeof text,
+                           "has a box that reaches from %llu over %llu elements of dimension %u",
+                           (unsigned long long)start[i], (unsigned long long)size[i], i);
+            return refuse(d, err, text);
+        }
+        n *= size[i]; /* no more than the tensor's own elements */
+    }
+    *n_out = n;
+    return true;
+}
+
+/* Are these strides what a packed box has anyway?  Strides of extents of 1 mean nothing. */
+static bool is_packed(uint32_t ndim, const uint64_t *size, const uint64_t *stride)
+{
+    uint64_t want = 1;
+
+    for (uint32_t i = ndim; stride && i-- > 0;) {
+        if (size[i] > 1 && stride[i] != want) {
+            return false;
+        }
+        want *= size[i];
+    }
+    return true;
+}
+
+/* Bytes from the first to behind the last element of a box in its source. */
+static bool box_span(const struct zf_draft *d, const uint64_t *size, const uint64_t *stride,
+                     uint64_t *out)
+{
+    uint64_t last = 0;
+
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        if (!zf_mul_add(size[i] - 1, stride[i], last, &last)) {
+            return false;
+        }
+    }
+    return zf_add(last, 1, &last) && zf_mul(last, zf_dtype_info(d->dtype)->bytes, out);
+}
+
+static bool add_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                    struct zf_piece what, struct zf_err *err)
+{
+    if (!set_kind(d, ZF_DRAFT_BOX, err)) {
+        return false;
+    }
+    const uint64_t *stride = NULL;
+    if (what.stride) {
+        uint64_t *copy = zf_arena_get(d->b->temp, d->ndim, sizeof *copy, err);
+        if (!copy) {
+            return false;
+        }
+        memcpy(copy, what.stride, d->ndim * sizeof *copy);
+        stride = copy;
+    }
+    struct zf_piece *p = new_piece(d, err);
+    if (!p) {
+        return false;
+    }
+    p->off = what.off;
+    p->src = what.src;
+    p->stride = stride;
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        p->box[i] = start[i];
+        p->box[d->ndim + i] = size[i];
+    }
+    return true;
+}
+
+bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                  struct zf_from from, struct zf_err *err)
+{
+    uint64_t n = 0, span = 0, end;
+    uint32_t number;
+
+    d = zf_draft_data(d);
+    if (!box_inside(d, start, size, &n, err)) {
+        return false;
+    }
+    if (n == 0) {
+        return true;
+    }
+    if (!from.src || is_packed(d->ndim, size, from.stride)) {
+        from.stride = NULL;
+    }
+    bool sane = true;
+    if (from.stride) {
+        sane = box_span(d, size, from.stride, &span);
+    } else {
+        span = n * zf_dtype_info(d->dtype)->bytes;
+    }
+    sane = sane && zf_add(from.off, span, &end);
+    if (from.src && (!sane || end > from.src->size)) {
+        if (!tolerate(d, from.src, from.off, err)) {
+            return false;
+        }
+        if (!sane) {
+            return zf_draft_lost_box(d, start, size, "its place is beyond any file", err);
+        }
+    }
+    struct zf_piece what = {.off = from.off, .stride = from.stride};
+    if (!zf_sources_add(d->b->sources, from.src, &number, err)) {
+        return false;
+    }
+    what.src = number;
+    return add_box(d, start, size, what, err);
+}
+
+bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       const char *why, struct zf_err *err)
+{
+    uint64_t n = 0;
+    struct zf_piece what = {0};
+
+    d = zf_draft_data(d);
+    if (!box_inside(d, start, size, &n, err)) {
+        return false;
+    }
+    return n == 0 || (lost_source(d, why, &what.src, err) && add_box(d, start, size, what, err));
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hash.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+bool zf_hash_key_init(struct zf_hash_key *key, struct zf_err *err)
+{
+    /* Up to 256 bytes come in one piece once the kernel's pool is ready. */
+    if (getrandom(key, sizeof *key, 0) != (ssize_t)sizeof *key) {
+        return zf_fail_sys(err, "get random bytes");
+    }
+    return true;
+}
+
+static uint64_t rotl(uint64_t x, unsigned n)
+{
+    return x << n | x >> (64 - n);
+}
+
+static void round_of(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = rotl(v[1], 13) ^ v[0];
+    v[0] = rotl(v[0], 32);
+    v[2] += v[3];
+    v[3] = rotl(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = rotl(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = rotl(v[1], 17) ^ v[2];
+    v[2] = rotl(v[2], 32);
+}
+
+static void mix(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    round_of(v);
+    v[0] ^= word;
+}
+
+uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const char *p, size_t n)
+{
+    uint64_t v[4] = {key->k[0] ^ 0x736f6d6570736575u, key->k[1] ^ 0x646f72616e646f6du,
+                     key->k[0] ^ 0x6c7967656e657261u, key->k[1] ^ 0x7465646279746573u};
+    uint64_t word, last = (uint64_t)n << 56;
+    size_t i = 0;
+
+    mix(v, seed);
+    for (; n - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, p + i, sizeof word);
+        mix(v, word);
+    }
+    for (unsigned shift = 0; i < n; i++, shift += 8) {
+        last |= (uint64_t)(unsigned char)p[i] << shift;
+    }
+    mix(v, last);
+    v[2] ^= 0xff;
+    for (int r = 0; r < 3; r++) {
+        round_of(v);
+    }
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "map_kind.h"
+
+#include <string.h>
+
+#include <zf/base/num.h>
+
+uint64_t zf_map_size(const struct zf_map *m)
+{
+    return m->size;
+}
+
+struct zf_run zf_map_at(const struct zf_map *m, uint64_t off)
+{
+    return m->ops->at(m, off);
+}
+
+bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    if (!zf_within(off, n, m->size)) {
+        return zf_fail(err, ZF_E_IO, off, "%llu bytes are wanted, but only %llu are there",
+                       (unsigned long long)n,
+                       (unsigned long long)(off < m->size ? m->size - off : 0));
+    }
+    return n == 0 || m->ops->read(m, buf, n, off, err);
+}
+
+bool zf_map_each_source(const struct zf_map *m,
+                        bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
+                        void *ctx)
+{
+    return !m->ops->each || m->ops->each(m, fn, ctx);
+}
+
+/* ---- zeros -------------------------------------------------------------------------------- */
+
+static struct zf_run zeros_at(const struct zf_map *m, uint64_t off)
+{
+    return (struct zf_run){.kind = ZF_RUN_ZERO, .len = m->size - off};
+}
+
+static bool zeros_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                       struct zf_err *err)
+{
+    (void)m, (void)off, (void)err;
+    memset(buf, 0, n);
+    return true;
+}
+
+static const struct zf_map_ops zeros_ops = {.at = zeros_at, .read = zeros_read};
+
+struct zf_map *zf_map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err)
+{
+    struct zf_map *m = zf_arena_get(a, 1, sizeof *m, err);
+
+    if (m) {
+        *m = (struct zf_map){.ops = &zeros_ops, .size = n};
+    }
+    return m;
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+struct mem_map {
+    struct zf_map map;
+    const unsigned char *p;
+};
+
+static struct zf_run mem_at(const struct zf_map *m, uint64_t off)
+{
+    const struct mem_map *mm = (const struct mem_map *)m;
+
+    return (struct zf_run){.kind = ZF_RUN_MEM, .len = m->size - off, .mem = mm->p + off};
+}
+
+static bool mem_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    (void)err;
+    memcpy(buf, ((const struct mem_map *)m)->p + off, n);
+    return true;
+}
+
+static const struct zf_map_ops mem_ops = {.at = mem_at, .read = mem_read};
+
+struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n, struct zf_err *err)
+{
+    struct mem_map *m = zf_arena_get(a, 1, sizeof *m, err);
+
+    if (!m) {
+        return NULL;
+    }
+    *m = (struct mem_map){.map = {.ops = &mem_ops, .size = n}, .p = p};
+    return &m->map;
+}
+
+/* ---- one piece of one source -------------------------------------------------------------- */
+
+struct source_map {
+    struct zf_map map;
+    struct zf_source *src;
+    uint64_t off;
+};
+
+static struct zf_run source_at(const struct zf_map *m, uint64_t off)
+{
+    const struct source_map *sm = (const struct source_map *)m;
+
+    return (struct zf_run){
+        .kind = ZF_RUN_SRC, .len = m->size - off, .src = sm->src, .off = sm->off + off};
+}
+
+static bool source_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                        struct zf_err *err)
+{
+    const struct source_map *sm = (const struct source_map *)m;
+
+    return zf_source_pread(sm->src, buf, n, sm->off + off, err);
+}
+
+static bool source_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+{
+    const struct source_map *sm = (const struct source_map *)m;
+
+    return fn(ctx, sm->src, sm->off, m->size);
+}
+
+static const struct zf_map_ops source_ops = {
+    .at = source_at, .read = source_read, .each = source_each};
+
+struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint64_t off, uint64_t n,
+                                struct zf_err *err)
+{
+    struct source_map *m = zf_arena_get(a, 1, sizeof *m, err);
+
+    if (!m) {
+        return NULL;
+    }
+    *m = (struct source_map){.map = {.ops = &source_ops, .size = n}, .src = src, .off = off};
+    return &m->map;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every kind of map has in common.  A kind is one file: its struct begins with struct zf_map.
+ */
+#ifndef MODEL_MAP_KIND_H
+#define MODEL_MAP_KIND_H
+
+#include <zf/model/map.h>
+
+typedef bool zf_map_each_fn(void *ctx, struct zf_source *s, uint64_t off, uint64_t len);
+
+struct zf_map_ops {
+    struct zf_run (*at)(const struct zf_map *m, uint64_t off);
+    bool (*read)(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err);
+    bool (*each)(const struct zf_map *m, zf_map_each_fn *fn, void *ctx); /* NULL = no source */
+};
+
+struct zf_map {
+    const struct zf_map_ops *ops;
+    uint64_t size;
+};
+
+/* Which of the sorted `first[n]` (first[0] <= off) is the last one <= off. */
+static inline uint64_t zf_map_search(const uint64_t *first, uint64_t n, uint64_t off)
+{
+    uint64_t lo = 0, hi = n;
+
+    while (hi - lo > 1) {
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (first[mid] <= off) {
+            lo = mid;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+/* n zeros: pieces without a source, empty tensors. */
+struct zf_map *zf_map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err) ZF_CHECKED;
+
+#endif

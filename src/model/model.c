@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "draft.h"
+
+#include <string.h>
+
+#include <zf/base/name.h>
+
+const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path)
+{
+    for (uint32_t i = 0; i < c->n_sets; i++) {
+        if (strcmp(c->set[i].path, path) == 0) {
+            return &c->set[i];
+        }
+    }
+    return NULL;
+}
+
+const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, size_t n)
+{
+    uint32_t lo = 0, hi = s->n;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        const struct zf_tensor *t = &s->tensor[mid];
+        int cmp = zf_name_cmp(t->name, t->name_len, name, n);
+
+        if (cmp == 0) {
+            return t;
+        }
+        if (cmp < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return NULL;
+}
+
+void zf_checkpoint_free(struct zf_checkpoint *c)
+{
+    if (!c) {
+        return;
+    }
+    struct zf_sealed *s = (struct zf_sealed *)(void *)c;
+    struct zf_arena *arena = c->arena;
+
+    zf_sources_fini(s->sources);
+    free(s->sources);
+    zf_store_unref(&c->store);
+    zf_arena_free(arena);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From drafts to a frozen checkpoint. */
+#include "draft.h"
+
+#include <string.h>
+
+#include <zf/base/name.h>
+
+/* ---- order -------------------------------------------------------------------------------- */
+
+/* Like strcmp, but '/' sorts before every other byte, so that a directory is followed by what is in
+ * it. */
+static int cmp_paths(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    int x = *a == '/' ? 1 : *a ? (unsigned char)*a + 1 : 0;
+    int y = *b == '/' ? 1 : *b ? (unsigned char)*b + 1 : 0;
+    return x - y;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return cmp_paths((*(struct zf_draft_set *const *)a)->path,
+                     (*(struct zf_draft_set *const *)b)->path);
+}
+
+static int by_set_and_name(const void *a, const void *b)
+{
+    const struct zf_draft *x = *(struct zf_draft *const *)a, *y = *(struct zf_draft *const *)b;
+
+    if (x->set != y->set) {
+        return (x->set->rank > y->set->rank) - (x->set->rank < y->set->rank);
+    }
+    return zf_name_cmp(x->name, x->name_len, y->name, y->name_len);
+}
+
+static int blob_by_path(const void *a, const void *b)
+{
+    return cmp_paths(((const struct zf_blob *)a)->path, ((const struct zf_blob *)b)->path);
+}
+
+/* ---- tensors ------------------------------------------------------------------------------ */
+
+static bool prove_all(struct zf_build *b, struct zf_err *err)
+{
+    for (struct zf_draft *d = b->draft_list; d; d = d->next) {
+        if (!d->same && !zf_draft_prove(d, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct zf_draft_set **sorted_sets(struct zf_build *b, struct zf_err *err)
+{
+    struct zf_draft_set **set = zf_arena_get(b->temp, b->n_sets, sizeof(*set), err);
+    uint32_t n = 0;
+
+    if (!set) {
+        return NULL;
+    }
+    for (struct zf_draft_set *s = b->set_list; s; s = s->next) {
+        set[n++] = s;
+    }
+    qsort(set, n, sizeof(*set), by_path);
+    for (uint32_t i = 0; i < n; i++) {
+        set[i]->rank = i;
+    }
+    return set;
+}
+
+static struct zf_draft **sorted_drafts(struct zf_build *b, struct zf_err *err)
+{
+    struct zf_draft **draft = zf_arena_get(b->temp, b->n_tensors, sizeof(*draft), err);
+    uint64_t n = 0;
+
+    if (!draft) {
+        return NULL;
+    }
+    for (struct zf_draft *d = b->draft_list; d; d = d->next) {
+        draft[n++] = d;
+    }
+    qsort(draft, (size_t)n, sizeof(*draft), by_set_and_name);
+    for (uint64_t i = 0; i < n; i++) {
+        bool first = i == 0 || draft[i]->set != draft[i - 1]->set;
+
+        draft[i]->index = first ? 0 : draft[i - 1]->index + 1;
+    }
+    return draft;
+}
+
+static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+{
+    struct zf_draft_set **from = sorted_sets(b, err);
+    struct zf_draft **draft = from ? sorted_drafts(b, err) : NULL;
+    struct zf_set *set = draft ? zf_arena_get(b->keep, b->n_sets, sizeof *set, err) : NULL;
+    struct zf_tensor *t = set ? zf_arena_get(b->keep, b->n_tensors, sizeof *t, err) : NULL;
+
+    if (!t) {
+        return false;
+    }
+    for (uint64_t i = 0; i < b->n_tensors; i++) {
+        struct zf_draft *d = draft[i], *data = zf_draft_data(d);
+
+        t[i] = (struct zf_tensor){.name = d->name,
+                                  .name_len = d->name_len,
+                                  .ndim = d->ndim,
+                                  .dtype = d->dtype,
+                                  .shape = d->shape,
+                                  .data = data->map,
+                                  .alias_of = d->tie ? d->tie->index : d->index,
+                                  .lost = data->lost};
+    }
+    /* A set is made for its first tensor, so none is empty unless that tensor was refused. */
+    for (uint32_t i = 0; i < b->n_sets; i++) {
+        if (from[i]->n > 0) {
+            set[c->n_sets++] = (struct zf_set){.path = from[i]->path, .tensor = t, .n = from[i]->n};
+            t += from[i]->n;
+        }
+    }
+    c->set = set;
+    return true;
+}
+
+/* ---- blobs -------------------------------------------------------------------------------- */
+
+static bool is_below(const char *path, const char *dir)
+{
+    size_t n = strlen(dir);
+
+    return strncmp(path, dir, n) == 0 && path[n] == '/';
+}
+
+/* The first set at or behind `path` in the order: the only one that can be it or be below it. */
+static const struct zf_set *next_set(const struct zf_checkpoint *c, const char *path)
+{
+    uint32_t lo = 0, hi = c->n_sets;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (cmp_paths(c->set[mid].path, path) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo < c->n_sets ? &c->set[lo] : NULL;
+}
+
+/* A file can be neither twice nor a directory. */
+static bool check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < c->n_blobs; i++) {
+        const char *path = c->blob[i].path;
+        const char *next = i + 1 < c->n_blobs ? c->blob[i + 1].path : NULL;
+        const struct zf_set *set = next_set(c, path);
+
+        if (next && strcmp(path, next) == 0) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "there are two files of the name \"%.200s\"", path);
+        }
+        if ((next && is_below(next, path)) ||
+            (set && (strcmp(set->path, path) == 0 || is_below(set->path, path)))) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "\"%.200s\" is the name of a file and of a directory", path);
+        }
+    }
+    return true;
+}
+
+static bool fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+{
+    struct zf_blob *blob = zf_arena_get(b->keep, b->n_blobs, sizeof *blob, err);
+
+    if (!blob) {
+        return false;
+    }
+    for (struct zf_blob_item *item = b->blobs; item; item = item->next) {
+        blob[c->n_blobs++] = (struct zf_blob){.path = item->path, .data = item->map};
+    }
+    qsort(blob, c->n_blobs, sizeof *blob, blob_by_path);
+    c->blob = blob;
+    return check_blobs(c, err);
+}
+
+/* ---- notes -------------------------------------------------------------------------------- */
+
+static bool fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+{
+    uint64_t told = b->n_notes, made = 0, n = 0;
+
+    for (struct zf_note_kind *k = b->note_kinds; k; k = k->next) {
+        made += k->n;
+    }
+    if (made > told) {
+        /* A kind of its own, so it is never dropped itself. */
+        if (!zf_build_note(b, err, "%llu more notes of the same kinds are not shown",
+                           (unsigned long long)(made - told))) {
+            return false;
+        }
+    }
+    const char **note = zf_arena_get(b->keep, b->n_notes, sizeof(*note), err);
+    if (!note) {
+        return false;
+    }
+    for (struct zf_note_item *item = b->notes; item; item = item->next) {
+        note[n++] = item->text;
+    }
+    c->note = note;
+    c->n_notes = b->n_notes;
+    return true;
+}
+
+/* ---- sealing ------------------------------------------------------------------------------ */
+
+static bool fill(struct zf_build *b, struct zf_checkpoint *c, const char *format, const char *why,
+                 struct zf_err *err)
+{
+    c->format = zf_arena_str(b->keep, format, strlen(format), err);
+    c->why = c->format ? zf_arena_str(b->keep, why, strlen(why), err) : NULL;
+    if (!c->why || !prove_all(b, err) || !fill_sets(b, c, err) || !fill_blobs(b, c, err) ||
+        !fill_notes(b, c, err)) {
+        return false;
+    }
+    c->tag = b->tag;
+    c->has_step = b->has_step;
+    c->step = b->step;
+    c->n_pieces = b->n_pieces;
+    if (b->store) {
+        c->mtime = zf_store_mtime(b->store);
+    }
+    return true;
+}
+
+struct zf_checkpoint *zf_build_seal(struct zf_build *build, const char *format, const char *why,
+                                    struct zf_err *err)
+{
+    zf_auto(build) struct zf_build *b = build;
+    struct zf_sealed *s = zf_arena_get(b->keep, 1, sizeof *s, err);
+
+    if (!s || !fill(b, &s->c, format, why ? why : "", err)) {
+        return NULL;
+    }
+    zf_sources_seal(b->sources);
+    s->sources = b->sources;
+    s->c.store = b->store;
+    s->c.arena = b->keep;
+    b->sources = NULL;
+    b->store = NULL;
+    b->keep = NULL;
+    return &s->c;
+}

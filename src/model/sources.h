@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All sources of one checkpoint, one reference each; maps name them by a 32-bit number.  Number 0
+ * is "zeros": there is no source. */
+#ifndef MODEL_SOURCES_H
+#define MODEL_SOURCES_H
+
+#include <zf/source/source.h>
+
+struct zf_sources {
+    struct zf_source **at; /* [n]; at[0] is NULL */
+    uint32_t n, cap;
+    struct zf_sources_slot *slot; /* pointer -> number, while building only */
+    uint32_t n_slots;
+};
+
+/* The number of s, which gets a reference when it is new; NULL is 0. */
+bool zf_sources_add(struct zf_sources *t, struct zf_source *s, uint32_t *out,
+                    struct zf_err *err) ZF_CHECKED;
+/* Forgets what only building needs. */
+void zf_sources_seal(struct zf_sources *t);
+/* Drops all references. */
+void zf_sources_fini(struct zf_sources *t);
+
+#endif
