@@ -3,10 +3,16 @@ noinst_LTLIBRARIES += libzf-format.la
 libzf_format_la_SOURCES = \
 	src/format/choose.c \
 	src/format/hashes.c \
+	src/format/hf.c \
 	src/format/locate.c \
 	src/format/names.c \
 	src/format/pick.c \
+	src/format/relpath.c \
+	src/format/safetensors.c \
 	src/format/side.c \
+	src/format/st_file.c \
+	src/format/st_index.c \
+	src/format/st_join.c \
 	src/format/table.c \
 	src/format/tags.c \
 	src/format/text.c \
@@ -19,7 +25,11 @@ noinst_HEADERS += \
 	src/format/locate.h \
 	src/format/names.h \
 	src/format/pick.h \
+	src/format/relpath.h \
 	src/format/side.h \
+	src/format/st_file.h \
+	src/format/st_index.h \
+	src/format/st_join.h \
 	src/format/table.def \
 	src/format/table.h \
 	src/format/tags.h \

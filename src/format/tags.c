@@ -6,27 +6,10 @@
 #include <string.h>
 
 #include "pick.h"
+#include "relpath.h"
 
 /* `latest` holds a directory name: anything longer is not one. */
 enum { POINTER_MAX = 4096 };
-
-/* A relative path without "." and "..", as a store wants it. */
-static bool is_clean(const char *path)
-{
-    if (!*path || *path == '/') {
-        return false;
-    }
-    for (const char *p = path;;) {
-        size_t n = strcspn(p, "/");
-        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
-            return false;
-        }
-        if (!p[n]) {
-            return true;
-        }
-        p += n + 1;
-    }
-}
 
 bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out, struct zf_err *err)
 {
@@ -44,9 +27,9 @@ bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out, str
     if (n && text[n - 1] == '\r') {
         text[--n] = '\0';
     }
-    if (strlen(text) != n || strpbrk(text, "\r\n") || !is_clean(text)) {
-        zf_fail(err, ZF_E_FORMAT, 0, "found \"%.60s\", expected the name of a directory beside this file",
-                text);
+    if (strlen(text) != n || strpbrk(text, "\r\n") || !zf_relpath_ok(text)) {
+        zf_fail(err, ZF_E_FORMAT, 0,
+                "found \"%.60s\", expected the name of a directory beside this file", text);
         return zf_err_in(err, "%s", file);
     }
     *name_out = text;

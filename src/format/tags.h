@@ -10,9 +10,10 @@ static inline void zf_auto_tags(struct zf_tags *t)
     zf_tags_free(t);
 }
 
-/* What a pointer file names: one line, one relative path (DeepSpeed tags may hold '/').  Gives a malloc'ed
- * string.  Errors: ZF_E_FORMAT anything else; ZF_E_NOENT. */
-bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out, struct zf_err *err) ZF_CHECKED;
+/* What a pointer file names: one line, one relative path (DeepSpeed tags may hold '/').  Gives a
+ * malloc'ed string.  Errors: ZF_E_FORMAT anything else; ZF_E_NOENT. */
+bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out,
+                     struct zf_err *err) ZF_CHECKED;
 
 /* The same for Megatron's latest_checkpointed_iteration.txt: "10" is iter_0000010.
  * Source: megatron/training/checkpointing.py, get_checkpoint_name (core 0.4 … 0.19). */
@@ -22,7 +23,8 @@ bool zf_tags_megatron(struct zf_store *st, char **name_out, struct zf_err *err) 
 bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
 
 /* The directories in `dir` that hold a save, in natural order; names are paths from st. */
-bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out, struct zf_err *err) ZF_CHECKED;
+bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out,
+                   struct zf_err *err) ZF_CHECKED;
 
 /* Is this the name of one save of a series (global_step5, iter_0000010, epoch=1-step=20.ckpt)? */
 bool zf_tags_is_step(const char *name);

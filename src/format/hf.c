@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hugging Face checkpoints of several safetensors files: with an index JSON, or written by
+ * torch.distributed.checkpoint with the boxes in each header.
+ * Source: transformers 4.5x, modeling_utils.py; torch/distributed/checkpoint/hf_storage.py (2.8
+ * … 2.14). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+#include "pick.h"
+#include "st_join.h"
+
+static const char index_tail[] = ".safetensors.index.json";
+
+/* What was found in a directory. */
+struct found {
+    char *index;     /* path of the index JSON, or NULL */
+    const char *dir; /* where the boxes are: "" or "sharded"; NULL = there are none */
+};
+
+static void found_fini(struct found *f)
+{
+    free(f->index);
+    f->index = NULL;
+}
+static inline void zf_auto_found(struct found *f)
+{
+    found_fini(f);
+}
+
+/* Does the first safetensors file in `dir` hold boxes? */
+static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    char path[ZF_NAME_MAX + 16];
+    size_t n;
+
+    if (*dir && !zf_store_has(st, dir, ZF_ENTRY_DIR)) {
+        return false;
+    }
+    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name)) {
+            snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", e[i].name);
+            return zf_st_file_has_boxes(st, path, lim);
+        }
+    }
+    return false;
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), t = strlen(tail);
+
+    return n > t && strcmp(s + n - t, tail) == 0;
+}
+
+static bool look(struct zf_store *st, const struct zf_open_opts *o, struct found *out,
+                 struct zf_err *err)
+{
+    const char *file = zf_pick_file(st);
+
+    *out = (struct found){.index = NULL};
+    if (file && !ends_with(file, index_tail)) {
+        return true;
+    }
+    if (file) {
+        out->index = strdup(file);
+        return out->index || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
+    }
+    if (!zf_st_index_find(st, index_tail, &out->index, err)) {
+        return false;
+    }
+    if (!out->index) {
+        out->dir = dir_has_boxes(st, "", o->lim)          ? ""
+                   : dir_has_boxes(st, "sharded", o->lim) ? "sharded"
+                                                          : NULL;
+    }
+    return true;
+}
+
+static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+                  struct zf_err *err)
+{
+    zf_auto(found) struct found f = {.index = NULL};
+
+    out->fit = ZF_FIT_NO;
+    if (!look(st, o, &f, err)) {
+        if (err->code != ZF_E_UNKNOWN) {
+            return false;
+        }
+        /* Two indices: open() says so. */
+        zf_err_clear(err);
+        out->fit = ZF_FIT_NAMES;
+        snprintf(out->why, sizeof out->why, "several index files");
+        return true;
+    }
+    if (f.index) {
+        out->fit = ZF_FIT_PROOF;
+        snprintf(out->why, sizeof out->why, "the index %.120s", f.index);
+    } else if (f.dir) {
+        out->fit = ZF_FIT_PROOF;
+        snprintf(out->why, sizeof out->why, "DCP_SHARDING_INFO in the headers%s",
+                 *f.dir ? " of sharded/" : "");
+    }
+    return true;
+}
+
+/* Reads the files that the index names.  A missing one is refused or, degraded, noted. */
+static bool add_indexed(struct zf_st_files *files, const struct zf_st_index *x, struct zf_store *st,
+                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    for (size_t i = 0; i < x->n_files; i++) {
+        if (zf_store_has(st, x->file[i], ZF_ENTRY_FILE)) {
+            if (!zf_st_files_add(files, st, x->file[i], o, b, err)) {
+                return false;
+            }
+        } else if (!o->degraded) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "the index names the file \"%.120s\", which is not here (file %zu of %zu)",
+                    x->file[i], i + 1, x->n_files);
+            return zf_err_in(err, "%s", x->path);
+        } else if (!zf_build_note(b, err, "%s is not here; its tensors are lost", x->file[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* R and the greatest R of shard-RRRRR-model-FFFFF-of-NNNNN.safetensors; 0 = another name. */
+static unsigned long shard_number(const char *name)
+{
+    unsigned long r = 0, f = 0, n = 0;
+    int end = 0;
+
+    if (sscanf(name, "shard-%5lu-model-%5lu-of-%5lu.safetensors%n", &r, &f, &n, &end) != 3 ||
+        !end || name[end]) {
+        return 0;
+    }
+    return r;
+}
+
+/* Every rank from 1 to the greatest must have a file: nothing else tells that one is missing. */
+static bool check_ranks(const struct zf_entry *e, size_t n, const struct zf_open_opts *o,
+                        struct zf_build *b, struct zf_err *err)
+{
+    unsigned long want = 1;
+
+    /* The listing is in natural order, so ranks ascend. */
+    for (size_t i = 0; i < n; i++) {
+        unsigned long r = shard_number(e[i].name);
+
+        if (r > want && !o->degraded) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the files shard-%05lu-… of rank %lu are missing, though %.80s is here",
+                           want, want, e[i].name);
+        }
+        if (r > want &&
+            !zf_build_note(b, err, "the files of ranks %lu to %lu are missing", want, r - 1)) {
+            return false;
+        }
+        want = r >= want ? r + 1 : want;
+    }
+    return zf_build_note(
+        b, err,
+        "no index is here and nothing records how many ranks wrote: %lu have files, and "
+        "every tensor made of them is whole",
+        want - 1);
+}
+
+static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char *dir,
+                      const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, err) || !check_ranks(e, n, o, b, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        zf_auto(mem) char *path = NULL;
+
+        if (e[i].kind != ZF_ENTRY_FILE || !zf_st_file_named(e[i].name)) {
+            continue;
+        }
+        if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
+            path = NULL;
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
+        }
+        if (!zf_st_files_add(files, st, path, o, b, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                    struct zf_err *err)
+{
+    zf_auto(found) struct found f = {.index = NULL};
+    zf_auto(st_files) struct zf_st_files files = {.n = 0};
+    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
+
+    if (!look(st, o, &f, err) || !zf_st_files_init(&files, o->lim, err)) {
+        return false;
+    }
+    if (!f.index && !f.dir) {
+        return zf_fail(
+            err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+            "found neither an index JSON nor safetensors files that hold boxes of tensors");
+    }
+    if (f.index) {
+        if (!zf_st_index_load(st, f.index, o->lim, &x, err) ||
+            !add_indexed(&files, &x, st, o, b, err)) {
+            return false;
+        }
+    } else if (!add_boxes(&files, st, f.dir, o, b, err)) {
+        return false;
+    }
+    return zf_st_join(&files, f.index ? &x : NULL, NULL, b, err) &&
+           zf_st_files_metadata(&files, b, err);
+}
+
+const struct zf_format zf_format_hf = {
+    .name = "hf",
+    .summary = "Hugging Face: several safetensors files with an index, or cut by torch DCP",
+    .one_file = true,
+    .probe = probe,
+    .open = open_hf,
+};

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Safetensors files that stand for themselves: one, or several in a directory without an index. */
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+#include "names.h"
+#include "pick.h"
+#include "st_join.h"
+
+/* The weights, where a directory holds other things as well. */
+static const char main_file[] = "model.safetensors";
+
+/* The one file pointed at, whatever it is called. */
+static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *out,
+                       struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(st, file, err);
+
+    if (!src) {
+        return false;
+    }
+    /* A damaged one keeps its name, and open() says what is wrong with it. */
+    if (zf_st_sniff(src)) {
+        out->fit = ZF_FIT_PROOF;
+        snprintf(out->why, sizeof out->why, "a safetensors header");
+    } else if (zf_st_file_named(file)) {
+        out->fit = ZF_FIT_NAMES;
+        snprintf(out->why, sizeof out->why, "the file's name");
+    }
+    return true;
+}
+
+static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+                  struct zf_err *err)
+{
+    const char *file = zf_pick_file(st);
+    const struct zf_entry *e;
+    size_t n, found = 0;
+
+    (void)o;
+    out->fit = ZF_FIT_NO;
+    if (file) {
+        return probe_file(st, file, out, err);
+    }
+    if (!zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        found += e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name);
+    }
+    if (found) {
+        out->fit = ZF_FIT_NAMES;
+        snprintf(out->why, sizeof out->why, "%zu safetensors file%s", found, found == 1 ? "" : "s");
+    }
+    return true;
+}
+
+/* Are files of the numbered series NAME-iiiii-of-nnnnn missing?  Without an index only the names
+ * tell. */
+static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b, struct zf_err *err)
+{
+    unsigned long want = 1, of = 0, i_file, n_files;
+
+    for (size_t i = 0; i < n; i++) {
+        int end = 0;
+        const char *tail = strlen(e[i].name) > 27 ? e[i].name + strlen(e[i].name) - 27 : "";
+
+        if (!zf_st_file_named(e[i].name) ||
+            sscanf(tail, "-%5lu-of-%5lu.safetensors%n", &i_file, &n_files, &end) != 2 ||
+            end != 27) {
+            continue;
+        }
+        of = n_files;
+        want += i_file == want;
+    }
+    if (!of || want > of) {
+        return true;
+    }
+    if (!zf_build_degraded(b)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "file %05lu of %05lu is missing", want, of);
+    }
+    return zf_build_note(b, err, "file %05lu of %05lu is missing; its tensors are lost", want, of);
+}
+
+static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct zf_open_opts *o,
+                    struct zf_build *b, struct zf_err *err)
+{
+    const char *one = zf_pick_file(st);
+    const struct zf_entry *e;
+    size_t n;
+
+    if (one) {
+        return zf_st_files_add(files, st, one, o, b, err);
+    }
+    if (!zf_store_list(st, "", &e, &n, err) || !check_series(e, n, b, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name) &&
+            !zf_st_files_add(files, st, e[i].name, o, b, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Files with the same names in them are different models: each gets a set of its own, except the
+ * one that is plainly meant. */
+static bool join_apart(const struct zf_st_files *files, struct zf_build *b, struct zf_err *err)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        struct zf_st_files one = {.file = &files->file[i], .n = 1};
+        bool root = strcmp(files->file[i].path, main_file) == 0;
+        char set[ZF_NAME_MAX + 1];
+        size_t n;
+        const char *stem = zf_st_file_stem(files->file[i].path, &n);
+
+        zf_name_encode(set, stem, n, "");
+        if (zf_names_reserved(set)) {
+            zf_name_encode(set, files->file[i].path, strlen(files->file[i].path), "");
+        }
+        if (!zf_st_join(&one, NULL, root ? NULL : set, b, err)) {
+            return false;
+        }
+    }
+    return zf_build_note(
+        b, err,
+        "the safetensors files here hold tensors of the same names: each but %s has a "
+        "directory of its own",
+        main_file);
+}
+
+static bool open_safetensors(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                             struct zf_err *err)
+{
+    zf_auto(st_files) struct zf_st_files files = {.n = 0};
+    bool collide = false;
+
+    if (!zf_st_files_init(&files, o->lim, err) || !add_all(&files, st, o, b, err) ||
+        !zf_st_join_collides(&files, &collide, err)) {
+        return false;
+    }
+    if (collide ? !join_apart(&files, b, err) : !zf_st_join(&files, NULL, NULL, b, err)) {
+        return false;
+    }
+    return zf_st_files_metadata(&files, b, err);
+}
+
+const struct zf_format zf_format_safetensors = {
+    .name = "safetensors",
+    .summary = "safetensors files without an index",
+    .refines = "torch",
+    .one_file = true,
+    .probe = probe,
+    .open = open_safetensors,
+};
