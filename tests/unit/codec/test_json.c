@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/unit.h"
+
+#include <zf/codec/json.h>
+
+static json_t *load(const char *text, struct zf_err *err)
+{
+    struct zf_limits lim = zf_limits_default();
+
+    zf_err_clear(err);
+    return zf_json_load(text, strlen(text), &lim, err);
+}
+
+static void test_values(void **state)
+{
+    struct zf_err err;
+    uint64_t v = 0;
+
+    (void)state;
+    zf_auto(json) json_t *j = load(" {\"a\": 9223372036854775807, \"b\": -1, \"c\": 1.0} \n", &err);
+    assert_non_null(j);
+    assert_true(zf_json_u64(json_object_get(j, "a"), &v));
+    assert_int_equal(v, INT64_MAX);
+    assert_false(zf_json_u64(json_object_get(j, "b"), &v));
+    assert_false(zf_json_u64(json_object_get(j, "c"), &v));
+    assert_false(zf_json_u64(json_object_get(j, "missing"), &v));
+}
+
+static void test_refused(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "{",
+        "{\"a\": 1,}",
+        "{\"a\": 1} x",
+        "{\"a\": 1, \"a\": 2}",
+        "{\"a\": 1, \"\\u0061\": 2}",
+        "{\"a\": 18446744073709551616}",
+        "{\"a\": 1e999999999}",
+        "{\"a\": NaN}",
+        "{\"a\": 0x10}",
+        "{\"a\": 01}",
+        "{\"a\\u0000b\": 1}",
+        "{\"a\": \"\\ud800\"}",
+        "{\"a\": \"\xff\"}",
+        "\xef\xbb\xbf{}",
+        "{} // comment",
+        "[1 2]",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct zf_err err;
+        assert_null(load(bad[i], &err));
+        assert_int_equal(err.code, ZF_E_FORMAT);
+        assert_true(err.off <= strlen(bad[i]));
+        assert_non_null(strstr(err.msg, "not sound JSON"));
+    }
+}
+
+static void test_depth(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err = {.code = ZF_OK};
+    enum { DEEP = 1000000 };
+    char *text = malloc(DEEP);
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, '[', DEEP);
+    assert_null(zf_json_load(text, DEEP, &lim, &err));
+    assert_err(&err, ZF_E_LIMIT, lim.json_depth, "json_depth");
+    free(text);
+
+    /* Brackets in a string are no nesting, and a quote behind a backslash does not end it. */
+    lim.json_depth = 1;
+    zf_auto(json) json_t *j = zf_json_load("[\"\\\"[[[\"]", 9, &lim, &err);
+    assert_non_null(j);
+}
+
+static void test_size(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err = {.code = ZF_OK};
+
+    (void)state;
+    lim.json_bytes = 3;
+    assert_null(zf_json_load("[  ]", 4, &lim, &err));
+    assert_err(&err, ZF_E_LIMIT, 0, "json_bytes");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_size),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
