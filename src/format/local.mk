@@ -2,6 +2,13 @@
 noinst_LTLIBRARIES += libzf-format.la
 libzf_format_la_SOURCES = \
 	src/format/choose.c \
+	src/format/dcp.c \
+	src/format/dcp_extra.c \
+	src/format/dcp_gather.c \
+	src/format/dcp_items.c \
+	src/format/dcp_metadata.c \
+	src/format/dcp_place.c \
+	src/format/dcp_table.c \
 	src/format/hashes.c \
 	src/format/hf.c \
 	src/format/locate.c \
@@ -21,6 +28,12 @@ libzf_format_la_LIBADD =
 
 noinst_HEADERS += \
 	include/zf/format.h \
+	src/format/dcp_extra.h \
+	src/format/dcp_gather.h \
+	src/format/dcp_items.h \
+	src/format/dcp_metadata.h \
+	src/format/dcp_place.h \
+	src/format/dcp_table.h \
 	src/format/hashes.h \
 	src/format/locate.h \
 	src/format/names.h \

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dcp_place.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "dcp_extra.h"
+#include "dcp_items.h"
+
+#define SHOW(n) ((unsigned long long)(n))
+
+static const char *key_name(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+{
+    return d->key[c->key].name;
+}
+
+static uint64_t data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+{
+    const struct zf_dcp_key *k = &d->key[c->key];
+    uint64_t n = 0;
+
+    /* A box inside a tensor whose size was checked. */
+    return zf_dtype_size(k->dtype, k->ndim, &d->box[c->box + k->ndim], &n) ? n : 0;
+}
+
+/* The path of a key: what planner_data says, else one step. */
+static bool path_of(struct zf_dcp *d, const struct zf_dcp_key *k, struct zf_path *out,
+                    struct zf_err *err)
+{
+    uint64_t n = zf_pv_is_seq(k->path) ? zf_pv_len(k->path) : 0, len;
+    struct zf_step *step = zf_arena_get(d->pickles, n ? n : 1, sizeof *step, err);
+    int64_t at;
+
+    if (!step) {
+        return false;
+    }
+    *out = (struct zf_path){.step = step, .n = (uint32_t)n};
+    for (uint64_t i = 0; i < n && n <= UINT32_MAX; i++) {
+        const struct zf_pv *v = zf_pv_item(k->path, i);
+
+        if (zf_pv_kind(v) == ZF_PV_STR) {
+            step[i].p = zf_pv_text(v, &len);
+            step[i].n = len;
+        } else if (zf_pv_int(v, &at)) {
+            step[i].p = zf_arena_fmt(d->pickles, err, "%" PRId64, at);
+            step[i].index = true;
+            if (!step[i].p) {
+                return false;
+            }
+            step[i].n = strlen(step[i].p);
+        } else {
+            out->n = 0; /* not a path: the key is taken as it stands */
+            break;
+        }
+    }
+    if (out->n == 0) {
+        step[0] = (struct zf_step){.p = k->name, .n = k->name_len};
+        out->n = 1;
+    }
+    return true;
+}
+
+static bool see_names(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+
+    p->path = zf_arena_get(d->pickles, d->n_keys, sizeof *p->path, err);
+    if (!p->path) {
+        return false;
+    }
+    for (uint64_t i = 0; i < d->n_keys; i++) {
+        if (!path_of(d, &d->key[i], &p->path[i], err) ||
+            (!d->key[i].is_bytes && !zf_names_see(p->names, p->path[i], err))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool open_files(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    for (uint64_t i = 0; i < p->d->n_files; i++) {
+        p->file[i] = zf_store_open(p->st, p->d->file[i], err);
+        if (!p->file[i]) {
+            if (err->code == ZF_E_NOENT) {
+                zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                        "the file is missing; .metadata says that items stand in it");
+                zf_err_in(err, "%s", p->d->file[i]);
+            }
+            if (!zf_dcp_forgive(p->b, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static int by_place(const void *a, const void *b, void *ctx)
+{
+    const struct zf_dcp_chunk *chunk = ctx;
+    const struct zf_dcp_chunk *x = &chunk[*(const uint32_t *)a], *y = &chunk[*(const uint32_t *)b];
+
+    if (x->file != y->file) {
+        return x->file < y->file ? -1 : 1;
+    }
+    return x->off < y->off ? -1 : x->off > y->off;
+}
+
+/* Loses the chunk when degraded: the failure is told once, the bytes answer EIO. */
+static bool lose(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
+{
+    if (!zf_dcp_forgive(p->b, err)) {
+        return false;
+    }
+    c->lost = true;
+    return true;
+}
+
+/* Checks the items order[n] of one file: inside it, and side by side. */
+static bool check_file(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                       struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    struct zf_dcp_chunk *before = NULL;
+
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        struct zf_source *file = p->file[c->file];
+        bool ok = true;
+
+        if (!file) {
+            c->lost = true;
+            continue;
+        }
+        if (!zf_within(c->off, c->len, file->size)) {
+            zf_fail(err, ZF_E_FORMAT, c->off,
+                    "the item of \"%.100s\" has %llu bytes, the file ends at byte %llu",
+                    key_name(d, c), SHOW(c->len), SHOW(file->size));
+            ok = false;
+        } else if (before && c->len && before->off + before->len > c->off) {
+            before->lost = true;
+            zf_fail(err, ZF_E_FORMAT, c->off, "the items of \"%.80s\" and \"%.80s\" overlap",
+                    key_name(d, before), key_name(d, c));
+            ok = false;
+        } else if (c->len > ZF_DCP_ITEM_MAX) {
+            zf_fail(err, ZF_E_UNSUPPORTED, c->off, "an item of %llu bytes", SHOW(c->len));
+            ok = false;
+        }
+        if (!ok && (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err))) {
+            return false;
+        }
+        before = c->len ? c : before;
+    }
+    return true;
+}
+
+/* Opens those items of a file whose length does not fit a plain tensor. */
+static bool look_at_odd(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                        struct zf_dcp_usual *usual, struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        struct zf_dcp_key *k = &d->key[c->key];
+        uint64_t len = k->is_bytes ? 0 : data_len(d, c);
+        bool composed = false;
+
+        if (c->lost || k->is_bytes || k->composed || !zf_dcp_is_odd(c, k->dtype, len, usual)) {
+            continue;
+        }
+        if (!zf_dcp_is_composed(p, c, len, usual, &composed, err) &&
+            (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err))) {
+            return false;
+        }
+        k->composed = k->composed || composed;
+    }
+    return true;
+}
+
+/* Gives the tensors' items of one file their addresses. */
+static bool add_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                      struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    struct zf_dcp_record *record;
+    struct zf_source **items;
+    uint64_t n_records = 0, file = d->chunk[order[0]].file;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        n_records += !c->lost && !d->key[c->key].is_bytes && !d->key[c->key].composed;
+    }
+    if (n_records == 0) {
+        return true;
+    }
+    record = calloc(n_records, sizeof *record);
+    if (!record) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu items", SHOW(n_records));
+    }
+    n_records = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        const struct zf_dcp_key *k = &d->key[c->key];
+
+        if (!c->lost && !k->is_bytes && !k->composed) {
+            record[n_records++] = (struct zf_dcp_record){
+                .off = c->off,
+                .len = c->len & ZF_DCP_ITEM_MAX,
+                .dtype = k->dtype & 63,
+                .wrap = c->wrap & 3,
+                .shape = zf_dcp_shape_print(k->ndim, &d->box[c->box + k->ndim])};
+        }
+    }
+    items = &p->items[file];
+    *items = zf_dcp_items_new(p->file[file], record, n_records, p->lim, err);
+    if (!*items) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        const struct zf_dcp_key *k = &d->key[c->key];
+
+        if (!c->lost && !k->is_bytes && !k->composed &&
+            !zf_items_add(*items, c->off, data_len(d, c), &c->addr, err)) {
+            return false;
+        }
+    }
+    zf_items_seal(*items);
+    return true;
+}
+
+typedef bool file_fn(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                     struct zf_dcp_usual *usual, struct zf_err *err);
+
+static bool check_and_look(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                           struct zf_dcp_usual *usual, struct zf_err *err)
+{
+    return check_file(p, order, n, err) && look_at_odd(p, order, n, usual, err);
+}
+
+static bool add(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                struct zf_dcp_usual *usual, struct zf_err *err)
+{
+    (void)usual;
+    return add_items(p, order, n, err);
+}
+
+static bool each_file(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n, file_fn *fn,
+                      struct zf_err *err)
+{
+    struct zf_dcp_usual usual = ZF_DCP_USUAL;
+    uint64_t end;
+
+    for (uint64_t i = 0; i < n; i = end) {
+        for (end = i + 1; end < n && p->d->chunk[order[end]].file == p->d->chunk[order[i]].file;
+             end++) {
+        }
+        if (!fn(p, order + i, end - i, &usual, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every chunk that has an item, file by file and in the order of the file. */
+static bool sort_chunks(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_out,
+                        struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < d->n_chunks; i++) {
+        struct zf_dcp_chunk *c = &d->chunk[i];
+
+        if (c->file != ZF_DCP_NONE && !c->lost) {
+            order[n++] = i;
+            continue;
+        }
+        if (!c->lost) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "\"%.160s\": storage_data has no item for a chunk of it", key_name(d, c));
+            if (!lose(p, c, err)) {
+                return false;
+            }
+        }
+    }
+    qsort_r(order, n, sizeof *order, by_place, d->chunk);
+    *n_out = n;
+    return true;
+}
+
+static bool make_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft **out,
+                       struct zf_err *err)
+{
+    const struct zf_dcp_key *k = &p->d->key[key];
+    struct zf_spot spot;
+
+    if (!zf_names_place(p->names, p->path[key], &spot, err)) {
+        return false;
+    }
+    if (zf_build_find(p->b, spot.set, spot.name, spot.name_len) &&
+        !zf_names_extra(p->names, p->path[key], &spot, err)) {
+        return false;
+    }
+    *out =
+        zf_build_tensor(p->b, spot.set, spot.name, spot.name_len, k->dtype, k->ndim, k->shape, err);
+    return *out != NULL;
+}
+
+/* Gives one chunk of a plain tensor to its draft. */
+static bool put_box(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_draft *draft,
+                    struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    const uint64_t *start = &d->box[c->box], *size = start + d->key[c->key].ndim;
+
+    if (c->lost) {
+        return zf_draft_lost_box(draft, start, size, "the item of this chunk is missing or damaged",
+                                 err);
+    }
+    return zf_draft_box(draft, start, size,
+                        (struct zf_from){.src = p->items[c->file], .off = c->addr}, err);
+}
+
+static bool put_tensors(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    zf_auto(mem) struct zf_draft **draft = calloc(d->n_keys + 1, sizeof *draft);
+
+    if (!draft) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu tensors", SHOW(d->n_keys));
+    }
+    for (uint64_t i = 0; i < d->n_keys; i++) {
+        if (!d->key[i].is_bytes && !d->key[i].composed && !make_draft(p, i, &draft[i], err)) {
+            return false;
+        }
+    }
+    for (uint64_t i = 0; i < d->n_chunks; i++) {
+        const struct zf_dcp_chunk *c = &d->chunk[i];
+        bool ok = d->key[c->key].is_bytes ? zf_dcp_bytes(p, c, err)
+                                          : !draft[c->key] || put_box(p, c, draft[c->key], err);
+
+        if (!ok) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int by_key(const void *a, const void *b, void *ctx)
+{
+    const struct zf_dcp_chunk *chunk = ctx;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    if (chunk[x].key != chunk[y].key) {
+        return chunk[x].key < chunk[y].key ? -1 : 1;
+    }
+    return x < y ? -1 : x > y;
+}
+
+/* The tensors that are made of others, each with all its chunks. */
+static bool put_composed(struct zf_dcp_placing *p, uint32_t *order, struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    uint64_t n = 0, end;
+
+    for (uint32_t i = 0; i < d->n_chunks; i++) {
+        if (d->key[d->chunk[i].key].composed) {
+            order[n++] = i;
+        }
+    }
+    qsort_r(order, n, sizeof *order, by_key, d->chunk);
+    for (uint64_t i = 0; i < n; i = end) {
+        const struct zf_dcp_chunk *c = &d->chunk[order[i]];
+
+        for (end = i + 1; end < n && d->chunk[order[end]].key == c->key; end++) {
+        }
+        if (!zf_dcp_composed(p, order + i, end - i, err)) {
+            zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : d->file[c->file]);
+            if (!zf_dcp_forgive(p->b, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool place(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    zf_auto(mem) uint32_t *order = calloc(p->d->n_chunks + 1, sizeof *order);
+    uint64_t n;
+
+    p->file = calloc(p->d->n_files + 1, sizeof *p->file);
+    p->items = calloc(p->d->n_files + 1, sizeof *p->items);
+    if (!p->file || !p->items || !order) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu chunks",
+                       SHOW(p->d->n_chunks));
+    }
+    return see_names(p, err) && open_files(p, err) && sort_chunks(p, order, &n, err) &&
+           each_file(p, order, n, check_and_look, err) && each_file(p, order, n, add, err) &&
+           put_tensors(p, err) && put_composed(p, order, err);
+}
+
+bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err)
+{
+    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+    struct zf_dcp_placing p = {.d = d, .st = st, .lim = lim, .b = b, .names = names};
+    bool ok = names && place(&p, err);
+
+    for (uint64_t i = 0; i < d->n_files; i++) {
+        if (p.file) {
+            zf_source_unref(&p.file[i]);
+        }
+        if (p.items) {
+            zf_source_unref(&p.items[i]);
+        }
+    }
+    free(p.file);
+    free(p.items);
+    return ok;
+}
