@@ -9,6 +9,8 @@ libzf_format_la_SOURCES = \
 	src/format/dcp_metadata.c \
 	src/format/dcp_place.c \
 	src/format/dcp_table.c \
+	src/format/entry.c \
+	src/format/groups.c \
 	src/format/hashes.c \
 	src/format/hf.c \
 	src/format/locate.c \
@@ -16,6 +18,7 @@ libzf_format_la_SOURCES = \
 	src/format/pick.c \
 	src/format/relpath.c \
 	src/format/safetensors.c \
+	src/format/place.c \
 	src/format/side.c \
 	src/format/st_file.c \
 	src/format/st_index.c \
@@ -23,6 +26,7 @@ libzf_format_la_SOURCES = \
 	src/format/table.c \
 	src/format/tags.c \
 	src/format/text.c \
+	src/format/walk.c \
 	$(NULL)
 libzf_format_la_LIBADD = 
 
@@ -34,11 +38,14 @@ noinst_HEADERS += \
 	src/format/dcp_metadata.h \
 	src/format/dcp_place.h \
 	src/format/dcp_table.h \
+	src/format/entry.h \
+	src/format/groups.h \
 	src/format/hashes.h \
 	src/format/locate.h \
 	src/format/names.h \
 	src/format/pick.h \
 	src/format/relpath.h \
+	src/format/place.h \
 	src/format/side.h \
 	src/format/st_file.h \
 	src/format/st_index.h \
@@ -47,4 +54,5 @@ noinst_HEADERS += \
 	src/format/table.h \
 	src/format/tags.h \
 	src/format/text.h \
+	src/format/walk.h \
 	$(NULL)

@@ -10,18 +10,10 @@
 #include <zf/base/arena.h>
 #include <zf/base/name.h>
 
+#include "entry.h"
 #include "hashes.h"
 #include "text.h"
 
-enum { N_CONTAINERS = 4 };
-static const char *const containers[N_CONTAINERS] = {"model", "module", "state_dict", "net"};
-
-/* Optimizer keys that Megatron writes in front of the parameter's name. */
-static const char *const state_words[] = {
-    "exp_avg",         "exp_avg_sq",        "max_exp_avg_sq", "step",
-    "momentum_buffer", "grad_norm_exp_avg", "fp32_param",     "master_param",
-    "param",           "exp_avg_res",       "square_avg",
-};
 static const char *const master_words[] = {"fp32_param", "param", "master_param"};
 
 static const char *const own_names[] = {
@@ -42,7 +34,7 @@ struct pending;
 
 struct zf_names {
     struct zf_names_opts opts;
-    bool has[N_CONTAINERS], settled;
+    bool has[ZF_CONTAINERS], settled;
     struct zf_hashes params;  /* names of what is no optimizer entry */
     struct zf_hashes masters; /* names that have a master copy */
     struct zf_hashes entries; /* (key, name) -> hash of the head; 1 = several heads */
@@ -52,74 +44,7 @@ struct zf_names {
     struct zf_text key, set, name, word;
 };
 
-/* ---- words ---- */
-
-static bool is(const char *p, size_t n, const char *word)
-{
-    return strlen(word) == n && memcmp(p, word, n) == 0;
-}
-
-static bool is_one_of(const char *p, size_t n, const char *const *words, size_t n_words)
-{
-    for (size_t i = 0; i < n_words; i++) {
-        if (is(p, n, words[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-#define ONE_OF(p, n, words) is_one_of(p, n, words, sizeof(words) / sizeof((words)[0]))
-
-static bool word_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-static bool all_digits(const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9') {
-            return false;
-        }
-    }
-    return n > 0;
-}
-
-static bool starts_with(const char *p, size_t n, const char *word)
-{
-    size_t w = strlen(word);
-
-    return n >= w && memcmp(p, word, w) == 0;
-}
-
-/* A whole word that starts with "optim". */
-static bool optimizer_word(const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!word_char(p[i])) {
-            return false;
-        }
-    }
-    return starts_with(p, n, "optim");
-}
-
-static size_t word_len(const char *p, size_t n)
-{
-    const char *dot = memchr(p, '.', n);
-
-    return dot ? (size_t)(dot - p) : n;
-}
-
-static int container_of(const char *p, size_t n)
-{
-    for (int i = 0; i < N_CONTAINERS; i++) {
-        if (is(p, n, containers[i])) {
-            return i;
-        }
-    }
-    return -1;
-}
+#define ONE_OF(p, n, words) zf_word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* ---- paths ---- */
 
@@ -135,140 +60,21 @@ static bool join(struct zf_text *out, struct zf_path path, uint32_t from, struct
     return zf_text_add(out, "", 0, err);
 }
 
-/* An optimizer's entry, taken apart.  The texts point into the joined key. */
-struct entry {
-    const char *head, *text; /* before and after ".state." */
-    size_t head_len, text_len;
-    const char *name, *key; /* NULL while the split is not known */
-    size_t name_len, key_len;
-};
-
 /* A flat entry cannot be split, nor an id named, before everything was seen. */
 struct pending {
     struct pending *next;
-    struct entry entry;
+    struct zf_entry entry;
 };
-
-/* The parts of `text` behind ".state." when the path itself says where the name ends. */
-static void split_by_path(struct entry *e, struct zf_path path, uint32_t state)
-{
-    if (path.n < state + 3) {
-        return;
-    }
-    const struct zf_step *name = &path.step[state + 1], *key = &path.step[state + 2];
-    bool id = name->index || all_digits(name->p, name->n);
-    if (path.n > state + 3 && !id) {
-        return; /* nested further: only the known parameters tell */
-    }
-    e->name = e->text;
-    e->name_len = name->n;
-    e->key = e->text + name->n + 1;
-    e->key_len = e->text_len - name->n - 1;
-    if (path.n == state + 3 && !key->index && ONE_OF(name->p, name->n, state_words) &&
-        !ONE_OF(key->p, key->n, state_words)) {
-        struct entry swapped = *e;
-
-        e->name = swapped.key;
-        e->name_len = swapped.key_len;
-        e->key = swapped.name;
-        e->key_len = swapped.name_len;
-    }
-}
-
-/* Does key[n] start with an optimizer's name?  It may stand behind one other word, as in
- * `app.optim` and `chained_0.optimizer`, but not inside a container: a model may have an
- * `optim_head`. */
-static bool optimizer_head(const char *key, size_t n)
-{
-    size_t w = word_len(key, n);
-
-    if (optimizer_word(key, w)) {
-        return true;
-    }
-    if (w == n || container_of(key, w) >= 0) {
-        return false;
-    }
-    return optimizer_word(key + w + 1, word_len(key + w + 1, n - w - 1));
-}
-
-/* Is the path whose joined key is key[n] an optimizer's entry?  Fills *e. */
-static bool parse_entry(struct zf_path path, const char *key, size_t n, struct entry *e)
-{
-    static const char mark[] = ".state.";
-    const size_t mark_len = sizeof mark - 1;
-
-    *e = (struct entry){0};
-    if (!optimizer_head(key, n)) {
-        return false;
-    }
-    size_t at = 0;
-    for (uint32_t i = 0; i < path.n; at += path.step[i].n + 1, i++) {
-        if (i > 0 && i + 1 < path.n && is(path.step[i].p, path.step[i].n, "state")) {
-            *e = (struct entry){.head = key, .head_len = at - 1, .text = key + at + 6};
-            e->text_len = n - at - 6;
-            split_by_path(e, path, i);
-            return true;
-        }
-    }
-    for (size_t i = 0; i + mark_len < n; i++) {
-        if (memcmp(key + i, mark, mark_len) == 0) {
-            *e = (struct entry){.head = key, .head_len = i, .text = key + i + mark_len};
-            e->text_len = n - i - mark_len;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Splits e->text at `dot`. */
-static void split_at(struct entry *e, size_t dot, bool key_first)
-{
-    const char *a = e->text, *b = e->text + dot + 1;
-    size_t an = dot, bn = e->text_len - dot - 1;
-
-    e->name = key_first ? b : a;
-    e->name_len = key_first ? bn : an;
-    e->key = key_first ? a : b;
-    e->key_len = key_first ? an : bn;
-}
-
-/* Splits a flat entry: at the longest known parameter, else behind a key in front, else at the last
- * dot. False when there is no dot at all. */
-static bool split_flat(const struct zf_names *names, struct entry *e)
-{
-    size_t last = SIZE_MAX;
-
-    if (e->name) {
-        return true;
-    }
-    for (size_t i = e->text_len; i-- > 0;) {
-        if (e->text[i] != '.') {
-            continue;
-        }
-        last = last == SIZE_MAX ? i : last;
-        if (zf_hashes_find(&names->params, zf_hash(e->text, i))) {
-            split_at(e, i, false);
-            return true;
-        }
-    }
-    if (last == SIZE_MAX) {
-        return false;
-    }
-    size_t first = word_len(e->text, e->text_len);
-    bool key_first = ONE_OF(e->text, first, state_words);
-    split_at(e, key_first ? first : last, key_first);
-    return true;
-}
 
 /* The entry's name as the tree spells it: integer ids by their parameter, Megatron-FSDP's words
  * dropped. */
-static void reduce_entry(const struct zf_names *names, struct entry *e)
+static void reduce_entry(const struct zf_names *names, struct zf_entry *e)
 {
-    while (names->opts.megatron_fsdp && starts_with(e->name, e->name_len, "module.")) {
+    while (names->opts.megatron_fsdp && zf_word_starts(e->name, e->name_len, "module.")) {
         e->name += 7;
         e->name_len -= 7;
     }
-    if (all_digits(e->name, e->name_len)) {
+    if (zf_word_digits(e->name, e->name_len)) {
         const struct zf_hash_slot *s =
             zf_hashes_find(&names->ids, zf_hash_pair(e->head, e->head_len, e->name, e->name_len));
         if (s) {
@@ -281,16 +87,16 @@ static void reduce_entry(const struct zf_names *names, struct entry *e)
 }
 
 /* An id without a name is not known to shadow anything, so it stays with the optimizer. */
-static bool is_master(const struct entry *e)
+static bool is_master(const struct zf_entry *e)
 {
-    return ONE_OF(e->key, e->key_len, master_words) && !all_digits(e->name, e->name_len);
+    return ONE_OF(e->key, e->key_len, master_words) && !zf_word_digits(e->name, e->name_len);
 }
 
-static bool remember_entry(struct zf_names *names, struct entry *e, struct zf_err *err)
+static bool remember_entry(struct zf_names *names, struct zf_entry *e, struct zf_err *err)
 {
     uint64_t head = zf_hash(e->head, e->head_len) | 2;
 
-    if (!split_flat(names, e)) {
+    if (!zf_entry_split(e, &names->params)) {
         return true;
     }
     reduce_entry(names, e);
@@ -303,7 +109,7 @@ static bool remember_entry(struct zf_names *names, struct entry *e, struct zf_er
     return !is_master(e) || zf_hashes_put(&names->masters, zf_hash(e->name, e->name_len), err);
 }
 
-static bool postpone(struct zf_names *names, const struct entry *e, struct zf_err *err)
+static bool postpone(struct zf_names *names, const struct zf_entry *e, struct zf_err *err)
 {
     struct pending *p = zf_arena_get(names->arena, 1, sizeof *p, err);
 
@@ -334,7 +140,7 @@ static size_t container_len(const struct zf_names *names, const char *key, size_
 {
     size_t at = container + 1;
 
-    while (names->opts.megatron_fsdp && at < n && starts_with(key + at, n - at, "module.")) {
+    while (names->opts.megatron_fsdp && at < n && zf_word_starts(key + at, n - at, "module.")) {
         at += 7;
     }
     return at < n ? at : n;
@@ -342,17 +148,17 @@ static size_t container_len(const struct zf_names *names, const char *key, size_
 
 static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    struct entry e;
+    struct zf_entry e;
     const char *key = names->key.p;
     size_t n = names->key.n;
 
-    if (parse_entry(path, key, n, &e)) {
+    if (zf_entry_parse(path, key, n, &e)) {
         /* Names and ids are complete only when everything was seen. */
-        return e.name && !all_digits(e.name, e.name_len) && !names->opts.megatron_fsdp
+        return e.name && !zf_word_digits(e.name, e.name_len) && !names->opts.megatron_fsdp
                    ? remember_entry(names, &e, err)
                    : postpone(names, &e, err);
     }
-    int c = path.n > 1 ? container_of(path.step[0].p, path.step[0].n) : -1;
+    int c = path.n > 1 ? zf_container(path.step[0].p, path.step[0].n) : -1;
     if (c >= 0 && !path.step[1].index) {
         size_t at = container_len(names, key, n, path.step[0].n);
 
@@ -372,8 +178,8 @@ static struct zf_path unflatten(const struct zf_names *names, struct zf_path pat
         return path;
     }
     const struct zf_step *s = &path.step[0];
-    size_t w = word_len(s->p, s->n);
-    if (w == s->n || container_of(s->p, w) < 0) {
+    size_t w = zf_word_len(s->p, s->n);
+    if (w == s->n || zf_container(s->p, w) < 0) {
         return path;
     }
     two[0] = (struct zf_step){.p = s->p, .n = w};
@@ -387,6 +193,14 @@ bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *er
 
     path = unflatten(names, path, two);
     return join(&names->key, path, 0, err) && see(names, path, err);
+}
+
+bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
+{
+    struct zf_err err;
+    struct zf_entry e;
+
+    return join(&names->key, path, 0, &err) && zf_entry_parse(path, names->key.p, names->key.n, &e);
 }
 
 bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
@@ -465,7 +279,7 @@ static bool place_as(struct zf_names *names, enum zf_spot_kind kind, const char 
     return true;
 }
 
-static bool place_entry(struct zf_names *names, struct entry *e, struct zf_spot *out,
+static bool place_entry(struct zf_names *names, struct zf_entry *e, struct zf_spot *out,
                         struct zf_err *err)
 {
     reduce_entry(names, e);
@@ -514,21 +328,22 @@ static bool place_beside(struct zf_names *names, struct zf_path path, const char
 static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                   struct zf_err *err)
 {
-    struct entry e;
+    struct zf_entry e;
     const char *key = names->key.p;
     size_t n = names->key.n;
 
-    if (parse_entry(path, key, n, &e) && split_flat(names, &e)) {
+    if (zf_entry_parse(path, key, n, &e) && zf_entry_split(&e, &names->params)) {
         return place_entry(names, &e, out, err);
     }
-    if (starts_with(key, n, "rng_state")) {
+    if (zf_word_starts(key, n, "rng_state")) {
         return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
     }
     const char *container = zf_names_container(names);
     if (!container) {
         return place_weight(names, key, n, out, err);
     }
-    if (path.n > 1 && is(path.step[0].p, path.step[0].n, container) && !path.step[1].index) {
+    if (path.n > 1 && zf_word_is(path.step[0].p, path.step[0].n, container) &&
+        !path.step[1].index) {
         size_t at = container_len(names, key, n, path.step[0].n);
 
         return place_weight(names, key + at, n - at, out, err);
@@ -571,9 +386,9 @@ const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf
 
 const char *zf_names_container(const struct zf_names *names)
 {
-    for (int i = 0; i < N_CONTAINERS; i++) {
+    for (int i = 0; i < ZF_CONTAINERS; i++) {
         if (names->has[i]) {
-            return containers[i];
+            return zf_container_names[i];
         }
     }
     return NULL;
@@ -582,7 +397,7 @@ const char *zf_names_container(const struct zf_names *names)
 bool zf_names_reserved(const char *encoded)
 {
     return ONE_OF(encoded, strlen(encoded), own_names) ||
-           starts_with(encoded, strlen(encoded), "mp_rank_");
+           zf_word_starts(encoded, strlen(encoded), "mp_rank_");
 }
 
 struct zf_names *zf_names_new(const struct zf_names_opts *opts, struct zf_err *err)

@@ -68,6 +68,9 @@ bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n,
 bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const char *name,
                  size_t name_len, struct zf_err *err) ZF_CHECKED;
 
+/* Is the path, by its spelling, an entry of an optimizer's state?  False when memory is out. */
+bool zf_names_is_entry(struct zf_names *names, struct zf_path path);
+
 /* Second pass: the same path always gets the same place.  The texts of *out stand until the next
  * call. Different paths may get the same place only when their dotted keys are equal.  Errors:
  * ZF_E_NOMEM. */

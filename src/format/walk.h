@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Goes through the value of a torch.save file and shows each leaf with its path. */
+#ifndef FORMAT_WALK_H
+#define FORMAT_WALK_H
+
+#include <zf/codec/torch.h>
+
+#include "names.h"
+
+/* A tensor (kind says which), or a plain value (kind NOT) that holds no further values. */
+struct zf_leaf {
+    struct zf_path path; /* stands during the call only */
+    enum zf_torch_kind kind;
+    const struct zf_pv *value;
+};
+typedef bool zf_leaf_fn(void *ctx, const struct zf_leaf *leaf, struct zf_err *err);
+
+/* Calls fn for the leaves of v in the order of the file; stops with its failure.  prefix: the first
+ * step of every path, or NULL.
+ *
+ * The keys of mappings and the positions in lists are steps.  An object is told by its attributes,
+ * which are joined to its own step with dots, and the tables of an nn.Module (_parameters,
+ * _buffers, _modules) are left out of names, so a pickled module looks like its state dict.  A
+ * value that holds itself is left out, and so is the second sight of one that holds no tensor.
+ * Errors: fn's; ZF_E_LIMIT pickle_depth, tensors; ZF_E_NOMEM. */
+bool zf_walk(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
+             const struct zf_limits *lim, zf_leaf_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
+
+#endif
