@@ -2,6 +2,20 @@
 noinst_LTLIBRARIES += libzf-codec.la
 libzf_codec_la_SOURCES = \
 	src/codec/json.c \
+	src/codec/pickle.c \
+	src/codec/pickle_do.c \
+	src/codec/pickle_heap.c \
+	src/codec/pickle_heap.h \
+	src/codec/pickle_index.c \
+	src/codec/pickle_index.h \
+	src/codec/pickle_memo.c \
+	src/codec/pickle_memo.h \
+	src/codec/pickle_node.h \
+	src/codec/pickle_ops.def \
+	src/codec/pickle_text.c \
+	src/codec/pickle_text.h \
+	src/codec/pickle_value.c \
+	src/codec/pickle_vm.h \
 	src/codec/safetensors.c \
 	src/codec/safetensors_emit.c \
 	src/codec/zip.c \

@@ -29,10 +29,13 @@ enum zf_pv_kind {
 struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with a depth */
 
 /* Reads one pickle from *in on and leaves *in behind its STOP (legacy torch files hold several in a row).
- * Values live in the arena and borrow nothing from in.
+ * Values live in the arena and borrow nothing from in.  One thread at a time may use the values of one
+ * pickle: zf_pv_get indexes a large mapping when it is first asked.
+ * What Python 2 called `__builtin__` and `copy_reg` is `builtins` and `copyreg` here, and
+ * copyreg._reconstructor(C, base, state), NEWOBJ's older spelling, is a CALL of C.
  * Errors: ZF_E_FORMAT with the offset of the opcode; ZF_E_LIMIT; ZF_E_NOMEM. */
-const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena, const struct zf_limits *lim,
-                                   struct zf_err *err) ZF_CHECKED;
+const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
+                                   const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 /* All accessors take NULL and any kind, and then answer "not that": false, 0 or NULL. */
 enum zf_pv_kind zf_pv_kind(const struct zf_pv *v); /* NULL is NONE */
@@ -65,9 +68,15 @@ bool zf_pv_is(const struct zf_pv *v, const char *module, const char *name);
 const struct zf_pv *zf_pv_callee(const struct zf_pv *v);
 const struct zf_pv *zf_pv_args(const struct zf_pv *v); /* CALL: the argument tuple (may be NULL) */
 const struct zf_pv *zf_pv_arg(const struct zf_pv *v, uint64_t i);
-const struct zf_pv *zf_pv_state(const struct zf_pv *v); /* CALL: BUILD's argument */
+const struct zf_pv *zf_pv_kwargs(const struct zf_pv *v); /* CALL: NEWOBJ_EX's dict, else NULL */
+const struct zf_pv *zf_pv_state(const struct zf_pv *v); /* CALL: the last BUILD's argument */
 /* The attribute of an instance: looks in its state's dict, then in the second half of a (dict, slots) pair. */
 const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name);
 const struct zf_pv *zf_pv_persid(const struct zf_pv *v); /* PERSID: the id */
+
+/* Bytes however the protocol spelt them: BYTES, `_codecs.encode(text, 'latin1')`, `bytes()`, `bytearray(…)`.
+ * Borrowed from v or put into the arena.  Errors: ZF_E_FORMAT it is none of these; ZF_E_LIMIT. */
+bool zf_pv_bytes(const struct zf_pv *v, struct zf_arena *arena, const char **p_out, uint64_t *n_out,
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

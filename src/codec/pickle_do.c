@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each opcode does.  Stack and operand are already checked and taken: see pickle_vm.h. */
+#include "pickle_vm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pickle_text.h"
+
+const struct zf_pv zf_pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_true = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED, .n = 1};
+const struct zf_pv zf_pv_false = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_tuple = {.kind = ZF_PV_TUPLE, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_list = {.kind = ZF_PV_LIST, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_dict = {.kind = ZF_PV_DICT, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_set = {.kind = ZF_PV_SET, .flags = ZF_PV_SHARED};
+
+static const char *const kind_name[] = {
+    [ZF_PV_NONE] = "None",        [ZF_PV_BOOL] = "a bool",
+    [ZF_PV_INT] = "an int",       [ZF_PV_BIGINT] = "an int",
+    [ZF_PV_FLOAT] = "a float",    [ZF_PV_BYTES] = "bytes",
+    [ZF_PV_STR] = "a str",        [ZF_PV_TUPLE] = "a tuple",
+    [ZF_PV_LIST] = "a list",      [ZF_PV_DICT] = "a dict",
+    [ZF_PV_SET] = "a set",        [ZF_PV_GLOBAL] = "a global",
+    [ZF_PV_CALL] = "an object",   [ZF_PV_PERSID] = "a persistent id",
+    [ZF_PV_EXT] = "an extension",
+};
+
+/* Pushes v; NULL passes a failure on. */
+static bool push(struct zf_pickle_vm *vm, struct zf_pv *v)
+{
+    if (!v) {
+        return false;
+    }
+    vm->stack[vm->sp++] = v;
+    return true;
+}
+
+/* Constants are never written: whoever wants to write calls own() first. */
+static bool push_shared(struct zf_pickle_vm *vm, const struct zf_pv *v)
+{
+    return push(vm, (struct zf_pv *)v);
+}
+
+/* An empty container becomes a value of its own only when something can tell: when it is memoized,
+ * doubled or gets an item. */
+static struct zf_pv *own(struct zf_pickle_vm *vm, struct zf_pv *v)
+{
+    bool grows = v->kind == ZF_PV_LIST || v->kind == ZF_PV_DICT || v->kind == ZF_PV_SET;
+
+    if (!(v->flags & ZF_PV_SHARED) || !grows) {
+        return v;
+    }
+    return zf_pickle_heap_new(&vm->heap, v->kind, 1, vm->err);
+}
+
+/* "opcode X <predicate>" of a message that a callee began; its offset is ours. */
+static struct zf_pv *told(struct zf_pickle_vm *vm, struct zf_pv *v)
+{
+    char what[sizeof vm->err->msg];
+
+    if (!v && vm->err->code == ZF_E_FORMAT) {
+        memcpy(what, vm->err->msg, sizeof what);
+        (void)zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s %s", vm->op, what);
+    }
+    return v;
+}
+
+/* ---- housekeeping ---- */
+
+bool zf_pickle_do_proto(struct zf_pickle_vm *vm)
+{
+    if (vm->arg.u > 5) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "pickle protocol %u is not known, only 0 to 5", (unsigned)vm->arg.u);
+    }
+    return true;
+}
+
+bool zf_pickle_do_frame(struct zf_pickle_vm *vm)
+{
+    if (vm->op_off - vm->in.base < vm->frame_end) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "a frame begins inside another frame");
+    }
+    if (vm->arg.u > zf_bytes_left(&vm->in)) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "a frame of %llu bytes begins, but only %llu are left",
+                       (unsigned long long)vm->arg.u, (unsigned long long)zf_bytes_left(&vm->in));
+    }
+    vm->frame_end = vm->in.at + vm->arg.u;
+    return true;
+}
+
+bool zf_pickle_do_stop(struct zf_pickle_vm *vm)
+{
+    vm->result = vm->popped[0];
+    return true;
+}
+
+bool zf_pickle_do_nothing(struct zf_pickle_vm *vm)
+{
+    (void)vm;
+    return true;
+}
+
+bool zf_pickle_do_mark(struct zf_pickle_vm *vm)
+{
+    if (vm->n_marks == vm->marks_cap) {
+        uint64_t cap = vm->marks_cap ? vm->marks_cap * 2 : 64;
+        if (!zf_pickle_heap_charge(&vm->heap, (cap - vm->marks_cap) * sizeof *vm->mark, vm->err)) {
+            return false;
+        }
+        uint64_t *p = realloc(vm->mark, cap * sizeof *p);
+        if (!p) {
+            return zf_fail_sys(vm->err, "grow the stack of a pickle");
+        }
+        vm->mark = p;
+        vm->marks_cap = cap;
+    }
+    vm->mark[vm->n_marks++] = vm->fence = vm->sp;
+    return true;
+}
+
+bool zf_pickle_do_pop(struct zf_pickle_vm *vm)
+{
+    if (vm->sp > vm->fence) {
+        vm->sp--;
+        return true;
+    }
+    if (vm->n_marks == 0) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode POP finds nothing on the stack");
+    }
+    vm->n_marks--;
+    vm->fence = vm->n_marks ? vm->mark[vm->n_marks - 1] : 0;
+    return true;
+}
+
+bool zf_pickle_do_dup(struct zf_pickle_vm *vm)
+{
+    struct zf_pv *v = own(vm, vm->popped[0]);
+
+    return push(vm, v) && push(vm, v);
+}
+
+/* ---- constants and numbers ---- */
+
+bool zf_pickle_do_none(struct zf_pickle_vm *vm)
+{
+    return push_shared(vm, &zf_pv_none);
+}
+
+bool zf_pickle_do_true(struct zf_pickle_vm *vm)
+{
+    return push_shared(vm, &zf_pv_true);
+}
+
+bool zf_pickle_do_false(struct zf_pickle_vm *vm)
+{
+    return push_shared(vm, &zf_pv_false);
+}
+
+bool zf_pickle_do_int(struct zf_pickle_vm *vm)
+{
+    return push(vm, zf_pickle_heap_int(&vm->heap, vm->arg.i, vm->err));
+}
+
+bool zf_pickle_do_int_text(struct zf_pickle_vm *vm)
+{
+    /* Protocols 0 and 1 write booleans with a needless zero. */
+    if (vm->arg.n == 2 && vm->arg.p[0] == '0' && (vm->arg.p[1] == '0' || vm->arg.p[1] == '1')) {
+        return push_shared(vm, vm->arg.p[1] == '1' ? &zf_pv_true : &zf_pv_false);
+    }
+    return push(vm, told(vm, zf_pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+}
+
+bool zf_pickle_do_long_text(struct zf_pickle_vm *vm)
+{
+    return push(vm, told(vm, zf_pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+}
+
+bool zf_pickle_do_long(struct zf_pickle_vm *vm)
+{
+    return push(vm, zf_pickle_text_twos(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
+}
+
+bool zf_pickle_do_float_text(struct zf_pickle_vm *vm)
+{
+    return push(vm, told(vm, zf_pickle_text_float(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+}
+
+bool zf_pickle_do_float(struct zf_pickle_vm *vm)
+{
+    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_FLOAT, 1, vm->err);
+
+    if (v) {
+        v->at[0].f = vm->arg.f;
+    }
+    return push(vm, v);
+}
+
+/* ---- text and bytes ---- */
+
+bool zf_pickle_do_string_text(struct zf_pickle_vm *vm)
+{
+    return push(vm, told(vm, zf_pickle_text_quoted(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+}
+
+bool zf_pickle_do_string(struct zf_pickle_vm *vm)
+{
+    return push(vm, zf_pickle_text_str2(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
+}
+
+bool zf_pickle_do_unicode_text(struct zf_pickle_vm *vm)
+{
+    return push(vm, told(vm, zf_pickle_text_raw_unicode(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+}
+
+bool zf_pickle_do_unicode(struct zf_pickle_vm *vm)
+{
+    return push(vm, told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+}
+
+bool zf_pickle_do_bytes(struct zf_pickle_vm *vm)
+{
+    return push(vm, zf_pickle_heap_text(&vm->heap, ZF_PV_BYTES, vm->arg.p, vm->arg.n, vm->err));
+}
+
+static bool push_ext(struct zf_pickle_vm *vm, int64_t code)
+{
+    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_EXT, 1, vm->err);
+
+    if (v) {
+        v->at[0].i = code;
+    }
+    return push(vm, v);
+}
+
+bool zf_pickle_do_next_buffer(struct zf_pickle_vm *vm)
+{
+    return push_ext(vm, -1); /* the buffer travelled outside the pickle */
+}
+
+bool zf_pickle_do_readonly_buffer(struct zf_pickle_vm *vm)
+{
+    return push(vm, vm->popped[0]);
+}
+
+/* ---- containers ---- */
+
+static struct zf_pv *tuple_of(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
+{
+    if (n == 0) {
+        return (struct zf_pv *)&zf_pv_no_tuple;
+    }
+    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_TUPLE, n, vm->err);
+    if (!v) {
+        return NULL;
+    }
+    v->n = (uint32_t)n;
+    for (uint64_t i = 0; i < n; i++) {
+        v->at[i].v = from[i];
+        if (!zf_pickle_heap_holds(&vm->heap, v, from[i], vm->err)) {
+            return NULL;
+        }
+    }
+    return v;
+}
+
+bool zf_pickle_do_tuple(struct zf_pickle_vm *vm)
+{
+    return push(vm, tuple_of(vm, vm->popped, vm->n_popped));
+}
+
+bool zf_pickle_do_tuple_mark(struct zf_pickle_vm *vm)
+{
+    return push(vm, tuple_of(vm, vm->items, vm->n_items));
+}
+
+bool zf_pickle_do_empty_list(struct zf_pickle_vm *vm)
+{
+    return push_shared(vm, &zf_pv_no_list);
+}
+
+bool zf_pickle_do_empty_dict(struct zf_pickle_vm *vm)
+{
+    return push_shared(vm, &zf_pv_no_dict);
+}
+
+bool zf_pickle_do_empty_set(struct zf_pickle_vm *vm)
+{
+    return push_shared(vm, &zf_pv_no_set);
+}
+
+/* Adds `n` values to a container and puts it back on the stack. */
+static bool extend(struct zf_pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from, uint64_t n)
+{
+    if (n) {
+        to = own(vm, to);
+        if (!to || !zf_pickle_heap_add(&vm->heap, to, from, n, vm->err)) {
+            return false;
+        }
+    }
+    return push(vm, to);
+}
+
+static bool not_for(struct zf_pickle_vm *vm, const struct zf_pv *v)
+{
+    return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s on %s", vm->op, kind_name[v->kind]);
+}
+
+/* An object gets either elements or pairs, never both. */
+static bool add_elements(struct zf_pickle_vm *vm, enum zf_pv_kind kind, struct zf_pv *const *from,
+                         uint64_t n)
+{
+    struct zf_pv *to = vm->popped[0];
+    bool call = to->kind == ZF_PV_CALL && !(to->flags & ZF_PV_MAP);
+
+    if (to->kind != kind && !call) {
+        return not_for(vm, to);
+    }
+    return extend(vm, to, from, n);
+}
+
+static bool add_pairs(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
+{
+    struct zf_pv *to = vm->popped[0];
+    bool call = to->kind == ZF_PV_CALL && ((to->flags & ZF_PV_MAP) || to->n == 0);
+
+    if (to->kind != ZF_PV_DICT && !call) {
+        return not_for(vm, to);
+    }
+    if (n % 2) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s takes keys and values, but finds %llu values", vm->op,
+                       (unsigned long long)n);
+    }
+    if (call) {
+        to->flags |= ZF_PV_MAP;
+    }
+    return extend(vm, to, from, n);
+}
+
+bool zf_pickle_do_append(struct zf_pickle_vm *vm)
+{
+    return add_elements(vm, ZF_PV_LIST, vm->popped + 1, 1);
+}
+
+bool zf_pickle_do_appends(struct zf_pickle_vm *vm)
+{
+    return add_elements(vm, ZF_PV_LIST, vm->items, vm->n_items);
+}
+
+bool zf_pickle_do_additems(struct zf_pickle_vm *vm)
+{
+    return add_elements(vm, ZF_PV_SET, vm->items, vm->n_items);
+}
+
+bool zf_pickle_do_setitem(struct zf_pickle_vm *vm)
+{
+    return add_pairs(vm, vm->popped + 1, 2);
+}
+
+bool zf_pickle_do_setitems(struct zf_pickle_vm *vm)
+{
+    return add_pairs(vm, vm->items, vm->n_items);
+}
+
+bool zf_pickle_do_list(struct zf_pickle_vm *vm)
+{
+    return extend(vm, (struct zf_pv *)&zf_pv_no_list, vm->items, vm->n_items);
+}
+
+bool zf_pickle_do_frozenset(struct zf_pickle_vm *vm)
+{
+    return extend(vm, (struct zf_pv *)&zf_pv_no_set, vm->items, vm->n_items);
+}
+
+bool zf_pickle_do_dict(struct zf_pickle_vm *vm)
+{
+    if (vm->n_items % 2) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode DICT takes keys and values, but finds %llu values",
+                       (unsigned long long)vm->n_items);
+    }
+    return extend(vm, (struct zf_pv *)&zf_pv_no_dict, vm->items, vm->n_items);
+}
+
+/* ---- memo ---- */
+
+static bool memo_put(struct zf_pickle_vm *vm, uint64_t key)
+{
+    struct zf_pv *v = own(vm, vm->popped[0]);
+
+    return push(vm, v) && zf_pickle_memo_put(&vm->memo, &vm->heap, key, v, vm->err);
+}
+
+static bool memo_get(struct zf_pickle_vm *vm, uint64_t key)
+{
+    struct zf_pv *v = zf_pickle_memo_get(&vm->memo, key);
+
+    if (!v) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s asks for memo %llu, which is not set", vm->op,
+                       (unsigned long long)key);
+    }
+    return push(vm, v);
+}
+
+static bool text_key(struct zf_pickle_vm *vm, uint64_t *key)
+{
+    if (!zf_pickle_text_key(vm->arg.p, vm->arg.n, key)) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s is not followed by a memo number", vm->op);
+    }
+    return true;
+}
+
+bool zf_pickle_do_put(struct zf_pickle_vm *vm)
+{
+    return memo_put(vm, vm->arg.u);
+}
+
+bool zf_pickle_do_memoize(struct zf_pickle_vm *vm)
+{
+    return memo_put(vm, vm->memo.n);
+}
+
+bool zf_pickle_do_put_text(struct zf_pickle_vm *vm)
+{
+    uint64_t key;
+
+    return text_key(vm, &key) && memo_put(vm, key);
+}
+
+bool zf_pickle_do_get(struct zf_pickle_vm *vm)
+{
+    return memo_get(vm, vm->arg.u);
+}
+
+bool zf_pickle_do_get_text(struct zf_pickle_vm *vm)
+{
+    uint64_t key;
+
+    return text_key(vm, &key) && memo_get(vm, key);
+}
+
+/* ---- names and descriptions of calls ---- */
+
+/* The name that Python 3 gives a module of Python 2. */
+static const char *module_now(const char *module)
+{
+    return strcmp(module, "__builtin__") == 0 ? "builtins"
+           : strcmp(module, "copy_reg") == 0  ? "copyreg"
+                                              : NULL;
+}
+
+static struct zf_pv *global_of(struct zf_pickle_vm *vm, struct zf_pv *module, struct zf_pv *name)
+{
+    if (!module || !name) {
+        return NULL;
+    }
+    if (module->kind != ZF_PV_STR || name->kind != ZF_PV_STR ||
+        ((module->flags | name->flags) & ZF_PV_HAS_NUL)) {
+        (void)zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s has no module and name as text",
+                      vm->op);
+        return NULL;
+    }
+    const char *now = module_now(zf_pv_chars(module));
+    if (now) {
+        module = zf_pickle_heap_text(&vm->heap, ZF_PV_STR, now, strlen(now), vm->err);
+    }
+    struct zf_pv *v = module ? zf_pickle_heap_new(&vm->heap, ZF_PV_GLOBAL, 2, vm->err) : NULL;
+    if (!v) {
+        return NULL;
+    }
+    v->at[0].v = module;
+    v->at[1].v = name;
+    if (strcmp(zf_pv_chars(module), "copyreg") == 0 &&
+        strcmp(zf_pv_chars(name), "_reconstructor") == 0) {
+        v->flags |= ZF_PV_REMAKER;
+    }
+    return v;
+}
+
+static struct zf_pv *global_of_lines(struct zf_pickle_vm *vm)
+{
+    struct zf_pv *module = told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
+    struct zf_pv *name =
+        module ? told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p2, vm->arg.n2, vm->err)) : NULL;
+
+    return global_of(vm, module, name);
+}
+
+bool zf_pickle_do_global(struct zf_pickle_vm *vm)
+{
+    return push(vm, global_of_lines(vm));
+}
+
+bool zf_pickle_do_stack_global(struct zf_pickle_vm *vm)
+{
+    return push(vm, global_of(vm, vm->popped[0], vm->popped[1]));
+}
+
+static struct zf_pv *call_of(struct zf_pickle_vm *vm, const struct zf_pv *callee,
+                             const struct zf_pv *args)
+{
+    if (!args) {
+        return NULL;
+    }
+    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_CALL, 2, vm->err);
+    if (!v || !zf_pickle_heap_holds(&vm->heap, v, callee, vm->err) ||
+        !zf_pickle_heap_holds(&vm->heap, v, args, vm->err)) {
+        return NULL;
+    }
+    v->at[0].v = callee;
+    v->at[1].v = args;
+    return v;
+}
+
+/* copyreg._reconstructor(class, base, state) is how protocols 0 and 1 say NEWOBJ: an object of the
+ * class, whose content, if the base is not plain `object`, is the only argument. */
+static bool push_remade(struct zf_pickle_vm *vm, struct zf_pv *args)
+{
+    bool plain = args->at[2].v->kind == ZF_PV_NONE;
+    struct zf_pv *state = (struct zf_pv *)args->at[2].v;
+
+    return push(vm, call_of(vm, args->at[0].v, tuple_of(vm, &state, plain ? 0 : 1)));
+}
+
+bool zf_pickle_do_reduce(struct zf_pickle_vm *vm)
+{
+    struct zf_pv *callee = vm->popped[0], *args = vm->popped[1];
+
+    /* A namedtuple of arguments is a CALL. */
+    if (args->kind != ZF_PV_TUPLE && args->kind != ZF_PV_CALL) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s takes a tuple of arguments, found %s", vm->op,
+                       kind_name[args->kind]);
+    }
+    if ((callee->flags & ZF_PV_REMAKER) && callee->kind == ZF_PV_GLOBAL &&
+        args->kind == ZF_PV_TUPLE && args->n == 3) {
+        return push_remade(vm, args);
+    }
+    return push(vm, call_of(vm, callee, args));
+}
+
+bool zf_pickle_do_newobj_ex(struct zf_pickle_vm *vm)
+{
+    struct zf_pv *args = vm->popped[1], *kwargs = vm->popped[2];
+
+    if (args->kind != ZF_PV_TUPLE || kwargs->kind != ZF_PV_DICT) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode NEWOBJ_EX takes a tuple and a dict of arguments, found %s and %s",
+                       kind_name[args->kind], kind_name[kwargs->kind]);
+    }
+    struct zf_pv *v = call_of(vm, vm->popped[0], args);
+    struct zf_pv_more *more = v ? zf_pickle_heap_more(&vm->heap, v, vm->err) : NULL;
+    if (!more || !zf_pickle_heap_holds(&vm->heap, v, kwargs, vm->err)) {
+        return false;
+    }
+    more->kwargs = kwargs;
+    return push(vm, v);
+}
+
+bool zf_pickle_do_inst(struct zf_pickle_vm *vm)
+{
+    struct zf_pv *class = global_of_lines(vm);
+
+    return class && push(vm, call_of(vm, class, tuple_of(vm, vm->items, vm->n_items)));
+}
+
+bool zf_pickle_do_obj(struct zf_pickle_vm *vm)
+{
+    if (vm->n_items == 0) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode OBJ finds no class above the mark");
+    }
+    return push(vm, call_of(vm, vm->items[0], tuple_of(vm, vm->items + 1, vm->n_items - 1)));
+}
+
+/* Attaches the state; of two, the last counts.  A global, a persistent id and an extension may be
+ * any object to Python, but here they are names: their state is dropped. */
+bool zf_pickle_do_build(struct zf_pickle_vm *vm)
+{
+    struct zf_pv *v = vm->popped[0], *state = vm->popped[1];
+
+    if (v->kind == ZF_PV_GLOBAL || v->kind == ZF_PV_PERSID || v->kind == ZF_PV_EXT) {
+        return push(vm, v);
+    }
+    if (v->kind != ZF_PV_CALL) {
+        return not_for(vm, v);
+    }
+    struct zf_pv_more *more = zf_pickle_heap_more(&vm->heap, v, vm->err);
+    if (!more || !zf_pickle_heap_holds(&vm->heap, v, state, vm->err)) {
+        return false;
+    }
+    more->state = state;
+    return push(vm, v);
+}
+
+bool zf_pickle_do_ext(struct zf_pickle_vm *vm)
+{
+    if (vm->arg.i <= 0) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s has the code %lld, which cannot be", vm->op,
+                       (long long)vm->arg.i);
+    }
+    return push_ext(vm, vm->arg.i);
+}
+
+static bool push_persid(struct zf_pickle_vm *vm, struct zf_pv *id)
+{
+    struct zf_pv *v = id ? zf_pickle_heap_new(&vm->heap, ZF_PV_PERSID, 1, vm->err) : NULL;
+
+    if (!v || !zf_pickle_heap_holds(&vm->heap, v, id, vm->err)) {
+        return false;
+    }
+    v->at[0].v = id;
+    return push(vm, v);
+}
+
+bool zf_pickle_do_persid_text(struct zf_pickle_vm *vm)
+{
+    return push_persid(vm, told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+}
+
+bool zf_pickle_do_persid(struct zf_pickle_vm *vm)
+{
+    return push_persid(vm, vm->popped[0]);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pickle_heap.h"
+
+#include <string.h>
+
+#include <zf/base/num.h>
+
+/* Slabs are cut into 8-byte steps; the arena alone would round every value up to 16. */
+#define SLAB_MIN 1024u
+#define SLAB_MAX (256u << 10)
+
+void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim)
+{
+    memset(h, 0, sizeof *h);
+    h->arena = a;
+    h->lim = lim;
+    h->slab_next = SLAB_MIN;
+    h->max_depth = lim->pickle_depth < UINT16_MAX ? (uint16_t)lim->pickle_depth : UINT16_MAX;
+}
+
+bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+{
+    if (bytes > h->lim->pickle_memory || h->bytes > h->lim->pickle_memory - bytes) {
+        return zf_fail(
+            err, ZF_E_LIMIT, ZF_OFF_NONE,
+            "the values need more memory than the limit pickle_memory allows (%llu bytes)",
+            (unsigned long long)h->lim->pickle_memory);
+    }
+    h->bytes += bytes;
+    return true;
+}
+
+static void *from_arena(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+{
+    return zf_pickle_heap_charge(h, bytes, err) ? zf_arena_get(h->arena, bytes, 1, err) : NULL;
+}
+
+/* bytes is a multiple of 8. */
+static void *get(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+{
+    if (bytes > h->slab_left) {
+        if (bytes > h->slab_next / 8) {
+            return from_arena(h, bytes, err);
+        }
+        uint8_t *slab = from_arena(h, h->slab_next, err);
+        if (!slab) {
+            return NULL;
+        }
+        h->slab = slab;
+        h->slab_left = h->slab_next;
+        h->slab_next = h->slab_next < SLAB_MAX ? h->slab_next * 2 : SLAB_MAX;
+    }
+    void *p = h->slab;
+    h->slab += bytes;
+    h->slab_left -= bytes;
+    return p;
+}
+
+struct zf_pv *zf_pickle_heap_new(struct zf_pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
+                                 struct zf_err *err)
+{
+    if (h->objects >= h->lim->pickle_objects) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "more values than the limit pickle_objects allows (%llu)",
+                      (unsigned long long)h->lim->pickle_objects);
+        return NULL;
+    }
+    if (slots > UINT32_MAX) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu elements in one value are too many",
+                      (unsigned long long)slots);
+        return NULL;
+    }
+    h->objects++;
+    struct zf_pv *v = get(h, sizeof *v + slots * sizeof v->at[0], err);
+    if (v) {
+        v->kind = (uint8_t)kind;
+    }
+    return v;
+}
+
+struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i, struct zf_err *err)
+{
+    bool small = i >= 0 && i < 256;
+
+    if (small && h->small[i]) {
+        return h->small[i];
+    }
+    struct zf_pv *v = zf_pickle_heap_new(h, ZF_PV_INT, 1, err);
+    if (v) {
+        v->at[0].i = i;
+        if (small) {
+            h->small[i] = v;
+        }
+    }
+    return v;
+}
+
+struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                                  uint64_t n, struct zf_err *err)
+{
+    if (n == 0 && kind == ZF_PV_STR && h->no_text) {
+        return h->no_text;
+    }
+    if (n >= UINT32_MAX) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes is too long",
+                      (unsigned long long)n);
+        return NULL;
+    }
+    struct zf_pv *v = zf_pickle_heap_new(h, kind, n / sizeof(union zf_pv_slot) + 1, err);
+    if (!v) {
+        return NULL;
+    }
+    v->n = (uint32_t)n;
+    if (p && n) {
+        memcpy(zf_pv_chars(v), p, n);
+    }
+    zf_pv_chars(v)[n] = '\0';
+    if (n == 0 && kind == ZF_PV_STR) {
+        h->no_text = v;
+    }
+    return v;
+}
+
+static unsigned log2_floor(uint64_t n)
+{
+    return 63u - (unsigned)__builtin_clzll(n);
+}
+
+/* A block of at least `want` slots.  Outgrown blocks serve again, so that the many small containers
+ * of a pickle that appends one by one do not leave more behind than they hold. */
+static struct zf_pv_items *block(struct zf_pickle_heap *h, uint64_t want, struct zf_err *err)
+{
+    unsigned class = log2_floor(want) + ((want & (want - 1)) != 0);
+    struct zf_pv_items *b = class < ZF_PICKLE_CLASSES ? h->spare[class] : NULL;
+
+    if (b) {
+        h->spare[class] = b->at[0].items;
+    } else {
+        uint64_t tail = want >= ZF_PV_INDEXED ? 2 : 0, bytes;
+        if (!zf_mul_add(want + tail, sizeof b->at[0], sizeof *b, &bytes)) {
+            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a container of %llu values is too large",
+                          (unsigned long long)want);
+            return NULL;
+        }
+        b = get(h, bytes, err);
+        if (!b) {
+            return NULL;
+        }
+        b->cap = want;
+    }
+    if (b->cap >= ZF_PV_INDEXED) {
+        b->at[b->cap].arena = h->arena;
+        b->at[b->cap + 1].index = NULL;
+    }
+    return b;
+}
+
+static void recycle(struct zf_pickle_heap *h, struct zf_pv_items *b)
+{
+    unsigned class = log2_floor(b->cap);
+
+    if (class < ZF_PICKLE_CLASSES) {
+        b->at[0].items = h->spare[class];
+        h->spare[class] = b;
+    }
+}
+
+/* Where a container keeps its block. */
+static struct zf_pv_items **items_of(struct zf_pickle_heap *h, struct zf_pv *v, struct zf_err *err)
+{
+    if (v->kind != ZF_PV_CALL) {
+        return &v->at[0].items;
+    }
+    struct zf_pv_more *more = zf_pickle_heap_more(h, v, err);
+    return more ? &more->items : NULL;
+}
+
+bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
+                        uint64_t slots, struct zf_err *err)
+{
+    bool pairs = to->kind == ZF_PV_DICT || (to->flags & ZF_PV_MAP);
+    uint64_t have = pairs ? 2ull * to->n : to->n, need = have + slots;
+    struct zf_pv_items **items = items_of(h, to, err);
+
+    if (!items) {
+        return false;
+    }
+    if (need > UINT32_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu values in one container are too many",
+                       (unsigned long long)need);
+    }
+    if (slots == 0) {
+        return true;
+    }
+    struct zf_pv_items *b = *items;
+    if (!b || need > b->cap) {
+        /* The first batch fits exactly: most containers get no second one. */
+        uint64_t cap = !b || need > 2 * b->cap ? need : 2ull << log2_floor(need - 1);
+        struct zf_pv_items *larger = block(h, cap, err);
+        if (!larger) {
+            return false;
+        }
+        if (b) {
+            memcpy(larger->at, b->at, have * sizeof b->at[0]);
+            recycle(h, b);
+        }
+        *items = b = larger;
+    }
+    for (uint64_t i = 0; i < slots; i++) {
+        if (!zf_pickle_heap_holds(h, to, from[i], err)) {
+            return false;
+        }
+        b->at[have + i].v = from[i];
+    }
+    to->n = (uint32_t)(pairs ? need / 2 : need);
+    return true;
+}
+
+struct zf_pv_more *zf_pickle_heap_more(struct zf_pickle_heap *h, struct zf_pv *call,
+                                       struct zf_err *err)
+{
+    if (call->flags & ZF_PV_MORE) {
+        return call->at[1].more;
+    }
+    struct zf_pv_more *more = get(h, sizeof *more, err);
+    if (more) {
+        *more = (struct zf_pv_more){.args = call->at[1].v};
+        call->at[1].more = more;
+        call->flags |= ZF_PV_MORE;
+    }
+    return more;
+}
+
+bool zf_pickle_heap_holds(struct zf_pickle_heap *h, struct zf_pv *v, const struct zf_pv *child,
+                          struct zf_err *err)
+{
+    if (child->depth < v->depth) {
+        return true;
+    }
+    if (child->depth >= h->max_depth) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "values are nested deeper than the limit pickle_depth allows (%u levels)",
+                       h->max_depth);
+    }
+    v->depth = (uint16_t)(child->depth + 1);
+    return true;
+}

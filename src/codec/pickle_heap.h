@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes values in an arena, within the limits on their number, memory and depth. */
+#ifndef ZF_CODEC_PICKLE_HEAP_H
+#define ZF_CODEC_PICKLE_HEAP_H
+
+#include "pickle_node.h"
+
+#define ZF_PICKLE_CLASSES 34
+
+struct zf_pickle_heap {
+    struct zf_arena *arena;
+    const struct zf_limits *lim;
+    uint8_t *slab; /* what is left of the last one */
+    uint64_t slab_left, slab_next;
+    uint64_t objects, bytes;
+    uint16_t max_depth;
+    struct zf_pv *small[256]; /* one value for each small int */
+    struct zf_pv *no_text;
+    struct zf_pv_items *spare[ZF_PICKLE_CLASSES]; /* outgrown blocks; class c holds >= 2^c slots */
+};
+
+void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim);
+
+/* Counts memory that is not the heap's own (stack, memo) against pickle_memory. */
+bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+
+/* A value with room for `slots` slots; n and depth are the caller's. */
+struct zf_pv *zf_pickle_heap_new(struct zf_pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
+                                 struct zf_err *err) ZF_CHECKED;
+struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i,
+                                 struct zf_err *err) ZF_CHECKED;
+/* STR, BYTES or BIGINT with n bytes, copied from p unless that is NULL; the NUL is there. */
+struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                                  uint64_t n, struct zf_err *err) ZF_CHECKED;
+static inline char *zf_pv_chars(struct zf_pv *v)
+{
+    return (char *)v->at;
+}
+
+/* Appends `slots` values to a LIST, SET, DICT or CALL. */
+bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
+                        uint64_t slots, struct zf_err *err) ZF_CHECKED;
+/* Gives a CALL its `more`; NULL on failure. */
+struct zf_pv_more *zf_pickle_heap_more(struct zf_pickle_heap *h, struct zf_pv *call,
+                                       struct zf_err *err) ZF_CHECKED;
+/* v now holds child: raises its depth.  False when that is too deep. */
+bool zf_pickle_heap_holds(struct zf_pickle_heap *h, struct zf_pv *v, const struct zf_pv *child,
+                          struct zf_err *err) ZF_CHECKED;
+
+#endif

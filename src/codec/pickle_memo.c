@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pickle_memo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct zf_pickle_memo_far {
+    uint64_t key;
+    struct zf_pv *v; /* NULL = free */
+};
+
+static uint64_t place(const struct zf_pickle_memo_far *far, uint64_t cap, uint64_t key)
+{
+    uint64_t i = key * 0x9e3779b97f4a7c15u;
+
+    for (i ^= i >> 32;; i++) {
+        const struct zf_pickle_memo_far *f = &far[i & (cap - 1)];
+
+        if (!f->v || f->key == key) {
+            return i & (cap - 1);
+        }
+    }
+}
+
+static struct zf_pv *far_get(const struct zf_pickle_memo *m, uint64_t key)
+{
+    return m->far_n ? m->far[place(m->far, m->far_cap, key)].v : NULL;
+}
+
+struct zf_pv *zf_pickle_memo_get(const struct zf_pickle_memo *m, uint64_t key)
+{
+    if (key < m->dense_n && m->dense[key]) {
+        return m->dense[key];
+    }
+    return far_get(m, key);
+}
+
+static bool dense_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
+                       struct zf_err *err)
+{
+    if (key >= m->dense_cap) {
+        uint64_t cap = m->dense_cap ? m->dense_cap * 2 : 64;
+        while (cap <= key) {
+            cap *= 2;
+        }
+        if (!zf_pickle_heap_charge(h, (cap - m->dense_cap) * sizeof(struct zf_pv *), err)) {
+            return false;
+        }
+        struct zf_pv **p = realloc(m->dense, cap * sizeof(struct zf_pv *));
+        if (!p) {
+            return zf_fail_sys(err, "grow the memo");
+        }
+        m->dense = p;
+        m->dense_cap = cap;
+    }
+    memset(m->dense + m->dense_n, 0, (key + 1 - m->dense_n) * sizeof(struct zf_pv *));
+    m->dense_n = key + 1;
+    return true;
+}
+
+static bool far_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, struct zf_err *err)
+{
+    uint64_t cap = m->far_cap ? m->far_cap * 2 : 64;
+
+    if (!zf_pickle_heap_charge(h, (cap - m->far_cap) * sizeof *m->far, err)) {
+        return false;
+    }
+    struct zf_pickle_memo_far *far = calloc(cap, sizeof *far);
+    if (!far) {
+        return zf_fail_sys(err, "grow the memo");
+    }
+    for (uint64_t i = 0; i < m->far_cap; i++) {
+        if (m->far[i].v) {
+            far[place(far, cap, m->far[i].key)] = m->far[i];
+        }
+    }
+    free(m->far);
+    m->far = far;
+    m->far_cap = cap;
+    return true;
+}
+
+static bool far_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
+                    struct zf_pv *v, struct zf_err *err)
+{
+    if (m->far_n >= m->far_cap / 4 * 3 && !far_grow(m, h, err)) {
+        return false;
+    }
+    struct zf_pickle_memo_far *f = &m->far[place(m->far, m->far_cap, key)];
+    m->far_n += !f->v;
+    *f = (struct zf_pickle_memo_far){.key = key, .v = v};
+    return true;
+}
+
+bool zf_pickle_memo_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
+                        struct zf_pv *v, struct zf_err *err)
+{
+    bool fresh = !zf_pickle_memo_get(m, key);
+
+    if (fresh && m->n >= h->lim->pickle_memo) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "more memo entries than the limit pickle_memo allows (%llu)",
+                       (unsigned long long)h->lim->pickle_memo);
+    }
+    if (key < m->dense_n || key / 2 <= m->n) {
+        if (key >= m->dense_n && !dense_grow(m, h, key, err)) {
+            return false;
+        }
+        m->dense[key] = v;
+    } else if (!far_put(m, h, key, v, err)) {
+        return false;
+    }
+    m->n += fresh;
+    return true;
+}
+
+void zf_pickle_memo_fini(struct zf_pickle_memo *m)
+{
+    free(m->dense);
+    free(m->far);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine that reads a pickle: a stack, marks, a memo.  pickle.c runs it and checks every
+ * opcode against its row of pickle_ops.def; pickle_do.c says what each does. */
+#ifndef ZF_CODEC_PICKLE_VM_H
+#define ZF_CODEC_PICKLE_VM_H
+
+#include "pickle_heap.h"
+#include "pickle_memo.h"
+
+/* Decoded: u, i or f is the number; p [n] the bytes or the line, p2 [n2] the second line. */
+struct zf_pickle_operand {
+    uint64_t u;
+    int64_t i;
+    double f;
+    const char *p, *p2;
+    uint64_t n, n2;
+};
+
+struct zf_pickle_vm {
+    struct zf_pickle_heap heap;
+    struct zf_pickle_memo memo;
+    struct zf_bytes in;
+    struct zf_pv **stack;
+    uint64_t sp, cap;
+    uint64_t *mark; /* heights of the stack */
+    uint64_t n_marks, marks_cap;
+    uint64_t fence; /* no opcode reaches below: the last mark, or 0 */
+    uint64_t frame_end;
+    const struct zf_pv *result; /* set by STOP */
+    /* The opcode at work: its place, name and operand; what it took, still in the stack's memory,
+     * so read before the first push. */
+    uint64_t op_off;
+    const char *op;
+    struct zf_pickle_operand arg;
+    struct zf_pv **popped; /* [pops of the row] */
+    uint64_t n_popped;
+    struct zf_pv **items; /* [n_items] down to the mark */
+    uint64_t n_items;
+    struct zf_err *err;
+};
+
+typedef bool zf_pickle_do_fn(struct zf_pickle_vm *vm);
+
+#define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
+    zf_pickle_do_fn zf_pickle_do_##handler;
+#include "pickle_ops.def"
+#undef OP
+
+#endif
