@@ -12,3 +12,10 @@ tests_unit_codec_test_json_LDADD = $(ZF_CODEC) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_codec_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 endif
+
+# pickle: compared with Python's own
+check_PROGRAMS += tests/unit/codec/pickle_dump
+tests_unit_codec_pickle_dump_SOURCES = tests/unit/codec/pickle_dump.c
+tests_unit_codec_pickle_dump_LDADD = $(ZF_CODEC)
+dist_check_SCRIPTS += tests/unit/codec/test_pickle.py
+TESTS += tests/unit/codec/test_pickle.py

@@ -1,0 +1,545 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares our pickle reader with Python's own: same pickles in, same values out.
+
+Python's unpickler runs with stand-ins for every class, so nothing is imported there either.
+"""
+import argparse
+import collections
+import copyreg
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import glob
+import io
+import math
+import os
+import pathlib
+import pickle
+import pickletools
+import random
+import re
+import struct
+import subprocess
+import sys
+import types
+import uuid
+import zipfile
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/codec/pickle_dump")
+DATA = os.environ["ZF_DATA"]
+DEPTH = 40
+
+
+class Global(type):
+    """A class or function that was named; calling it is recorded."""
+
+    def __new__(mcs, module, name):
+        g = super().__new__(mcs, "Global", (Call,), {"__slots__": ()})
+        g.text = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module) + "." + name
+        return g
+
+    def __init__(cls, module, name):
+        pass
+
+    def __call__(cls, *args):
+        return cls.__new__(cls, *args)
+
+
+class Call:
+    __slots__ = ("callee", "args", "kwargs", "pairs", "elements", "state")
+
+    def __new__(cls, *args, **kwargs):
+        self = object.__new__(Call)
+        self.callee, self.args, self.kwargs = cls, args, kwargs
+        self.pairs, self.elements, self.state = [], [], None
+        return self
+
+    def __setstate__(self, state):
+        self.state = (state,)
+
+    def __setitem__(self, key, value):
+        self.pairs.append((key, value))
+
+    def append(self, value):
+        self.elements.append(value)
+
+    def add(self, value):
+        self.elements.append(value)
+
+    def extend(self, values):
+        self.elements.extend(values)
+
+    def __call__(self, *args):
+        call = Call(*args)
+        call.callee = self
+        return call
+
+
+class Pid:
+    def __init__(self, pid):
+        self.pid = pid
+
+    def __call__(self, *args):
+        raise pickle.UnpicklingError("calls an object")
+
+
+def remake(cls, base, state):
+    return cls() if state is None else cls(state)
+
+
+class Reader(pickle._Unpickler):
+    dispatch = dict(pickle._Unpickler.dispatch)
+
+    def find_class(self, module, name):
+        if isinstance(module, str) and "\0" in module + name:
+            raise pickle.UnpicklingError("NUL in a name")
+        if (module, name) in (("copyreg", "_reconstructor"), ("copy_reg", "_reconstructor")):
+            return remake
+        return Global(module, name)
+
+    def persistent_load(self, pid):
+        return Pid(pid)
+
+    def _decode_string(self, value):
+        try:
+            return value.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return value
+
+    def _instantiate(self, klass, args):
+        self.append(klass(*args))
+
+
+def show(v, depth=DEPTH):
+    """pickle_dump's notation."""
+    if depth == 0:
+        return "..."
+    depth -= 1
+
+    def each(values, brackets):
+        return brackets[0] + "".join(show(x, depth) + "," for x in values) + brackets[1]
+
+    def pairs(items):
+        return "{" + "".join(show(k, depth) + ":" + show(x, depth) + "," for k, x in items) + "}"
+
+    if v is None or v is True or v is False:
+        return repr(v)
+    if isinstance(v, int):
+        if -2**63 <= v < 2**63:
+            return str(v)
+        return "I" + v.to_bytes((v if v >= 0 else ~v).bit_length() // 8 + 1, "little", signed=True).hex()
+    if isinstance(v, float):
+        return "f" + struct.pack(">d", v).hex()
+    if isinstance(v, (bytes, bytearray, memoryview)):
+        return "b" + v.hex()
+    if isinstance(v, str):
+        return "u" + v.encode("utf-8", "surrogatepass").hex()
+    if isinstance(v, tuple):
+        return each(v, "()")
+    if isinstance(v, list):
+        return each(v, "[]")
+    if isinstance(v, dict):
+        return pairs(v.items())
+    if isinstance(v, (set, frozenset)):
+        return each(v, "<>")
+    if v is remake:
+        return "copyreg._reconstructor"
+    if isinstance(v, Global):
+        return re.sub("[\0-\x1f]", "?", v.text)
+    if isinstance(v, Pid):
+        return "pid " + show(v.pid, depth)
+    if isinstance(v, Call):
+        text = "call " + show(v.callee, depth) + show(v.args, depth)
+        if v.kwargs:
+            text += "**" + show(v.kwargs, depth)
+        text += each(v.elements, "[]") if v.elements else ""
+        text += pairs(v.pairs) if v.pairs else ""
+        return text + ("state " + show(v.state[0], depth) if v.state else "")
+    raise TypeError(type(v))
+
+
+def reference(data):
+    f = io.BytesIO(data)
+    try:
+        v = Reader(f, fix_imports=False, encoding="utf-8").load()
+        return show(v) + " @%d" % f.tell()
+    except RecursionError:
+        raise
+    except Exception as e:
+        return "! " + repr(e)
+
+
+def ours(pickles):
+    data = b"".join(struct.pack("<Q", len(p)) + p for p in pickles)
+    run = subprocess.run([DUMP], input=data, stdout=subprocess.PIPE, check=True)
+    return run.stdout.decode().split("\n")
+
+
+failed = count = 0
+
+
+def report(ok, name, detail=""):
+    global failed, count
+    count += 1
+    failed += not ok
+    print("%s %d - %s" % ("ok" if ok else "not ok", count, name))
+    for line in detail.splitlines() if not ok else ():
+        print("#   " + line[:600])
+
+
+def same(name, pickles):
+    """Each of them must be read, and as Python reads it."""
+    wrong = []
+    for data, got in zip(pickles, ours(pickles)):
+        want = reference(data)
+        if want.startswith("!") or got != want:
+            wrong.append("%r\n  python %s\n  here   %s" % (data[:80], want, got))
+    report(not wrong, "%s: %d pickles" % (name, len(pickles)), "\n".join(wrong[:5]))
+
+
+def refused(name, data, said):
+    """It must be refused with this sentence."""
+    got = ours([data])[0]
+    report(got.startswith("! ") and said in got, name, "expected %r\nfound    %r" % (said, got))
+
+
+# ---- values ----------------------------------------------------------------------------------------
+
+class Plain:
+    def __init__(self):
+        self.a, self.b = 1, [2.5, "x"]
+
+
+class Slots:
+    __slots__ = ("p", "q")
+
+    def __init__(self):
+        self.p, self.q = 1, (2,)
+
+
+class State:
+    def __getstate__(self):
+        return (b"bytes", 3)
+
+    def __setstate__(self, state):
+        pass
+
+
+class New:
+    def __new__(cls, *args, **kwargs):
+        return object.__new__(cls)
+
+    def __getnewargs_ex__(self):
+        return (1, 2), {"key": "word"}
+
+
+class ListChild(list):
+    pass
+
+
+class DictChild(dict):
+    pass
+
+
+class SetChild(set):
+    pass
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def values():
+    loop = [1]
+    loop.append(loop)
+    knot = ([],)
+    knot[0].append(knot)
+    ring = Plain()
+    ring.me = ring
+    child = ListChild([1, 2])
+    child.name = "n"
+    shared = ["s"]
+    text = ["", "a", "\0", "naïve", "日本", "\U0001f600", "\ud800", "a\\b", "\\u0041", "\n\r\t'\"", "x" * 255,
+            "y" * 256, "z" * 70000, "é" * 300]
+    return [
+        None, True, False, (), [], {}, set(), frozenset(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [None],
+        [0, 1, -1, 255, 256, 65535, 65536, 2**31 - 1, 2**31, -2**31, -2**31 - 1, 2**63 - 1, 2**63, -2**63,
+         -2**63 - 1, 2**64 - 1, 2**64, 2**2000, -2**2000, 2**2040, -2**2041, 10**300, 127, 128, -128, -129],
+        [0.0, -0.0, 1.5, math.pi, 1e308, 5e-324, math.inf, -math.inf, 0.1, 1e22, 123456789.125],
+        text, [t.encode("utf-8", "surrogatepass") for t in text], b"\x80\xff\x00", bytearray(b"\x80\0abc"),
+        [bytes(range(256)), bytearray(range(256))], {1: 2}, {"a": {"b": {"c": [1, (2, {3})]}}},
+        {i: str(i) for i in range(2001)}, list(range(2001)), {(1, 2): "t", 1.5: "f", None: "n", b"k": 1},
+        {1, 2, 3}, frozenset({"x"}), [shared, shared, (shared,)], loop, knot, ring,
+        Plain(), Slots(), State(), New(), child, DictChild(a=1), SetChild({1}), Colour.RED, Level.HIGH, Point(1, 2),
+        collections.OrderedDict(a=1, b=2), collections.defaultdict(list, a=[1]), collections.Counter("aab"),
+        collections.deque([1, 2], 5), argparse.Namespace(lr=0.1, n=3), types.SimpleNamespace(a=1),
+        pathlib.PurePosixPath("/a/b"), datetime.datetime(2024, 1, 2, 3, 4), datetime.timedelta(1),
+        decimal.Decimal("1.5"), fractions.Fraction(1, 3), uuid.UUID(int=5), functools.partial(print, 1, end=""),
+        complex(1, -2), range(3), slice(1, None), int, print, len, collections.OrderedDict,
+        Exception("boom"), io.BytesIO(b"abc"), types.MappingProxyType,
+    ]
+
+
+def with_pids(value, protocol):
+    f = io.BytesIO()
+
+    class P(pickle._Pickler):
+        def persistent_id(self, obj):
+            return obj[1] if isinstance(obj, tuple) and obj[:1] == ("pid",) else None
+    P(f, protocol).dump(value)
+    return f.getvalue()
+
+
+def fixtures():
+    """The pickles of the real checkpoints under tests/data."""
+    out = []
+    for path in sorted(glob.glob(DATA + "/**/*", recursive=True) + glob.glob(DATA + "/**/.metadata", recursive=True)):
+        if path.endswith(".metadata"):
+            out.append((path, open(path, "rb").read()))
+        elif os.path.isfile(path) and zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as z:
+                out += [(path, z.read(n)) for n in z.namelist() if n.endswith("data.pkl")]
+    return out
+
+
+def handmade():
+    """Opcodes that Python 3 no longer writes, or writes differently."""
+    return [
+        b"I01\n.", b"I00\n.", b"I0\n.", b"I-5\n.", b"I123456789012345678901234567890\n.", b"L12L\n.", b"L-7\n.",
+        b"L-123456789012345678901234567890L\n.", b"F1.5\n.", b"F-1e-5\n.", b"Finf\n.", b"F1e400\n.", b"F3\n.",
+        b"S'abc'\n.", b"S\"a\\'b\"\n.", b"S'\\x41\\n\\t\\\\\\101\\0\\a\\q'\n.", b"S'\\xff'\n.", b"S''\n.",
+        b"T\x03\0\0\0abc.", b"U\x03a\xffc.", b"U\x02\xc3\xa9.", b"U\0.", b"Va\\u00e9\\U0001f600\xe9\n.", b"V\\\\u0041\n.",
+        b"V\\a\n.", b"Va\\\n.", b"(I1\nI2\nl.", b"(I1\nI2\nd.", b"(t.", b"(l.", b"(d.", b"(1N.", b"N(0.", b"N(NN1.",
+        b"(lp0\ng0\na.", b"]q\x05h\x05a.", b"]r\x40\x42\x0f\0j\x40\x42\x0f\0a.", b"]p123456789012\ng123456789012\na.",
+        b"Nq\x01K\x01q\x010h\x01.", b"(i__main__\nKlass\n.", b"(K\x01K\x02i__main__\nKlass\n.", b"(c__main__\nKlass\nK\x01o.",
+        b"(c__main__\nKlass\no}(X\x01\0\0\0aK\x01ub.", b"cmod\nfn\n(tR.", b"cmod\nfn\n)\x81.", b"cmod\nfn\n)\x81Nb.",
+        b"cmod\nfn\n)RK\x01bK\x02b.", b"cmod\nfn\n)RK\x01aK\x02a(K\x03K\x04e.", b"cmod\nfn\n)RK\x01K\x02s(K\x03K\x04u.",
+        b"cmod\na.b.c\n.", b"\x8c\x03mod\x8c\x03a.b\x93.", b"P12ab\n.", b"(NNtQ.", b"\x8a\0.", b"\x8a\1\xff.", b"\x8a\2\xff\xff.",
+        b"\x8a\2\x80\0.", b"\x8b\0\0\0\0.", b"\x8b\x09\0\0\0\0\0\0\0\0\0\0\x80\0.", b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\xff.",
+        b"\x8f\x94(K\x01K\x02\x90.", b"(K\x01\x91.", b"]2K\x01a0.", b"}2K\x01K\x02s0.", b"\x8f.", b"]\x94]\x94h\0h\1a.",
+        b"\x80\x04\x95\x02\0\0\0\0\0\0\0N..", b"N.tail", b"\x80\x05\x96\x02\0\0\0\0\0\0\0ab.", b"\x96\x01\0\0\0\0\0\0\0a\x98.",
+        b"c__builtin__\nset\n((ltR.", b"ccopy_reg\n_reconstructor\n(cm\nC\nc__builtin__\nobject\nNtR.",
+        b"ccopy_reg\n_reconstructor\n(cm\nC\nc__builtin__\ndict\n}tR.", b"(lp0\n(lp1\na(lp2\na.", b"NK\1K\2K\3\x87.",
+        b"(((ttt.", b"]]a.", b"}N]s.", b"]q\0(]q\1K\1ah\1h\1e.", b"]" + b"K\1a" * 300 + b".", b"}" + b"K\1Ns" + b".",
+    ]
+
+
+def mutants(seeds, n):
+    rnd = random.Random(7)
+    codes = [ord(o.code) for o in pickletools.opcodes]
+    for _ in range(n):
+        data = bytearray(rnd.choice(seeds))
+        for _ in range(rnd.randint(1, 4)):
+            at = rnd.randrange(len(data) + 1)
+            what = rnd.random()
+            if what < 0.4:
+                data[at:at] = bytes([rnd.choice(codes)])
+            elif what < 0.6 and at < len(data):
+                data[at] = rnd.randrange(256)
+            elif what < 0.8:
+                del data[at:at + rnd.randint(1, 3)]
+            else:
+                b = rnd.randrange(len(data) + 1)
+                data[at:at] = data[b:b + rnd.randint(1, 12)]
+        yield bytes(data)
+
+
+def check_table():
+    """pickle_ops.def agrees with pickletools."""
+    text = open(os.path.join(os.environ["top_srcdir"], "src/codec/pickle_ops.def")).read()
+    have = {}
+    for code, name, pops, mark, proto in re.findall(
+            r"^OP\(('.'|0x..), (\w+), \w+, (\d), (\d), \d, (\d), \w+\)", text, re.M):
+        number = ord(code[1]) if code[0] == "'" else int(code, 16)
+        have[name] = (number, int(proto))
+    want = {o.name: (ord(o.code), o.proto) for o in pickletools.opcodes}
+    diff = {k: (have.get(k), want.get(k)) for k in set(have) | set(want) if have.get(k) != want.get(k)}
+    report(not diff, "pickle_ops.def has pickletools' %d opcodes" % len(want), str(diff))
+
+
+def check_differential(seeds, n):
+    """Where both accept a damaged pickle, they read the same."""
+    wrong, both, only_us, only_python = [], 0, [], []
+    batch = list(mutants(seeds, n))
+    for data, got in zip(batch, ours(batch)):
+        want = reference(data)
+        if want[0] == "!" or got[0] == "!":
+            if want[0] != got[0]:
+                (only_us if want[0] == "!" else only_python).append((data, want, got))
+            continue
+        both += 1
+        # Sets and dicts of equal keys lose members in Python; object graphs are what counts here.
+        # Python reads on to the end of a frame, so the place of STOP is not compared.
+        same_value = got.rsplit(" @")[0] == want.rsplit(" @")[0]
+        if not same_value and "<" not in got and not loses_keys(data):
+            wrong.append("%r\n  python %s\n  here   %s" % (data, want[:200], got[:200]))
+    if os.environ.get("VERBOSE"):
+        for name, cases in (("only here", only_us), ("only python", only_python)):
+            for c in cases[:int(os.environ["VERBOSE"])]:
+                print("# %s: %r\n#    python %s\n#    here   %s" % ((name,) + tuple(x[:200] for x in c)))
+    report(not wrong, "%d damaged pickles, %d accepted by both" % (len(batch), both), "\n".join(wrong[:4]))
+
+
+def loses_keys(data):
+    class Loser(Exception):
+        pass
+
+    def track(d, k):
+        if k in d:
+            raise Loser
+
+    class Strict(Reader):
+        dispatch = dict(Reader.dispatch)
+
+        def load_setitem(self):
+            track(self.stack[-3], self.stack[-2]) if isinstance(self.stack[-3], dict) else None
+            pickle._Unpickler.load_setitem(self)
+        dispatch[ord("s")] = load_setitem
+
+        def load_setitems(self):
+            items = self.pop_mark()
+            d = self.stack[-1]
+            for i in range(0, len(items) // 2 * 2, 2):
+                track(d, items[i]) if isinstance(d, dict) else None
+                d[items[i]] = items[i + 1]
+        dispatch[ord("u")] = load_setitems
+
+        def load_dict(self):
+            items = self.pop_mark()
+            if len({repr(x) for x in items[::2]}) < len(items[::2]) or len(set(items[::2])) < len(items[::2]):
+                raise Loser
+            self.append({items[i]: items[i + 1] for i in range(0, len(items), 2)})
+        dispatch[ord("d")] = load_dict
+    try:
+        Strict(io.BytesIO(data), fix_imports=False).load()
+    except Loser:
+        return True
+    except Exception:
+        return False
+    return False
+
+
+def check_refused():
+    frame = b"\x95%s\0\0\0\0\0\0\0"
+    for name, data, said in [
+        ("an empty file", b"", "byte 0: the pickle ends without STOP"),
+        ("PROTO alone", b"\x80\x02", "byte 2: the pickle ends without STOP"),
+        ("PROTO 6", b"\x80\x06N.", "byte 0: pickle protocol 6 is not known"),
+        ("an unknown opcode", b"N\xff.", "byte 1: 0xff is no pickle opcode"),
+        ("SETITEM on one value", b"}s.", "byte 1: opcode SETITEM takes 3 values from the stack, which holds 1"),
+        ("STOP on nothing", b".", "byte 0: opcode STOP takes 1 value from the stack, which holds 0"),
+        ("TUPLE without a mark", b"Nt.", "byte 1: opcode TUPLE finds no mark"),
+        ("POP_MARK without a mark", b"N1.", "opcode POP_MARK finds no mark"),
+        ("POP on nothing", b"0.", "opcode POP finds nothing"),
+        ("reaching below a mark", b"NN(\x86.", "opcode TUPLE2 takes 2 values from the stack, which holds 0"),
+        ("APPENDS on nothing", b"(Ne.", "opcode APPENDS takes 1 value"),
+        ("memo that is not set", b"h\x07.", "byte 0: opcode BINGET asks for memo 7, which is not set"),
+        ("memo far away", b"Nr\xff\xff\xff\x7f0j\xff\xff\xff\x6f.", "asks for memo 1879048191"),
+        ("odd SETITEMS", b"}(Nu.", "opcode SETITEMS takes keys and values, but finds 1 values"),
+        ("odd DICT", b"(Nd.", "opcode DICT takes keys and values"),
+        ("SETITEM on a list", b"]NNs.", "opcode SETITEM on a list"),
+        ("APPEND on a dict", b"}Na.", "opcode APPEND on a dict"),
+        ("APPEND on a tuple", b")Na.", "opcode APPEND on a tuple"),
+        ("BUILD on an int", b"K\x01Nb.", "opcode BUILD on an int"),
+        ("REDUCE with a list", b"cm\nf\n]R.", "opcode REDUCE takes a tuple of arguments, found a list"),
+        ("NEWOBJ_EX without a dict", b"cm\nf\n)N\x92.", "found a tuple and None"),
+        ("OBJ without a class", b"(o.", "opcode OBJ finds no class"),
+        ("text cut", b"X\x05\0\0\0abc.", "byte 0: opcode BINUNICODE announces 5 bytes, but only 4 are left"),
+        ("length 2^64-1", b"\x8d" + b"\xff" * 8 + b"a.", "announces 18446744073709551615 bytes"),
+        ("length 2^63", b"\x8e" + b"\0" * 7 + b"\x80a.", "announces 9223372036854775808 bytes"),
+        ("bytearray 2^63", b"\x96" + b"\0" * 7 + b"\x80a.", "announces"),
+        ("LONG4 of 2^31-1", b"\x8b\xff\xff\xff\x7f.", "opcode LONG4 announces 2147483647 bytes"),
+        ("LONG4 of negative length", b"\x8b\xff\xff\xff\xff.", "opcode LONG4 has a negative length, -1"),
+        ("BINSTRING of negative length", b"T\xff\xff\xff\xff.", "opcode BINSTRING has a negative length, -1"),
+        ("operand cut", b"NJ\x01\x02", "byte 1: the pickle ends within opcode BININT"),
+        ("line cut", b"I12", "the pickle ends within opcode INT"),
+        ("second line cut", b"cm\nname", "the pickle ends within opcode GLOBAL"),
+        ("INT of letters", b"Iabc\n.", "opcode INT is not followed by a decimal number"),
+        ("INT of nothing", b"I\n.", "opcode INT has no digits"),
+        ("LONG of a million digits", b"L" + b"9" * 10**6 + b"L\n.", "opcode LONG has more than 4300 digits"),
+        ("FLOAT of letters", b"Fx\n.", "opcode FLOAT is not followed by a number"),
+        ("FLOAT of hex digits", b"F0x10\n.", "opcode FLOAT is not followed by a number"),
+        ("STRING without quotes", b"Sabc\n.", "opcode STRING is not followed by a quoted string"),
+        ("STRING with a broken escape", b"S'\\x4'\n.", "opcode STRING holds a broken backslash escape"),
+        ("UNICODE with a broken escape", b"V\\u12\n.", "opcode UNICODE holds a broken \\u escape"),
+        ("UNICODE beyond Unicode", b"V\\U00110000\n.", "opcode UNICODE holds a broken \\u escape"),
+        ("text that is not UTF-8", b"X\x02\0\0\0\xc3(.", "opcode BINUNICODE holds text that is not UTF-8"),
+        ("an overlong form", b"X\x02\0\0\0\xc0\x80.", "not UTF-8"),
+        ("a name that is not UTF-8", b"cm\xff\nf\n.", "opcode GLOBAL holds text that is not UTF-8"),
+        ("a name with a NUL", b"cm\0\nf\n.", "opcode GLOBAL has no module and name as text"),
+        ("STACK_GLOBAL of numbers", b"K\x01K\x02\x93.", "opcode STACK_GLOBAL has no module and name as text"),
+        ("memo number of letters", b"Npx\n.", "opcode PUT is not followed by a memo number"),
+        ("EXT1 0", b"\x82\0.", "opcode EXT1 has the code 0"),
+        ("EXT4 negative", b"\x84\xff\xff\xff\xff.", "opcode EXT4 has the code -1"),
+        ("a frame longer than the rest", frame % b"\x05" + b"N.", "a frame of 5 bytes begins, but only 2 are left"),
+        ("a frame in a frame", frame % b"\x0b" + frame % b"\x02" + b"N.", "a frame begins inside another frame"),
+        ("an opcode over a frame's end", frame % b"\x02" + b"J\0\0\0\0.", "opcode BININT reaches over the end of its frame"),
+        ("a million nested tuples", b")" + b"\x85" * 10**6 + b".", "nested deeper than the limit pickle_depth"),
+        ("a million nested lists", b"]" * 10**6 + b"a" * (10**6 - 1) + b".", "nested deeper than the limit pickle_depth"),
+        ("ten million marks", b"(" * 10**7, "byte 4194304: the values need more memory"),
+    ]:
+        refused(name, data, said)
+
+
+def check_bombs():
+    """Few bytes that are many values as a tree are few values to us."""
+    dup = b"(" + b"K\1" + b"2" * 9 + b"t"
+    for _ in range(8):
+        dup = b"(" + dup + b"2" * 9 + b"t"
+    memo = b"]\x94"
+    for i in range(10):
+        memo += b"]\x94(" + (b"h" + bytes([i])) * 9 + b"e"
+    for name, data in (("DUP bomb", dup + b"0N."), ("memo bomb", memo + b"0N.")):
+        report(ours([data])[0].startswith("None"), "%s of %d bytes" % (name, len(data)))
+
+
+def check_truncation(pickles):
+    """Every beginning of a real pickle is refused, never misread."""
+    for name, data in pickles:
+        cuts = sorted(set(range(min(len(data), 3000))) | set(range(max(0, len(data) - 300), len(data))))
+        lines = ours([data[:n] for n in cuts])
+        bad = [(n, line[:100]) for n, line in zip(cuts, lines) if not line.startswith("! ")]
+        report(not bad, "%s cut at %d places" % (os.path.relpath(name, DATA), len(cuts)), str(bad[:3]))
+
+
+def main():
+    sys.setrecursionlimit(10000)
+    seeds = []
+    check_table()
+    for protocol in range(6):
+        pickles = []
+        for v in values():
+            for make in (pickle.dumps, lambda v, p: with_pids(v, p)):
+                try:
+                    pickles.append(make(v, protocol))
+                except (pickle.PicklingError, TypeError, RecursionError, ValueError):
+                    continue
+        seeds += [p for p in pickles if len(p) < 400]
+        same("protocol %d" % protocol, pickles)
+        if protocol:
+            same("persistent ids, protocol %d" % protocol, [with_pids([("pid", ("storage", int, "0", 5)), 1], protocol)])
+    pids = with_pids([("pid", "7"), 1], 0)
+    same("persistent ids, protocol 0", [pids])
+    same("opcodes of old", handmade())
+    real = fixtures()
+    same("real checkpoints", [data for _, data in real])
+    check_refused()
+    check_bombs()
+    small = [x for x in real if len(x[1]) < 20000]
+    check_truncation(small[:: max(1, len(small) // 6)])
+    check_differential(seeds + handmade(), int(os.environ.get("ZF_MUTANTS", 6000)))
+    print("1..%d" % count)
+    return 1 if failed else 0
+
+
+sys.exit(main())
