@@ -317,3 +317,8 @@ bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_ou
     *mtime_out = f->id.mtime;
     return true;
 }
+
+struct zf_cache *zf_file_cache(const struct zf_source *s)
+{
+    return s->ops == &file_ops ? ((const struct file *)s)->pool->cache : NULL;
+}

@@ -18,4 +18,7 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
 bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_out,
                        struct timespec *mtime_out);
 
+/* The cache that all files of s's store share, or NULL when s is no file.  Borrows. */
+struct zf_cache *zf_file_cache(const struct zf_source *s);
+
 #endif

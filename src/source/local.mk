@@ -3,8 +3,16 @@ noinst_LTLIBRARIES += libzf-source.la
 libzf_source_la_SOURCES = \
 	src/source/beneath.c \
 	src/source/beneath.h \
+	src/source/blocks.c \
+	src/source/blocks.h \
+	src/source/cache.c \
+	src/source/cache.h \
+	src/source/fault.c \
 	src/source/file.c \
 	src/source/file.h \
+	src/source/inflate.c \
+	src/source/items.c \
+	src/source/lost.c \
 	src/source/mem.c \
 	src/source/pool.c \
 	src/source/pool.h \
@@ -15,7 +23,9 @@ libzf_source_la_SOURCES = \
 	src/source/store_dir.c \
 	src/source/store_kind.h \
 	src/source/store_mem.c \
+	src/source/swap.c \
 	src/source/window.c \
+	src/source/zstd.c \
 	$(NULL)
 libzf_source_la_LIBADD = $(ZLIB_LIBS) $(ZSTD_LIBS)
 

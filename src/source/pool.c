@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct zf_pool *zf_pool_new(const char *abs, uint64_t limit, struct zf_err *err)
+struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim, struct zf_err *err)
 {
     struct zf_pool *p = calloc(1, sizeof *p);
 
@@ -12,12 +12,14 @@ struct zf_pool *zf_pool_new(const char *abs, uint64_t limit, struct zf_err *err)
         (void)zf_fail_sys(err, "make a file table");
         return NULL;
     }
-    if (!zf_reach_init(&p->reach, abs, err)) {
+    p->cache = zf_cache_new(lim->cache_bytes, err);
+    if (!p->cache || !zf_reach_init(&p->reach, abs, err)) {
+        zf_cache_unref(&p->cache);
         free(p);
         return NULL;
     }
     atomic_init(&p->refs, 1);
-    p->limit = limit ? limit : 1;
+    p->limit = lim->open_files ? lim->open_files : 1;
     (void)pthread_mutex_init(&p->lock, NULL);
     return p;
 }
@@ -36,6 +38,7 @@ void zf_pool_unref(struct zf_pool **p)
     if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
+    zf_cache_unref(&gone->cache);
     zf_reach_fini(&gone->reach);
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone->ring);

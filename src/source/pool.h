@@ -9,7 +9,9 @@
 #include <stdbool.h>
 
 #include <zf/base/err.h>
+#include <zf/base/limits.h>
 
+#include "cache.h"
 #include "reach.h"
 
 /* A file's place in the pool.  `users` counts the reads that use fd just now; the bit ZF_SLOT_SHUT
@@ -27,14 +29,16 @@ struct zf_slot {
 struct zf_pool {
     atomic_uint refs;
     struct zf_reach reach;
-    uint64_t limit;       /* descriptors; overrun only while more reads than that run at once */
-    pthread_mutex_t lock; /* of all below */
+    struct zf_cache *cache; /* of what is decompressed from the files */
+    uint64_t limit;         /* descriptors; overrun only while more reads than that run at once */
+    pthread_mutex_t lock;   /* of all below */
     struct zf_slot **ring;
     size_t n, cap, hand;
 };
 
 /* Errors: as zf_reach_init. */
-struct zf_pool *zf_pool_new(const char *abs, uint64_t limit, struct zf_err *err) ZF_CHECKED;
+struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim,
+                            struct zf_err *err) ZF_CHECKED;
 struct zf_pool *zf_pool_ref(struct zf_pool *p);
 void zf_pool_unref(struct zf_pool **p);
 

@@ -188,7 +188,7 @@ static struct zf_pool *pool_at(const char *dir, const struct zf_limits *lim, str
         (void)zf_fail_sys(err, "open the directory");
         return NULL;
     }
-    return zf_pool_new(abs, lim->open_files, err);
+    return zf_pool_new(abs, lim, err);
 }
 
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, struct zf_err *err)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 source_tests = \
+	tests/unit/source/test_items \
+	tests/unit/source/test_source \
 	tests/unit/source/test_store \
 	$(NULL)
 check_PROGRAMS += $(source_tests)
@@ -8,6 +10,10 @@ TESTS += $(source_tests)
 
 noinst_HEADERS += tests/unit/source/scratch.h
 
+tests_unit_source_test_items_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_items_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_source_test_source_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_source_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_store_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
 tests_unit_source_test_store_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 endif

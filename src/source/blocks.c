@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blocks.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "file.h"
+
+/* 1 MiB is what the kernel asks for at most; giant members take larger blocks, so that what must be
+ * remembered for each block stays bounded. */
+#define SPAN_MIN (1ull << 20)
+#define SPAN_MAX (1ull << 30)
+#define BLOCKS_MAX 4096
+
+static struct zf_cache *cache_of(struct zf_source *parent, uint64_t bytes, struct zf_err *err)
+{
+    uint64_t off = 0;
+    struct zf_cache *shared = zf_file_cache(zf_source_origin(parent, &off));
+
+    return shared ? zf_cache_ref(shared) : zf_cache_new(bytes, err);
+}
+
+bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
+                    uint64_t size, const struct zf_limits *lim, struct zf_err *err)
+{
+    if (size > lim->inflate_bytes) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "%" PRIu64
+                      " bytes once decompressed are more than the limit inflate_bytes=%" PRIu64,
+                      size, lim->inflate_bytes);
+        return zf_err_in(err, "%s", parent->name);
+    }
+    struct zf_cache *cache = cache_of(parent, lim->cache_bytes, err);
+    if (!cache) {
+        return false;
+    }
+    if (!zf_source_init(&b->src, ops, parent->name, size, err)) {
+        zf_cache_unref(&cache);
+        return false;
+    }
+    b->parent = zf_source_ref(parent);
+    b->cache = cache;
+    b->owner = zf_cache_owner(cache);
+    for (b->span = SPAN_MIN; size / b->span >= BLOCKS_MAX && b->span < SPAN_MAX;) {
+        b->span *= 2;
+    }
+    return true;
+}
+
+void zf_blocks_fini(struct zf_blocks *b)
+{
+    zf_cache_drop(b->cache, b->owner);
+    zf_cache_unref(&b->cache);
+    zf_source_unref(&b->parent);
+    zf_source_fini(&b->src);
+}
+
+uint64_t zf_blocks_count(const struct zf_blocks *b)
+{
+    return b->src.size / b->span + (b->src.size % b->span != 0);
+}
+
+uint64_t zf_blocks_len(const struct zf_blocks *b, uint64_t k)
+{
+    uint64_t left = b->src.size - k * b->span;
+
+    return left < b->span ? left : b->span;
+}
+
+bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    struct zf_blocks *b = (struct zf_blocks *)s;
+    char *to = buf;
+
+    while (n > 0) {
+        uint64_t k = off / b->span, into = off % b->span;
+        zf_auto(block) struct zf_block *block = zf_cache_get(b->cache, b->owner, k);
+
+        if (!block) {
+            block = b->load(b, k, err);
+            if (!block) {
+                return false;
+            }
+            zf_cache_put(b->cache, b->owner, k, block);
+        }
+        size_t len = block->n - (size_t)into;
+        len = len < n ? len : n;
+        memcpy(to, block->data + into, len);
+        to += len;
+        off += len;
+        n -= len;
+    }
+    return true;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/source/items.h>
+
+#include <inttypes.h>
+
+#include <zf/base/num.h>
+
+/* data: 0 = not looked for yet; odd = 2 * (offset in the file) + 1; else a counted struct zf_source
+ * *. */
+struct item {
+    uint64_t addr, rec_off;
+    _Atomic uint64_t data;
+};
+
+struct items {
+    struct zf_source src;
+    struct zf_source *file;
+    zf_item_locate_fn *locate;
+    void *ctx;
+    void (*ctx_free)(void *);
+    struct item *item; /* ascending addr, without gaps */
+    size_t n, cap;
+};
+
+/* The bytes of one item that a read touches, where they really stand. */
+struct part {
+    struct zf_source *src; /* borrowed */
+    uint64_t off, len;
+};
+
+/* The item that byte `off` (< size) belongs to: the last one that starts at or before it. */
+static size_t find(const struct items *t, uint64_t off)
+{
+    size_t lo = 0, hi = t->n;
+
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (t->item[mid].addr <= off) {
+            lo = mid;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+static uint64_t item_end(const struct items *t, size_t i)
+{
+    return i + 1 < t->n ? t->item[i + 1].addr : t->src.size;
+}
+
+static void word_drop(uint64_t word)
+{
+    struct zf_source *s = word & 1 ? NULL : (struct zf_source *)(uintptr_t)word;
+
+    zf_source_unref(&s);
+}
+
+/* Asks where the item is and checks the answer; *word_out as in struct item. */
+static bool locate(struct items *t, const struct item *it, uint64_t len, uint64_t *word_out,
+                   struct zf_err *err)
+{
+    struct zf_item_at at = {0};
+
+    if (!t->locate(t->ctx, t->file, it->rec_off, len, &at, err)) {
+        return false;
+    }
+    if (at.src) {
+        uint64_t have = at.src->size;
+
+        *word_out = (uintptr_t)at.src;
+        if (have == len) {
+            return true;
+        }
+        word_drop(*word_out);
+        return zf_fail(err, ZF_E_FORMAT, it->rec_off,
+                       "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, len);
+    }
+    if (!zf_within(at.off, len, t->file->size) || at.off > UINT64_MAX / 2) {
+        return zf_fail(err, ZF_E_FORMAT, it->rec_off,
+                       "the item here has its data at byte %" PRIu64 ", outside the file", at.off);
+    }
+    *word_out = 2 * at.off + 1;
+    return true;
+}
+
+/* Two threads may look for one item at once; the first answer stays. */
+static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err *err)
+{
+    struct item *it = &t->item[i];
+    uint64_t known = atomic_load_explicit(&it->data, memory_order_acquire), mine = 0;
+
+    if (!known) {
+        if (!locate(t, it, item_end(t, i) - it->addr, &mine, err)) {
+            if (!err->path[0]) {
+                (void)zf_err_in(err, "%s", t->file->name);
+            }
+            return false;
+        }
+        if (atomic_compare_exchange_strong_explicit(&it->data, &known, mine, memory_order_acq_rel,
+                                                    memory_order_acquire)) {
+            known = mine;
+        } else {
+            word_drop(mine);
+        }
+    }
+    *word_out = known;
+    return true;
+}
+
+/* The part of [off, off + n) that lies in one item. */
+static bool part_at(struct items *t, uint64_t off, uint64_t n, struct part *out, struct zf_err *err)
+{
+    size_t i = find(t, off);
+    uint64_t into = off - t->item[i].addr, left = item_end(t, i) - off, word;
+
+    if (!resolve(t, i, &word, err)) {
+        return false;
+    }
+    out->len = n < left ? n : left;
+    if (word & 1) {
+        out->src = t->file;
+        out->off = word / 2 + into;
+    } else {
+        out->src = (struct zf_source *)(uintptr_t)word;
+        out->off = into;
+    }
+    return true;
+}
+
+static bool items_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    struct items *t = (struct items *)s;
+    char *to = buf;
+
+    while (n > 0) {
+        struct part p;
+
+        if (!part_at(t, off, n, &p, err) ||
+            !zf_source_pread(p.src, to, (size_t)p.len, p.off, err)) {
+            return false;
+        }
+        to += p.len;
+        off += p.len;
+        n -= (size_t)p.len;
+    }
+    return true;
+}
+
+static bool items_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                         struct zf_err *err)
+{
+    struct items *t = (struct items *)s;
+    struct part p;
+    uint64_t n = 0;
+
+    for (int i = 0; i < n_iov; i++) {
+        n += iov[i].iov_len;
+    }
+    if (!part_at(t, off, n, &p, err)) {
+        return false;
+    }
+    if (p.len == n) {
+        return zf_source_preadv(p.src, iov, n_iov, p.off, err);
+    }
+    for (int i = 0; i < n_iov; i++) {
+        if (!items_pread(s, iov[i].iov_base, iov[i].iov_len, off, err)) {
+            return false;
+        }
+        off += iov[i].iov_len;
+    }
+    return true;
+}
+
+static bool items_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
+{
+    struct zf_err err;
+    struct part p;
+
+    if (*off >= s->size || !part_at((struct items *)s, *off, 1, &p, &err)) {
+        return false;
+    }
+    *off = p.off;
+    *parent_out = p.src;
+    return true;
+}
+
+static void items_fini(struct zf_source *s)
+{
+    struct items *t = (struct items *)s;
+
+    for (size_t i = 0; i < t->n; i++) {
+        word_drop(atomic_load_explicit(&t->item[i].data, memory_order_relaxed));
+    }
+    free(t->item);
+    if (t->ctx_free) {
+        t->ctx_free(t->ctx);
+    }
+    zf_source_unref(&t->file);
+    zf_source_fini(s);
+    free(t);
+}
+
+static const struct zf_source_ops items_ops = {
+    .kind = "items",
+    .pread = items_pread,
+    .preadv = items_preadv,
+    .origin = items_origin,
+    .fini = items_fini,
+};
+
+struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate_fn, void *ctx,
+                               void (*ctx_free)(void *), struct zf_err *err)
+{
+    struct items *t = calloc(1, sizeof *t);
+
+    if (!t) {
+        (void)zf_fail_sys(err, "make a table of items");
+        return NULL;
+    }
+    if (!zf_source_init(&t->src, &items_ops, file->name, 0, err)) {
+        free(t);
+        return NULL;
+    }
+    t->file = zf_source_ref(file);
+    t->locate = locate_fn;
+    t->ctx = ctx;
+    t->ctx_free = ctx_free;
+    return &t->src;
+}
+
+static bool resize(struct items *t, size_t cap, struct zf_err *err)
+{
+    struct item *item = reallocarray(t->item, cap, sizeof *item);
+
+    if (!item) {
+        return zf_fail_sys(err, "grow a table of items");
+    }
+    t->item = item;
+    t->cap = cap;
+    return true;
+}
+
+bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint64_t *addr_out,
+                  struct zf_err *err)
+{
+    struct items *t = (struct items *)items;
+    uint64_t end;
+
+    if (!zf_add(items->size, len, &end)) {
+        return zf_fail(err, ZF_E_LIMIT, rec_off, "the items are larger than 2^64 bytes together");
+    }
+    if (t->n == t->cap && !resize(t, t->cap ? t->cap + t->cap / 2 : 8, err)) {
+        return false;
+    }
+    struct item *it = &t->item[t->n++];
+    it->addr = items->size;
+    it->rec_off = rec_off;
+    atomic_init(&it->data, 0);
+    *addr_out = items->size;
+    items->size = end;
+    return true;
+}
+
+void zf_items_seal(struct zf_source *items)
+{
+    struct items *t = (struct items *)items;
+    struct zf_err err;
+
+    /* What cannot shrink stays as it is. */
+    (void)(t->n && t->n < t->cap && resize(t, t->n, &err));
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Big-endian storages, served little-endian. */
+#include <zf/source/source.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#define WIDTH_MAX 16
+
+struct swap {
+    struct zf_source src;
+    struct zf_source *parent;
+    uint32_t width;
+};
+
+static void turn(uint8_t *p, size_t n, uint32_t width)
+{
+    for (const uint8_t *end = p + n; p < end; p += width) {
+        for (uint32_t i = 0, j = width - 1; i < j; i++, j--) {
+            uint8_t b = p[i];
+
+            p[i] = p[j];
+            p[j] = b;
+        }
+    }
+}
+
+/* Some bytes of the one element that byte `off` lies in; returns how many of at most n. */
+static size_t read_bit(struct swap *w, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    uint8_t elem[WIDTH_MAX];
+    size_t into = (size_t)(off % w->width), left = w->width - into;
+
+    if (!zf_source_pread(w->parent, elem, w->width, off - into, err)) {
+        return 0;
+    }
+    turn(elem, w->width, w->width);
+    n = n < left ? n : left;
+    memcpy(buf, elem + into, n);
+    return n;
+}
+
+static bool swap_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    struct swap *w = (struct swap *)s;
+    uint8_t *to = buf;
+
+    while (n > 0) {
+        size_t done = n - n % w->width;
+
+        if (off % w->width != 0 || done == 0) {
+            done = read_bit(w, to, n, off, err);
+        } else if (zf_source_pread(w->parent, to, done, off, err)) {
+            turn(to, done, w->width);
+        } else {
+            done = 0;
+        }
+        if (done == 0) {
+            return false;
+        }
+        to += done;
+        off += done;
+        n -= done;
+    }
+    return true;
+}
+
+static void swap_fini(struct zf_source *s)
+{
+    struct swap *w = (struct swap *)s;
+
+    zf_source_unref(&w->parent);
+    zf_source_fini(s);
+    free(w);
+}
+
+static const struct zf_source_ops swap_ops = {
+    .kind = "swap",
+    .pread = swap_pread,
+    .fini = swap_fini,
+};
+
+struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct zf_err *err)
+{
+    if (width < 2 || width > WIDTH_MAX || (width & (width - 1)) != 0) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "elements of %" PRIu32 " bytes cannot be turned", width);
+        return NULL;
+    }
+    if (parent->size % width != 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "%" PRIu64 " bytes are no whole number of elements of %" PRIu32 " bytes",
+                      parent->size, width);
+        (void)zf_err_in(err, "%s", parent->name);
+        return NULL;
+    }
+    struct swap *w = calloc(1, sizeof *w);
+    if (!w) {
+        (void)zf_fail_sys(err, "make a byte-swapping source");
+        return NULL;
+    }
+    if (!zf_source_init(&w->src, &swap_ops, parent->name, parent->size, err)) {
+        free(w);
+        return NULL;
+    }
+    w->parent = zf_source_ref(parent);
+    w->width = width;
+    return &w->src;
+}

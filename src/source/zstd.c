@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Zstandard frames.  A frame can be entered at its start only and a decompressor's state cannot be
+ * copied, so one decompressor stays where the last read left it: reading on costs nothing extra,
+ * going back (further than the cache reaches) starts anew. */
+#include "config.h"
+
+#include <zf/source/source.h>
+
+#ifdef HAVE_ZSTD
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include <zstd.h>
+
+#include "blocks.h"
+
+#define INPUT (64u << 10)
+#define HEADER_MAX 18 /* ZSTD_FRAMEHEADERSIZE_MAX, which is in zstd's unstable part */
+
+/* A decompressor somewhere in a source. */
+struct stream {
+    struct zf_source *from; /* borrowed */
+    ZSTD_DStream *z;
+    uint64_t in;  /* offset of the next byte to be read from there */
+    bool between; /* no frame is open */
+    ZSTD_inBuffer have;
+    uint8_t input[INPUT];
+};
+
+struct unzstd {
+    struct zf_blocks b;
+    pthread_mutex_t lock;  /* of the rest */
+    struct stream *stream; /* at the first byte of block `next`, or NULL */
+    uint64_t next;
+};
+
+static bool bad_data(const struct stream *s, const char *what, struct zf_err *err)
+{
+    (void)zf_fail(err, ZF_E_FORMAT, s->in - (s->have.size - s->have.pos), "the zstd data %s", what);
+    return zf_err_in(err, "%s", s->from->name);
+}
+
+static void stream_free(struct stream *s)
+{
+    if (s) {
+        (void)ZSTD_freeDStream(s->z);
+        free(s);
+    }
+}
+
+static void zf_auto_stream(struct stream **s)
+{
+    stream_free(*s);
+}
+
+static struct stream *stream_new(struct zf_source *from, struct zf_err *err)
+{
+    struct stream *s = calloc(1, sizeof *s);
+
+    if (s) {
+        s->z = ZSTD_createDStream();
+    }
+    if (!s || !s->z) {
+        free(s);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    s->from = from;
+    s->between = true;
+    s->have.src = s->input;
+    return s;
+}
+
+static bool feed(struct stream *s, struct zf_err *err)
+{
+    uint64_t left = s->from->size - s->in;
+    size_t n = left < INPUT ? (size_t)left : INPUT;
+
+    if (!zf_source_pread(s->from, s->input, n, s->in, err)) {
+        return false;
+    }
+    s->in += n;
+    s->have.pos = 0;
+    s->have.size = n;
+    return true;
+}
+
+static bool drained(const struct stream *s)
+{
+    return s->have.pos == s->have.size && s->in == s->from->size;
+}
+
+/* Decompresses up to n bytes; fewer (*got_out) only at the end of the last frame. */
+static bool stream_read(struct stream *s, void *buf, size_t n, size_t *got_out, struct zf_err *err)
+{
+    ZSTD_outBuffer out = {.dst = buf, .size = n};
+
+    while (out.pos < n && !(s->between && drained(s))) {
+        if (s->have.pos == s->have.size && !feed(s, err)) {
+            return false;
+        }
+        size_t was_in = s->have.pos, was_out = out.pos;
+        size_t rc = ZSTD_decompressStream(s->z, &out, &s->have);
+
+        if (ZSTD_isError(rc)) {
+            char why[120];
+
+            (void)snprintf(why, sizeof why, "is damaged: %s", ZSTD_getErrorName(rc));
+            return bad_data(s, why, err);
+        }
+        s->between = rc == 0;
+        if (!s->between && s->have.pos == was_in && out.pos == was_out && drained(s)) {
+            return bad_data(s, "ends early", err);
+        }
+    }
+    *got_out = out.pos;
+    return true;
+}
+
+/* Nothing may follow. */
+static bool stream_ends(struct stream *s, struct zf_err *err)
+{
+    uint8_t spare;
+    size_t got;
+
+    if (!stream_read(s, &spare, 1, &got, err)) {
+        return false;
+    }
+    return got == 0 || bad_data(s, "holds more bytes than announced", err);
+}
+
+/* What the first frame says it holds; ZSTD_CONTENTSIZE_UNKNOWN when it does not. */
+static bool first_frame(struct zf_source *parent, unsigned long long *size_out, struct zf_err *err)
+{
+    uint8_t head[HEADER_MAX];
+    size_t n = parent->size < sizeof head ? (size_t)parent->size : sizeof head;
+
+    if (!zf_source_pread(parent, head, n, 0, err)) {
+        return false;
+    }
+    *size_out = ZSTD_getFrameContentSize(head, n);
+    if (*size_out == ZSTD_CONTENTSIZE_ERROR) {
+        (void)zf_fail(err, ZF_E_FORMAT, 0, "this is no zstd frame");
+        return zf_err_in(err, "%s", parent->name);
+    }
+    return true;
+}
+
+static struct zf_block *next_block(struct unzstd *u, struct zf_err *err)
+{
+    zf_auto(block) struct zf_block *block = zf_block_new(zf_blocks_len(&u->b, u->next), err);
+    size_t got;
+
+    if (!block || !stream_read(u->stream, block->data, block->n, &got, err)) {
+        return NULL;
+    }
+    if (got < block->n) {
+        (void)bad_data(u->stream, "holds fewer bytes than announced", err);
+        return NULL;
+    }
+    if (u->next + 1 == zf_blocks_count(&u->b) && !stream_ends(u->stream, err)) {
+        return NULL;
+    }
+    u->next++;
+    struct zf_block *done = block;
+    block = NULL;
+    return done;
+}
+
+/* Moves to block k; what is passed on the way is kept for others. */
+static struct zf_block *seek(struct unzstd *u, uint64_t k, struct zf_err *err)
+{
+    if (u->stream && u->next > k) {
+        stream_free(u->stream);
+        u->stream = NULL;
+    }
+    if (!u->stream) {
+        u->stream = stream_new(u->b.parent, err);
+        u->next = 0;
+    }
+    while (u->stream) {
+        struct zf_block *block = next_block(u, err);
+
+        if (!block) {
+            /* Where it stands now is not known. */
+            stream_free(u->stream);
+            u->stream = NULL;
+        } else if (u->next > k) {
+            return block;
+        } else {
+            zf_cache_put(u->b.cache, u->b.owner, u->next - 1, block);
+            zf_block_unref(&block);
+        }
+    }
+    return NULL;
+}
+
+static struct zf_block *load(struct zf_blocks *b, uint64_t k, struct zf_err *err)
+{
+    struct unzstd *u = (struct unzstd *)b;
+
+    (void)pthread_mutex_lock(&u->lock);
+    /* Another thread may have passed here while this one waited. */
+    struct zf_block *block = zf_cache_get(b->cache, b->owner, k);
+    block = block ? block : seek(u, k, err);
+    (void)pthread_mutex_unlock(&u->lock);
+    return block;
+}
+
+static void zstd_fini(struct zf_source *s)
+{
+    struct unzstd *u = (struct unzstd *)s;
+
+    stream_free(u->stream);
+    (void)pthread_mutex_destroy(&u->lock);
+    zf_blocks_fini(&u->b);
+    free(u);
+}
+
+static const struct zf_source_ops zstd_ops = {
+    .kind = "zstd",
+    .pread = zf_blocks_pread,
+    .fini = zstd_fini,
+};
+
+struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const struct zf_limits *lim,
+                              struct zf_err *err)
+{
+    unsigned long long said;
+
+    if (!first_frame(parent, &said, err)) {
+        return NULL;
+    }
+    if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > size) {
+        (void)zf_fail(err, ZF_E_FORMAT, 0, "the zstd frame holds %llu bytes, expected %" PRIu64,
+                      said, size);
+        (void)zf_err_in(err, "%s", parent->name);
+        return NULL;
+    }
+    struct unzstd *u = calloc(1, sizeof *u);
+    if (!u) {
+        (void)zf_fail_sys(err, "make a zstd source");
+        return NULL;
+    }
+    if (!zf_blocks_init(&u->b, &zstd_ops, parent, size, lim, err)) {
+        free(u);
+        return NULL;
+    }
+    u->b.load = load;
+    (void)pthread_mutex_init(&u->lock, NULL);
+    return &u->b.src;
+}
+
+static bool too_large(const struct zf_source *parent, uint64_t max, struct zf_err *err)
+{
+    (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                  "the zstd data holds more than the %" PRIu64 " bytes allowed here", max);
+    return zf_err_in(err, "%s", parent->name);
+}
+
+/* Grows with what really comes out, never with what a header promises. */
+static bool load_all(struct stream *s, uint64_t max, uint8_t **p, uint64_t *n_out,
+                     struct zf_err *err)
+{
+    uint64_t cap = INPUT < max ? INPUT : max, n = 0;
+    size_t got = 0;
+
+    for (bool full = true; full;) {
+        uint8_t *grown = cap < SIZE_MAX ? realloc(*p, (size_t)cap + 1) : NULL;
+
+        if (!grown) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        *p = grown;
+        /* One byte more than allowed shows that there is more. */
+        if (!stream_read(s, *p + n, (size_t)(cap - n) + 1, &got, err)) {
+            return false;
+        }
+        n += got;
+        full = n > cap;
+        if (n > max) {
+            return too_large(s->from, max, err);
+        }
+        cap = cap < max / 2 ? cap * 2 : max;
+    }
+    *n_out = n;
+    return true;
+}
+
+struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
+                               const struct zf_limits *lim, struct zf_err *err)
+{
+    uint64_t max = max_bytes < lim->inflate_bytes ? max_bytes : lim->inflate_bytes, n = 0;
+    unsigned long long said;
+
+    if (!first_frame(parent, &said, err)) {
+        return NULL;
+    }
+    if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > max) {
+        (void)too_large(parent, max, err);
+        return NULL;
+    }
+    zf_auto(stream) struct stream *s = stream_new(parent, err);
+    zf_auto(mem) uint8_t *p = NULL;
+    if (!s || !load_all(s, max, &p, &n, err)) {
+        return NULL;
+    }
+    struct zf_source *src = zf_mem_new(parent->name, p, n, true, err);
+    p = src ? NULL : p;
+    return src;
+}
+
+#else
+
+static struct zf_source *without(const struct zf_source *parent, struct zf_err *err)
+{
+    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                  "the data is compressed with zstd, which this zerofs was built without");
+    (void)zf_err_in(err, "%s", parent->name);
+    return NULL;
+}
+
+struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const struct zf_limits *lim,
+                              struct zf_err *err)
+{
+    (void)size, (void)lim;
+    return without(parent, err);
+}
+
+struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
+                               const struct zf_limits *lim, struct zf_err *err)
+{
+    (void)max_bytes, (void)lim;
+    return without(parent, err);
+}
+
+#endif
