@@ -33,10 +33,12 @@ static bool no_such_tag(struct zf_store *st, const char *tag, struct zf_err *err
     char list[160];
 
     if (!zf_tags_list(st, &t, &ignored) || t.n == 0) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here, nor any other", tag);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "there is no save \"%.60s\" here, nor any other", tag);
     }
     name_list(&t, list, sizeof list);
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s", tag, list);
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s",
+                   tag, list);
 }
 
 static bool stale_pointer(struct zf_store *st, const char *tag, struct zf_err *err)
@@ -64,14 +66,16 @@ static bool choose_one(const struct zf_tags *t, const char **name_out, char *not
 
     for (size_t i = 0; series && i < t->n; i++) {
         const char *slash = strrchr(t->name[i], '/');
-        series = zf_tags_is_step(slash ? slash + 1 : t->name[i]) && zf_tags_same_series(t->name[i], last);
+        series = zf_tags_is_step(slash ? slash + 1 : t->name[i]) &&
+                 zf_tags_same_series(t->name[i], last);
     }
     if (t->n > 1 && !series) {
         name_list(t, list, sizeof list);
-        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                       "several checkpoints are here and nothing says which is meant: %s; point at one "
-                       "of them or give -o tag=NAME",
-                       list);
+        return zf_fail(
+            err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+            "several checkpoints are here and nothing says which is meant: %s; point at one "
+            "of them or give -o tag=NAME",
+            list);
     }
     if (t->n == 1) {
         snprintf(note, n, "the checkpoint is in %.100s, the only one here", last);
@@ -129,7 +133,8 @@ static bool descend(struct zf_place *p, const char *name, struct zf_err *err)
     return true;
 }
 
-/* Where to go on from a directory that holds no save itself; false with err->code = ZF_OK: nowhere. */
+/* Where to go on from a directory that holds no save itself; false with err->code = ZF_OK: nowhere.
+ */
 static bool next_step(struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
 {
     zf_auto(mem) char *latest = NULL;
@@ -155,21 +160,33 @@ static bool next_step(struct zf_place *p, const struct zf_open_opts *o, struct z
         !choose_one(&t, &name, p->note, sizeof p->note, err)) {
         return false;
     }
+    /* Found two levels down: one after the other, so that `outer` is the directory it lies in. */
+    const char *slash = strchr(name, '/');
+    if (slash) {
+        zf_auto(mem) char *first = strndup(name, (size_t)(slash - name));
+        if (!first) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        return descend(p, first, err) && descend(p, slash + 1, err);
+    }
     return descend(p, name, err);
 }
 
 static bool nothing(struct zf_store *st, struct zf_err *err)
 {
     if (zf_pick_file(st)) {
-        zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this is neither a torch.save file nor safetensors");
+        zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                "this is neither a torch.save file nor safetensors");
         return zf_err_in(err, "%s", zf_pick_file(st));
     }
-    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "no checkpoint is here: no manifest, index, safetensors or torch.save file, nor one in a "
-                   "directory below");
+    return zf_fail(
+        err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+        "no checkpoint is here: no manifest, index, safetensors or torch.save file, nor one in a "
+        "directory below");
 }
 
-bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_place *out, struct zf_err *err)
+bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_place *out,
+               struct zf_err *err)
 {
     struct zf_open_opts here = *o;
 

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the save and choosing its family. */
+#include "support/golden.h"
+
+#include <stdlib.h>
+
+#include "src/format/locate.h"
+#include "src/format/side.h"
+#include "src/format/table.h"
+#include "src/format/tags.h"
+
+struct fixture {
+    struct zf_limits lim;
+    struct zf_open_opts o;
+    struct zf_err err;
+    struct zf_store *st;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    assert_non_null(f);
+    f->lim = zf_limits_default();
+    f->o.lim = &f->lim;
+    f->st = zf_store_mem(&f->lim, &f->err);
+    assert_non_null(f->st);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    zf_store_unref(&f->st);
+    free(f);
+    return 0;
+}
+
+static void add_text(struct fixture *f, const char *path, const char *text)
+{
+    assert_ok(zf_store_mem_add(f->st, path, text, strlen(text), &f->err), &f->err);
+}
+
+/* The smallest checkpoint: one safetensors file without tensors. */
+static void add_save(struct fixture *f, const char *path)
+{
+    assert_ok(zf_store_mem_add(f->st, path, "\2\0\0\0\0\0\0\0{}", 10, &f->err), &f->err);
+}
+
+static void found_at(struct fixture *f, const char *tag, const char *format)
+{
+    zf_auto(place) struct zf_place p = {.store = NULL};
+
+    assert_ok(zf_locate(f->st, &f->o, &p, &f->err), &f->err);
+    if (tag) {
+        assert_non_null(p.tag);
+        assert_string_equal(p.tag, tag);
+    } else {
+        assert_null(p.tag);
+    }
+    assert_string_equal(p.pick.format->name, format);
+}
+
+static void not_found(struct fixture *f, enum zf_code code, const char *part)
+{
+    zf_auto(place) struct zf_place p = {.store = NULL};
+
+    zf_err_clear(&f->err);
+    assert_false(zf_locate(f->st, &f->o, &p, &f->err));
+    assert_err(&f->err, code, f->err.off, part);
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    assert_non_null(zf_format_row(0));
+    for (size_t i = 0; zf_format_row(i); i++) {
+        const struct zf_format *f = zf_format_row(i);
+
+        assert_ptr_equal(zf_table_find(f->name), f);
+        assert_non_null(f->summary);
+        assert_non_null(f->probe);
+        assert_non_null(f->open);
+    }
+    assert_null(zf_table_find("nothing"));
+}
+
+static void test_here(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "model.safetensors");
+    found_at(f, NULL, "safetensors");
+}
+
+static void test_index_before_files(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "model.safetensors");
+    add_text(f, "model.safetensors.index.json", "{\"weight_map\": {}}");
+    found_at(f, NULL, "hf");
+    f->o.format = "safetensors";
+    found_at(f, NULL, "safetensors");
+}
+
+static void test_unknown_format(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "model.safetensors");
+    f->o.format = "zip";
+    not_found(f, ZF_E_USAGE, "there is no format \"zip\"; known are ");
+    assert_non_null(strstr(f->err.msg, "safetensors"));
+}
+
+static void test_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    add_text(f, "notes.txt", "hello");
+    not_found(f, ZF_E_UNKNOWN, "no checkpoint is here");
+}
+
+static void test_latest(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "best/model.safetensors");
+    add_save(f, "last/model.safetensors");
+    not_found(f, ZF_E_UNKNOWN, "best, last; point at one");
+    add_text(f, "latest", "best\n");
+    teardown(state);
+    setup(state);
+    f = *state;
+    add_save(f, "best/model.safetensors");
+    add_save(f, "last/model.safetensors");
+    add_text(f, "latest", "best\n");
+    found_at(f, "best", "safetensors");
+    f->o.tag = "last";
+    found_at(f, "last", "safetensors");
+    f->o.tag = "worst";
+    not_found(f, ZF_E_USAGE, "there is no save \"worst\" here; there are: best, last");
+}
+
+static void test_latest_nested(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "runs/a/model.safetensors");
+    add_text(f, "latest", "runs/a");
+    found_at(f, "runs/a", "safetensors");
+}
+
+static void test_latest_bad(void **state)
+{
+    static const char *const bad[] = {"", "\n", "../x", "/x", "a\nb", "a//b", "./a", "a/.."};
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct fixture *f = *state;
+
+        add_save(f, "a/model.safetensors");
+        add_text(f, "latest", bad[i]);
+        not_found(f, ZF_E_FORMAT, "expected the name of a directory");
+        assert_string_equal(f->err.path, "latest");
+        teardown(state);
+        setup(state);
+    }
+}
+
+static void test_latest_stale(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "global_step5/model.safetensors");
+    add_text(f, "latest", "global_step9");
+    not_found(f, ZF_E_FORMAT, "\"global_step9\", which is not here; saves here: global_step5");
+}
+
+static void test_megatron_latest(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "iter_0000010/model.safetensors");
+    add_save(f, "iter_0000020/model.safetensors");
+    add_text(f, "latest_checkpointed_iteration.txt", "10\n");
+    found_at(f, "iter_0000010", "safetensors");
+}
+
+static void test_megatron_bad(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "iter_0000010/model.safetensors");
+    add_text(f, "latest_checkpointed_iteration.txt", "ten");
+    not_found(f, ZF_E_FORMAT, "expected a number or \"release\"");
+}
+
+static void test_newest_of_series(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "checkpoint-9/model.safetensors");
+    add_save(f, "checkpoint-60/model.safetensors");
+    add_save(f, "checkpoint-500-tmp/model.safetensors");
+    add_text(f, "logs/x.txt", "x");
+    found_at(f, "checkpoint-60", "safetensors");
+}
+
+/* DeepSpeed says which save is whole; without its word none is chosen. */
+static void test_global_step_needs_latest(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "global_step1/model.safetensors");
+    found_at(f, "global_step1", "safetensors");
+    teardown(state);
+    setup(state);
+    f = *state;
+    add_save(f, "global_step1/model.safetensors");
+    add_save(f, "global_step2/model.safetensors");
+    not_found(f, ZF_E_UNKNOWN, "global_step1, global_step2");
+}
+
+static void test_ranks_are_no_series(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "rank_0/model.safetensors");
+    add_save(f, "rank_1/model.safetensors");
+    not_found(f, ZF_E_UNKNOWN, "rank_0, rank_1");
+}
+
+static void test_two_levels(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "checkpoint/step-10/model.safetensors");
+    found_at(f, "checkpoint/step-10", "safetensors");
+}
+
+static void test_tags(void **state)
+{
+    struct fixture *f = *state;
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+
+    add_save(f, "step10/model.safetensors");
+    add_save(f, "step9/model.safetensors");
+    add_text(f, "empty/x", "x");
+    add_text(f, "latest", "step9");
+    assert_ok(zf_tags_list(f->st, &t, &f->err), &f->err);
+    assert_int_equal(t.n, 2);
+    assert_string_equal(t.name[0], "step9");
+    assert_string_equal(t.name[1], "step10");
+    assert_int_equal(t.latest, 0);
+}
+
+static void test_locate_tag(void **state)
+{
+    struct fixture *f = *state;
+    zf_auto(store) struct zf_store *sub = NULL;
+    zf_auto(mem) char *name = NULL;
+
+    add_save(f, "a/model.safetensors");
+    add_save(f, "b/model.safetensors");
+    assert_false(zf_locate_tag(f->st, &f->o, "latest", &sub, &name, &f->err));
+    assert_int_equal(f->err.code, ZF_E_UNKNOWN);
+    zf_err_clear(&f->err);
+    f->o.tag = "b";
+    assert_ok(zf_locate_tag(f->st, &f->o, "latest", &sub, &name, &f->err), &f->err);
+    assert_string_equal(name, "b");
+    assert_true(zf_store_has(sub, "model.safetensors", ZF_ENTRY_FILE));
+}
+
+static void test_open_tells(void **state)
+{
+    struct fixture *f = *state;
+
+    add_save(f, "run/checkpoint-60/model.safetensors");
+    add_text(f, "run/checkpoint-60/tokenizer.json", "{}");
+    add_text(f, "run/config.json", "{}");
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_open(f->st, &f->o, &f->err);
+    assert_ok(c != NULL, &f->err);
+    assert_string_equal(c->format, "safetensors");
+    assert_string_equal(c->why, "1 safetensors file");
+    assert_string_equal(c->tag, "run/checkpoint-60");
+    assert_true(c->has_step);
+    assert_int_equal(c->step, 60);
+    assert_non_null(golden_blob(c, "tokenizer.json"));
+    assert_non_null(golden_blob(c, "config.json"));
+}
+
+static void test_side_names(void **state)
+{
+    (void)state;
+    assert_true(zf_side_is("config.json"));
+    assert_true(zf_side_is("tokenizer.model"));
+    assert_true(zf_side_is("vocab.txt"));
+    assert_false(zf_side_is("model.safetensors"));
+    assert_false(zf_side_is("trainer_state.json"));
+    assert_false(zf_side_is("zero_to_fp32.py"));
+    assert_false(zf_side_is(".model"));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        TEST(test_here),
+        TEST(test_index_before_files),
+        TEST(test_unknown_format),
+        TEST(test_nothing),
+        TEST(test_latest),
+        TEST(test_latest_nested),
+        TEST(test_latest_bad),
+        TEST(test_latest_stale),
+        TEST(test_megatron_latest),
+        TEST(test_megatron_bad),
+        TEST(test_newest_of_series),
+        TEST(test_global_step_needs_latest),
+        TEST(test_ranks_are_no_series),
+        TEST(test_two_levels),
+        TEST(test_tags),
+        TEST(test_locate_tag),
+        TEST(test_open_tells),
+        cmocka_unit_test(test_side_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
