@@ -1,19 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 source_tests = \
+	tests/unit/source/test_beneath \
+	tests/unit/source/test_file \
+	tests/unit/source/test_inflate \
 	tests/unit/source/test_items \
 	tests/unit/source/test_source \
 	tests/unit/source/test_store \
 	$(NULL)
+if HAVE_ZSTD
+source_tests += tests/unit/source/test_zstd
+endif
 check_PROGRAMS += $(source_tests)
 TESTS += $(source_tests)
 
 noinst_HEADERS += tests/unit/source/scratch.h
 
+tests_unit_source_test_beneath_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_source_test_beneath_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
+tests_unit_source_test_file_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_file_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_source_test_inflate_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_inflate_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread $(ZLIB_LIBS)
 tests_unit_source_test_items_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_items_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_source_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_source_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
-tests_unit_source_test_store_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
+tests_unit_source_test_store_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_store_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
+tests_unit_source_test_zstd_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_zstd_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) $(ZSTD_LIBS)
 endif

@@ -9,7 +9,7 @@
 
 #include <zf/source/store.h>
 
-#include "source/scratch.h"
+#include "unit/source/scratch.h"
 
 static struct zf_store *open_store(const char *path)
 {

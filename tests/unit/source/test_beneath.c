@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk for old kernels must answer as openat2 does. */
+#include "support/unit.h"
+
+#include "source/beneath.h"
+#include "unit/source/scratch.h"
+
+static void assert_alike(int root, const char *path, int flags)
+{
+    struct stat a, b;
+    int fd = zf_beneath_open(root, path, flags), why = errno;
+    int walked = zf_beneath_walk(root, path, flags);
+
+    if (fd < 0) {
+        assert_int_equal(walked, -1);
+        assert_int_equal(errno, why);
+        return;
+    }
+    if (walked < 0) {
+        fail_msg("%s: openat2 opens it, the walk does not: %s", path, strerror(errno));
+    }
+    assert_int_equal(fstat(fd, &a), 0);
+    assert_int_equal(fstat(walked, &b), 0);
+    assert_true(a.st_ino == b.st_ino && a.st_dev == b.st_dev);
+    assert_int_equal(fcntl(walked, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(close(walked), 0);
+}
+
+static void walks_as_the_kernel_does(void **state)
+{
+    static const char *const paths[] = {
+        "a",          "dir",      "dir/b",   ".",       "..",      "dir/..",  "dir/../a",
+        "dir/../..",  "nowhere",  "a/b",     "in",      "dir/up",  "loop",    "broken",
+        "out",        "absolute", "chain39", "chain40", "chain41", "dirlink", "dirlink/b",
+        "dirlink/up", "./a",      "/etc",    "",        "two",     "dir//b",
+    };
+    char name[20], text[20];
+
+    scratch_file(*state, "a", "A");
+    scratch_file(*state, "dir/b", "B");
+    scratch_link(*state, "in", "dir/b");
+    scratch_link(*state, "dir/up", "../a");
+    scratch_link(*state, "loop", "loop");
+    scratch_link(*state, "broken", "nowhere");
+    scratch_link(*state, "out", "../x");
+    scratch_link(*state, "two", "dirlink/up");
+    scratch_link(*state, "absolute", "/etc/passwd");
+    scratch_link(*state, "dirlink", "dir");
+    scratch_link(*state, "chain0", "a");
+    for (int i = 1; i <= 41; i++) {
+        (void)snprintf(name, sizeof name, "chain%d", i);
+        (void)snprintf(text, sizeof text, "chain%d", i - 1);
+        scratch_link(*state, name, text);
+    }
+    int root = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(root >= 0);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_alike(root, paths[i], O_RDONLY);
+        assert_alike(root, paths[i], O_PATH);
+        assert_alike(root, paths[i], O_PATH | O_NOFOLLOW);
+        assert_alike(root, paths[i], O_RDONLY | O_DIRECTORY);
+    }
+    assert_int_equal(close(root), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(walks_as_the_kernel_does, scratch_setup, scratch_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

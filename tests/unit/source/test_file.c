@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel does to files while they are served. */
+#include "support/unit.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include <zf/source/store.h>
+
+#include "unit/source/scratch.h"
+
+static struct zf_store *store_at(const char *root, uint64_t open_files)
+{
+    struct zf_err err;
+    struct zf_limits lim = zf_limits_default();
+
+    lim.open_files = open_files;
+    struct zf_store *st = zf_store_dir(root, &lim, &err);
+    assert_ok(st, &err);
+    return st;
+}
+
+static struct zf_source *file_at(struct zf_store *st, const char *name)
+{
+    struct zf_err err;
+    struct zf_source *s = zf_store_open(st, name, &err);
+
+    assert_ok(s, &err);
+    return s;
+}
+
+/* Opens another file, so that a pool of one forgets `a`. */
+static void push_out(struct zf_store *st)
+{
+    struct zf_err err;
+    char b;
+    zf_auto(source) struct zf_source *other = file_at(st, "other");
+
+    assert_ok(zf_source_pread(other, &b, 1, 0, &err), &err);
+}
+
+static void assert_fails(struct zf_source *s, enum zf_code code, const char *part)
+{
+    struct zf_err err;
+    char b[4];
+    struct iovec iov[2] = {{b, 1}, {b + 1, 3}};
+
+    assert_false(zf_source_pread(s, b, 4, 0, &err));
+    assert_int_equal(err.code, code);
+    assert_non_null(strstr(err.msg, part));
+    assert_string_equal(err.path, s->name);
+    assert_false(zf_source_preadv(s, iov, 2, 0, &err));
+    assert_int_equal(err.code, code);
+}
+
+static void assert_reads(struct zf_source *s, const char *want)
+{
+    struct zf_err err;
+    char b[100] = "";
+
+    assert_ok(zf_source_pread(s, b, strlen(want), 0, &err), &err);
+    assert_string_equal(b, want);
+}
+
+static void a_truncated_file_is_no_zeros(void **state)
+{
+    char path[4200];
+
+    scratch_file(*state, "a", "0123456789");
+    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    assert_reads(a, "0123456789");
+    scratch_path(*state, "a", path);
+    assert_int_equal(truncate(path, 7), 0);
+    assert_fails(a, ZF_E_IO, "3 bytes shorter than at mount time");
+    assert_int_equal(truncate(path, 2), 0);
+    assert_fails(a, ZF_E_IO, "8 bytes shorter than at mount time");
+    assert_int_equal(truncate(path, 10), 0);
+    assert_fails(a, ZF_E_STALE, "written to");
+    assert_int_equal(truncate(path, 12), 0);
+    assert_fails(a, ZF_E_STALE, "grown by 2 bytes");
+}
+
+static void a_rewritten_file_is_stale(void **state)
+{
+    char path[4200];
+    struct stat before;
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_path(*state, "a", path);
+    /* Clearly old, so that the clock's grain plays no part. */
+    struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    assert_int_equal(stat(path, &before), 0);
+    scratch_file(*state, "a", "9876543210");
+    assert_fails(a, ZF_E_STALE, "written to");
+
+    /* The old time put back: ctime still tells, once the clock has moved. */
+    struct stat now;
+    do {
+        assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+        assert_int_equal(stat(path, &now), 0);
+    } while (now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+             now.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+    assert_fails(a, ZF_E_STALE, "inode was changed");
+}
+
+static void a_replaced_file_is_served_while_it_is_held(void **state)
+{
+    char from[4200], to[4200];
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_file(*state, "other", "x");
+    zf_auto(store) struct zf_store *st = store_at(*state, 1);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    scratch_file(*state, "new", "abcdefghij");
+    scratch_path(*state, "new", from);
+    scratch_path(*state, "a", to);
+    assert_int_equal(rename(from, to), 0);
+    assert_reads(a, "0123456789");
+    push_out(st);
+    assert_fails(a, ZF_E_STALE, "another file has taken the place");
+    assert_int_equal(unlink(to), 0);
+    assert_fails(a, ZF_E_STALE, "gone since mount time");
+    assert_int_equal(mkfifo(to, 0600), 0);
+    assert_fails(a, ZF_E_FORMAT, "not a regular file");
+}
+
+static void changes_while_closed_are_seen(void **state)
+{
+    char path[4200];
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_file(*state, "other", "x");
+    zf_auto(store) struct zf_store *st = store_at(*state, 1);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    push_out(st);
+    assert_reads(a, "0123456789");
+    push_out(st);
+    scratch_path(*state, "a", path);
+    assert_int_equal(truncate(path, 9), 0);
+    assert_fails(a, ZF_E_IO, "1 bytes shorter");
+}
+
+enum { FILES = 20, THREADS = 8, ROUNDS = 300, LIMIT = 2 };
+
+struct crowd {
+    struct zf_source *file[FILES];
+    atomic_uint wrong;
+};
+
+static void *read_all(void *arg)
+{
+    struct crowd *c = arg;
+    struct zf_err err;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        int k = i * 7 % FILES;
+        char got[3] = "", want[3] = {(char)('a' + k), (char)('A' + k), 0};
+
+        if (!zf_source_pread(c->file[k], got, 2, (uint64_t)(i % 100) * 2, &err) ||
+            strcmp(got, want) != 0) {
+            atomic_fetch_add(&c->wrong, 1);
+        }
+    }
+    return NULL;
+}
+
+static int descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+
+    assert_non_null(d);
+    while (readdir(d)) {
+        n++;
+    }
+    (void)closedir(d);
+    return n;
+}
+
+static void add_up(void *ctx, const struct zf_file_stats *s)
+{
+    struct zf_file_stats *sum = ctx;
+
+    assert_int_equal(s->size, 200);
+    sum->reads += s->reads;
+    sum->bytes += s->bytes;
+    sum->errors += s->errors;
+}
+
+static void twenty_files_share_two_descriptors(void **state)
+{
+    struct crowd c = {.wrong = 0};
+    struct zf_file_stats sum = {0};
+    pthread_t t[THREADS];
+    char text[200], name[20];
+
+    zf_auto(store) struct zf_store *st = store_at(*state, LIMIT);
+    int before = descriptors();
+    for (int k = 0; k < FILES; k++) {
+        for (size_t i = 0; i < sizeof text; i++) {
+            text[i] = (char)((i % 2 ? 'A' : 'a') + k);
+        }
+        (void)snprintf(name, sizeof name, "f%d", k);
+        scratch_bytes(*state, name, text, sizeof text);
+        c.file[k] = file_at(st, name);
+    }
+    assert_int_equal(descriptors() - before, LIMIT);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&t[i], NULL, read_all, &c), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(t[i], NULL), 0);
+    }
+    assert_int_equal(c.wrong, 0);
+    assert_true(descriptors() - before <= LIMIT + THREADS);
+    zf_store_stats(st, add_up, &sum);
+    assert_int_equal(sum.reads, THREADS * ROUNDS);
+    assert_int_equal(sum.bytes, THREADS * ROUNDS * 2);
+    assert_int_equal(sum.errors, 0);
+    for (int k = 0; k < FILES; k++) {
+        zf_source_unref(&c.file[k]);
+    }
+}
+
+/* A file may be kept longer than its store. */
+static void a_file_outlives_its_store(void **state)
+{
+    scratch_file(*state, "a", "0123456789");
+    struct zf_store *st = store_at(*state, 1);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    zf_store_unref(&st);
+    assert_reads(a, "0123456789");
+}
+
+int main(void)
+{
+#define SCRATCH(fn) cmocka_unit_test_setup_teardown(fn, scratch_setup, scratch_teardown)
+    const struct CMUnitTest tests[] = {
+        SCRATCH(a_truncated_file_is_no_zeros),
+        SCRATCH(a_rewritten_file_is_stale),
+        SCRATCH(a_replaced_file_is_served_while_it_is_held),
+        SCRATCH(changes_while_closed_are_seen),
+        SCRATCH(twenty_files_share_two_descriptors),
+        SCRATCH(a_file_outlives_its_store),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
