@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-format.la
 libzf_format_la_SOURCES = \
+	src/format/boxes.c \
 	src/format/choose.c \
+	src/format/copies.c \
 	src/format/dcp.c \
 	src/format/dcp_extra.c \
 	src/format/dcp_gather.c \
@@ -16,6 +18,7 @@ libzf_format_la_SOURCES = \
 	src/format/locate.c \
 	src/format/names.c \
 	src/format/pick.c \
+	src/format/ranks_join.c \
 	src/format/relpath.c \
 	src/format/safetensors.c \
 	src/format/place.c \
@@ -38,12 +41,15 @@ noinst_HEADERS += \
 	src/format/dcp_metadata.h \
 	src/format/dcp_place.h \
 	src/format/dcp_table.h \
+	src/format/boxes.h \
+	src/format/copies.h \
 	src/format/entry.h \
 	src/format/groups.h \
 	src/format/hashes.h \
 	src/format/locate.h \
 	src/format/names.h \
 	src/format/pick.h \
+	src/format/ranks_join.h \
 	src/format/relpath.h \
 	src/format/place.h \
 	src/format/side.h \

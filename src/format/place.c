@@ -264,9 +264,9 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
  */
 static bool place_later(struct placing *p, const struct zf_spot *outer, struct zf_err *err)
 {
-    char *set = zf_arena_str(p->arena, outer->set, strlen(outer->set), err);
+    char *set = p->later ? zf_arena_str(p->arena, outer->set, strlen(outer->set), err) : NULL;
 
-    if (!set) {
+    if (p->later && !set) {
         return false;
     }
     for (int level = 0; p->later; level++) {
@@ -328,18 +328,24 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
 static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct placing *p = ctx;
+    const struct zf_place_file *f = p->file;
     bool taken = false;
     struct zf_spot spot;
 
     if (leaf->kind == ZF_TORCH_NOT) {
-        return place_plain(p, leaf, err);
+        return f->only_taken || f->extra || place_plain(p, leaf, err);
     }
-    if (p->file->take && !p->file->take(p->file->ctx, leaf, &taken, err)) {
+    if (f->take && !f->take(f->ctx, leaf, &taken, err)) {
         return false;
     }
-    return taken || (zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
-                     place_value(p, &spot, leaf->kind, leaf->value, err) &&
-                     (!p->later || place_later(p, &spot, err)));
+    if (taken || f->only_taken) {
+        return true;
+    }
+    if (f->extra ? !zf_names_extra(p->names, leaf->path, &spot, err)
+                 : !zf_place_spot(p->b, p->names, leaf->path, &spot, err)) {
+        return false;
+    }
+    return place_value(p, &spot, leaf->kind, leaf->value, err) && place_later(p, &spot, err);
 }
 
 static bool see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
@@ -356,6 +362,9 @@ static bool see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
                   const struct zf_limits *lim, struct zf_err *err)
 {
+    if (f->extra) {
+        return true;
+    }
     return zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, see_leaf, names, err) &&
            zf_groups_see(names, f, err);
 }
@@ -370,7 +379,7 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
         return false;
     }
     bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, place_leaf, &p, err) &&
-              zf_groups_place(b, names, f, err);
+              (f->extra || f->only_taken || zf_groups_place(b, names, f, err));
     zf_text_fini(&p.name);
     zf_text_fini(&p.where);
     zf_hashes_fini(&p.ties);
