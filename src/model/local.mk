@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-model.la
 libzf_model_la_SOURCES = \
+	src/model/box.c \
+	src/model/box.h \
 	src/model/build.c \
 	src/model/draft.c \
 	src/model/draft.h \
 	src/model/flat.c \
 	src/model/flat.h \
+	src/model/gather.c \
+	src/model/grid.c \
 	src/model/grid.h \
+	src/model/grid_kind.h \
 	src/model/gridmake.c \
 	src/model/hash.c \
 	src/model/hash.h \
@@ -19,6 +24,8 @@ libzf_model_la_SOURCES = \
 	src/model/seal.c \
 	src/model/sources.c \
 	src/model/sources.h \
+	src/model/tree.c \
+	src/model/tree.h \
 	$(NULL)
 libzf_model_la_LIBADD = 
 

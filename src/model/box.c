@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box.h"
+
+#include <string.h>
+
+/* Rows of at least this many bytes are scattered by the kernel straight into the reply.  For shorter ones
+ * the kernel's work per row outweighs copying them out of one block. */
+#define SHORT_ROW 512
+/* On the stack, like everything else here. */
+#define BLOCK (128u << 10)
+#define IOVS 1024
+
+void zf_box_measure(struct zf_box *b)
+{
+    uint64_t n = 1;
+
+    for (uint32_t d = b->nd; d-- > 0;) {
+        b->inner[d] = n;
+        if (b->packed) {
+            b->stride[d] = n;
+        }
+        n *= b->size[d];
+    }
+}
+
+uint64_t zf_box_rank(const struct zf_box *b, const uint64_t *c)
+{
+    uint64_t rank = 0;
+
+    for (uint32_t d = 0; d < b->nd; d++) {
+        if (c[d] < b->start[d]) {
+            break;
+        }
+        uint64_t in = c[d] - b->start[d];
+        if (in >= b->size[d]) {
+            return rank + b->size[d] * b->inner[d];
+        }
+        rank += in * b->inner[d];
+    }
+    return rank;
+}
+
+uint64_t zf_box_place(const struct zf_box *b, const uint64_t *c)
+{
+    uint64_t off = b->off;
+
+    for (uint32_t d = 0; d < b->nd; d++) {
+        off += (c[d] - b->start[d]) * b->stride[d];
+    }
+    return off;
+}
+
+uint64_t zf_box_span(const struct zf_box *b)
+{
+    uint64_t last = 0;
+
+    for (uint32_t d = 0; d < b->nd; d++) {
+        last += (b->size[d] - 1) * b->stride[d];
+    }
+    return last + 1;
+}
+
+/* ---- the rows of a box, in order ---------------------------------------------------------- */
+
+/* A row is what stands in one piece in the tensor: the last dimension, and all dimensions round it that
+ * the box has whole. */
+struct rows {
+    const struct zf_box *b;
+    uint32_t nd;                /* dimensions that count rows */
+    uint64_t len;               /* bytes of a row */
+    uint64_t in;                /* bytes of the row that are behind us */
+    uint64_t pos;               /* byte of the tensor where the row begins */
+    uint64_t idx[ZF_BOX_DIMS];  /* [nd] */
+};
+
+static void rows_init(struct rows *r, const struct zf_box *b, uint64_t at)
+{
+    uint32_t d = b->nd - 1;
+
+    while (d > 0 && b->size[d] == b->tensor_shape[d]) {
+        d--;
+    }
+    r->b = b;
+    r->nd = d;
+    r->len = b->size[d] * b->inner[d];
+    r->in = at % r->len;
+    r->pos = 0;
+    for (uint32_t i = 0; i < b->nd; i++) {
+        r->pos += b->start[i] * b->tensor_stride[i];
+    }
+    for (uint32_t i = 0; i < d; i++) {
+        r->idx[i] = at / b->inner[i] % b->size[i];
+        r->pos += r->idx[i] * b->tensor_stride[i];
+    }
+}
+
+static void rows_next(struct rows *r)
+{
+    const struct zf_box *b = r->b;
+
+    r->in = 0;
+    for (uint32_t d = r->nd; d-- > 0;) {
+        r->pos += b->tensor_stride[d];
+        if (++r->idx[d] < b->size[d]) {
+            return;
+        }
+        r->pos -= b->size[d] * b->tensor_stride[d];
+        r->idx[d] = 0;
+    }
+}
+
+/* Steps over at most n bytes of a row: *at_out = their place in the tensor. */
+static uint64_t rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
+{
+    uint64_t k = r->len - r->in;
+
+    k = k < n ? k : n;
+    *at_out = r->pos + r->in;
+    r->in += k;
+    if (r->in == r->len) {
+        rows_next(r);
+    }
+    return k;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static void read_zeros(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                       uint64_t off)
+{
+    struct rows r;
+    uint64_t at;
+
+    rows_init(&r, b, lo);
+    while (lo < hi) {
+        uint64_t k = rows_take(&r, hi - lo, &at);
+
+        memset(reply + (at - off), 0, (size_t)k);
+        lo += k;
+    }
+}
+
+static bool read_scattered(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                           uint64_t off, struct zf_err *err)
+{
+    struct iovec iov[IOVS];
+    struct rows r;
+    uint64_t at;
+
+    rows_init(&r, b, lo);
+    while (lo < hi) {
+        uint64_t from = lo;
+        int n = 0;
+
+        while (lo < hi && n < IOVS) {
+            uint64_t k = rows_take(&r, hi - lo, &at);
+
+            iov[n++] = (struct iovec){.iov_base = reply + (at - off), .iov_len = (size_t)k};
+            lo += k;
+        }
+        if (!zf_source_preadv(b->src, iov, n, b->off + from, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_copied(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                        uint64_t off, struct zf_err *err)
+{
+    unsigned char block[BLOCK];
+    struct rows r;
+    uint64_t at;
+
+    rows_init(&r, b, lo);
+    while (lo < hi) {
+        uint64_t n = hi - lo < sizeof block ? hi - lo : sizeof block;
+
+        if (!zf_source_pread(b->src, block, (size_t)n, b->off + lo, err)) {
+            return false;
+        }
+        for (uint64_t in = 0; in < n;) {
+            uint64_t k = rows_take(&r, n - in, &at);
+
+            memcpy(reply + (at - off), block + in, (size_t)k);
+            in += k;
+        }
+        lo += n;
+    }
+    return true;
+}
+
+bool zf_box_read(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
+                 struct zf_err *err)
+{
+    struct rows r;
+    uint64_t at;
+
+    if (!b->src) {
+        read_zeros(b, lo, hi, reply, off);
+        return true;
+    }
+    if (!b->packed) {
+        return zf_box_gather(b, lo, hi, reply, off, err);
+    }
+    rows_init(&r, b, lo);
+    if (r.in + (hi - lo) <= r.len) {
+        (void)rows_take(&r, hi - lo, &at);
+        return zf_source_pread(b->src, reply + (at - off), (size_t)(hi - lo), b->off + lo, err);
+    }
+    if (r.len >= SHORT_ROW) {
+        return read_scattered(b, lo, hi, reply, off, err);
+    }
+    return read_copied(b, lo, hi, reply, off, err);
+}

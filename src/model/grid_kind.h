@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The map of boxes.  Two ways to find a box:
+ *
+ * cells - per dimension the sorted cuts of all boxes; they make a grid of cells, each inside one box.  When
+ *         every box is one cell (even sharding), boxes are kept in the order of cells and cost 12 bytes
+ *         each; otherwise a table says which box a cell belongs to, and a box remembers its corner cells.
+ * tree  - for layouts whose cuts would multiply to too many cells: the boxes' own corners and a bounding
+ *         tree over them. */
+#ifndef MODEL_GRID_KIND_H
+#define MODEL_GRID_KIND_H
+
+#include "box.h"
+#include "map_kind.h"
+#include "tree.h"
+
+struct zf_grid {
+    struct zf_map map;
+    const struct zf_sources *sources;
+    uint32_t nd, n; /* n boxes */
+    const uint64_t *shape;         /* [nd] last in bytes */
+    const uint64_t *tensor_stride; /* [nd] bytes */
+
+    const uint64_t *off;    /* [n] */
+    const uint32_t *src;    /* [n] */
+    const uint64_t *stride; /* [n][nd] or NULL: all packed */
+    const bool *strided;    /* [n] or NULL */
+
+    const uint64_t *const *cut; /* [nd][n_cells + 1]; NULL = tree */
+    const uint32_t *n_cells;    /* [nd] */
+    const uint32_t *cell;       /* cell -> box; NULL = they are the same */
+    const uint32_t *lo, *hi;    /* [n] first and last cell of a box; NULL like cell */
+
+    const uint64_t *start, *size; /* [n][nd] in the tree's order */
+    const struct zf_tree_index *tree;
+};
+
+extern const struct zf_map_ops zf_grid_ops;
+
+/* Unpacks box i. */
+void zf_grid_box(const struct zf_grid *g, uint32_t i, struct zf_box *out);
+
+#endif
