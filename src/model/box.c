@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Rows of at least this many bytes are scattered by the kernel straight into the reply.  For shorter ones
- * the kernel's work per row outweighs copying them out of one block. */
+/* Rows of at least this many bytes are scattered by the kernel straight into the reply.  For
+ * shorter ones the kernel's work per row outweighs copying them out of one block. */
 #define SHORT_ROW 512
 /* On the stack, like everything else here. */
 #define BLOCK (128u << 10)
@@ -62,15 +62,15 @@ uint64_t zf_box_span(const struct zf_box *b)
 
 /* ---- the rows of a box, in order ---------------------------------------------------------- */
 
-/* A row is what stands in one piece in the tensor: the last dimension, and all dimensions round it that
- * the box has whole. */
+/* A row is what stands in one piece in the tensor: the last dimension, and all dimensions round it
+ * that the box has whole. */
 struct rows {
     const struct zf_box *b;
-    uint32_t nd;                /* dimensions that count rows */
-    uint64_t len;               /* bytes of a row */
-    uint64_t in;                /* bytes of the row that are behind us */
-    uint64_t pos;               /* byte of the tensor where the row begins */
-    uint64_t idx[ZF_BOX_DIMS];  /* [nd] */
+    uint32_t nd;               /* dimensions that count rows */
+    uint64_t len;              /* bytes of a row */
+    uint64_t in;               /* bytes of the row that are behind us */
+    uint64_t pos;              /* byte of the tensor where the row begins */
+    uint64_t idx[ZF_BOX_DIMS]; /* [nd] */
 };
 
 static void rows_init(struct rows *r, const struct zf_box *b, uint64_t at)
@@ -190,8 +190,8 @@ static bool read_copied(const struct zf_box *b, uint64_t lo, uint64_t hi, unsign
     return true;
 }
 
-bool zf_box_read(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
-                 struct zf_err *err)
+bool zf_box_read(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                 uint64_t off, struct zf_err *err)
 {
     struct rows r;
     uint64_t at;

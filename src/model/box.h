@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One box as a read needs it, and the reading of it.  Everything counts bytes: the last dimension of a
- * box has stride 1 in its source and in the tensor.
+/* One box as a read needs it, and the reading of it.  Everything counts bytes: the last dimension
+ * of a box has stride 1 in its source and in the tensor.
  *
- * A read asks for a stretch of the tensor in C order.  What of it lies in one box is a stretch of the box
- * in the box's own C order, because both orders agree; so a packed box answers with one piece of its
- * source, whose rows are only scattered in the reply. */
+ * A read asks for a stretch of the tensor in C order.  What of it lies in one box is a stretch of
+ * the box in the box's own C order, because both orders agree; so a packed box answers with one
+ * piece of its source, whose rows are only scattered in the reply. */
 #ifndef MODEL_BOX_H
 #define MODEL_BOX_H
 
 #include "prove.h"
 
 struct zf_box {
-    struct zf_source *src;          /* NULL = zeros */
-    uint64_t off;                   /* of the first byte in src */
-    bool packed;                    /* stride need not be looked at */
-    uint32_t nd;                    /* > 0 */
-    uint64_t start[ZF_BOX_DIMS];    /* in the tensor */
-    uint64_t size[ZF_BOX_DIMS];     /* > 0 */
-    uint64_t inner[ZF_BOX_DIMS];    /* bytes of the box per step of each dimension, C order */
-    uint64_t stride[ZF_BOX_DIMS];   /* bytes in src per step; last is 1 */
-    const uint64_t *tensor_stride;  /* [nd] bytes of the tensor per step */
-    const uint64_t *tensor_shape;   /* [nd] */
+    struct zf_source *src;         /* NULL = zeros */
+    uint64_t off;                  /* of the first byte in src */
+    bool packed;                   /* stride need not be looked at */
+    uint32_t nd;                   /* > 0 */
+    uint64_t start[ZF_BOX_DIMS];   /* in the tensor */
+    uint64_t size[ZF_BOX_DIMS];    /* > 0 */
+    uint64_t inner[ZF_BOX_DIMS];   /* bytes of the box per step of each dimension, C order */
+    uint64_t stride[ZF_BOX_DIMS];  /* bytes in src per step; last is 1 */
+    const uint64_t *tensor_stride; /* [nd] bytes of the tensor per step */
+    const uint64_t *tensor_shape;  /* [nd] */
 };
 
 /* Fills inner, and stride of a packed box, from size. */
@@ -35,10 +35,10 @@ uint64_t zf_box_place(const struct zf_box *b, const uint64_t *c);
 /* Bytes of the source from the first to behind the last of the box. */
 uint64_t zf_box_span(const struct zf_box *b);
 
-/* Reads bytes [lo, hi) of the box (its own C order) to where they belong in the reply, which begins at
- * byte `off` of the tensor. */
-bool zf_box_read(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
-                 struct zf_err *err) ZF_CHECKED;
+/* Reads bytes [lo, hi) of the box (its own C order) to where they belong in the reply, which begins
+ * at byte `off` of the tensor. */
+bool zf_box_read(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                 uint64_t off, struct zf_err *err) ZF_CHECKED;
 
 /* The same for a box whose bytes stand in other steps or another order in the source (gather.c). */
 bool zf_box_gather(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,

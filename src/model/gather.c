@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes whose elements stand apart or in another order in the source: padded chunks, Fortran order,
- * transposed tensors.  The stretch that is wanted is cut into sub-boxes, and each is read in the order of
- * the *source*, in blocks that reach over small gaps, so that no element costs a read of its own. */
+ * transposed tensors.  The stretch that is wanted is cut into sub-boxes, and each is read in the
+ * order of the *source*, in blocks that reach over small gaps, so that no element costs a read of
+ * its own. */
 #include "box.h"
 
 #include <string.h>
 
-/* A gap of up to a page is read along: skipping it would cost a system call, and the kernel has the page
- * in hand anyway. */
+/* A gap of up to a page is read along: skipping it would cost a system call, and the kernel has the
+ * page in hand anyway. */
 #define GAP 4096
 #define BLOCK (128u << 10)
 
@@ -22,16 +23,16 @@ struct axis {
 struct plan {
     struct axis axis[ZF_BOX_DIMS]; /* outermost first; the innermost are read in one block */
     uint32_t n;
-    uint32_t block;     /* axes from here on are inside a block */
-    uint64_t run;       /* bytes that stand in one piece in the source and in the reply */
-    uint64_t span;      /* bytes of a block */
-    uint64_t tile;      /* steps of axis[block - 1] that fit into one block; 1 = no tiling */
+    uint32_t block; /* axes from here on are inside a block */
+    uint64_t run;   /* bytes that stand in one piece in the source and in the reply */
+    uint64_t span;  /* bytes of a block */
+    uint64_t tile;  /* steps of axis[block - 1] that fit into one block; 1 = no tiling */
     uint64_t src_off;
     unsigned char *dst;
 };
 
-/* The largest sub-box that begins at byte `at` of the box's C order and is whole in its inner dimensions:
- * at most 2 * nd - 1 of them make any stretch.  Returns its bytes. */
+/* The largest sub-box that begins at byte `at` of the box's C order and is whole in its inner
+ * dimensions: at most 2 * nd - 1 of them make any stretch.  Returns its bytes. */
 static uint64_t next_sub(const struct zf_box *b, uint64_t at, uint64_t hi, uint64_t *idx,
                          uint64_t *extent)
 {
@@ -86,9 +87,9 @@ static void choose_block(struct plan *p)
         if (a->from > p->span && a->from - p->span > GAP) {
             return;
         }
-        /* Steps of 0 (one element shown many times) or into the block itself change nothing here. */
-        uint64_t fit =
-            p->span > BLOCK ? 0 : (a->from ? (BLOCK - p->span) / a->from + 1 : a->n);
+        /* Steps of 0 (one element shown many times) or into the block itself change nothing here.
+         */
+        uint64_t fit = p->span > BLOCK ? 0 : (a->from ? (BLOCK - p->span) / a->from + 1 : a->n);
         if (fit < a->n) {
             p->tile = fit > 0 ? fit : 1;
             return;
@@ -98,7 +99,8 @@ static void choose_block(struct plan *p)
     }
 }
 
-static void copy_axis(unsigned char *dst, const unsigned char *src, const struct axis *a, uint64_t run)
+static void copy_axis(unsigned char *dst, const unsigned char *src, const struct axis *a,
+                      uint64_t run)
 {
     switch (run) {
 #define COPY(type)                                                                                 \
@@ -155,8 +157,8 @@ static void copy_out(unsigned char *dst, const unsigned char *src, const struct 
 }
 
 /* Reads one block: `steps` of the tiled axis and everything inside it. */
-static bool read_block(const struct zf_box *b, const struct plan *p, uint64_t steps, uint64_t src_off,
-                       unsigned char *dst, struct zf_err *err)
+static bool read_block(const struct zf_box *b, const struct plan *p, uint64_t steps,
+                       uint64_t src_off, unsigned char *dst, struct zf_err *err)
 {
     unsigned char block[BLOCK];
     struct axis axis[ZF_BOX_DIMS];

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Above this many cells a read that crosses a row's end is done in two, so that it does not look at all
- * cells of both rows. */
+/* Above this many cells a read that crosses a row's end is done in two, so that it does not look at
+ * all cells of both rows. */
 #define MANY_CELLS 64
 
 void zf_grid_box(const struct zf_grid *g, uint32_t i, struct zf_box *out)
@@ -45,8 +45,8 @@ static void coordinates(const struct zf_grid *g, uint64_t off, uint64_t *c)
 
 /* ---- which boxes touch a region ----------------------------------------------------------- */
 
-/* A region of the tensor, corner to corner (inclusive), and a walk over the boxes that touch it.  Every
- * box comes once. */
+/* A region of the tensor, corner to corner (inclusive), and a walk over the boxes that touch it.
+ * Every box comes once. */
 struct walk {
     const struct zf_grid *g;
     uint64_t lo[ZF_BOX_DIMS], hi[ZF_BOX_DIMS];
@@ -167,7 +167,8 @@ static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
         .kind = ZF_RUN_SRC, .len = len, .src = box.src, .off = zf_box_place(&box, w.lo)};
 }
 
-/* Makes w the smallest region round bytes [off, off + n); returns how many of the n to read at once. */
+/* Makes w the smallest region round bytes [off, off + n); returns how many of the n to read at
+ * once. */
 static uint64_t region(struct walk *w, const struct zf_grid *g, uint64_t off, uint64_t n)
 {
     uint32_t d = 0;
@@ -177,8 +178,7 @@ static uint64_t region(struct walk *w, const struct zf_grid *g, uint64_t off, ui
     while (d + 1 < g->nd && w->lo[d] == w->hi[d]) {
         d++;
     }
-    if (g->n > MANY_CELLS && d + 1 < g->nd && w->hi[d] - w->lo[d] == 1 &&
-        n < g->tensor_stride[d]) {
+    if (g->n > MANY_CELLS && d + 1 < g->nd && w->hi[d] - w->lo[d] == 1 && n < g->tensor_stride[d]) {
         n = g->tensor_stride[d] - off % g->tensor_stride[d];
         return region(w, g, off, n);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The map of boxes.  Two ways to find a box:
  *
- * cells - per dimension the sorted cuts of all boxes; they make a grid of cells, each inside one box.  When
- *         every box is one cell (even sharding), boxes are kept in the order of cells and cost 12 bytes
- *         each; otherwise a table says which box a cell belongs to, and a box remembers its corner cells.
- * tree  - for layouts whose cuts would multiply to too many cells: the boxes' own corners and a bounding
- *         tree over them. */
+ * cells - per dimension the sorted cuts of all boxes; they make a grid of cells, each inside one
+ * box.  When every box is one cell (even sharding), boxes are kept in the order of cells and cost
+ * 12 bytes each; otherwise a table says which box a cell belongs to, and a box remembers its corner
+ * cells. tree  - for layouts whose cuts would multiply to too many cells: the boxes' own corners
+ * and a bounding tree over them. */
 #ifndef MODEL_GRID_KIND_H
 #define MODEL_GRID_KIND_H
 
@@ -16,7 +16,7 @@
 struct zf_grid {
     struct zf_map map;
     const struct zf_sources *sources;
-    uint32_t nd, n; /* n boxes */
+    uint32_t nd, n;                /* n boxes */
     const uint64_t *shape;         /* [nd] last in bytes */
     const uint64_t *tensor_stride; /* [nd] bytes */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling the table of cells is the proof of coverage: a cell filled twice is an overlap, one never filled
- * is a hole.  Afterwards the table is the index. */
+/* Filling the table of cells is the proof of coverage: a cell filled twice is an overlap, one never
+ * filled is a hole.  Afterwards the table is the index. */
 #include "grid.h"
 #include "grid_kind.h"
 
@@ -18,11 +18,11 @@
 
 /* The cells of a tensor while it is proved. */
 struct cells {
-    uint64_t *cut[ZF_BOX_DIMS];    /* [n + 1], keep */
-    uint32_t n[ZF_BOX_DIMS];       /* cells per dimension */
-    uint64_t stride[ZF_BOX_DIMS];  /* bytes of the tensor */
+    uint64_t *cut[ZF_BOX_DIMS];   /* [n + 1], keep */
+    uint32_t n[ZF_BOX_DIMS];      /* cells per dimension */
+    uint64_t stride[ZF_BOX_DIMS]; /* bytes of the tensor */
     uint32_t total;
-    uint32_t *owner;               /* [total] box, NONE or TWICE; scratch */
+    uint32_t *owner; /* [total] box, NONE or TWICE; scratch */
 };
 
 static int by_number(const void *a, const void *b)
@@ -156,7 +156,8 @@ static struct zf_fault cell_fault(const struct zf_boxes *box, const struct cells
     return f;
 }
 
-/* Puts box i into its cells; with a fault at the first that is taken, unless overlaps are only marked. */
+/* Puts box i into its cells; with a fault at the first that is taken, unless overlaps are only
+ * marked. */
 static struct zf_fault fill_box(const struct zf_boxes *box, struct cells *c, uint32_t i, bool mark,
                                 uint64_t *work)
 {
@@ -224,9 +225,8 @@ static struct zf_grid *new_grid(const struct zf_grid_make *m, uint32_t n, bool s
         !(g->src = zf_arena_get(m->keep, n, sizeof *g->src, err))) {
         return NULL;
     }
-    if (strided &&
-        (!(g->stride = zf_arena_get(m->keep, n, box->nd * sizeof *g->stride, err)) ||
-         !(g->strided = zf_arena_get(m->keep, n, sizeof *g->strided, err)))) {
+    if (strided && (!(g->stride = zf_arena_get(m->keep, n, box->nd * sizeof *g->stride, err)) ||
+                    !(g->strided = zf_arena_get(m->keep, n, sizeof *g->strided, err)))) {
         return NULL;
     }
     zf_packed_strides(box->nd, box->shape, stride);
@@ -244,7 +244,7 @@ static void put_box(const struct zf_boxes *box, uint32_t i, struct zf_grid *g, u
     /* Still ours alone: const only from here on. */
     ((uint64_t *)g->off)[to] = box->off[i];
     ((uint32_t *)g->src)[to] = box->src[i];
-    if (g->strided) {
+    if (box->strided) {
         ((bool *)g->strided)[to] = box->strided[i];
         memcpy((uint64_t *)g->stride + (uint64_t)to * g->nd, box->stride + (uint64_t)i * g->nd,
                g->nd * sizeof(uint64_t));
@@ -354,7 +354,8 @@ static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct zf_err *er
     }
     for (uint32_t i = 0; i < box->n; i++) {
         put_box(box, order[i], g, i);
-        memcpy(start + (uint64_t)i * box->nd, box->start + (uint64_t)order[i] * box->nd, (size_t)row);
+        memcpy(start + (uint64_t)i * box->nd, box->start + (uint64_t)order[i] * box->nd,
+               (size_t)row);
         memcpy(size + (uint64_t)i * box->nd, box->size + (uint64_t)order[i] * box->nd, (size_t)row);
     }
     g->start = start;

@@ -26,8 +26,8 @@ struct by {
 static int by_start(const void *a, const void *b, void *ctx)
 {
     const struct by *by = ctx;
-    uint64_t x = by->start[(uint64_t)*(const uint32_t *)a * by->nd + by->dim];
-    uint64_t y = by->start[(uint64_t)*(const uint32_t *)b * by->nd + by->dim];
+    uint64_t x = by->start[(uint64_t) * (const uint32_t *)a * by->nd + by->dim];
+    uint64_t y = by->start[(uint64_t) * (const uint32_t *)b * by->nd + by->dim];
 
     return (x > y) - (x < y);
 }
@@ -62,7 +62,8 @@ static uint32_t measure(const struct making *m, uint32_t i)
         }
         /* Relative to the extent: a short dimension with many cuts is as good as a long one. */
         uint64_t extent = hi[d] - lo[d] + 1;
-        uint64_t spread = (uint64_t)((long double)(last_start - lo[d]) / (long double)extent * 1e9L);
+        uint64_t spread =
+            (uint64_t)((long double)(last_start - lo[d]) / (long double)extent * 1e9L);
         if (spread > widest) {
             widest = spread;
             best = d;
@@ -71,9 +72,9 @@ static uint32_t measure(const struct making *m, uint32_t i)
     return best;
 }
 
-struct zf_tree_index *zf_tree_index_new(struct zf_arena *keep, uint32_t nd,
-                                        const uint64_t *start, const uint64_t *size, uint32_t *order,
-                                        uint32_t n, struct zf_err *err)
+struct zf_tree_index *zf_tree_index_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
+                                        const uint64_t *size, uint32_t *order, uint32_t n,
+                                        struct zf_err *err)
 {
     /* Halving stops at LEAF or fewer, so every leaf but the root has at least LEAF / 2 boxes. */
     uint64_t max_nodes = (uint64_t)n / (LEAF / 2) * 2 + 1;

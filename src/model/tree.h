@@ -7,14 +7,14 @@
 
 struct zf_tree_index;
 
-/* Sorts order[n] (numbers of boxes) so that neighbours are near each other, and builds the tree over that
- * order.  start, size: [..][nd], by number.  The tree lives in keep. */
-struct zf_tree_index *zf_tree_index_new(struct zf_arena *keep, uint32_t nd,
-                                        const uint64_t *start, const uint64_t *size, uint32_t *order,
-                                        uint32_t n, struct zf_err *err) ZF_CHECKED;
+/* Sorts order[n] (numbers of boxes) so that neighbours are near each other, and builds the tree
+ * over that order.  start, size: [..][nd], by number.  The tree lives in keep. */
+struct zf_tree_index *zf_tree_index_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
+                                        const uint64_t *size, uint32_t *order, uint32_t n,
+                                        struct zf_err *err) ZF_CHECKED;
 
-/* Walks the leaves whose bounds touch [lo, hi] (both inclusive).  A leaf is a few boxes of the order, which
- * the caller tests itself. */
+/* Walks the leaves whose bounds touch [lo, hi] (both inclusive).  A leaf is a few boxes of the
+ * order, which the caller tests itself. */
 struct zf_tree_walk {
     const struct zf_tree_index *t;
     const uint64_t *lo, *hi;
