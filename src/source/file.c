@@ -93,7 +93,7 @@ static int open_regular(const struct zf_reach *reach, const char *path, struct s
     bool seen = fd >= 0 && fstat(fd, st) == 0;
 
     if (!seen) {
-        (void)zf_fail_sys(err, "open the file");
+        (void)zf_reach_fail(err, "open the file");
     } else if (!S_ISREG(st->st_mode)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       S_ISDIR(st->st_mode) ? "this is a directory, not a file"
@@ -108,7 +108,7 @@ static int open_regular(const struct zf_reach *reach, const char *path, struct s
     }
     fd = zf_reach_open(reach, path, O_RDONLY | O_NONBLOCK);
     if (fd < 0) {
-        (void)zf_fail_sys(err, "open the file");
+        (void)zf_reach_fail(err, "open the file");
         return -1;
     }
     if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode)) {

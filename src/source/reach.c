@@ -17,19 +17,27 @@
 
 #include "beneath.h"
 
-/* Finds C in "C/snapshots/<revision>[/…]" and holds it open when C/blobs is there. */
+/* The length of C in "C/snapshots[/<revision>…]", the last such place; 0 when there is none. */
+static size_t cache_len(const char *abs)
+{
+    static const char mark[] = "/snapshots";
+    size_t n = 0;
+
+    for (const char *p = strstr(abs, mark); p; p = strstr(p + 1, mark)) {
+        char after = p[sizeof mark - 1];
+
+        n = after == '\0' || after == '/' ? (size_t)(p - abs) : n;
+    }
+    return n;
+}
+
+/* Holds C open when C/blobs is there. */
 static void find_cache(struct zf_reach *r)
 {
-    static const char mark[] = "/snapshots/";
-    const char *at = NULL;
-
-    for (const char *p = strstr(r->abs, mark); p; p = strstr(p + 1, mark)) {
-        at = p;
-    }
-    if (!at || at == r->abs) {
+    r->n_cache = cache_len(r->abs);
+    if (r->n_cache == 0) {
         return;
     }
-    r->n_cache = (size_t)(at - r->abs);
     char *dir = strndup(r->abs, r->n_cache);
     int fd = dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     free(dir);
@@ -150,4 +158,15 @@ int zf_reach_open(const struct zf_reach *r, const char *path, int flags)
         return open_blob(r, path, flags);
     }
     return fd;
+}
+
+bool zf_reach_fail(struct zf_err *err, const char *what)
+{
+    if (errno != EXDEV) {
+        return zf_fail_sys(err, what);
+    }
+    (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                  "cannot %s: a symbolic link leads out of the checkpoint's directory", what);
+    err->sys = EXDEV;
+    return false;
 }

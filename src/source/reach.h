@@ -22,4 +22,7 @@ void zf_reach_fini(struct zf_reach *r);
 /* As zf_beneath_open; path "" = the root. */
 int zf_reach_open(const struct zf_reach *r, const char *path, int flags);
 
+/* Tells errno of a failed zf_reach_open, like zf_fail_sys, with a better sentence for EXDEV. */
+bool zf_reach_fail(struct zf_err *err, const char *what);
+
 #endif

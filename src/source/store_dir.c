@@ -71,7 +71,7 @@ static bool read_names(const struct zf_reach *r, const char *dir, DIR *d, struct
 static bool no_directory(struct zf_err *err)
 {
     return errno == ENOTDIR ? zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a directory")
-                            : zf_fail_sys(err, "open the directory");
+                            : zf_reach_fail(err, "open the directory");
 }
 
 static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
@@ -191,16 +191,47 @@ static struct zf_pool *pool_at(const char *dir, const struct zf_limits *lim, str
     return zf_pool_new(abs, lim, err);
 }
 
-struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, struct zf_err *err)
+/* Can the file be opened from its own directory?  A link that leads elsewhere cannot. */
+static bool reachable(const struct zf_pool *pool, const char *file)
 {
-    zf_auto(mem) char *copy = strdup(path);
-    struct cut cut = {0};
+    int fd = file ? zf_reach_open(&pool->reach, file, O_PATH) : -1;
+    bool away = file && fd < 0 && errno == EXDEV;
 
-    if (!copy) {
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return !away;
+}
+
+/* Opens the directory of `path`; *cut points into path and into the malloc'ed *copy. */
+static struct zf_pool *pool_for(const char *path, char **copy, struct cut *cut,
+                                const struct zf_limits *lim, struct zf_err *err)
+{
+    free(*copy);
+    *copy = strdup(path);
+    if (!*copy) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    struct zf_pool *pool = cut_path(path, copy, &cut, err) ? pool_at(cut.dir, lim, err) : NULL;
+    return cut_path(path, *copy, cut, err) ? pool_at(cut->dir, lim, err) : NULL;
+}
+
+struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(mem) char *copy = NULL, *real = NULL;
+    struct cut cut = {0};
+    struct zf_pool *pool = pool_for(path, &copy, &cut, lim, err);
+
+    /* The user pointed at the link itself, so it may lead anywhere: what it stands for is opened.
+     */
+    if (pool && !reachable(pool, cut.file)) {
+        zf_pool_unref(&pool);
+        real = realpath(path, NULL);
+        pool = real ? pool_for(real, &copy, &cut, lim, err) : NULL;
+        if (!real) {
+            (void)zf_fail_sys(err, "open it");
+        }
+    }
     if (!pool) {
         (void)zf_err_in(err, "%s", path);
         return NULL;

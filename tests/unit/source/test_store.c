@@ -86,7 +86,7 @@ static void counts_entries_before_it_keeps_them(void **state)
     size_t n;
 
     for (int i = 0; i < 4; i++) {
-        char name[8];
+        char name[20];
 
         (void)snprintf(name, sizeof name, "f%d", i);
         scratch_file(*state, name, "");
@@ -118,6 +118,24 @@ static void focuses_on_one_file(void **state)
     zf_auto(store) struct zf_store *dir = open_store(*state);
     assert_null(zf_store_focus(dir));
     assert_string_equal(zf_store_base(dir), strrchr(*state, '/') + 1);
+}
+
+/* A link inside a checkpoint must not lead out of it; the one that the user names may. */
+static void focuses_on_a_link_that_leads_away(void **state)
+{
+    char path[4200];
+
+    scratch_file(*state, "far/model.pt", "bytes");
+    scratch_link(*state, "near/link.pt", "../far/model.pt");
+    scratch_path(*state, "near/link.pt", path);
+    zf_auto(store) struct zf_store *st = open_store(path);
+    assert_string_equal(zf_store_focus(st), "model.pt");
+    assert_string_equal(zf_store_name(st), path);
+    assert_string_equal(zf_store_base(st), "far");
+    assert_text(st, "model.pt", "bytes");
+    scratch_path(*state, "near", path);
+    zf_auto(store) struct zf_store *dir = open_store(path);
+    assert_refused(dir, "link.pt", ZF_E_IO);
 }
 
 /* The daemon changes its working directory once it is in the background. */
@@ -200,6 +218,8 @@ static void special_files_are_refused_without_waiting(void **state)
     assert_refused(st, "loop", ZF_E_IO);
     assert_refused(st, "broken", ZF_E_NOENT);
     assert_refused(st, "outward", ZF_E_IO);
+    assert_null(zf_store_open(st, "outward", &err));
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "leads out of the checkpoint's directory");
     assert_refused(st, "absolute", ZF_E_IO);
     assert_refused(st, "device", ZF_E_IO);
     assert_text(st, "dir/inside", "r");
@@ -249,6 +269,10 @@ static void follows_the_links_of_a_hub_cache(void **state)
     (void)snprintf(path, sizeof path, "%s/m/snapshots/rev/model.bin", root);
     zf_auto(store) struct zf_store *one = open_store(path);
     assert_text(one, zf_store_focus(one), "weights");
+
+    (void)snprintf(path, sizeof path, "%s/m/snapshots", root);
+    zf_auto(store) struct zf_store *all = open_store(path);
+    assert_text(all, "rev/sub/model.bin", "weights");
 
     scratch_link(root, "short", "m/snapshots/rev");
     (void)snprintf(path, sizeof path, "%s/short", root);
@@ -307,6 +331,7 @@ int main(void)
         SCRATCH(lists_in_natural_order),
         SCRATCH(counts_entries_before_it_keeps_them),
         SCRATCH(focuses_on_one_file),
+        SCRATCH(focuses_on_a_link_that_leads_away),
         SCRATCH(outlives_the_working_directory),
         SCRATCH(sub_stores_share_files),
         SCRATCH(refuses_paths_that_lead_away),
