@@ -4,6 +4,11 @@ libzf_model_la_SOURCES = \
 	src/model/box.c \
 	src/model/box.h \
 	src/model/build.c \
+	src/model/cast.c \
+	src/model/cast_avx2.c \
+	src/model/cast_kernels.h \
+	src/model/cast_scalar.c \
+	src/model/castmap.c \
 	src/model/draft.c \
 	src/model/draft.h \
 	src/model/flat.c \

@@ -9,3 +9,8 @@ TESTS += $(model_tests)
 tests_unit_model_test_map_random_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_map_random_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 endif
+
+check_PROGRAMS += tests/unit/model/cast_tool
+tests_unit_model_cast_tool_LDADD = $(ZF_MODEL)
+TESTS += tests/unit/model/test_cast.py
+dist_check_SCRIPTS += tests/unit/model/test_cast.py

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Eight or sixteen elements at a time.  AVX-512's own bfloat16 instruction is left alone: it
+ * flushes subnormals to zero. */
+#include "cast_kernels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#define WIDE __attribute__((target("avx2,f16c")))
+
+/* What is left over after the last whole vector goes through the reference. */
+WIDE static void f64_to_f32(void *out, const void *in, size_t n)
+{
+    const double *from = in;
+    float *to = out;
+    size_t i = 0;
+
+    for (; n - i >= 4; i += 4) {
+        _mm_storeu_ps(to + i, _mm256_cvtpd_ps(_mm256_loadu_pd(from + i)));
+    }
+    zf_cast_kernels_scalar()->f64_to_f32(to + i, from + i, n - i);
+}
+
+WIDE static void f16_to_f32(void *out, const void *in, size_t n)
+{
+    const uint16_t *from = in;
+    float *to = out;
+    size_t i = 0;
+
+    for (; n - i >= 8; i += 8) {
+        _mm256_storeu_ps(
+            to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+    }
+    zf_cast_kernels_scalar()->f16_to_f32(to + i, from + i, n - i);
+}
+
+WIDE static void bf16_to_f32(void *out, const void *in, size_t n)
+{
+    const uint16_t *from = in;
+    uint32_t *to = out;
+    size_t i = 0;
+
+    for (; n - i >= 8; i += 8) {
+        __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+    }
+    zf_cast_kernels_scalar()->bf16_to_f32(to + i, from + i, n - i);
+}
+
+WIDE static void f32_to_f16(void *out, const void *in, size_t n)
+{
+    const float *from = in;
+    uint16_t *to = out;
+    size_t i = 0;
+
+    for (; n - i >= 8; i += 8) {
+        __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+
+        _mm_storeu_si128((__m128i *)(void *)(to + i), h);
+    }
+    zf_cast_kernels_scalar()->f32_to_f16(to + i, from + i, n - i);
+}
+
+WIDE static __m256i round_bf16(const float *from, __m256i nan)
+{
+    __m256 f = _mm256_loadu_ps(from);
+    __m256i u = _mm256_castps_si256(f);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    __m256i up = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(f, f, _CMP_UNORD_Q));
+
+    return _mm256_blendv_epi8(_mm256_srli_epi32(up, 16), nan, is_nan);
+}
+
+WIDE static void f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
+{
+    const float *from = in;
+    uint16_t *to = out;
+    __m256i nans = _mm256_set1_epi32(nan);
+    size_t i = 0;
+
+    for (; n - i >= 16; i += 16) {
+        __m256i h = _mm256_packus_epi32(round_bf16(from + i, nans), round_bf16(from + i + 8, nans));
+
+        /* Packing works on halves of the vector: put the quarters back in order. */
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_permute4x64_epi64(h, 0xd8));
+    }
+    zf_cast_kernels_scalar()->f32_to_bf16(to + i, from + i, n - i, nan);
+}
+
+const struct zf_cast_kernels *zf_cast_kernels_avx2(void)
+{
+    static const struct zf_cast_kernels kernels = {
+        .name = "avx2",
+        .f64_to_f32 = f64_to_f32,
+        .f16_to_f32 = f16_to_f32,
+        .bf16_to_f32 = bf16_to_f32,
+        .f32_to_f16 = f32_to_f16,
+        .f32_to_bf16 = f32_to_bf16,
+    };
+
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &kernels : NULL;
+}
+
+#else
+
+const struct zf_cast_kernels *zf_cast_kernels_avx2(void)
+{
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cast_tool FROM TO KERNELS < in > out: casts what it reads, for comparison with other
+ * implementations. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../../../src/model/cast_kernels.h"
+
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    const struct zf_cast_kernels *k = zf_cast_kernels_scalar();
+    enum zf_dtype from, to;
+    size_t n = 0, cap = 64u << 20;
+    char *in = malloc(cap), *out = malloc(8 * cap);
+
+    if (argc != 4 || !in || !out || !zf_dtype_by_suffix(argv[1], &from) ||
+        !zf_dtype_by_suffix(argv[2], &to) || !zf_can_cast(from, to)) {
+        return 2;
+    }
+    if (strcmp(argv[3], "avx2") == 0 && !(k = zf_cast_kernels_avx2())) {
+        return 77;
+    }
+    n = fread(in, 1, cap, stdin) / zf_dtype_info(from)->bytes;
+    zf_cast_kernels_run(k, out, to, in, from, n);
+    size_t bytes = n * zf_dtype_info(to)->bytes;
+    bool ok = fwrite(out, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    free(in);
+    free(out);
+    return ok ? 0 : 1;
+}

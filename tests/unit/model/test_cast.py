@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Casts against Python's own conversions (struct's 'e' is IEEE half precision), for every 16-bit pattern
+and for many random ones, with every build of the inner loops."""
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+
+TOOL = os.path.join(os.environ.get("top_builddir", "."), "tests/unit/model/cast_tool")
+RND = random.Random(7)
+
+
+def cast(data, src, dst, kernels):
+    done = subprocess.run([TOOL, src, dst, kernels], input=data, stdout=subprocess.PIPE, check=False)
+    return None if done.returncode == 77 else done.stdout
+
+
+def floats(bits):
+    return struct.unpack("<%df" % len(bits), struct.pack("<%dI" % len(bits), *bits))
+
+
+def half_of(x):
+    """The f16 nearest to x; struct refuses what rounds beyond the largest."""
+    try:
+        return struct.unpack("<H", struct.pack("<e", x))[0]
+    except OverflowError:
+        return 0x7C00 if x > 0 else 0xFC00
+
+
+def is_nan(bits):
+    return bits & 0x7FFFFFFF > 0x7F800000
+
+
+def bf16_of(bits):
+    """The bf16 nearest to an f32, in exact arithmetic: the two neighbours, and the even one on a tie."""
+    low = bits >> 16
+    if bits & 0x7FFFFFFF >= 0x7F800000:
+        return low
+    rest = bits & 0xFFFF
+    if rest > 0x8000 or (rest == 0x8000 and low & 1):
+        low += 1
+    return low
+
+
+def some_f32():
+    bits = [h << 16 for h in range(65536)]
+    bits += [(h << 16) + d & 0xFFFFFFFF for h in range(0, 65536, 3) for d in (0x7FFF, 0x8000, 0x8001)]
+    bits += [RND.getrandbits(32) for _ in range(60000)]
+    # Round the borders of f16: subnormals, ties between them, the step to infinity.
+    for h in range(0, 0x7C01):
+        value = struct.unpack("<e", struct.pack("<H", h))[0] if h < 0x7C00 else 65536.0
+        exact = struct.unpack("<I", struct.pack("<f", value))[0]
+        bits += [max(exact - 1, 0), exact, exact + 1, exact + 0x1000, exact + 0xFFF, exact | 0x80000000]
+    return bits
+
+
+def f8_value(kind, x):
+    frac_bits, bias = {"f8_e4m3": (3, 7), "f8_e5m2": (2, 15), "f8_e4m3fnuz": (3, 8), "f8_e5m2fnuz": (2, 16)}[kind]
+    exp, frac = (x & 127) >> frac_bits, x & ((1 << frac_bits) - 1)
+    if kind.endswith("fnuz") and x == 0x80 or kind == "f8_e4m3" and x & 127 == 127:
+        return math.nan
+    if kind == "f8_e5m2" and exp == 31:
+        return math.nan if frac else (-math.inf if x & 128 else math.inf)
+    sign = -1.0 if x & 128 else 1.0
+    if exp == 0:
+        return sign * frac * 2.0 ** (1 - bias - frac_bits)
+    return sign * (frac + (1 << frac_bits)) * 2.0 ** (exp - bias - frac_bits)
+
+
+def same(got, want):
+    return (math.isnan(got) and math.isnan(want)) or struct.pack("<f", got) == struct.pack("<f", want)
+
+
+def f16_to_f32(k):
+    out = cast(struct.pack("<65536H", *range(65536)), "f16", "f32", k)
+    got = struct.unpack("<65536f", out)
+    bits = struct.unpack("<65536I", out)
+    for h in range(65536):
+        if not same(got[h], struct.unpack("<e", struct.pack("<H", h))[0]):
+            return "%04x gives %r" % (h, got[h])
+        if math.isnan(got[h]) and bits[h] != (h & 0x8000) << 16 | 0x7FC00000 | (h & 0x3FF) << 13:
+            return "NaN %04x gives %08x" % (h, bits[h])
+    return None
+
+
+def bf16_to_f32(k):
+    got = struct.unpack("<65536I", cast(struct.pack("<65536H", *range(65536)), "bf16", "f32", k))
+    return None if got == tuple(h << 16 for h in range(65536)) else "not the upper half"
+
+
+def f32_to_16(k):
+    bits = some_f32()
+    data = struct.pack("<%dI" % len(bits), *bits)
+    half = struct.unpack("<%dH" % len(bits), cast(data, "f32", "f16", k))
+    brain = struct.unpack("<%dH" % len(bits), cast(data, "f32", "bf16", k))
+    for b, x, h, r in zip(bits, floats(bits), half, brain):
+        nan_h = b >> 16 & 0x8000 | 0x7E00 | b >> 13 & 0x3FF
+        if h != (nan_h if is_nan(b) else half_of(x)):
+            return "f32 %08x gives f16 %04x" % (b, h)
+        if r != (0xFFFF if is_nan(b) else bf16_of(b)):
+            return "f32 %08x gives bf16 %04x" % (b, r)
+    return None
+
+
+def f64_to_all(k):
+    values = [RND.uniform(-2, 2) * 2.0 ** RND.randint(-160, 140) for _ in range(20001)] + [0.0, -0.0, math.inf, 1e300, 1e-320]
+    data = struct.pack("<%dd" % len(values), *values)
+    out = cast(data, "f64", "f32", k)
+    for v, got in zip(values, struct.unpack("<%df" % len(values), out)):
+        try:
+            want = struct.unpack("<f", struct.pack("<f", v))[0]
+        except OverflowError:
+            want = math.copysign(math.inf, v)
+        if not same(got, want):
+            return "%r gives %r" % (v, got)
+    for dst in ("f16", "bf16"):
+        if cast(data, "f64", dst, k) != cast(out, "f32", dst, k):
+            return "f64 to %s is not the way through f32" % dst
+    return None
+
+
+def f8_to_all(k):
+    for kind in ("f8_e4m3", "f8_e5m2", "f8_e4m3fnuz", "f8_e5m2fnuz"):
+        for times in (1, 3):
+            got = struct.unpack("<%df" % (255 * times), cast(bytes(range(255)) * times, kind, "f32", k))
+            for i, v in enumerate(got):
+                if not same(v, f8_value(kind, i % 255)):
+                    return "%s %02x gives %r" % (kind, i % 255, v)
+    got = struct.unpack("<256f", cast(bytes(range(256)), "f8_e8m0", "f32", k))
+    want = [2.0 ** (x - 127) for x in range(255)] + [math.nan]
+    return None if all(same(g, w) for g, w in zip(got, want)) else "f8_e8m0 is wrong"
+
+
+def main():
+    tests = [(t, k) for k in ("scalar", "avx2") for t in (f16_to_f32, bf16_to_f32, f32_to_16, f64_to_all, f8_to_all)]
+    print("1..%d" % len(tests))
+    bad = False
+    for i, (test, k) in enumerate(tests, 1):
+        if cast(b"", "f32", "f16", k) is None:
+            print("ok %d - %s %s # SKIP this CPU has none" % (i, k, test.__name__))
+            continue
+        why = test(k)
+        bad = bad or why is not None
+        print("%sok %d - %s %s%s" % ("not " if why else "", i, k, test.__name__, ": " + why if why else ""))
+    return 1 if bad else 0
+
+
+sys.exit(main())
