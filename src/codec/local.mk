@@ -18,6 +18,20 @@ libzf_codec_la_SOURCES = \
 	src/codec/pickle_vm.h \
 	src/codec/safetensors.c \
 	src/codec/safetensors_emit.c \
+	src/codec/torch.c \
+	src/codec/torch_dtensor.c \
+	src/codec/torch_file.h \
+	src/codec/torch_flip.c \
+	src/codec/torch_form.c \
+	src/codec/torch_legacy.c \
+	src/codec/torch_numpy.c \
+	src/codec/torch_parts.c \
+	src/codec/torch_sharded.c \
+	src/codec/torch_store.c \
+	src/codec/torch_stream.c \
+	src/codec/torch_tar.c \
+	src/codec/torch_tensor.c \
+	src/codec/torch_zip.c \
 	src/codec/zip.c \
 	src/codec/zip_end.c \
 	src/codec/zip_end.h \

@@ -19,3 +19,13 @@ tests_unit_codec_pickle_dump_SOURCES = tests/unit/codec/pickle_dump.c
 tests_unit_codec_pickle_dump_LDADD = $(ZF_CODEC)
 dist_check_SCRIPTS += tests/unit/codec/test_pickle.py
 TESTS += tests/unit/codec/test_pickle.py
+
+# zip
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/codec/test_zip
+TESTS += tests/unit/codec/test_zip
+endif
+tests_unit_codec_test_zip_SOURCES = tests/unit/codec/test_zip.c tests/unit/codec/fixture.h
+tests_unit_codec_test_zip_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_zip_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
+EXTRA_DIST += tests/unit/codec/zips.py

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files behind zf/codec/torch.h share. */
+#ifndef CODEC_TORCH_FILE_H
+#define CODEC_TORCH_FILE_H
+
+#include <zf/codec/torch.h>
+#include <zf/codec/zip.h>
+
+/* A storage as some view needs it: turned round, with signs flipped, or as it stands. */
+struct zf_torch_variant {
+    struct zf_torch_storage pub;
+    uint32_t swap;  /* width that is turned round; 0 = none */
+    uint32_t flips; /* ZF_TORCH_FLIP_* */
+    struct zf_torch_variant *next;
+};
+
+struct zf_torch_store { /* one storage of the file */
+    const char *key;
+    enum zf_dtype dtype;
+    bool untyped, meta;
+    uint64_t bytes;
+    uint64_t record;
+    struct zf_source *raw; /* the file's bytes; NULL until asked for, and on meta */
+    struct zf_torch_variant *variants;
+    struct zf_torch_store *next;
+};
+
+/* A run of storage bytes in a legacy stream or a tar. */
+struct zf_torch_record {
+    const char *key;
+    uint64_t off, bytes;
+    uint32_t es; /* bytes of an element; 0 = no value speaks of it */
+    enum zf_dtype dtype;
+    uint64_t order; /* place in the file */
+};
+
+/* A persistent id, understood: numel elements from `first` on of a storage that has `total`. */
+struct zf_torch_pid {
+    const char *key;
+    enum zf_dtype dtype;
+    bool untyped, meta;
+    uint64_t total, first, numel; /* elements of dtype; bytes when untyped */
+};
+
+/* A tar has its tensors in a table; values name them by key. */
+struct zf_torch_entry {
+    const char *key;
+    struct zf_torch_pid pid;
+    uint32_t ndim;
+    uint64_t *shape, *stride, off;
+};
+
+/* How a container finds its storages. */
+struct zf_torch_container_ops {
+    const char *name;
+    /* The record of a storage key, and how long it is. */
+    bool (*find)(struct zf_torch *t, const char *key, uint64_t *record_out, uint64_t *bytes_out,
+                 struct zf_err *err);
+    /* Gives the first `bytes` bytes of it. */
+    struct zf_source *(*open)(struct zf_torch *t, uint64_t record, uint64_t bytes,
+                              struct zf_err *err);
+};
+
+struct zf_torch {
+    struct zf_source *src;
+    struct zf_limits lim;
+    struct zf_arena *arena;
+    const struct zf_torch_container_ops *ops;
+    const struct zf_pv *root;
+    bool big; /* storages are big-endian */
+    struct zf_torch_store *stores;
+    struct zf_torch_store **by_record; /* [n_records] */
+    uint64_t n_records;
+
+    struct zf_zip *zip; /* zip: */
+    const char *prefix; /* "archive/" */
+
+    struct zf_torch_record *record; /* legacy, tar: [n_records] sorted by key */
+    struct zf_torch_entry *entry;   /* tar: [n_entries] sorted by key */
+    uint64_t n_entries;
+};
+
+/* A failure of the torch reader's own: with the name of the file.  Returns false. */
+bool zf_torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
+                  ...) __attribute__((format(printf, 4, 5)));
+
+bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+bool zf_torch_legacy_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+bool zf_torch_tar_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+
+/* Reads one pickle from *off on and moves *off behind it.  `guess`: bytes to begin with. */
+const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
+                                         struct zf_err *err) ZF_CHECKED;
+/* Calls fn for each persistent id in the tree of v, once a place, in the order of the pickle. */
+bool zf_torch_stream_walk(struct zf_torch *t, const struct zf_pv *v,
+                          bool (*fn)(struct zf_torch *t, const struct zf_pv *pid,
+                                     struct zf_err *err),
+                          struct zf_err *err) ZF_CHECKED;
+/* Records sorted by key: sort them, and the two container operations. */
+bool zf_torch_record_sort(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+struct zf_torch_record *zf_torch_record_get(struct zf_torch *t, const char *key);
+bool zf_torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
+                          uint64_t *bytes_out, struct zf_err *err) ZF_CHECKED;
+struct zf_source *zf_torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
+                                       struct zf_err *err) ZF_CHECKED;
+
+/* ZF_E_FORMAT unless v is the persistent id of a storage. */
+bool zf_torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_pid *out,
+                       struct zf_err *err) ZF_CHECKED;
+
+/* The storage of a persistent id: finds or makes it, checks it against its record. */
+struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_torch_pid *pid,
+                                          struct zf_err *err) ZF_CHECKED;
+#define ZF_TORCH_FLIP_REAL 1u /* of each element the sign of the value or of its real half */
+#define ZF_TORCH_FLIP_IMAG 2u
+/* The storage as a tensor of `dtype` needs it. */
+const struct zf_torch_storage *zf_torch_store_as(struct zf_torch *t, struct zf_torch_store *s,
+                                                 enum zf_dtype dtype, uint32_t flips,
+                                                 struct zf_err *err) ZF_CHECKED;
+/* A storage that is no record of the file: takes the reference on src, also when it fails. */
+const struct zf_torch_storage *zf_torch_store_own(struct zf_torch *t, enum zf_dtype dtype,
+                                                  struct zf_source *src,
+                                                  struct zf_err *err) ZF_CHECKED;
+void zf_torch_store_free(struct zf_torch *t);
+
+/* parent with the sign bits of its little-endian elements flipped. */
+struct zf_source *zf_torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
+                                    struct zf_err *err) ZF_CHECKED;
+
+/* What a value turns out to be once its wrappers are taken off. */
+enum zf_torch_form_id {
+    ZF_FORM_NOT,
+    ZF_FORM_V2,      /* args: storage, offset, size, stride, grad, hooks, metadata */
+    ZF_FORM_V3,      /* the same with dtype before metadata */
+    ZF_FORM_META,    /* dtype, size, stride, grad */
+    ZF_FORM_QUANT,   /* storage, offset, size, stride, params */
+    ZF_FORM_SPARSE,  /* layout, data */
+    ZF_FORM_NESTED,  /* buffer, sizes, strides, offsets */
+    ZF_FORM_WRAPPER, /* state: the parts */
+    ZF_FORM_DTENSOR, /* args of the wrapper, state */
+    ZF_FORM_SHARDED, /* args of the wrapper (may be NULL), state: five fields */
+    ZF_FORM_ENTRY,   /* entry */
+    ZF_FORM_ARRAY,   /* numpy: args, state */
+    ZF_FORM_SCALAR,
+    ZF_FORM_BUFFER,
+    ZF_FORM_OPAQUE, /* name: the function that is not understood */
+};
+struct zf_torch_form {
+    enum zf_torch_form_id id;
+    const struct zf_pv *args, *state;
+    const struct zf_torch_entry *entry;
+    const char *name;
+    const struct zf_pv *cast; /* a dtype that the tensor was to be brought to on loading, or NULL */
+};
+struct zf_torch_form zf_torch_form_of(const struct zf_torch *t, const struct zf_pv *v);
+
+/* numpy's forms as a tensor. */
+bool zf_torch_numpy_load(struct zf_torch *t, const struct zf_torch_form *form,
+                         struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
+
+/* A tuple, list or torch.Size of non-negative integers into the arena. */
+bool zf_torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
+                   uint64_t **out, struct zf_err *err) ZF_CHECKED;
+/* torch.float32 … */
+bool zf_torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,
+                    struct zf_err *err) ZF_CHECKED;
+/* The integers of a dense int32 or int64 tensor value (at most `max` of them), into the arena. */
+bool zf_torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_t *n_out,
+                   uint64_t **out, struct zf_err *err) ZF_CHECKED;
+/* The numbers of form v2, v3, quant: of the tensor's storage when its integers are read raw. */
+bool zf_torch_tensor_form(struct zf_torch *t, const struct zf_torch_form *form,
+                          struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
+
+#endif
