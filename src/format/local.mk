@@ -11,6 +11,17 @@ libzf_format_la_SOURCES = \
 	src/format/dcp_metadata.c \
 	src/format/dcp_place.c \
 	src/format/dcp_table.c \
+	src/format/deepspeed.c \
+	src/format/ds_column.c \
+	src/format/ds_dir.c \
+	src/format/ds_model.c \
+	src/format/ds_optim.c \
+	src/format/ds_rest.c \
+	src/format/ds_stored.c \
+	src/format/ds_ties.c \
+	src/format/ds_util.c \
+	src/format/ds_zero12.c \
+	src/format/ds_zero3.c \
 	src/format/entry.c \
 	src/format/groups.c \
 	src/format/hashes.c \
@@ -43,6 +54,7 @@ noinst_HEADERS += \
 	src/format/dcp_table.h \
 	src/format/boxes.h \
 	src/format/copies.h \
+	src/format/ds.h \
 	src/format/entry.h \
 	src/format/groups.h \
 	src/format/hashes.h \

@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 format_tests = \
 	tests/unit/format/test_choose \
+	tests/unit/format/test_deepspeed \
 	tests/unit/format/test_names \
 	tests/unit/format/test_safetensors \
 	$(NULL)
@@ -11,6 +12,9 @@ TESTS += $(format_tests)
 tests_unit_format_test_choose_SOURCES = tests/unit/format/test_choose.c tests/support/golden.c
 tests_unit_format_test_choose_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_test_choose_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_test_deepspeed_SOURCES = tests/unit/format/test_deepspeed.c tests/support/golden.c
+tests_unit_format_test_deepspeed_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_format_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_test_names_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir) $(JANSSON_CFLAGS)
 tests_unit_format_test_names_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c
