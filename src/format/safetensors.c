@@ -57,31 +57,54 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
     return true;
 }
 
-/* Are files of the numbered series NAME-iiiii-of-nnnnn missing?  Without an index only the names
- * tell. */
-static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b, struct zf_err *err)
+/* STEM-iiiii-of-nnnnn.safetensors: without an index only the names tell how many there are. */
+struct series {
+    const char *stem;
+    size_t stem_len;
+    unsigned long want, of; /* the next number; 0 = no series */
+};
+
+static bool end_series(const struct series *s, struct zf_build *b, struct zf_err *err)
 {
-    unsigned long want = 1, of = 0, i_file, n_files;
-
-    for (size_t i = 0; i < n; i++) {
-        int end = 0;
-        const char *tail = strlen(e[i].name) > 27 ? e[i].name + strlen(e[i].name) - 27 : "";
-
-        if (!zf_st_file_named(e[i].name) ||
-            sscanf(tail, "-%5lu-of-%5lu.safetensors%n", &i_file, &n_files, &end) != 2 ||
-            end != 27) {
-            continue;
-        }
-        of = n_files;
-        want += i_file == want;
-    }
-    if (!of || want > of) {
+    if (!s->of || s->want > s->of) {
         return true;
     }
     if (!zf_build_degraded(b)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "file %05lu of %05lu is missing", want, of);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "file %05lu of %05lu of the series %.*s is missing", s->want, s->of,
+                       (int)s->stem_len, s->stem);
     }
-    return zf_build_note(b, err, "file %05lu of %05lu is missing; its tensors are lost", want, of);
+    return zf_build_note(b, err,
+                         "file %05lu of %05lu of the series %.*s is missing: its tensors are lost",
+                         s->want, s->of, (int)s->stem_len, s->stem);
+}
+
+/* Is a file of a series missing?  The listing is in natural order, so numbers ascend. */
+static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b, struct zf_err *err)
+{
+    enum { TAIL = sizeof "-iiiii-of-nnnnn.safetensors" - 1 };
+    struct series s = {.of = 0};
+
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(e[i].name), stem = len > TAIL ? len - TAIL : 0;
+        unsigned long number, of;
+        int end = 0;
+
+        if (!stem ||
+            sscanf(e[i].name + stem, "-%5lu-of-%5lu.safetensors%n", &number, &of, &end) != 2 ||
+            end != TAIL) {
+            continue;
+        }
+        if (stem != s.stem_len || strncmp(e[i].name, s.stem, stem) != 0) {
+            if (!end_series(&s, b, err)) {
+                return false;
+            }
+            s = (struct series){.stem = e[i].name, .stem_len = stem, .want = 1};
+        }
+        s.of = of;
+        s.want += number == s.want;
+    }
+    return end_series(&s, b, err);
 }
 
 static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct zf_open_opts *o,

@@ -246,7 +246,7 @@ static void test_series_with_a_gap(void **state)
 
     add(f, "model-00001-of-00003.safetensors", header_a, "1234");
     add(f, "model-00003-of-00003.safetensors", "{}", "");
-    open_bad(f, ZF_E_FORMAT, "", "file 00002 of 00003 is missing");
+    open_bad(f, ZF_E_FORMAT, "", "file 00002 of 00003 of the series model is missing");
 }
 
 static const char box0[] = "{\"__metadata__\":{\"DCP_SHARDING_INFO\":"
@@ -282,6 +282,17 @@ static void test_boxes_missing_rank(void **state)
 
     add(f, "shard-00002-model-00001-of-00001.safetensors", box1, "cf");
     open_bad(f, ZF_E_FORMAT, "", "rank 1 are missing");
+
+    f->o.degraded = true;
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_ok(f);
+    const struct zf_tensor *t = zf_set_find(&c->set[0], "a", 1);
+    char got;
+    assert_non_null(t);
+    assert_true(t->lost);
+    assert_ok(zf_map_read(t->data, &got, 1, 2, &f->err), &f->err);
+    assert_int_equal(got, 'c');
+    assert_false(zf_map_read(t->data, &got, 1, 1, &f->err));
+    assert_true(golden_note(c, "ranks 1 to 1 are missing"));
 }
 
 /* A file cut in its data: refused, or the bytes that are left. */
