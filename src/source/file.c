@@ -86,10 +86,9 @@ static bool sys_fail(struct zf_err *err, const char *what, uint64_t off)
 
 /* Opens a regular file for reading; what it is gets known before it is opened, because opening a
  * FIFO may wait for ever and opening a device may do things. */
-static int open_regular(const struct zf_reach *reach, const char *path, struct stat *st,
-                        struct zf_err *err)
+static int open_regular(struct zf_pool *pool, const char *path, struct stat *st, struct zf_err *err)
 {
-    int fd = zf_reach_open(reach, path, O_PATH);
+    int fd = zf_pool_open(pool, path, O_PATH);
     bool seen = fd >= 0 && fstat(fd, st) == 0;
 
     if (!seen) {
@@ -106,7 +105,7 @@ static int open_regular(const struct zf_reach *reach, const char *path, struct s
     if (!seen) {
         return -1;
     }
-    fd = zf_reach_open(reach, path, O_RDONLY | O_NONBLOCK);
+    fd = zf_pool_open(pool, path, O_RDONLY | O_NONBLOCK);
     if (fd < 0) {
         (void)zf_reach_fail(err, "open the file");
         return -1;
@@ -123,7 +122,7 @@ static int open_regular(const struct zf_reach *reach, const char *path, struct s
 static int reopen(struct file *f, struct zf_err *err)
 {
     struct stat st;
-    int fd = open_regular(&f->pool->reach, f->path, &st, err);
+    int fd = open_regular(f->pool, f->path, &st, err);
 
     if (fd < 0) {
         if (err->code == ZF_E_NOENT) {
@@ -275,7 +274,7 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
                               struct zf_err *err)
 {
     struct stat st;
-    int fd = open_regular(&pool->reach, path, &st, err);
+    int fd = open_regular(pool, path, &st, err);
 
     if (fd < 0) {
         return NULL;

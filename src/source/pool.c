@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pool.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -103,6 +104,30 @@ static void make_room(struct zf_pool *p)
             (void)shut(p, s);
         }
     }
+}
+
+/* Gives back some descriptors for good; false when there are none to give. */
+static bool relieve(struct zf_pool *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    size_t before = p->n;
+    p->limit = before > 1 ? before / 2 : 1;
+    make_room(p);
+    bool less = p->n < before;
+    (void)pthread_mutex_unlock(&p->lock);
+    return less;
+}
+
+int zf_pool_open(struct zf_pool *p, const char *path, int flags)
+{
+    int fd, why;
+
+    do {
+        fd = zf_reach_open(&p->reach, path, flags);
+        why = errno;
+    } while (fd < 0 && (why == EMFILE || why == ENFILE) && relieve(p));
+    errno = why;
+    return fd;
 }
 
 static bool link_slot(struct zf_pool *p, struct zf_slot *s)

@@ -42,6 +42,10 @@ struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim,
 struct zf_pool *zf_pool_ref(struct zf_pool *p);
 void zf_pool_unref(struct zf_pool **p);
 
+/* As zf_reach_open.  When the process has no descriptor left, the pool keeps half as many from then
+ * on and tries again. */
+int zf_pool_open(struct zf_pool *p, const char *path, int flags);
+
 void zf_slot_init(struct zf_slot *s);
 /* Borrows the descriptor until zf_slot_leave; -1 when the slot is shut. */
 int zf_slot_enter(struct zf_slot *s);

@@ -77,7 +77,7 @@ static bool no_directory(struct zf_err *err)
 static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
 {
     struct zf_pool *pool = self;
-    int fd = zf_reach_open(&pool->reach, dir, O_RDONLY | O_DIRECTORY);
+    int fd = zf_pool_open(pool, dir, O_RDONLY | O_DIRECTORY);
 
     if (fd < 0) {
         return no_directory(err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many small packed tensors ("items") inside one file whose data offsets are found out at the first read
- * of each, and remembered: what makes mounting a DCP checkpoint read its metadata only.
+/* Many small packed tensors ("items") inside one file whose data offsets are found out at the first
+ * read of each, and remembered: what makes mounting a DCP checkpoint read its metadata only.
  *
- * An items source is one address space: item i stands at its address (given when it is added, in one
- * piece, `len` bytes of packed C-order data).  24 bytes of memory an item. */
+ * An items source is one address space: item i stands at its address (given when it is added, in
+ * one piece, `len` bytes of packed C-order data).  24 bytes of memory an item. */
 #ifndef ZF_SOURCE_ITEMS_H
 #define ZF_SOURCE_ITEMS_H
 
@@ -12,21 +12,23 @@
 /* Where the data of an item really is. */
 struct zf_item_at {
     uint64_t off;          /* in the file, when src is NULL */
-    struct zf_source *src; /* gives a reference: the item's packed bytes, when they do not stand in the
-                              file in one piece (compressed, strided) */
+    struct zf_source *src; /* gives a reference: the item's packed bytes, when they do not stand in
+                              the file in one piece (compressed, strided) */
 };
 
 /* Finds the data of the item whose record starts at file offset `rec_off`; `len` bytes of data are
- * expected.  May be called from any thread, even twice for one item.  ctx as given to zf_items_new. */
+ * expected.  May be called from any thread, even twice for one item.  ctx as given to zf_items_new.
+ */
 typedef bool zf_item_locate_fn(void *ctx, struct zf_source *file, uint64_t rec_off, uint64_t len,
                                struct zf_item_at *out, struct zf_err *err);
 
-/* Takes its own reference on file; takes ctx (not on failure), freed by ctx_free (may be NULL) at the end. */
+/* Takes its own reference on file; takes ctx (not on failure), freed by ctx_free (may be NULL) at
+ * the end. */
 struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate, void *ctx,
                                void (*ctx_free)(void *), struct zf_err *err) ZF_CHECKED;
 
-/* Adds an item while the checkpoint is being built (one thread); *addr_out = its address in the source.
- * Items of one rec_off may be added once only. Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
+/* Adds an item while the checkpoint is being built (one thread); *addr_out = its address in the
+ * source. Items of one rec_off may be added once only. Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
 bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint64_t *addr_out,
                   struct zf_err *err) ZF_CHECKED;
 

@@ -15,15 +15,15 @@ struct zf_source;
 
 struct zf_source_ops {
     const char *kind; /* "file", "window", "inflate", … */
-    /* Reads n bytes at off into buf: all of them or failure, never short.  The door has checked that
-     * they lie inside the source. */
+    /* Reads n bytes at off into buf: all of them or failure, never short.  The door has checked
+     * that they lie inside the source. */
     bool (*pread)(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err);
     /* The same scattered over iov[n_iov] (n = their sum); NULL = the door loops over pread. */
     bool (*preadv)(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                    struct zf_err *err);
-    /* What this source reads from, for messages and provenance: sets *parent_out (borrowed) and moves
-     * *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not stand one to one
-     * in the parent. */
+    /* What this source reads from, for messages and provenance: sets *parent_out (borrowed) and
+     * moves *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not
+     * stand one to one in the parent. */
     bool (*origin)(struct zf_source *s, uint64_t *off, struct zf_source **parent_out);
     void (*fini)(struct zf_source *s); /* frees what is inside and s itself */
 };
@@ -35,16 +35,17 @@ struct zf_source {
     atomic_uint refs;
 };
 
-/* The checking door in front of every source.  Errors: ZF_E_IO (also: range outside the source, which is
- * told with both numbers), ZF_E_STALE.  The source's name stands in err->path. */
-bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err) ZF_CHECKED;
+/* The checking door in front of every source.  Errors: ZF_E_IO (also: range outside the source,
+ * which is told with both numbers), ZF_E_STALE.  The source's name stands in err->path. */
+bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
+                     struct zf_err *err) ZF_CHECKED;
 
 /* Scatters consecutive bytes from off on over iov; n_iov may exceed IOV_MAX. */
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                       struct zf_err *err) ZF_CHECKED;
 
-/* Follows origin() to the file (or memory) that byte `off` of s stands in; moves *off along.  Stops at a
- * source whose bytes are made (inflate).  Borrows. */
+/* Follows origin() to the file (or memory) that byte `off` of s stands in; moves *off along.  Stops
+ * at a source whose bytes are made (inflate).  Borrows. */
 struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 
 struct zf_source *zf_source_ref(struct zf_source *s);
@@ -58,42 +59,46 @@ static inline void zf_auto_source(struct zf_source **s)
 
 /* [off, off + len) of parent, on which it takes its own reference.  The name is the parent's, with
  * "!name" behind it unless name is NULL.  Errors: ZF_E_FORMAT outside the parent. */
-struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t len, const char *name,
-                                struct zf_err *err) ZF_CHECKED;
+struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t len,
+                                const char *name, struct zf_err *err) ZF_CHECKED;
 
 /* Memory: takes p (freed with free) when `take`, else borrows it for ever. */
-struct zf_source *zf_mem_new(const char *name, void *p, uint64_t n, bool take, struct zf_err *err) ZF_CHECKED;
+struct zf_source *zf_mem_new(const char *name, void *p, uint64_t n, bool take,
+                             struct zf_err *err) ZF_CHECKED;
 
-/* Raw deflate stream = all of parent, inflating to exactly `size` bytes (more or fewer, or a CRC-32 other
- * than crc: ZF_E_FORMAT at the read that meets it).  Random access: an index of restart points is built on
- * first use, decompressed blocks are kept within lim->cache_bytes. */
+/* Raw deflate stream = all of parent, inflating to exactly `size` bytes (more or fewer, or a CRC-32
+ * other than crc: ZF_E_FORMAT at the read that meets it).  Random access: an index of restart
+ * points is built on first use.  Decompressed blocks are kept within lim->cache_bytes, a bound that
+ * all sources of one directory store share.  Once the CRC is known to be wrong every read fails. */
 struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32_t crc,
                                  const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
-/* One or more zstd frames = all of parent.  Opening decompresses nothing; size must be what the frames
- * say or, where they do not, `size_hint` is believed and checked when read.  Without libzstd:
- * ZF_E_UNSUPPORTED. */
+/* One or more zstd frames = all of parent, holding `size` bytes; opening looks at the first frame's
+ * header only, the rest is checked when it is read.  Blocks are kept as for inflate; going back
+ * further than they reach decompresses anew.  Without libzstd: ZF_E_UNSUPPORTED. */
 struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
 /* Decompresses all of parent into memory: for items whose inner layout must be known before use.
  * Errors: ZF_E_LIMIT more than max_bytes (a bomb is refused before memory is taken for it). */
-struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
-                               struct zf_err *err) ZF_CHECKED;
+struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
+                               const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
-/* parent with the bytes of each `width`-byte element turned round (big-endian storages); width 2, 4, 8, 16;
- * complex types pass the width of their halves. */
-struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct zf_err *err) ZF_CHECKED;
+/* parent with the bytes of each `width`-byte element turned round (big-endian storages); width 2,
+ * 4, 8, 16; complex types pass the width of their halves. */
+struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width,
+                              struct zf_err *err) ZF_CHECKED;
 
 /* `size` bytes that are known to be lost: every read fails with ZF_E_IO and this sentence. */
 struct zf_source *zf_lost_new(uint64_t size, const char *why, struct zf_err *err) ZF_CHECKED;
 
 /* Tests: passes through to parent, but fails (ZF_E_IO) whatever touches [off, off+len). */
-struct zf_source *zf_fault_new(struct zf_source *parent, uint64_t off, uint64_t len, struct zf_err *err) ZF_CHECKED;
+struct zf_source *zf_fault_new(struct zf_source *parent, uint64_t off, uint64_t len,
+                               struct zf_err *err) ZF_CHECKED;
 
-/* For makers of new kinds: fills the common head, with one reference and its own copy of name.  On failure
- * nothing is to be freed. */
-bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const char *name, uint64_t size,
-                    struct zf_err *err) ZF_CHECKED;
+/* For makers of new kinds: fills the common head, with one reference and its own copy of name.  On
+ * failure nothing is to be freed. */
+bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const char *name,
+                    uint64_t size, struct zf_err *err) ZF_CHECKED;
 /* The other end, for ops->fini. */
 void zf_source_fini(struct zf_source *s);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named sources under a root: a directory, or memory (tests, fuzzing).  Paths are relative, '/'-separated,
- * without "." or "..".  A directory store never leaves its root: openat2(RESOLVE_BENEATH), except for the
- * links of a Hugging Face cache (snapshots/<rev>/x -> ../../blobs/<hash>). */
+/* Named sources under a root: a directory, or memory (tests, fuzzing).  Paths are relative,
+ * '/'-separated, without "." or "..".  A directory store never leaves its root:
+ * openat2(RESOLVE_BENEATH), except for the links of a Hugging Face cache (snapshots/<rev>/x ->
+ * ../../blobs/<hash>). */
 #ifndef ZF_SOURCE_STORE_H
 #define ZF_SOURCE_STORE_H
 
@@ -11,16 +12,19 @@
 
 struct zf_store;
 
-/* Opens the directory, or the directory that holds the file `path`; then zf_store_focus names the file.
- * Errors: ZF_E_NOENT, ZF_E_IO; neither file nor directory: ZF_E_UNKNOWN. */
-struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* Opens the directory, or the directory that holds the file `path`; then zf_store_focus names the
+ * file (a link that leads away from its directory: the file it stands for). Errors: ZF_E_NOENT,
+ * ZF_E_IO; neither file nor directory: ZF_E_UNKNOWN. */
+struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
+                              struct zf_err *err) ZF_CHECKED;
 
 /* An empty store in memory, and a file in it (copies p). */
 struct zf_store *zf_store_mem(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n, struct zf_err *err) ZF_CHECKED;
+bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
+                      struct zf_err *err) ZF_CHECKED;
 
-/* The same store seen from its directory `dir` ("" = itself).  Gives a reference of its own; files opened
- * through it belong to the parent's table.  Errors: ZF_E_NOENT not a directory. */
+/* The same store seen from its directory `dir` ("" = itself).  Gives a reference of its own; files
+ * opened through it belong to the parent's table.  Errors: ZF_E_NOENT not a directory. */
 struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
 struct zf_store *zf_store_ref(struct zf_store *st);
@@ -37,28 +41,37 @@ const char *zf_store_name(const struct zf_store *st);
 /* The last component of that path with links resolved: "global_step5". */
 const char *zf_store_base(const struct zf_store *st);
 
-enum zf_entry_kind { ZF_ENTRY_FILE, ZF_ENTRY_DIR, ZF_ENTRY_OTHER /* FIFO, device, broken or outward link */ };
+enum zf_entry_kind {
+    ZF_ENTRY_FILE,
+    ZF_ENTRY_DIR,
+    ZF_ENTRY_OTHER /* FIFO, device, broken or outward link */
+};
 struct zf_entry {
     const char *name; /* one component; owned by the listing */
     enum zf_entry_kind kind;
     uint64_t size;
     int64_t mtime; /* seconds */
 };
-/* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps (and
- * makes once, at the first question), so callers may ask again and again.
- * Errors: ZF_E_NOENT, ZF_E_LIMIT dir_entries, ZF_E_IO. */
-bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out, size_t *n_out,
-                   struct zf_err *err) ZF_CHECKED;
+/* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps
+ * (and makes once, at the first question), so callers may ask again and again. Errors: ZF_E_NOENT,
+ * ZF_E_LIMIT dir_entries, ZF_E_IO. */
+bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
+                   size_t *n_out, struct zf_err *err) ZF_CHECKED;
 
-/* Is there such an entry?  Answers from the listing; false also when its directory cannot be read. */
+/* Is there such an entry?  Answers from the listing; false also when its directory cannot be read.
+ */
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind);
 
-/* Gives a reference to the file (one source a path, however often it is asked for).  Remembers size, mtime,
- * ctime and inode at the first opening; a later difference is ZF_E_STALE.  FIFOs and devices are refused
- * without being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file. */
-struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err) ZF_CHECKED;
+/* Gives a reference to the file (one source a path, however often it is asked for).  Remembers
+ * size, mtime, ctime and inode at the first opening; a later difference is ZF_E_STALE at the read
+ * that meets it, a shorter file ZF_E_IO.  Only a file that was unlinked or renamed over is served
+ * on while its descriptor is held, because its bytes are.  FIFOs and devices are refused without
+ * being opened. Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file. */
+struct zf_source *zf_store_open(struct zf_store *st, const char *path,
+                                struct zf_err *err) ZF_CHECKED;
 
-/* Reads a whole small file (at most max_bytes, else ZF_E_LIMIT); gives a terminated malloc'ed copy. */
+/* Reads a whole small file (at most max_bytes, else ZF_E_LIMIT); gives a terminated malloc'ed copy.
+ */
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,
                      struct zf_err *err) ZF_CHECKED;
 
@@ -70,6 +83,7 @@ struct zf_file_stats {
     const char *path;
     uint64_t size, reads, bytes, errors;
 };
-void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_file_stats *), void *ctx);
+void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_file_stats *),
+                    void *ctx);
 
 #endif

@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 source_tests = \
 	tests/unit/source/test_beneath \
+	tests/unit/source/test_cache \
 	tests/unit/source/test_file \
 	tests/unit/source/test_inflate \
 	tests/unit/source/test_items \
@@ -18,6 +19,8 @@ noinst_HEADERS += tests/unit/source/scratch.h
 
 tests_unit_source_test_beneath_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_source_test_beneath_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
+tests_unit_source_test_cache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_source_test_cache_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_file_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_file_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_inflate_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include <zf/source/store.h>
 
@@ -228,6 +229,34 @@ static void twenty_files_share_two_descriptors(void **state)
     }
 }
 
+/* `ulimit -n` may be lower than the limit open_files. */
+static void a_process_short_of_descriptors_still_reads(void **state)
+{
+    struct zf_source *file[FILES];
+    struct rlimit was, tight;
+    char name[20];
+
+    zf_auto(store) struct zf_store *st = store_at(*state, 512);
+    for (int k = 0; k < FILES; k++) {
+        (void)snprintf(name, sizeof name, "f%d", k);
+        scratch_file(*state, name, name);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    tight = was;
+    tight.rlim_cur = (rlim_t)descriptors() + 4;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    for (int k = 0; k < FILES; k++) {
+        (void)snprintf(name, sizeof name, "f%d", k);
+        file[k] = file_at(st, name);
+    }
+    for (int k = 0; k < FILES; k++) {
+        (void)snprintf(name, sizeof name, "f%d", k);
+        assert_reads(file[k], name);
+        zf_source_unref(&file[k]);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
 /* A file may be kept longer than its store. */
 static void a_file_outlives_its_store(void **state)
 {
@@ -247,6 +276,7 @@ int main(void)
         SCRATCH(a_replaced_file_is_served_while_it_is_held),
         SCRATCH(changes_while_closed_are_seen),
         SCRATCH(twenty_files_share_two_descriptors),
+        SCRATCH(a_process_short_of_descriptors_still_reads),
         SCRATCH(a_file_outlives_its_store),
     };
 
