@@ -16,6 +16,11 @@ libzf_codec_la_SOURCES = \
 	src/codec/pickle_text.h \
 	src/codec/pickle_value.c \
 	src/codec/pickle_vm.h \
+	src/codec/pvjson.c \
+	src/codec/pvjson_form.c \
+	src/codec/pvjson_form.h \
+	src/codec/pvjson_out.c \
+	src/codec/pvjson_out.h \
 	src/codec/safetensors.c \
 	src/codec/safetensors_emit.c \
 	src/codec/torch.c \
@@ -44,6 +49,7 @@ noinst_HEADERS += \
 	include/zf/codec/dtensor.h \
 	include/zf/codec/json.h \
 	include/zf/codec/pickle.h \
+	include/zf/codec/pvjson.h \
 	include/zf/codec/safetensors.h \
 	include/zf/codec/torch.h \
 	include/zf/codec/zip.h \

@@ -1,1 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+# Fuzz targets.  Each is tests/fuzz/fuzz_NAME.c with LLVMFuzzerTestOneInput, a corpus tests/fuzz/corpus/NAME
+# (small files; at most 60) and, below, its name in fuzz_names and two lines.  `make check` replays the
+# corpus through driver.c and tries every truncation of it.  With --enable-fuzzing (CC=clang) the same
+# program is libFuzzer's:  ./tests/fuzz/fuzz_NAME -max_total_time=180 NEW_DIR .../corpus/NAME
+fuzz_programs = \
+	tests/fuzz/fuzz_pickle \
+	$(NULL)
+
+check_PROGRAMS += $(fuzz_programs)
+if FUZZING
+fuzz_driver =
+fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
+else
+fuzz_driver = tests/fuzz/driver.c
+fuzz_ldflags = $(AM_LDFLAGS)
+TESTS += $(fuzz_programs)
+endif
+
+tests_fuzz_fuzz_pickle_SOURCES = tests/fuzz/fuzz_pickle.c $(fuzz_driver)
+tests_fuzz_fuzz_pickle_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_pickle_LDADD = $(ZF_CODEC)
+
+noinst_HEADERS += tests/fuzz/fuzz.h
+EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/corpus

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For test_pickle.py: reads pickles from stdin, each behind its length (8 bytes, little-endian),
- * and writes a line for each: the value in a notation of its own, or "! " and the error. */
+ * and writes a line for each: the value in a notation of its own, or "! " and the error.  With
+ * --json: the length of the JSON (or of the "! " line) and a newline, then the JSON. */
 #include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include <zf/codec/pickle.h>
+#include <zf/codec/pvjson.h>
 
 #define DEPTH 40
 
@@ -131,7 +133,20 @@ static void dump(const struct zf_pv *v, unsigned depth)
     }
 }
 
-static bool one(void)
+static bool json(const struct zf_pv *v, const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(mem) char *out = NULL;
+    uint64_t n;
+
+    if (!zf_pv_json(v, lim, NULL, &out, &n, err)) {
+        return false;
+    }
+    printf("%" PRIu64 "\n", n);
+    (void)fwrite(out, 1, n, stdout);
+    return true;
+}
+
+static bool one(bool as_json)
 {
     struct zf_limits lim = zf_limits_default();
     struct zf_err err;
@@ -139,6 +154,7 @@ static bool one(void)
     char text[800];
 
     lim.pickle_memory = 64 << 20;
+    lim.text_bytes = 1 << 20;
     if (fread(&n, sizeof n, 1, stdin) != 1) {
         return false;
     }
@@ -150,18 +166,24 @@ static bool one(void)
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(UINT64_MAX, &err);
     struct zf_bytes in = zf_bytes_of(p, n);
     const struct zf_pv *v = arena ? zf_pickle_load(&in, arena, &lim, &err) : NULL;
-    if (v) {
+    if (v && !as_json) {
         dump(v, DEPTH);
         printf(" @%" PRIu64 "\n", in.at);
-    } else {
-        printf("! %s\n", zf_err_text(&err, text, sizeof text));
+    } else if (!v || !json(v, &lim, &err)) {
+        (void)zf_err_text(&err, text, sizeof text);
+        if (as_json) {
+            printf("%zu\n", strlen(text) + 3);
+        }
+        printf("! %s\n", text);
     }
     return true;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    while (one()) {
+    bool as_json = argc > 1 && strcmp(argv[1], "--json") == 0;
+
+    while (one(as_json)) {
     }
     return 0;
 }

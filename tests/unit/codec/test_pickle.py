@@ -14,6 +14,7 @@ import fractions
 import functools
 import glob
 import io
+import json
 import math
 import os
 import pathlib
@@ -512,6 +513,88 @@ def check_truncation(pickles):
         report(not bad, "%s cut at %d places" % (os.path.relpath(name, DATA), len(cuts)), str(bad[:3]))
 
 
+def as_json(pickles):
+    data = b"".join(struct.pack("<Q", len(p)) + p for p in pickles)
+    out = io.BytesIO(subprocess.run([DUMP, "--json"], input=data, stdout=subprocess.PIPE, check=True).stdout)
+    return [out.read(int(out.readline())).decode() for _ in pickles]
+
+
+def strict(text):
+    """Parses JSON that any reader takes: no NaN, no key twice."""
+    def once(pairs):
+        keys = [k for k, _ in pairs]
+        if len(set(keys)) < len(keys):
+            raise ValueError("a key twice")
+        return dict(pairs)
+
+    def no(name):
+        raise ValueError(name)
+    return json.loads(text, object_pairs_hook=once, parse_constant=no)
+
+
+def check_json(pickles, plain):
+    """What Python reads in our JSON."""
+    wrong = []
+    for data, text in zip(pickles, as_json(pickles)):
+        try:
+            strict(text) if not text.startswith("! ") else None
+        except ValueError as e:
+            wrong.append("%s: %s" % (e, text[:200]))
+    report(not wrong, "JSON of %d pickles is strict" % len(pickles), "\n".join(wrong[:3]))
+    wrong = []
+    for value in plain:
+        text = as_json([pickle.dumps(value, 4)])[0]
+        if strict(text) != value:
+            wrong.append("%r: %s" % (value, text[:200]))
+    report(not wrong, "%d plain values come back from JSON" % len(plain), "\n".join(wrong[:3]))
+    for value, want in [
+        ((1, 2), "[1, 2]\n"), ([], "[]\n"), ({}, "{}\n"), ([1, "a"], '[\n  1,\n  "a"\n]\n'), ({1}, "[1]\n"),
+        ({1: "a", "1": "b", True: "c", None: 0, (2, "x"): 1}, None),
+        (math.nan, '{"__float__": "nan"}\n'), (-math.inf, '{"__float__": "-inf"}\n'),
+        (b"\0\xff", '{"__bytes__": "00ff", "length": 2}\n'), ("\ud800", '"\\\\ud800"\n'),
+        (collections.OrderedDict(a=1), '{\n  "a": 1\n}\n'), (collections.defaultdict(list, a=1), '{\n  "a": 1\n}\n'),
+        (collections.Counter("aa"), '{\n  "a": 2\n}\n'), (collections.deque([1, 2]), "[1, 2]\n"),
+        (argparse.Namespace(lr=0.1), '{\n  "__class__": "argparse.Namespace",\n  "lr": 0.1\n}\n'),
+        (Slots(), '{\n  "__class__": "__main__.Slots",\n  "p": 1,\n  "q": [2]\n}\n'),
+        (pathlib.PurePosixPath("/a/b"), '"/a/b"\n'), (pathlib.PurePosixPath("a/b"), '"a/b"\n'),
+        (int, '{"__global__": "builtins.int"}\n'), (range(3), None), (Exception("x"), None), (DictChild(a=1), None),
+    ]:
+        for protocol in (0, 2, 5):
+            if protocol == 0 and isinstance(value, (Slots, DictChild)):
+                continue
+            text = as_json([pickle.dumps(value, protocol)])[0]
+            got = strict(text)
+            if want is None:
+                want = {dict: '{"1": "c", "1#2": "b", "None": 0, "(2, x)": 1}',
+                        range: '{"__class__": "builtins.range", "args": [0, 3, 1]}',
+                        Exception: '{"__class__": "builtins.Exception", "args": ["x"]}',
+                        DictChild: '{"__class__": "__main__.DictChild", "items": {"a": 1}}'}[type(value)]
+            same_text = text == want if want.endswith("\n") else got == json.loads(want)
+            name = "JSON of %s, protocol %d" % (ascii(value).split(" at 0x")[0].replace("#", ""), protocol)
+            report(same_text, name, "%r\n%r" % (text, want))
+    for name, data, want in [
+        ("a cycle", b"]\x94h\0a.", [{"__ref__": "1 level up"}]),
+        ("an enum member of CPython 3.11", b"cbuiltins\ngetattr\ncm\nE\nX\1\0\0\0W\x86R.", {"__enum__": "m.E.W"}),
+        ("torch.device", b"ctorch\ndevice\nX\4\0\0\0cudaK\1\x86R.", "cuda:1"),
+        ("torch.Size", b"ctorch\nSize\nK\2K\3\x86\x85R.", [2, 3]), ("torch.float32", b"ctorch\nfloat32\n.", "torch.float32"),
+        ("an OrderedDict of Python 2", b"ccollections\nOrderedDict\n]]U\1aaK\1aa\x85R.", {"a": 1}),
+        ("a numpy scalar", b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\2\0\0\0f8\x89\x88\x87R"
+         b"(K\3X\1\0\0\0<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tbC\x08\0\0\0\0\0\0\xf8\x3f\x86R.", 1.5),
+        ("a persistent id", b"X\1\0\0\0aQ.", {"__persid__": "a"}), ("the same key twice", b"}(X\1\0\0\0aK\1X\1\0\0\0aK\2u.",
+                                                                 {"a": 1, "a#2": 2}),
+        ("101 lists", b"]" * 101 + b"a" * 100 + b".", None),
+    ]:
+        text = as_json([data])[0]
+        if name == "101 lists":
+            report("__cut__" in text and strict(text) is not None, "JSON of 101 lists is cut", text)
+        elif want is not None:
+            report(strict(text) == want, "JSON of " + name, text)
+    bomb = b"(" + b"K\1" + b"2" * 9 + b"t"
+    for _ in range(8):
+        bomb = b"(" + bomb + b"2" * 9 + b"t"
+    report("text_bytes" in as_json([bomb + b"."])[0], "JSON of a bomb meets its limit")
+
+
 def main():
     sys.setrecursionlimit(10000)
     seeds = []
@@ -538,6 +621,10 @@ def main():
     small = [x for x in real if len(x[1]) < 20000]
     check_truncation(small[:: max(1, len(small) // 6)])
     check_differential(seeds + handmade(), int(os.environ.get("ZF_MUTANTS", 6000)))
+    check_json([data for _, data in real] + seeds + handmade() + list(mutants(seeds, 1500)),
+               [v for v in ([1, "a", None, True, {"k": [1.5, -2, 10**30, -10**400, 2**64]}], "naïve \"q\"\n\0\x7f",
+                            [0.1, 1e22, 5e-324, 1e308, 123456789.125, -0.0, 3.0], {"a": {}, "b": []}, "日本\U0001f600",
+                            [2**63, -2**63, -2**63 - 1, 2**2000])])
     print("1..%d" % count)
     return 1 if failed else 0
 
