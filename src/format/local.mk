@@ -29,6 +29,7 @@ libzf_format_la_SOURCES = \
 	src/format/locate.c \
 	src/format/names.c \
 	src/format/pick.c \
+	src/format/ranks.c \
 	src/format/ranks_join.c \
 	src/format/relpath.c \
 	src/format/safetensors.c \
@@ -37,9 +38,12 @@ libzf_format_la_SOURCES = \
 	src/format/st_file.c \
 	src/format/st_index.c \
 	src/format/st_join.c \
+	src/format/state.c \
 	src/format/table.c \
 	src/format/tags.c \
 	src/format/text.c \
+	src/format/torch_set.c \
+	src/format/torchfile.c \
 	src/format/walk.c \
 	$(NULL)
 libzf_format_la_LIBADD = 
@@ -68,9 +72,11 @@ noinst_HEADERS += \
 	src/format/st_file.h \
 	src/format/st_index.h \
 	src/format/st_join.h \
+	src/format/state.h \
 	src/format/table.def \
 	src/format/table.h \
 	src/format/tags.h \
 	src/format/text.h \
+	src/format/torch_set.h \
 	src/format/walk.h \
 	$(NULL)

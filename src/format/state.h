@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a torch.save file holds besides tensors, as JSON below state/. */
+#ifndef FORMAT_STATE_H
+#define FORMAT_STATE_H
+
+#include "place.h"
+
+/* Adds state/<stem>.json with the whole value of the file, or, stem NULL, one state/<key>.json for
+ * each top-level key.  A key that holds nothing but tensors has no file.  Where a tensor stands in
+ * the value, the JSON has {"__tensor__": "its path"}.  A value whose JSON would be longer than
+ * text_bytes is told in a note instead. Errors: of the build. */
+bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char *stem,
+                  const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "torch_set.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "hashes.h"
+#include "place.h"
+#include "ranks_join.h"
+#include "state.h"
+
+struct member {
+    struct zf_torch *torch;
+    char *path;
+    char head[64]; /* "" = none */
+    enum zf_torch_role role;
+    uint32_t rank;
+};
+
+struct zf_torch_set {
+    struct member *member;
+    size_t n, cap;
+};
+
+struct zf_torch_set *zf_torch_set_new(struct zf_err *err)
+{
+    struct zf_torch_set *s = calloc(1, sizeof *s);
+
+    if (!s) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
+    }
+    return s;
+}
+
+void zf_torch_set_free(struct zf_torch_set *s)
+{
+    if (!s) {
+        return;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        zf_torch_free(s->member[i].torch);
+        free(s->member[i].path);
+    }
+    free(s->member);
+    free(s);
+}
+
+/* ---- names of files ---- */
+
+static bool has_word(const char *name, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(name, words[i], strlen(words[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool ends_with(const char *name, const char *tail)
+{
+    size_t n = strlen(name), t = strlen(tail);
+
+    return n > t && strcmp(name + n - t, tail) == 0;
+}
+
+bool zf_torch_set_named(const char *name)
+{
+    static const char *const tail[] = {".pt",      ".pth", ".bin", ".ckpt",
+                                       ".pth.tar", ".tar", ".pkl", ".torch"};
+
+    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
+        if (ends_with(name, tail[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum zf_torch_role zf_torch_set_role(const char *name)
+{
+    static const char *const optimizer[] = {"optim"};
+    static const char *const rest[] = {
+        "rng_state", "random_states", "scheduler", "lr_scheduler",      "training_args",
+        "scaler",    "extra_state",   "trainer",   "train.pt",          "sampler",
+        "dl_state",  "meta.pt",       "args.",     "custom_checkpoint_"};
+
+    if (has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0])) {
+        return ZF_ROLE_OPTIMIZER;
+    }
+    return has_word(name, rest, sizeof rest / sizeof rest[0]) ? ZF_ROLE_REST : ZF_ROLE_WEIGHTS;
+}
+
+/* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending. */
+static void stem_of(char out[64], const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strcspn(name, ".");
+
+    n = n == 0 ? strlen(name) : n;
+    (void)snprintf(out, 64, "%.*s", (int)(n < 63 ? n : 63), name);
+}
+
+/* ---- the members ---- */
+
+/* The first step of the file's paths.  Several optimizers are told apart by their files. */
+static void set_head(const struct zf_torch_set *s, struct member *m)
+{
+    m->head[0] = '\0';
+    if (m->role == ZF_ROLE_REST) {
+        stem_of(m->head, m->path);
+        return;
+    }
+    if (m->role != ZF_ROLE_OPTIMIZER) {
+        return;
+    }
+    (void)snprintf(m->head, sizeof m->head, "optimizer");
+    for (size_t i = 0; i < s->n; i++) {
+        const struct member *o = &s->member[i];
+
+        if (o->role == ZF_ROLE_OPTIMIZER && o->rank == m->rank && strcmp(o->head, m->head) == 0) {
+            (void)snprintf(m->head, sizeof m->head, "optimizer_%zu", i);
+        }
+    }
+}
+
+static bool grow(struct zf_torch_set *s, struct zf_err *err)
+{
+    if (s->n < s->cap) {
+        return true;
+    }
+    size_t cap = 2 * s->cap + 8;
+    struct member *more = realloc(s->member, cap * sizeof *more);
+    if (!more) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
+    }
+    s->member = more;
+    s->cap = cap;
+    return true;
+}
+
+bool zf_torch_set_add(struct zf_torch_set *s, struct zf_store *st, const char *path,
+                      enum zf_torch_role role, uint32_t rank, const struct zf_limits *lim,
+                      struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(st, path, err);
+    struct member m = {.role = role, .rank = rank};
+
+    if (!src || !grow(s, err)) {
+        return false;
+    }
+    m.torch = zf_torch_open(src, lim, err);
+    if (!m.torch) {
+        return err->path[0] ? false : zf_err_in(err, "%s", path);
+    }
+    m.path = strdup(path);
+    if (!m.path) {
+        zf_torch_free(m.torch);
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
+    }
+    const struct zf_pv *root = zf_torch_root(m.torch);
+    if (role == ZF_ROLE_WEIGHTS && zf_place_is_optimizer(root)) {
+        m.role = ZF_ROLE_OPTIMIZER;
+    }
+    set_head(s, &m);
+    s->member[s->n++] = m;
+    return true;
+}
+
+/* ---- one checkpoint? ---- */
+
+struct owners {
+    struct zf_hashes key; /* -> index of the member + 1 */
+    const struct zf_torch_set *set;
+    size_t at;
+};
+
+static bool own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct owners *o = ctx;
+    uint64_t h = leaf->path.n;
+
+    if (leaf->kind == ZF_TORCH_NOT) {
+        return true;
+    }
+    for (uint32_t i = 0; i < leaf->path.n; i++) {
+        h = zf_hash_pair((const char *)&h, sizeof h, leaf->path.step[i].p, leaf->path.step[i].n);
+    }
+    struct zf_hash_slot *s = zf_hashes_put(&o->key, h, err);
+    if (!s) {
+        return false;
+    }
+    if (s->value && s->value != o->at + 1) {
+        const struct zf_step *last = leaf->path.n ? &leaf->path.step[leaf->path.n - 1] : NULL;
+        int n = last ? (int)(last->n < 60 ? last->n : 60) : 0;
+
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                       "%.100s and %.100s both hold \"%.*s\", so they are not one checkpoint: "
+                       "point at one of them",
+                       o->set->member[s->value - 1].path, o->set->member[o->at].path, n,
+                       last ? last->p : "");
+    }
+    s->value = o->at + 1;
+    return true;
+}
+
+/* No two files of weights of one rank may hold the same key. */
+static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *lim,
+                         struct zf_err *err)
+{
+    struct owners o = {.set = s};
+    size_t weights = 0;
+    bool ok = true;
+
+    for (size_t i = 0; i < s->n; i++) {
+        weights += s->member[i].role == ZF_ROLE_WEIGHTS && s->member[i].rank == 0;
+    }
+    for (o.at = 0; ok && weights > 1 && o.at < s->n; o.at++) {
+        const struct member *m = &s->member[o.at];
+
+        if (m->role == ZF_ROLE_WEIGHTS && m->rank == 0) {
+            ok = zf_walk(m->torch, zf_torch_root(m->torch), NULL, lim, own, &o, err);
+        }
+    }
+    zf_hashes_fini(&o.key);
+    return ok;
+}
+
+/* ---- placing ---- */
+
+static struct zf_place_file file_of(const struct member *m, struct zf_join *join)
+{
+    return (struct zf_place_file){
+        .torch = m->torch,
+        .path = m->path,
+        .head = m->head[0] ? m->head : NULL,
+        .extra = m->role == ZF_ROLE_REST,
+        .only_taken = m->rank > 0,
+        .take = zf_join_take,
+        .ctx = join,
+    };
+}
+
+static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct zf_join *join,
+                          const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+{
+    bool alone = s->n == 1;
+    char stem[64];
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct member *m = &s->member[i];
+        struct zf_place_file f = file_of(m, join);
+
+        stem_of(stem, m->path);
+        zf_join_file(join, &f, m->rank);
+        if (!zf_place_all(b, names, &f, lim, err) ||
+            (m->rank == 0 && !zf_state_add(b, &f, alone ? NULL : stem, lim, err))) {
+            return false;
+        }
+    }
+    return zf_join_finish(join, err);
+}
+
+bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, const struct zf_limits *lim,
+                        struct zf_build *b, struct zf_err *err)
+{
+    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+    zf_auto(join) struct zf_join *join = names ? zf_join_new(b, names, world, lim, err) : NULL;
+
+    if (!join || !check_owners(s, lim, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        struct zf_place_file f = file_of(&s->member[i], NULL);
+
+        if (!zf_place_see(names, &f, lim, err)) {
+            return zf_err_in(err, "%s", f.path);
+        }
+    }
+    return place_members(s, names, join, lim, b, err);
+}
+
+/* ---- beside other weights ---- */
+
+/* A file of less weight that cannot be read is no reason to refuse the checkpoint. */
+static bool add_beside(struct zf_torch_set *s, struct zf_store *st, const char *name,
+                       const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+{
+    char why[sizeof err->msg];
+
+    if (zf_torch_set_add(s, st, name, zf_torch_set_role(name), 0, lim, err)) {
+        return true;
+    }
+    if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
+        return false;
+    }
+    memcpy(why, err->msg, sizeof why);
+    zf_err_clear(err);
+    return zf_build_note(b, err, "%s is left out: %s", name, why);
+}
+
+bool zf_torch_beside(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+                     struct zf_err *err)
+{
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(err);
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!s || !zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name) &&
+            zf_torch_set_role(e[i].name) != ZF_ROLE_WEIGHTS &&
+            !add_beside(s, st, e[i].name, lim, b, err)) {
+            return false;
+        }
+    }
+    return s->n == 0 || zf_torch_set_place(s, 1, lim, b, err);
+}
