@@ -8,7 +8,6 @@
 #include <zf/codec/torch.h>
 
 #include "pick.h"
-#include "side.h"
 #include "table.h"
 #include "torch_set.h"
 
@@ -259,8 +258,7 @@ static bool open_ranks(struct zf_store *st, const struct zf_open_opts *o, struct
 
     return s && look(st, &all, &mixed, err) &&
            check_groups(&all, mixed, o->degraded, &world, b, err) &&
-           add_files(s, st, &all, o->lim, err) && zf_torch_set_place(s, world, o->lim, b, err) &&
-           zf_side_files(st, NULL, b, err);
+           add_files(s, st, &all, o->lim, err) && zf_torch_set_place(s, world, o->lim, b, err);
 }
 
 const struct zf_format zf_format_ranks = {

@@ -9,7 +9,6 @@
 #include <zf/codec/torch.h>
 
 #include "pick.h"
-#include "side.h"
 #include "st_index.h"
 #include "table.h"
 #include "torch_set.h"
@@ -226,7 +225,7 @@ static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct
         return false;
     }
     return add_loose(s, st, o, false, err) && zf_torch_set_place(s, 1, o->lim, b, err) &&
-           (!index || check_index(st, index, o, b, err)) && zf_side_files(st, NULL, b, err);
+           (!index || check_index(st, index, o, b, err)) && true;
 }
 
 const struct zf_format zf_format_torch = {

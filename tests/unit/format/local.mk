@@ -4,7 +4,9 @@ format_tests = \
 	tests/unit/format/test_choose \
 	tests/unit/format/test_deepspeed \
 	tests/unit/format/test_names \
+	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
+	tests/unit/format/test_torchfile \
 	$(NULL)
 check_PROGRAMS += $(format_tests)
 TESTS += $(format_tests)
@@ -20,4 +22,10 @@ tests_unit_format_test_names_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c
 tests_unit_format_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_safetensors_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_test_ranks_SOURCES = tests/unit/format/test_ranks.c tests/support/golden.c
+tests_unit_format_test_ranks_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_format_test_ranks_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_test_torchfile_SOURCES = tests/unit/format/test_torchfile.c tests/support/golden.c
+tests_unit_format_test_torchfile_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_format_test_torchfile_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 endif
