@@ -27,6 +27,7 @@ libzf_model_la_SOURCES = \
 	src/model/prove.c \
 	src/model/prove.h \
 	src/model/seal.c \
+	src/model/select.c \
 	src/model/sources.c \
 	src/model/sources.h \
 	src/model/tree.c \

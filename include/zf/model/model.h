@@ -63,8 +63,12 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
     zf_checkpoint_free(*c);
 }
 
-/* Which names to keep and how to call them, applied to every set, the same way each time.
- * Patterns are globs (fnmatch) on raw names; rename is a POSIX extended regex with \1 … \9. */
+/* Which names to keep and how to call them, applied to every set, the same way each time: `only` and
+ * `except` look at the name in the checkpoint, then strip_prefix is taken off (names without it stay), then
+ * each rename rule in turn replaces its first match.
+ * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a POSIX extended regex, the last '=' and its
+ * replacement with \1 … \9 (and \0, the whole match).
+ * Ties are kept: when the tensor that others are tied to goes, the first of them stands for it. */
 struct zf_select {
     const char *strip_prefix; /* or NULL */
     const char *const *only, *const *except;

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 model_tests = \
+	tests/unit/model/test_build \
 	tests/unit/model/test_map_random \
 	$(NULL)
 check_PROGRAMS += $(model_tests)
 TESTS += $(model_tests)
 
+tests_unit_model_test_build_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_model_test_build_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_map_random_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_map_random_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <zf/model/build.h>
+
+static struct zf_err err;
+
+static struct zf_build *fresh(bool degraded)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_build *b = zf_build_new(NULL, &lim, degraded, &err);
+
+    assert_non_null(b);
+    return b;
+}
+
+static struct zf_source *shard(uint64_t n)
+{
+    unsigned char *p = malloc(n);
+
+    assert_non_null(p);
+    for (uint64_t i = 0; i < n; i++) {
+        p[i] = (unsigned char)i;
+    }
+    struct zf_source *s = zf_mem_new("rank0.pt", p, n, true, &err);
+    assert_non_null(s);
+    return s;
+}
+
+/* A vector of n bytes, whole. */
+static struct zf_draft *bytes(struct zf_build *b, const char *set, const char *name,
+                              struct zf_source *s, uint64_t off, uint64_t n)
+{
+    struct zf_draft *d = zf_build_tensor(b, set, name, strlen(name), ZF_DT_U8, 1, &n, &err);
+
+    assert_non_null(d);
+    assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){s, off, NULL}, &err), &err);
+    return d;
+}
+
+static void seals_sets_in_order(void **state)
+{
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(64);
+    int64_t step = 7;
+    unsigned char got[8];
+
+    (void)state;
+    bytes(b, "optim/exp_avg", "w", s, 0, 4);
+    struct zf_draft *ten = bytes(b, "", "layers.10.w", s, 10, 4);
+    bytes(b, "", "layers.2.w", s, 20, 4);
+    assert_ok(zf_build_alias(b, ten, "layers.1.tied", 13, &err), &err);
+    assert_ok(zf_build_again(b, ten, "stored", "w", 1, &err), &err);
+    assert_ok(zf_build_scalar(b, "optim/step", "w", 1, ZF_DT_I64, &step, &err), &err);
+    assert_ok(zf_build_text(b, "state/args.json", "{}", 2, &err), &err);
+    assert_ok(zf_build_blob(b, "extra/rng", s, 60, 4, &err), &err);
+    assert_ok(zf_build_note(b, &err, "odd: %d", 3), &err);
+    assert_ok(zf_build_tag(b, "step7", &err), &err);
+    zf_build_step(b, 7);
+    assert_ptr_equal(zf_build_find(b, "", "layers.1.tied", 13), ten);
+    assert_null(zf_build_find(b, "stored", "layers.10.w", 11));
+
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "because", &err);
+    assert_ok(c, &err);
+    zf_source_unref(&s); /* the checkpoint has its own reference */
+    assert_int_equal(c->n_sets, 4);
+    assert_string_equal(c->set[0].path, "");
+    assert_string_equal(c->set[1].path, "optim/exp_avg");
+    const struct zf_set *root = zf_checkpoint_set(c, "");
+    assert_int_equal(root->n, 3);
+    assert_string_equal(root->tensor[0].name, "layers.1.tied");
+    assert_string_equal(root->tensor[1].name, "layers.2.w");
+    assert_int_equal(root->tensor[0].alias_of, 2);
+    assert_int_equal(root->tensor[2].alias_of, 2);
+    assert_ptr_equal(root->tensor[0].data, root->tensor[2].data);
+    const struct zf_tensor *t = zf_set_find(zf_checkpoint_set(c, "stored"), "w", 1);
+    assert_int_equal(t->alias_of, 0);
+    assert_ok(zf_map_read(t->data, got, 2, 1, &err), &err);
+    assert_int_equal(got[0], 11);
+    t = zf_set_find(zf_checkpoint_set(c, "optim/step"), "w", 1);
+    assert_ok(zf_map_read(t->data, got, 8, 0, &err), &err);
+    assert_memory_equal(got, &step, 8);
+    assert_int_equal(c->n_blobs, 2);
+    assert_string_equal(c->blob[0].path, "extra/rng");
+    assert_int_equal(c->n_notes, 1);
+    assert_string_equal(c->note[0], "odd: 3");
+    assert_string_equal(c->tag, "step7");
+    assert_true(c->has_step);
+    assert_int_equal(c->n_pieces, 3);
+    assert_false(zf_map_read(t->data, got, 8, 1, &err));
+    assert_err(&err, ZF_E_IO, 1, "only 7");
+}
+
+static void refuses_two_of_one_name(void **state)
+{
+    zf_auto(build) struct zf_build *b = fresh(false);
+
+    (void)state;
+    assert_non_null(zf_build_tensor(b, "", "w", 1, ZF_DT_U8, 0, NULL, &err));
+    assert_non_null(zf_build_tensor(b, "optim", "w", 1, ZF_DT_U8, 0, NULL, &err));
+    assert_null(zf_build_tensor(b, "optim", "w", 1, ZF_DT_U8, 0, NULL, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "two tensors of the name \"w\" in optim");
+}
+
+static void finds_a_hundred_thousand_names(void **state)
+{
+    zf_auto(build) struct zf_build *b = fresh(false);
+    char name[32];
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        int n = snprintf(name, sizeof name, "w%d", i / 2);
+
+        assert_non_null(
+            zf_build_tensor(b, i % 2 ? "a" : "", name, (size_t)n, ZF_DT_U8, 0, NULL, &err));
+    }
+    for (int i = 0; i < 50000; i++) {
+        int n = snprintf(name, sizeof name, "w%d", i);
+        struct zf_draft *x = zf_build_find(b, "", name, (size_t)n);
+        struct zf_draft *y = zf_build_find(b, "a", name, (size_t)n);
+
+        assert_true(x && y && x != y);
+    }
+}
+
+static void refuses_paths_that_are_none(void **state)
+{
+    static const char *const bad[] = {"/a", "a/", "a//b", ".", "..", "a/../b", "a/.", ""};
+    zf_auto(build) struct zf_build *b = fresh(false);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(zf_build_text(b, bad[i], "", 0, &err));
+        assert_int_equal(err.code, ZF_E_FORMAT);
+        if (*bad[i]) {
+            assert_null(zf_build_tensor(b, bad[i], "w", 1, ZF_DT_U8, 0, NULL, &err));
+            assert_int_equal(err.code, ZF_E_FORMAT);
+        }
+    }
+    assert_ok(zf_build_text(b, "..a/.b./...", "", 0, &err), &err);
+}
+
+static void refuses_files_that_are_directories(void **state)
+{
+    static const char *const blob[][2] = {
+        {"a", "a"}, {"a", "a/b"}, {"optim", NULL}, {"optim/exp", NULL}};
+    static const char *const said[] = {"two files", "file and of a directory",
+                                       "file and of a directory", "file and of a directory"};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct zf_build *b = fresh(false);
+
+        assert_non_null(zf_build_tensor(b, "optim/exp", "w", 1, ZF_DT_U8, 1, &(uint64_t){0}, &err));
+        assert_ok(zf_build_text(b, "a-b", "", 0, &err), &err);
+        for (int k = 0; k < 2 && blob[i][k]; k++) {
+            assert_ok(zf_build_text(b, blob[i][k], "", 0, &err), &err);
+        }
+        assert_null(zf_build_seal(b, "fmt", "", &err));
+        assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, said[i]);
+    }
+}
+
+static void tells_what_is_not_covered(void **state)
+{
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(64);
+    uint64_t shape[2] = {4, 3};
+
+    (void)state;
+    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F16, 2, shape, &err);
+    assert_ok(zf_draft_where(d, "rank0.pt!w", &err), &err);
+    assert_ok(zf_draft_flat(d, 0, 5, (struct zf_from){s, 0, NULL}, &err), &err);
+    assert_ok(zf_draft_flat(d, 9, 3, (struct zf_from){s, 0, NULL}, &err), &err);
+    assert_false(zf_draft_flat(d, 9, 4, (struct zf_from){s, 0, NULL}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "has only 12 elements");
+    assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){s, 57, NULL}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "beyond the end of its data (64 bytes)");
+    assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){s, UINT64_MAX - 1, NULL}, &err));
+    assert_false(zf_draft_box(d, (uint64_t[]){0, 0}, shape, (struct zf_from){s, 0, NULL}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "at once");
+    assert_null(zf_build_seal(b, "fmt", "", &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "tensor \"w\" of shape [4, 3]: elements [1, 2] to [2, 2] are covered by nothing");
+    assert_string_equal(err.path, "rank0.pt!w");
+}
+
+static void degraded_loses_only_what_is_lost(void **state)
+{
+    struct zf_build *b = fresh(true);
+    zf_auto(source) struct zf_source *s = shard(64);
+    uint64_t n = 20;
+    unsigned char got[20];
+
+    (void)state;
+    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_U8, 1, &n, &err);
+    assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){s, 0, NULL}, &err), &err);
+    assert_ok(zf_draft_flat(d, 4, 6, (struct zf_from){s, 4, NULL}, &err), &err);
+    assert_ok(zf_draft_flat(d, 12, 4, (struct zf_from){s, 62, NULL}, &err), &err);
+    assert_ok(zf_draft_lost_flat(d, 18, 2, "rank 3 is missing", &err), &err);
+    assert_ok(zf_draft_flat(d, 16, 2, (struct zf_from){s, 16, NULL}, &err), &err);
+    bytes(b, "", "whole", s, 0, 4);
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);
+    assert_ok(c, &err);
+    const struct zf_tensor *t = zf_set_find(&c->set[0], "w", 1);
+    assert_true(t->lost);
+    assert_false(zf_set_find(&c->set[0], "whole", 5)->lost);
+    assert_int_equal(c->n_notes, 2);
+    static const char ok[] = "++++--++++--++--++--";
+    for (uint64_t i = 0; i < n; i++) {
+        assert_int_equal(zf_map_read(t->data, got, 1, i, &err), ok[i] == '+');
+        if (ok[i] == '-') {
+            assert_int_equal(err.code, ZF_E_IO);
+        }
+    }
+    assert_ok(zf_map_read(t->data, got, 4, 6, &err), &err);
+    assert_int_equal(got[3], 9);
+}
+
+static void keeps_its_limits(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    uint64_t huge[3] = {1u << 30, 1u << 30, 1u << 30}, one = 1;
+
+    (void)state;
+    lim.tensors = 3;
+    lim.pieces = 2;
+    lim.tensor_dims = 3;
+    zf_auto(build) struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
+    assert_null(zf_build_tensor(b, "", "x", 1, ZF_DT_F32, 3, huge, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "larger than 2^64");
+    assert_null(zf_build_tensor(b, "", "x", 1, ZF_DT_F32, 4, huge, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "4 dimensions");
+    for (int i = 0; i < 3; i++) {
+        struct zf_draft *d = zf_build_tensor(b, "", &"abc"[i], 1, ZF_DT_U8, 1, &one, &err);
+
+        assert_non_null(d);
+        bool ok = zf_draft_flat(d, 0, 1, (struct zf_from){NULL, 0, NULL}, &err);
+        assert_int_equal(ok, i < 2);
+    }
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "more than 2 pieces");
+    assert_null(zf_build_tensor(b, "", "d", 1, ZF_DT_U8, 1, &one, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "more than 3 tensors");
+}
+
+static void counts_notes_it_does_not_keep(void **state)
+{
+    struct zf_build *b = fresh(false);
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(zf_build_note(b, &err, "key %d is unknown", i), &err);
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);
+    assert_ok(c, &err);
+    assert_int_equal(c->n_notes, 257);
+    assert_string_equal(c->note[256], "744 more notes of the same kinds are not shown");
+}
+
+/* ---- select ------------------------------------------------------------------------------- */
+
+static struct zf_checkpoint *three(void)
+{
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(64);
+    struct zf_draft *e = bytes(b, "", "model.embed", s, 0, 4);
+
+    bytes(b, "", "model.layers.0.w", s, 4, 4);
+    bytes(b, "optim/exp_avg", "model.layers.0.w", s, 8, 4);
+    assert_ok(zf_build_alias(b, e, "lm_head", 7, &err), &err);
+    struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);
+    assert_ok(c, &err);
+    return c;
+}
+
+static void selects_and_renames(void **state)
+{
+    const char *except[] = {"*embed"};
+    const char *rename[] = {"layers\\.([0-9]+)\\.(.)=h.\\1.\\2eight"};
+    struct zf_select how = {
+        .strip_prefix = "model.", .except = except, .n_except = 1, .rename = rename, .n_rename = 1};
+
+    (void)state;
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_checkpoint_select(three(), &how, &err);
+    assert_ok(c, &err);
+    const struct zf_set *root = zf_checkpoint_set(c, "");
+    assert_int_equal(root->n, 2);
+    assert_string_equal(root->tensor[0].name, "h.0.weight");
+    /* What it was tied to is gone: it stands for itself. */
+    assert_string_equal(root->tensor[1].name, "lm_head");
+    assert_int_equal(root->tensor[1].alias_of, 1);
+    assert_non_null(zf_set_find(zf_checkpoint_set(c, "optim/exp_avg"), "h.0.weight", 10));
+}
+
+static void keeps_ties_when_the_order_changes(void **state)
+{
+    const char *rename[] = {"^lm_head$=a", "^model.embed$=z"};
+    struct zf_select how = {.rename = rename, .n_rename = 2};
+
+    (void)state;
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_checkpoint_select(three(), &how, &err);
+    assert_ok(c, &err);
+    assert_string_equal(c->set[0].tensor[2].name, "z");
+    assert_int_equal(c->set[0].tensor[0].alias_of, 2);
+    assert_int_equal(c->set[0].tensor[2].alias_of, 2);
+}
+
+static void refuses_selections_without_sense(void **state)
+{
+    const char *same[] = {".*=x"}, *broken[] = {"(=x"}, *plain[] = {"abc"}, *none[] = {"nothing*"};
+
+    (void)state;
+    assert_null(
+        zf_checkpoint_select(three(), &(struct zf_select){.rename = same, .n_rename = 1}, &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "would both be \"x\"");
+    assert_null(
+        zf_checkpoint_select(three(), &(struct zf_select){.rename = broken, .n_rename = 1}, &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "rename rule \"(=x\"");
+    assert_null(
+        zf_checkpoint_select(three(), &(struct zf_select){.rename = plain, .n_rename = 1}, &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "REGEX=REPLACEMENT");
+    assert_null(
+        zf_checkpoint_select(three(), &(struct zf_select){.only = none, .n_only = 1}, &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "no tensor is left");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(seals_sets_in_order),
+        cmocka_unit_test(refuses_two_of_one_name),
+        cmocka_unit_test(finds_a_hundred_thousand_names),
+        cmocka_unit_test(refuses_paths_that_are_none),
+        cmocka_unit_test(refuses_files_that_are_directories),
+        cmocka_unit_test(tells_what_is_not_covered),
+        cmocka_unit_test(degraded_loses_only_what_is_lost),
+        cmocka_unit_test(keeps_its_limits),
+        cmocka_unit_test(counts_notes_it_does_not_keep),
+        cmocka_unit_test(selects_and_renames),
+        cmocka_unit_test(keeps_ties_when_the_order_changes),
+        cmocka_unit_test(refuses_selections_without_sense),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
