@@ -29,3 +29,10 @@ tests_unit_codec_test_zip_SOURCES = tests/unit/codec/test_zip.c tests/unit/codec
 tests_unit_codec_test_zip_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_zip_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 EXTRA_DIST += tests/unit/codec/zips.py
+
+# torch.save files
+check_PROGRAMS += tests/unit/codec/torch_dump
+tests_unit_codec_torch_dump_SOURCES = tests/unit/codec/torch_dump.c
+tests_unit_codec_torch_dump_LDADD = $(ZF_CODEC)
+dist_check_SCRIPTS += tests/unit/codec/test_torch.py
+TESTS += tests/unit/codec/test_torch.py

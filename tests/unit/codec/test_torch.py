@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Reads torch.save files with torch_dump: real ones against torch's own digests, made ones against what
+was put in, and damaged ones, which must be refused with a sentence."""
+import collections
+import glob
+import hashlib
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import types
+import zipfile
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/codec/torch_dump")
+DATA = os.environ["ZF_DATA"]
+TMP = tempfile.TemporaryDirectory()
+count = failures = 0
+
+
+def check(name, ok, why=""):
+    global count, failures
+    count += 1
+    failures += not ok
+    print(f"{'ok' if ok else 'not ok'} {count} - {name}" + ("" if ok else f"\n# {why}"))
+
+
+def dump(path, *options):
+    run = subprocess.run([DUMP, *options, path], capture_output=True, text=True, errors="replace", timeout=120)
+    return run, [line.split("\t") for line in run.stdout.splitlines()]
+
+
+def tensors(rows):
+    """path -> (dtype, shape, bytes) of what is dense"""
+    return {r[0]: (r[2], [int(x) for x in r[3].split(",") if x], bytes.fromhex(r[4])) for r in rows if r[1] == "dense"}
+
+
+# ---- real files -------------------------------------------------------------------------------------
+
+def same(got, want):
+    return got and (got[0], got[1], hashlib.sha256(got[2]).hexdigest()) == (
+        want["dtype"], want["shape"], want["sha256"])
+
+
+def plain_name(path):
+    """The name in the state dict of a module that was pickled whole."""
+    return ".".join(p for p in path.split(".") if p not in ("_modules", "_parameters", "_buffers"))
+
+
+for expected in sorted(glob.glob(os.path.join(DATA, "hf/torchsave_*/expected.json"))):
+    want = json.load(open(expected))
+    folder = os.path.dirname(expected)
+    name = os.path.basename(folder)
+    run, rows = dump(os.path.join(folder, want["files"][0]))
+    got = tensors(rows)
+    if "whole_module" in name:
+        got = {plain_name(k): v for k, v in got.items()}
+    for k in [k for k in got if k.endswith(".int_repr")]:
+        got[k[:-9]] = got[k]
+    wrong = [k for k, w in want["tensors"].items() if not same(got.get(k), w)]
+    for k, s in want.get("sparse", {}).items():
+        wrong += [f"{k}.{p}" for p, w in s["parts"].items() if not same(got.get(f"{k}.{p}"), w)]
+    check(name, run.returncode == 0 and not wrong, f"{wrong} {run.stderr}")
+
+
+def assembled(files):
+    """ShardedTensors joined from the ranks' files by their own boxes; plain tensors from any rank."""
+    whole = {}
+    for f in files:
+        run, rows = dump(f)
+        dense = tensors(rows)
+        for r in rows:
+            if r[1] == "sharded":
+                whole.setdefault(r[0], (r[2], [int(x) for x in r[3].split(",")], {}))
+            elif r[1] == "local":
+                _, shape, data = dense[f"{r[0]}.shard{r[4]}"]
+                whole[r[0]][2][tuple(int(x) for x in r[3].split(","))] = shape, data
+        for k, v in dense.items():
+            whole.setdefault(k, v)
+    return whole
+
+
+def join(dtype, shape, boxes):
+    size = {"float32": 4, "bfloat16": 2, "int64": 8}[dtype]
+    out = {}
+    for start, (box, data) in boxes.items():
+        index = [[]]
+        for n in box:
+            index = [i + [j] for i in index for j in range(n)]
+        for k, i in enumerate(index):
+            out[tuple(a + b for a, b in zip(start, i))] = data[k * size:(k + 1) * size]
+    return dtype, shape, b"".join(out[i] for i in sorted(out))
+
+
+for version in ("torch1.13", "torch2.14"):
+    want = json.load(open(os.path.join(DATA, "dcp", version, "expected_rank.json")))
+    got = assembled([os.path.join(DATA, "dcp", version, f) for f in want["files"]])
+    wrong = [k for k, w in want["tensors"].items()
+             if not same(join(*got[k]) if isinstance(got[k][2], dict) else got[k], w)]
+    check(f"ShardedTensors of {version}", not wrong, wrong)
+
+want = json.load(open(os.path.join(DATA, "dcp/torch2.14/expected_dt_rank.json")))
+for rank, f in enumerate(want["files"]):
+    run, rows = dump(os.path.join(DATA, "dcp/torch2.14", f))
+    got, dt = tensors(rows), {r[0]: r for r in rows if r[1] == "dtensor"}
+    wrong = []
+    for k, w in want["tensors"].items():
+        place = w["placements"].strip("(,)").replace("Shard(dim=", "shard:").replace("Replicate", "replicate:0")
+        ok = (k in dt and dt[k][3] == ",".join(map(str, w["shape"])) and got[k + ".local"][1] == w["local"][rank]
+              and dt[k][4] == f"{rank}/2:{place}" and dt[k][5] == "0,1")
+        wrong += [] if ok else [k]
+    check(f"DTensors of {f}", run.returncode == 0 and not wrong, f"{wrong} {run.stderr}")
+
+run, rows = dump(os.path.join(DATA, "hf/torchsave_legacy_views/pytorch_model.bin"))
+check("a legacy stream is called one", rows[0][2] == "legacy")
+
+# ---- made files -------------------------------------------------------------------------------------
+
+MODULES = {}
+
+
+def function(module, name):
+    """A function or class that pickle finds by its name."""
+    m = sys.modules.setdefault(module, types.ModuleType(module))
+    if not hasattr(m, name):
+        f = type(name, (), {"__module__": module, "__qualname__": name})
+        setattr(m, name, f)
+    return getattr(m, name)
+
+
+class Call:
+    def __init__(self, module, name, *args, state=None):
+        self.row = (function(module, name), args) + ((state,) if state is not None else ())
+
+    def __reduce__(self):
+        return self.row
+
+
+class Pid:
+    def __init__(self, *row):
+        self.row = row
+
+
+class Pickler(pickle.Pickler):
+    def persistent_id(self, obj):
+        return (obj.row if len(obj.row) > 1 else obj.row[0]) if isinstance(obj, Pid) else None
+
+
+def pickled(obj, protocol=2):
+    buf = io.BytesIO()
+    Pickler(buf, protocol).dump(obj)
+    return buf.getvalue()
+
+
+def storage(key, cls, n, *more, module="torch", where="cpu"):
+    return Pid("storage", function(module, cls), key, where, n, *more)
+
+
+def tensor(pid, off, size, stride, *more):
+    return Call("torch._utils", "_rebuild_tensor_v2", pid, off, size, stride, False, collections.OrderedDict(), *more)
+
+
+def archive(obj, members, protocol=2, prefix="archive/", extra=()):
+    buf = io.BytesIO()
+    with zipfile.ZipFile(buf, "w") as z:
+        z.writestr(prefix + "data.pkl", obj if isinstance(obj, bytes) else pickled(obj, protocol))
+        for k, v in members.items():
+            z.writestr(f"{prefix}data/{k}", v)
+        for k, v in extra:
+            z.writestr(k, v)
+    return buf.getvalue()
+
+
+MAGIC = 0x1950a86a20f9469cfc6c
+
+
+def legacy(obj, storages, protocol=2):
+    host = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    out = b"".join(pickled(x, protocol) for x in (MAGIC, 1001, host, obj, list(storages)))
+    return out + b"".join(struct.pack("<q", n) + data for n, data in storages.values())
+
+
+def tar(members):
+    buf = io.BytesIO()
+    with tarfile.open(fileobj=buf, mode="w") as t:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            t.addfile(info, io.BytesIO(data))
+    return buf.getvalue()
+
+
+def put(data):
+    path = os.path.join(TMP.name, f"case{count}.pt")
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def reads(name, data, want, container="zip"):
+    run, rows = dump(put(data))
+    got = {k: v[1:] for k, v in tensors(rows).items()}
+    check(name, run.returncode == 0 and rows[0][2] == container and got == want, f"{got} {run.stderr}")
+
+
+def refuses(name, data, *words):
+    run, _ = dump(put(data))
+    ok = run.returncode == 1 and run.stderr.count("\n") == 1 and all(w in run.stderr for w in words)
+    check(f"refuses {name}", ok, f"exit {run.returncode}: {run.stderr}")
+
+
+F4 = struct.pack("<6f", *range(6))
+six = {"0": F4}
+S = storage("0", "FloatStorage", 6)
+T = tensor(S, 0, (2, 3), (3, 1))
+good = archive({"w": T}, six)
+
+for p in (2, 3, 4, 5):
+    reads(f"protocol {p}", archive({"w": T}, six, p), {"w": ([2, 3], F4)})
+    reads(f"a legacy stream of protocol {p}", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (2, 3), (3, 1))},
+          {"7": (6, F4)}, p), {"w": ([2, 3], F4)}, "legacy")
+reads("a prefix of its own", archive({"w": T}, six, prefix="a b.c/"), {"w": ([2, 3], F4)})
+reads("a nested prefix", archive({"w": T}, six, prefix="x/y/"), {"w": ([2, 3], F4)})
+reads("strangers in the archive", archive({"w": T}, six, extra=[("__MACOSX/x", b"y"), ("z", b"")]), {"w": ([2, 3], F4)})
+reads("a member longer than its storage", archive({"w": T}, {"0": F4 + b"more"}), {"w": ([2, 3], F4)})
+reads("a Python list of tensors", archive([T, T], six), {"0": ([2, 3], F4), "1": ([2, 3], F4)})
+reads("a view of a view in a legacy stream",
+      legacy({"w": tensor(storage("7", "FloatStorage", 6, ("8", 2, 4)), 1, (3,), (1,))}, {"7": (6, F4)}),
+      {"w": ([3], F4[12:24])}, "legacy")
+reads("storages in the order of the key list",
+      legacy([tensor(storage(k, "ShortStorage", 1, None), 0, (1,), (1,)) for k in "ab"],
+             {"b": (1, b"bb"), "a": (1, b"aa")}), {"0": ([1], b"aa"), "1": ([1], b"bb")}, "legacy")
+reads("an empty tensor without a member",
+      archive({"e": tensor(storage("9", "FloatStorage", 0), 5, (0, 4), (9, 9))}, {"9": b""}), {"e": ([0, 4], b"")})
+v3 = Call("torch._utils", "_rebuild_tensor_v3", storage("0", "UntypedStorage", 24, module="torch.storage"), 1, (2,), (2,),
+          False, collections.OrderedDict(), function("torch", "uint16"))
+reads("an untyped storage", archive(v3, six), {"": ([2], F4[2:4] + F4[6:8])})
+swapped = archive({"w": T, "v": v3}, six, extra=[("archive/byteorder", b"big")])
+refuses("one storage as two types", swapped, "also")
+reads("big-endian untyped storages", archive(v3, six, extra=[("archive/byteorder", b"big")]),
+      {"": ([2], F4[3:1:-1] + F4[7:5:-1])})
+refuses("a third byte order", archive({"w": T}, six, extra=[("archive/byteorder", b"pdp")]), "byteorder", "pdp")
+C = storage("0", "ComplexFloatStorage", 3)
+flip = bytearray(F4)
+for k in (7, 15, 23):
+    flip[k] ^= 0x80
+reads("a conjugate view", archive(tensor(C, 0, (3,), (1,), {"conj": True}), six), {"": ([3], bytes(flip))})
+refuses("a negative view of integers", archive(tensor(storage("0", "IntStorage", 6), 0, (6,), (1,), {"neg": True}), six),
+        "negative view")
+reads("a tensor of torch 0.4",
+      archive({"w": Call("torch", "FloatTensor", state=(S, 1, (2,), (1,)))}, six), {"w": ([2], F4[4:12])})
+
+dtype = Call("numpy", "dtype", "f4", False, True, state=(3, ">", None, None, None, -1, -1, 0))
+array = Call("numpy.core.multiarray", "_reconstruct", function("numpy", "ndarray"), (0,), b"b",
+             state=(1, (2, 3), dtype, True, struct.pack(">6f", *range(6))))
+reads("a numpy array, big-endian and in Fortran order", archive({"a": array}, {}),
+      {"a": ([2, 3], struct.pack("<6f", 0, 2, 4, 1, 3, 5))})
+short = Call("numpy.core.multiarray", "_reconstruct", function("numpy", "ndarray"), (0,), b"b",
+             state=(1, (9, 9), dtype, True, b"few"))
+run, rows = dump(put(archive({"a": short}, {})))
+check("a numpy array of too few bytes is no tensor", run.returncode == 0 and not tensors(rows))
+
+old = tar([
+    ("sys_info", pickled({})),
+    ("pickle", pickled({"w": Pid("77"), "v": Pid("78")})),
+    ("tensors", pickled(2)
+     + pickled((77, 5, function("torch", "FloatTensor"))) + struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 0)
+     + pickled((78, 6, function("torch", "FloatTensor"))) + struct.pack("<iiqqq", 1, 0, 2, 1, 1)),
+    ("storages", pickled(1) + pickled((5, "cpu", function("torch", "FloatStorage"))) + struct.pack("<q", 6) + F4
+     + pickled([(6, 5, 2, 4)])),
+])
+transposed = struct.pack("<6f", 0, 3, 1, 4, 2, 5)
+reads("a tar of torch 0.1", old, {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
+
+# ---- damaged files ----------------------------------------------------------------------------------
+
+refuses("a tensor past its storage", archive(tensor(S, 1, (2, 3), (3, 1)), six), "beyond its storage '0'")
+refuses("an offset that wraps", archive(tensor(S, 2**64 - 1, (2,), (1,)), six), "beyond its storage")
+refuses("a stride that wraps", archive(tensor(S, 0, (3,), (2**63,)), six), "beyond its storage")
+refuses("a shape that wraps", archive(tensor(S, 0, (2**32, 2**32), (0, 0)), six), "too large")
+refuses("a negative size", archive(tensor(S, 0, (-1,), (1,)), six), "no size")
+refuses("a negative stride", archive(tensor(S, 5, (2,), (-1,)), six), "no size")
+refuses("a float for a size", archive(tensor(S, 0, (2.0,), (1,)), six), "no size")
+refuses("a boolean for a size", archive(tensor(S, 0, (True,), (1,)), six), "no size")
+refuses("too many dimensions", archive(tensor(S, 0, (1,) * 65, (1,) * 65), six), "tensor_dims=64")
+refuses("fewer strides than sizes", archive(tensor(S, 0, (2, 3), (1,)), six), "strides")
+refuses("a storage shorter than told", archive(T, {"0": F4[:-1]}), "24 bytes", "23")
+refuses("a storage that is not there", archive(T, {}), "storage '0' is missing", "archive/data/0")
+refuses("a storage of a billion billions", archive(tensor(storage("0", "FloatStorage", 2**62), 0, (1,), (1,)), six),
+        "elements")
+refuses("an unknown storage class", archive(tensor(storage("0", "OddStorage", 6), 0, (6,), (1,)), six), "OddStorage")
+refuses("a persistent id of another kind", archive(tensor(Pid("module", 1), 0, (6,), (1,)), six), "persistent id")
+refuses("a tensor on a number", archive(Call("torch._utils", "_rebuild_tensor_v2", 1, 0, (1,), (1,)), six), "storage")
+refuses("a tensor without arguments", archive(Call("torch._utils", "_rebuild_tensor_v2"), six), "storage")
+refuses("one storage of two sizes",
+        archive([T, tensor(storage("0", "FloatStorage", 5), 0, (5,), (1,))], six), "24 bytes", "20 bytes")
+refuses("an unknown rebuild function", archive(Call("torch._utils", "_rebuild_thing", T), six), "_rebuild_thing")
+wrapped = T
+for _ in range(60):
+    wrapped = Call("torch._utils", "_rebuild_parameter", wrapped, True, collections.OrderedDict())
+refuses("sixty wrappers", archive(wrapped, six), "something else")
+refuses("two data.pkl", archive(T, six, extra=[("b/data.pkl", b"x")]), "data.pkl")
+refuses("no data.pkl", archive(T, six)[:0] + archive(T, six).replace(b"data.pkl", b"data.pkm"), "no data.pkl")
+refuses("an empty file", b"", "empty")
+refuses("a web page", b"<!DOCTYPE html><html></html>", "web page")
+refuses("a Git LFS pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull")
+refuses("a plain pickle", pickle.dumps({"a": 1}), "not one of torch.save")
+refuses("an older pickle", pickle.dumps({"a": 1}, 2), "not one of torch.save")
+refuses("noise", bytes(range(7, 255)), "not a file of torch.save")
+
+L = legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,))}, {"7": (6, F4)})
+refuses("a legacy count of too many elements", L[:-32] + struct.pack("<q", 2**61) + F4, "storage '7'")
+refuses("a negative legacy count", L[:-32] + struct.pack("<q", -1) + F4, "storage '7'")
+refuses("a legacy storage that no value uses", legacy({"w": 1}, {"7": (6, F4)}), "no value uses it")
+refuses("a legacy key listed twice", b"".join(
+    pickled(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", "7"])), "listed twice")
+refuses("another legacy protocol", b"".join(pickled(x) for x in (MAGIC, 1002, {}, {}, [])), "1001")
+refuses("a legacy view outside its storage",
+        legacy({"w": tensor(storage("7", "FloatStorage", 6, ("8", 4, 4)), 0, (1,), (1,))}, {"7": (6, F4)}), "view")
+
+for name, path, step in (
+        ("zip", os.path.join(DATA, "hf/torchsave_meta_and_empty/m.pt"), "1"),
+        ("sharded zip", os.path.join(DATA, "dcp/torch1.13/rank1.pt"), "64"),
+        ("deflated zip", os.path.join(DATA, "hf/torchsave_rezipped_deflate/m.pt"), "64"),
+        ("legacy stream", os.path.join(DATA, "hf/torchsave_legacy_views/pytorch_model.bin"), "1")):
+    run, _ = dump(path, "--cut", step)
+    check(f"each truncation of a {name} is refused", run.returncode == 0, run.stdout + run.stderr)
+
+print(f"1..{count}")
+sys.exit(failures != 0)
