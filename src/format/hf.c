@@ -9,6 +9,7 @@
 
 #include <zf/base/name.h>
 
+#include "beside.h"
 #include "pick.h"
 #include "st_join.h"
 
@@ -223,7 +224,7 @@ static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf
         return false;
     }
     return zf_st_join(&files, f.index ? &x : NULL, NULL, b, err) &&
-           zf_st_files_metadata(&files, b, err);
+           zf_st_files_metadata(&files, b, err) && zf_beside_add(st, o, b, err);
 }
 
 const struct zf_format zf_format_hf = {

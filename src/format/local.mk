@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-format.la
 libzf_format_la_SOURCES = \
+	src/format/beside.c \
 	src/format/boxes.c \
 	src/format/choose.c \
 	src/format/copies.c \
@@ -56,6 +57,7 @@ noinst_HEADERS += \
 	src/format/dcp_metadata.h \
 	src/format/dcp_place.h \
 	src/format/dcp_table.h \
+	src/format/beside.h \
 	src/format/boxes.h \
 	src/format/copies.h \
 	src/format/ds.h \

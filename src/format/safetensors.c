@@ -5,6 +5,7 @@
 
 #include <zf/base/name.h>
 
+#include "beside.h"
 #include "names.h"
 #include "pick.h"
 #include "st_join.h"
@@ -168,7 +169,8 @@ static bool open_safetensors(struct zf_store *st, const struct zf_open_opts *o, 
     if (collide ? !join_apart(&files, b, err) : !zf_st_join(&files, NULL, NULL, b, err)) {
         return false;
     }
-    return zf_st_files_metadata(&files, b, err);
+    return zf_st_files_metadata(&files, b, err) &&
+           (zf_pick_file(st) || zf_beside_add(st, o, b, err));
 }
 
 const struct zf_format zf_format_safetensors = {

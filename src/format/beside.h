@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a trainer saves beside safetensors weights: the optimizer, schedulers, random states. */
+#ifndef FORMAT_BESIDE_H
+#define FORMAT_BESIDE_H
+
+#include <zf/format.h>
+
+/* Adds optimizer.pt (or .bin) in st's root as optim/, and the tensors of schedulers and random
+ * states as extra/.  A file that cannot be read is told in a note: the weights do not depend on it.
+ */
+bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                   struct zf_err *err) ZF_CHECKED;
+
+#endif
