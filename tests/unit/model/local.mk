@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 model_tests = \
 	tests/unit/model/test_build \
 	tests/unit/model/test_map_random \
+	tests/unit/model/test_reads \
 	$(NULL)
 check_PROGRAMS += $(model_tests)
 TESTS += $(model_tests)
@@ -11,6 +12,8 @@ tests_unit_model_test_build_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_build_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_map_random_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_map_random_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
+tests_unit_model_test_reads_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_model_test_reads_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS) -lpthread
 endif
 
 check_PROGRAMS += tests/unit/model/cast_tool
