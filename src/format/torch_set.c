@@ -91,12 +91,15 @@ enum zf_torch_role zf_torch_set_role(const char *name)
     return has_word(name, rest, sizeof rest / sizeof rest[0]) ? ZF_ROLE_REST : ZF_ROLE_WEIGHTS;
 }
 
-/* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending. */
+/* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending and of the rank. */
 static void stem_of(char out[64], const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strcspn(name, ".");
+    const char *rank = strstr(name, "_world_size_");
 
+    rank = rank ? rank : strstr(name, "_rank");
+    n = rank && rank > name && (size_t)(rank - name) < n ? (size_t)(rank - name) : n;
     n = n == 0 ? strlen(name) : n;
     (void)snprintf(out, 64, "%.*s", (int)(n < 63 ? n : 63), name);
 }
@@ -228,6 +231,22 @@ static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *l
 
 /* ---- placing ---- */
 
+/* The step that a file of weights names at its top, for `info`. */
+static void tell_step(const struct member *m, struct zf_build *b)
+{
+    static const char *const key[] = {"global_step", "step", "iteration", "iter"};
+    const struct zf_pv *root = zf_torch_root(m->torch);
+    int64_t step;
+
+    for (size_t i = 0; m->role == ZF_ROLE_WEIGHTS && i < sizeof key / sizeof key[0]; i++) {
+        if (zf_pv_kind(zf_pv_get(root, key[i])) == ZF_PV_INT &&
+            zf_pv_int(zf_pv_get(root, key[i]), &step)) {
+            zf_build_step(b, step);
+            return;
+        }
+    }
+}
+
 static struct zf_place_file file_of(const struct member *m, struct zf_join *join)
 {
     return (struct zf_place_file){
@@ -241,20 +260,41 @@ static struct zf_place_file file_of(const struct member *m, struct zf_join *join
     };
 }
 
+/* The name of a member's JSON: its stem, or its whole name where two have the same stem. */
+static void state_name(const struct zf_torch_set *s, size_t at, char out[64])
+{
+    char other[64];
+
+    stem_of(out, s->member[at].path);
+    for (size_t i = 0; i < s->n; i++) {
+        stem_of(other, s->member[i].path);
+        if (i != at && s->member[i].rank == 0 && strcmp(other, out) == 0) {
+            (void)snprintf(out, 64, "%s", s->member[at].path);
+            return;
+        }
+    }
+}
+
 static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct zf_join *join,
                           const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
-    bool alone = s->n == 1;
-    char stem[64];
+    size_t n_first = 0;
+    char name[64];
 
+    for (size_t i = 0; i < s->n; i++) {
+        n_first += s->member[i].rank == 0;
+    }
     for (size_t i = 0; i < s->n; i++) {
         const struct member *m = &s->member[i];
         struct zf_place_file f = file_of(m, join);
 
-        stem_of(stem, m->path);
+        state_name(s, i, name);
+        if (m->rank == 0) {
+            tell_step(m, b);
+        }
         zf_join_file(join, &f, m->rank);
         if (!zf_place_all(b, names, &f, lim, err) ||
-            (m->rank == 0 && !zf_state_add(b, &f, alone ? NULL : stem, lim, err))) {
+            (m->rank == 0 && !zf_state_add(b, &f, n_first == 1 ? NULL : name, lim, err))) {
             return false;
         }
     }

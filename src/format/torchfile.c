@@ -225,7 +225,7 @@ static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct
         return false;
     }
     return add_loose(s, st, o, false, err) && zf_torch_set_place(s, 1, o->lim, b, err) &&
-           (!index || check_index(st, index, o, b, err)) && true;
+           (!index || check_index(st, index, o, b, err));
 }
 
 const struct zf_format zf_format_torch = {
