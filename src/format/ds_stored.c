@@ -135,16 +135,23 @@ static bool load_all(struct zf_ds *ds, bool bin, struct zf_ds_model *out, struct
         if (!both.entry) {
             return false;
         }
-        memcpy(both.entry, out->entry, out->n_entries * sizeof *both.entry);
-        memcpy(both.entry + out->n_entries, one.entry, one.n_entries * sizeof *both.entry);
-        *out = both;
+        for (uint32_t k = 0; k < both.n_entries; k++) {
+            both.entry[k] = k < out->n_entries ? out->entry[k] : one.entry[k - out->n_entries];
+        }
+        out->entry = both.entry;
+        out->n_entries = both.n_entries;
     }
     return true;
 }
 
-/* Holds every trained name, and with its shape? */
+/* Holds every trained name, once and with its shape? */
 static bool is_complete(const struct zf_ds *ds, const struct zf_ds_model *m)
 {
+    for (uint32_t i = 1; i < m->n_entries; i++) {
+        if (zf_ds_name_eq(m->entry[m->by_name[i - 1]].name, m->entry[m->by_name[i]].name)) {
+            return false;
+        }
+    }
     for (uint32_t g = 0; g < ds->n_groups; g++) {
         for (uint32_t i = 0; i < ds->group[g].n; i++) {
             const struct zf_ds_param *p = &ds->group[g].param[i];
@@ -193,7 +200,8 @@ static bool draft_gathered(struct zf_ds *ds, bool bin, bool *done, struct zf_err
     }
     if (!is_complete(ds, &m)) {
         return zf_build_note(ds->b, err,
-                             "stored/ is left out: the %s beside the tag lack trained parameters",
+                             "stored/ is left out: the %s beside the tag do not hold every trained "
+                             "parameter once",
                              bin ? "pytorch_model*.bin" : "model*.safetensors");
     }
     tie = zf_ds_ties_find(ds, m.entry, m.n_entries, err);
