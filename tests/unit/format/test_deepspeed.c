@@ -249,7 +249,7 @@ static void add_file(struct zf_store *st, const char *dir, const char *name, con
         if (c->from) {
             assert_true(replace(p, n, c) > 0);
         }
-        n = c->size ? c->size : n;
+        n = c->size && c->size < n ? c->size : n;
         if (c->name && !*c->name) {
             return;
         }
@@ -380,19 +380,17 @@ static void test_swapped(void **state)
 static void test_cut_files(void **state)
 {
     struct zf_err err;
+    uint64_t whole = 4983; /* bytes of the file */
 
     (void)state;
-    for (uint64_t size = 1; size < 8000; size += 64) {
+    for (uint64_t size = 1; size < whole; size += 64) {
         const struct change cut[] = {{.file = OPTIM(1), .size = size}, {0}};
-        zf_auto(checkpoint) struct zf_checkpoint *c = try_altered(Z2, cut, false, &err);
         char text[800];
 
+        zf_auto(checkpoint) struct zf_checkpoint *c = try_altered(Z2, cut, false, &err);
         zf_err_text(&err, text, sizeof text);
-        if (!c && !strstr(text, "rank_1")) {
+        if (c || !strstr(text, "rank_1")) {
             fail_msg("cut to %llu: \"%s\" names no file", (unsigned long long)size, text);
-        }
-        if (c) {
-            check_params(c, json_object_get(load_expected("zero2_w2"), "params"));
         }
     }
 }
