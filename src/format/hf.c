@@ -168,9 +168,7 @@ static bool check_ranks(const struct zf_entry *e, size_t n, const struct zf_open
         want = r >= want ? r + 1 : want;
     }
     return zf_build_note(
-        b, err,
-        "no index is here and nothing records how many ranks wrote: %lu have files, and "
-        "every tensor made of them is whole",
+        b, err, "no index is here, and nothing records how many ranks wrote: %lu have files",
         want - 1);
 }
 

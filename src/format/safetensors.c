@@ -80,20 +80,31 @@ static bool end_series(const struct series *s, struct zf_build *b, struct zf_err
                          s->want, s->of, (int)s->stem_len, s->stem);
 }
 
+/* The length of STEM and the two numbers, or 0 when the file is of no series. */
+static size_t series_number(const char *file, unsigned long *number_out, unsigned long *of_out)
+{
+    enum { TAIL = sizeof "-iiiii-of-nnnnn.safetensors" - 1 };
+    size_t len = strlen(file), stem = len > TAIL ? len - TAIL : 0;
+    int end = 0;
+
+    if (!stem ||
+        sscanf(file + stem, "-%5lu-of-%5lu.safetensors%n", number_out, of_out, &end) != 2 ||
+        end != TAIL) {
+        return 0;
+    }
+    return stem;
+}
+
 /* Is a file of a series missing?  The listing is in natural order, so numbers ascend. */
 static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b, struct zf_err *err)
 {
-    enum { TAIL = sizeof "-iiiii-of-nnnnn.safetensors" - 1 };
     struct series s = {.of = 0};
 
     for (size_t i = 0; i < n; i++) {
-        size_t len = strlen(e[i].name), stem = len > TAIL ? len - TAIL : 0;
         unsigned long number, of;
-        int end = 0;
+        size_t stem = series_number(e[i].name, &number, &of);
 
-        if (!stem ||
-            sscanf(e[i].name + stem, "-%5lu-of-%5lu.safetensors%n", &number, &of, &end) != 2 ||
-            end != TAIL) {
+        if (!stem) {
             continue;
         }
         if (stem != s.stem_len || strncmp(e[i].name, s.stem, stem) != 0) {
@@ -108,6 +119,18 @@ static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b,
     return end_series(&s, b, err);
 }
 
+/* Says that the one file pointed at is part of a series. */
+static bool note_series(const char *file, struct zf_build *b, struct zf_err *err)
+{
+    unsigned long number, of;
+
+    if (!series_number(file, &number, &of) || of < 2) {
+        return true;
+    }
+    return zf_build_note(
+        b, err, "this is file %lu of %lu: point at its directory to see all tensors", number, of);
+}
+
 static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct zf_open_opts *o,
                     struct zf_build *b, struct zf_err *err)
 {
@@ -116,7 +139,7 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct
     size_t n;
 
     if (one) {
-        return zf_st_files_add(files, st, one, o, b, err);
+        return note_series(one, b, err) && zf_st_files_add(files, st, one, o, b, err);
     }
     if (!zf_store_list(st, "", &e, &n, err) || !check_series(e, n, b, err)) {
         return false;

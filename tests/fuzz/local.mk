@@ -5,6 +5,7 @@
 # program is libFuzzer's:  ./tests/fuzz/fuzz_NAME -max_total_time=180 NEW_DIR .../corpus/NAME
 fuzz_programs = \
 	tests/fuzz/fuzz_pickle \
+	tests/fuzz/fuzz_safetensors \
 	$(NULL)
 
 check_PROGRAMS += $(fuzz_programs)
@@ -20,6 +21,10 @@ endif
 tests_fuzz_fuzz_pickle_SOURCES = tests/fuzz/fuzz_pickle.c $(fuzz_driver)
 tests_fuzz_fuzz_pickle_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_pickle_LDADD = $(ZF_CODEC)
+
+tests_fuzz_fuzz_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c $(fuzz_driver)
+tests_fuzz_fuzz_safetensors_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS)
 
 noinst_HEADERS += tests/fuzz/fuzz.h
 EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/corpus

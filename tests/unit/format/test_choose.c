@@ -292,6 +292,21 @@ static void test_open_tells(void **state)
     assert_non_null(golden_blob(c, "config.json"));
 }
 
+/* `latest` wins over the safetensors file beside it. */
+static void test_trainer_folder(void **state)
+{
+    static const char dir[] = "deepspeed/ds0_19_8_hftrainer_zero3_w2";
+    struct zf_open_opts o = {.format = "safetensors"};
+
+    (void)state;
+    zf_auto(checkpoint) struct zf_checkpoint *c = golden_open(dir, NULL);
+    assert_string_equal(c->format, "deepspeed");
+    assert_string_equal(c->tag, "global_step2");
+    assert_non_null(golden_blob(c, "config.json"));
+    zf_auto(checkpoint) struct zf_checkpoint *st = golden_open(dir, &o);
+    assert_string_equal(st->format, "safetensors");
+}
+
 static void test_side_names(void **state)
 {
     (void)state;
@@ -326,6 +341,7 @@ int main(void)
         TEST(test_tags),
         TEST(test_locate_tag),
         TEST(test_open_tells),
+        cmocka_unit_test(test_trainer_folder),
         cmocka_unit_test(test_side_names),
     };
 

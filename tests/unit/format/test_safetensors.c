@@ -150,6 +150,7 @@ static void test_one_file(void **state)
     assert_string_equal(c->format, "safetensors");
     assert_string_equal(all->format, "hf");
     assert_true(c->set[0].n < all->set[0].n);
+    assert_true(golden_note(c, "this is file 3 of 4"));
 }
 
 static void test_index_faults(void **state)
