@@ -19,6 +19,12 @@ tests_unit_codec_pickle_dump_SOURCES = tests/unit/codec/pickle_dump.c
 tests_unit_codec_pickle_dump_LDADD = $(ZF_CODEC)
 dist_check_SCRIPTS += tests/unit/codec/test_pickle.py
 TESTS += tests/unit/codec/test_pickle.py
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/codec/test_pickle_value
+TESTS += tests/unit/codec/test_pickle_value
+endif
+tests_unit_codec_test_pickle_value_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_pickle_value_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 
 # zip
 if HAVE_CMOCKA

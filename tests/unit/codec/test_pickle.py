@@ -562,6 +562,8 @@ def check_json(pickles, plain):
         for protocol in (0, 2, 5):
             if protocol == 0 and isinstance(value, (Slots, DictChild)):
                 continue
+            if protocol < 3 and (value is int or isinstance(value, (range, Exception))):
+                continue  # Python 2 had other names for these
             text = as_json([pickle.dumps(value, protocol)])[0]
             got = strict(text)
             if want is None:
