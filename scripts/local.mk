@@ -1,1 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += \
+	.ci/run \
+	scripts/bootstrap \
+	scripts/check-formats \
+	scripts/check-headers \
+	scripts/check-layers \
+	scripts/check-length \
+	scripts/check-symbols \
+	scripts/layers.txt \
+	scripts/length.allow \
+	scripts/lib.sh \
+	scripts/quickstart \
+	scripts/test \
+	scripts/test-sanitizers \
+	$(NULL)

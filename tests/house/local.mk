@@ -1,1 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
+TESTS += tests/house/house.sh
+EXTRA_DIST += tests/house/house.sh
