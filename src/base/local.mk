@@ -7,6 +7,7 @@ libzf_base_la_SOURCES = \
 	src/base/err.c \
 	src/base/limits.c \
 	src/base/name.c \
+	src/base/out.c \
 	$(NULL)
 libzf_base_la_LIBADD = $(NETTLE_LIBS)
 
@@ -19,4 +20,5 @@ noinst_HEADERS += \
 	include/zf/base/limits.h \
 	include/zf/base/name.h \
 	include/zf/base/num.h \
+	include/zf/base/out.h \
 	$(NULL)

@@ -21,6 +21,7 @@ libzf_codec_la_SOURCES = \
 	src/codec/pvjson_form.h \
 	src/codec/pvjson_out.c \
 	src/codec/pvjson_out.h \
+	src/codec/npy.c \
 	src/codec/safetensors.c \
 	src/codec/safetensors_emit.c \
 	src/codec/torch.c \
@@ -37,20 +38,25 @@ libzf_codec_la_SOURCES = \
 	src/codec/torch_tar.c \
 	src/codec/torch_tensor.c \
 	src/codec/torch_zip.c \
+	src/codec/torch_write.c \
 	src/codec/zip.c \
 	src/codec/zip_end.c \
 	src/codec/zip_end.h \
 	src/codec/zip_reader.c \
 	src/codec/zip_reader.h \
+	src/codec/zip_write.c \
 	$(NULL)
-libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS)
+libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS)
 
 noinst_HEADERS += \
 	include/zf/codec/dtensor.h \
 	include/zf/codec/json.h \
+	include/zf/codec/npy.h \
 	include/zf/codec/pickle.h \
 	include/zf/codec/pvjson.h \
 	include/zf/codec/safetensors.h \
 	include/zf/codec/torch.h \
+	include/zf/codec/torch_write.h \
 	include/zf/codec/zip.h \
+	include/zf/codec/zip_write.h \
 	$(NULL)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A growing run of bytes being written; sticky like the cursor: after memory runs out every write
+ * is ignored and `bad` stays set, so it is checked once, at the end. */
+#ifndef ZF_BASE_OUT_H
+#define ZF_BASE_OUT_H
+
+#include <zf/base/auto.h>
+#include <zf/base/err.h>
+
+struct zf_out {
+    char *p; /* malloc'ed; owned */
+    size_t n, cap;
+    bool bad;
+};
+
+void zf_out_add(struct zf_out *o, const void *p, size_t n);
+void zf_out_str(struct zf_out *o, const char *s);
+void zf_out_u8(struct zf_out *o, uint8_t v);
+void zf_out_le16(struct zf_out *o, uint16_t v);
+void zf_out_le32(struct zf_out *o, uint32_t v);
+void zf_out_le64(struct zf_out *o, uint64_t v);
+void zf_out_fill(struct zf_out *o, char c, size_t n);
+
+/* True unless memory ran out. */
+bool zf_out_ok(const struct zf_out *o, struct zf_err *err) ZF_CHECKED;
+
+static inline void zf_auto_out(struct zf_out *o)
+{
+    free(o->p);
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A zip archive written in pieces: the bytes around members that are not at hand.  Stored members
+ * without data descriptors, payloads aligned as torch aligns them, zip64 where needed. Source:
+ * APPNOTE 6.3; torch's writer (caffe2/serialize/inline_container.cc) for the "FB" padding. */
+#ifndef ZF_CODEC_ZIP_WRITE_H
+#define ZF_CODEC_ZIP_WRITE_H
+
+#include <zf/base/out.h>
+
+struct zf_zip_write {
+    uint64_t at; /* bytes of the archive so far */
+    uint64_t n;
+    struct zf_out central;
+};
+
+/* Appends to *head what stands before the member's `size` payload bytes: the caller puts the
+ * payload behind it. crc may be 0 for payloads nobody has read: torch and libzip's stored reads do
+ * not compare it. Payloads are aligned to 64 bytes of the archive. */
+void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
+                         struct zf_out *head);
+
+/* Appends to *tail the central directory and what ends the archive. */
+void zf_zip_write_end(struct zf_zip_write *w, struct zf_out *tail);
+
+static inline void zf_auto_zip_write(struct zf_zip_write *w)
+{
+    zf_auto_out(&w->central);
+}
+
+/* CRC-32 of bytes at hand. */
+uint32_t zf_zip_crc(const void *p, size_t n);
+
+#endif
