@@ -27,8 +27,9 @@ struct zf_node_tensor {
 };
 bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor *out);
 
-/* Runs of a file for tools that read shards directly (export): the file's map, borrowed, or NULL for
- * directories and live files. */
+/* The map of a file that is served as it is mapped (raw tensors, blobs, bulk files), borrowed, for tools that
+ * look at its pieces (export's holes).  NULL, and *err is cleared, for what is computed (casts, .npy) and
+ * for directories; NULL with an error when a bulk file cannot be planned. */
 const struct zf_map *zf_tree_map(struct zf_tree *t, uint64_t ino, struct zf_err *err);
 
 #endif

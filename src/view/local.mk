@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-view.la
 libzf_view_la_SOURCES = \
-	src/view/empty.c \
+	src/view/bulk.c \
+	src/view/bulk.h \
+	src/view/bulk_safetensors.c \
+	src/view/bulk_torch.c \
+	src/view/hf.c \
+	src/view/hf.h \
+	src/view/nodes.c \
+	src/view/nodes.h \
+	src/view/plant.c \
+	src/view/shelf.c \
+	src/view/shelf.h \
+	src/view/tree.c \
+	src/view/tree.h \
+	src/view/walk.c \
+	src/view/xattr.c \
 	$(NULL)
-libzf_view_la_LIBADD = 
+libzf_view_la_LIBADD =
 
 noinst_HEADERS += \
 	include/zf/tree.h \

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bulk.h"
+
+#include <string.h>
+
+#include <zf/base/num.h>
+
+/* Headers and parts of one bulk file. */
+#define BUDGET (4ull << 30)
+
+void bulk_init(struct bulk *b, const struct bulk_kind *kind, const struct shelf_set *of,
+               enum zf_dtype cast, const void *shard)
+{
+    memset(b, 0, sizeof *b);
+    b->kind = kind;
+    b->of = of;
+    b->cast = cast;
+    b->shard = shard;
+    (void)pthread_mutex_init(&b->lock, NULL);
+    atomic_init(&b->size, UINT64_MAX);
+    atomic_init(&b->map, NULL);
+}
+
+void bulk_fini(struct bulk *b)
+{
+    (void)pthread_mutex_destroy(&b->lock);
+    zf_arena_free(b->arena);
+}
+
+static bool add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struct zf_err *err)
+{
+    if (n == 0) {
+        return true;
+    }
+    if (p->n == p->cap) {
+        uint64_t cap = p->cap ? 2 * p->cap : 64;
+        struct zf_part *grown = realloc(p->part, cap * sizeof *grown);
+
+        if (!grown) {
+            return zf_fail_sys(err, "plan a file");
+        }
+        p->part = grown;
+        p->cap = cap;
+    }
+    p->part[p->n++] = (struct zf_part){.map = map, .n = n};
+    return true;
+}
+
+bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, bool copy, struct zf_err *err)
+{
+    if (copy && n) {
+        char *own = zf_arena_get(p->arena, n, 1, err);
+
+        if (!own) {
+            return false;
+        }
+        memcpy(own, bytes, n);
+        bytes = own;
+    }
+    struct zf_map *m = zf_map_of_mem(p->arena, bytes, n, err);
+    return m && add(p, m, n, err);
+}
+
+bool bulk_add_zeros(struct bulk_plan *p, uint64_t n, struct zf_err *err)
+{
+    return add(p, NULL, n, err);
+}
+
+bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
+                     enum zf_dtype cast, struct zf_err *err)
+{
+    const struct zf_tensor *t = &ss->set->tensor[i];
+    enum zf_dtype served = shelf_set_dtype(ss, i, cast);
+    const struct zf_map *m = t->data;
+
+    if (served != t->dtype) {
+        m = zf_map_of_cast(p->arena, t->data, t->dtype, served, err);
+    }
+    return m && add(p, m, zf_map_size(m), err);
+}
+
+static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+{
+    p->arena = zf_arena_new(BUDGET, err);
+    return p->arena && b->kind->plan(b, p, err);
+}
+
+/* Under the lock. */
+static bool measure(struct bulk *b, uint64_t *out, struct zf_err *err)
+{
+    struct bulk_plan p = {0};
+    bool ok = plan(b, &p, err);
+    uint64_t size = 0;
+
+    for (uint64_t i = 0; ok && i < p.n; i++) {
+        ok = zf_add(size, p.part[i].n, &size) && size <= INT64_MAX;
+        if (!ok) {
+            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%s would be larger than a file can be",
+                          b->kind->name);
+        }
+    }
+    free(p.part);
+    zf_arena_free(p.arena);
+    *out = size;
+    return ok;
+}
+
+bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)
+{
+    bool ok = true;
+
+    *out = atomic_load_explicit(&b->size, memory_order_acquire);
+    if (*out != UINT64_MAX) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&b->lock);
+    *out = atomic_load_explicit(&b->size, memory_order_relaxed);
+    if (*out == UINT64_MAX) {
+        ok = measure(b, out, err);
+        if (ok) {
+            atomic_store_explicit(&b->size, *out, memory_order_release);
+        }
+    }
+    (void)pthread_mutex_unlock(&b->lock);
+    return ok;
+}
+
+/* Under the lock. */
+static struct zf_map *build(struct bulk *b, struct zf_err *err)
+{
+    struct bulk_plan p = {0};
+    struct zf_map *m = plan(b, &p, err) ? zf_map_of_parts(p.arena, p.part, p.n, err) : NULL;
+
+    free(p.part);
+    if (!m) {
+        zf_arena_free(p.arena);
+        return NULL;
+    }
+    b->arena = p.arena;
+    return m;
+}
+
+const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err)
+{
+    struct zf_map *m = atomic_load_explicit(&b->map, memory_order_acquire);
+
+    if (m) {
+        return m;
+    }
+    (void)pthread_mutex_lock(&b->lock);
+    m = atomic_load_explicit(&b->map, memory_order_relaxed);
+    if (!m) {
+        m = build(b, err);
+        atomic_store_explicit(&b->map, m, memory_order_release);
+    }
+    (void)pthread_mutex_unlock(&b->lock);
+    return m;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bulk file holds many tensors of a set in one grammar (model.safetensors, pytorch_model.bin, an
+ * hf/ shard or its index).  Its size is found at the first stat, its map is built at the first
+ * read; a file nobody asks for costs nothing. */
+#ifndef VIEW_BULK_H
+#define VIEW_BULK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "shelf.h"
+
+struct bulk;
+
+/* Plans the file: its bytes as pieces in memory and tensors' data, in order. */
+struct bulk_plan {
+    struct zf_arena *arena;
+    struct zf_part *part;
+    uint64_t n, cap;
+};
+/* Adds bytes (copied when `copy`, else they must live in the plan's arena). */
+bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, bool copy,
+                  struct zf_err *err) ZF_CHECKED;
+bool bulk_add_zeros(struct bulk_plan *p, uint64_t n, struct zf_err *err) ZF_CHECKED;
+/* Adds tensor i of the set as `as` serves it. */
+bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
+                     enum zf_dtype cast, struct zf_err *err) ZF_CHECKED;
+
+/* One grammar.  `shard` is whatever the maker of the node meant by it. */
+struct bulk_kind {
+    const char *name;
+    bool (*plan)(const struct bulk *b, struct bulk_plan *p, struct zf_err *err);
+};
+
+struct bulk {
+    const struct bulk_kind *kind;
+    const struct shelf_set *of;
+    enum zf_dtype cast;
+    const void *shard; /* of the kind; or NULL */
+    /* Found once, under the lock; read without it. */
+    pthread_mutex_t lock;
+    _Atomic uint64_t size; /* UINT64_MAX = not known yet */
+    _Atomic(struct zf_map *) map;
+    struct zf_arena *arena;
+};
+
+void bulk_init(struct bulk *b, const struct bulk_kind *kind, const struct shelf_set *of,
+               enum zf_dtype cast, const void *shard);
+void bulk_fini(struct bulk *b);
+/* Bytes of the file. */
+bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err) ZF_CHECKED;
+/* The file's map; borrowed, lives as long as the bulk. */
+const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err) ZF_CHECKED;
+
+extern const struct bulk_kind bulk_safetensors;
+extern const struct bulk_kind bulk_torch;
+
+#endif

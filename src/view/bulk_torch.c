@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pytorch_model.bin: the set as torch.save would have written it, but for the CRCs of payloads
+ * nobody has read, which are 0 and which torch.load does not look at. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+#include <zf/codec/torch_write.h>
+#include <zf/codec/zip_write.h>
+
+#include "bulk.h"
+
+/* Pickled text is UTF-8; a name that is none has no place in it. */
+static bool can_be_told(const struct zf_tensor *t)
+{
+    return zf_utf8_valid(t->name, t->name_len);
+}
+
+/* Tied names share the storage of the first of them, whose number is its place among those told. */
+static bool number(const struct bulk *b, uint64_t *key, struct zf_out *pickle)
+{
+    const struct zf_set *set = b->of->set;
+    uint64_t next = 0;
+
+    zf_torch_write_begin(pickle);
+    for (uint32_t i = 0; i < set->n; i++) {
+        if (can_be_told(&set->tensor[i]) && key[set->tensor[i].alias_of] == 0) {
+            key[set->tensor[i].alias_of] = ++next;
+        }
+    }
+    for (uint32_t i = 0; i < set->n; i++) {
+        const struct zf_tensor *t = &set->tensor[i];
+
+        if (can_be_told(t)) {
+            zf_torch_write_tensor(pickle, &(struct zf_torch_write){
+                                              .name = t->name,
+                                              .name_len = t->name_len,
+                                              .dtype = shelf_set_dtype(b->of, i, b->cast),
+                                              .ndim = t->ndim,
+                                              .shape = t->shape,
+                                              .storage = key[t->alias_of] - 1,
+                                          });
+        }
+    }
+    zf_torch_write_end(pickle);
+    return !pickle->bad;
+}
+
+/* A member whose bytes are at hand. */
+static void add_small(struct zf_zip_write *w, struct zf_out *o, const char *name, const void *p,
+                      size_t n)
+{
+    zf_zip_write_member(w, name, n, zf_zip_crc(p, n), o);
+    zf_out_add(o, p, n);
+}
+
+static bool flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err)
+{
+    bool ok = zf_out_ok(o, err) && bulk_add_mem(p, o->p, o->n, true, err);
+
+    o->n = 0;
+    return ok;
+}
+
+static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zip_write *w,
+                         struct zf_out *o, const uint64_t *key, struct zf_err *err)
+{
+    const struct zf_set *set = b->of->set;
+
+    for (uint32_t i = 0; i < set->n; i++) {
+        uint64_t size;
+        char name[48];
+
+        if (set->tensor[i].alias_of != i || key[i] == 0) {
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "archive/data/%" PRIu64, key[i] - 1);
+        if (!zf_dtype_size(shelf_set_dtype(b->of, i, b->cast), set->tensor[i].ndim,
+                           set->tensor[i].shape, &size)) {
+            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "tensor %s is too large",
+                           set->tensor[i].name);
+        }
+        zf_zip_write_member(w, name, size, 0, o);
+        if (!flush(p, o, err) || !bulk_add_tensor(p, b->of, i, b->cast, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+{
+    zf_auto(zip_write) struct zf_zip_write w = {0};
+    zf_auto(out) struct zf_out pickle = {0}, o = {0};
+    uint64_t *key = zf_arena_get(p->arena, b->of->set->n, sizeof *key, err);
+
+    if (!key) {
+        return false;
+    }
+    if (!number(b, key, &pickle)) {
+        return zf_out_ok(&pickle, err);
+    }
+    add_small(&w, &o, "archive/data.pkl", pickle.p, pickle.n);
+    add_small(&w, &o, "archive/byteorder", "little", 6);
+    add_small(&w, &o, "archive/version", "3\n", 2);
+    if (!add_payloads(b, p, &w, &o, key, err)) {
+        return false;
+    }
+    zf_zip_write_end(&w, &o);
+    return flush(p, &o, err);
+}
+
+const struct bulk_kind bulk_torch = {.name = "pytorch_model.bin", .plan = plan};

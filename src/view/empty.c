@@ -1,2 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-typedef int zf_view_empty; /* until the room has a file */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hf.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
+{
+    const struct zf_tensor *t = &ss->set->tensor[i];
+
+    return zf_dtype_info(shelf_set_dtype(ss, i, cast))->safetensors &&
+           zf_utf8_valid(t->name, t->name_len);
+}
+
+static uint64_t bytes_of(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
+{
+    const struct zf_tensor *t = &ss->set->tensor[i];
+    uint64_t n = 0;
+
+    /* The size of the stored type was checked; a cast at most quadruples a byte, which a map
+     * checks. */
+    (void)!zf_dtype_size(shelf_set_dtype(ss, i, cast), t->ndim, t->shape, &n);
+    return n;
+}
+
+/* Calls once a shard; with out NULL it only counts. */
+static uint32_t cut(const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
+                    struct hf_shard *out)
+{
+    uint32_t n = 0, lo = 0;
+    uint64_t used = 0;
+
+    for (uint32_t i = 0; i < ss->set->n; i++) {
+        uint64_t b = hf_holds(ss, i, cast) ? bytes_of(ss, i, cast) : 0;
+
+        if (used > 0 && b > 0 && (b > size || used > size - b)) {
+            if (out) {
+                out[n] = (struct hf_shard){lo, i};
+            }
+            n++;
+            lo = i;
+            used = 0;
+        }
+        used += b;
+    }
+    if (out) {
+        out[n] = (struct hf_shard){lo, ss->set->n};
+    }
+    return n + 1;
+}
+
+bool hf_cut(struct hf_plan *out, const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
+            struct zf_arena *a, struct zf_err *err)
+{
+    out->n = cut(ss, cast, size, NULL);
+    out->shard = zf_arena_get(a, out->n, sizeof *out->shard, err);
+    if (!out->shard) {
+        return false;
+    }
+    (void)cut(ss, cast, size, out->shard);
+    return true;
+}
+
+void hf_name(const struct hf_plan *p, uint32_t i, char out[64])
+{
+    if (p->n == 1) {
+        (void)snprintf(out, 64, "model.safetensors");
+    } else {
+        (void)snprintf(out, 64, "model-%05u-of-%05u.safetensors", i + 1, p->n);
+    }
+}
+
+static json_t *weight_map(const struct bulk *b, const struct hf_plan *p, uint64_t *total_out)
+{
+    json_t *map = json_object();
+
+    for (uint32_t s = 0; map && s < p->n; s++) {
+        char file[64];
+
+        hf_name(p, s, file);
+        for (uint32_t i = p->shard[s].lo; i < p->shard[s].hi; i++) {
+            const struct zf_tensor *t = &b->of->set->tensor[i];
+
+            if (!hf_holds(b->of, i, b->cast)) {
+                continue;
+            }
+            *total_out += bytes_of(b->of, i, b->cast);
+            if (json_object_setn_new_nocheck(map, t->name, t->name_len, json_string(file)) != 0) {
+                json_decref(map);
+                return NULL;
+            }
+        }
+    }
+    return map;
+}
+
+static bool plan_index(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+{
+    uint64_t total = 0;
+    json_t *map = weight_map(b, b->shard, &total);
+    json_t *all = map ? json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total,
+                                  "weight_map", map)
+                      : NULL;
+    char *text = all ? json_dumps(all, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+
+    json_decref(all);
+    if (!text) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
+    }
+    bool ok = bulk_add_mem(p, text, strlen(text), true, err) && bulk_add_mem(p, "\n", 1, true, err);
+    free(text);
+    return ok;
+}
+
+const struct bulk_kind bulk_hf_index = {.name = "model.safetensors.index.json", .plan = plan_index};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hf/: the set cut into safetensors shards of a given size, with the index that names them, as
+ * save_pretrained lays them out.  Source: huggingface_hub serialization
+ * (split_torch_state_dict_into_shards). */
+#ifndef VIEW_HF_H
+#define VIEW_HF_H
+
+#include "bulk.h"
+
+/* One shard: the tensors [lo, hi) of the set, in natural order. */
+struct hf_shard {
+    uint32_t lo, hi;
+};
+struct hf_plan {
+    struct hf_shard *shard;
+    uint32_t n;
+};
+
+/* Cuts greedily: a tensor larger than `size` bytes has a shard of its own.  At least one shard. */
+bool hf_cut(struct hf_plan *out, const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
+            struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
+
+/* "model-00001-of-00003.safetensors", or "model.safetensors" when it is the only one. */
+void hf_name(const struct hf_plan *p, uint32_t i, char out[64]);
+
+/* Is tensor i in the shards at all (its type and name can be told)? */
+bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
+
+/* model.safetensors.index.json; its shard is the struct hf_plan. */
+extern const struct bulk_kind bulk_hf_index;
+
+#endif

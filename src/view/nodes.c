@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+static size_t head_len(const char *path)
+{
+    return strcspn(path, "/");
+}
+
+/* By components, so that what is below a directory follows it directly. */
+static int cmp_path(const char *a, const char *b)
+{
+    while (*a && *b) {
+        size_t an = head_len(a), bn = head_len(b);
+        int c = zf_name_cmp(a, an, b, bn);
+
+        if (c) {
+            return c;
+        }
+        a += an + (a[an] == '/');
+        b += bn + (b[bn] == '/');
+    }
+    return (*a != '\0') - (*b != '\0');
+}
+
+static int cmp_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    return cmp_path(x->path, y->path);
+}
+
+/* A directory whose children are still to be made: its places, and how much of their paths leads to
+ * it. */
+struct pending {
+    uint32_t lo, hi;
+    size_t depth; /* bytes of the path in front of the children's names */
+};
+
+struct maker {
+    struct nodes *out;
+    struct pending *todo; /* one a node */
+    const struct place *place;
+    struct zf_arena *a;
+    uint32_t cap;
+};
+
+static bool room(struct maker *m, struct zf_err *err)
+{
+    if (m->out->n < m->cap) {
+        return true;
+    }
+    uint32_t cap = m->cap ? m->cap * 2 : 256;
+    struct node *v = realloc(m->out->v, cap * sizeof *v);
+    if (!v) {
+        return zf_fail_sys(err, "build the tree");
+    }
+    m->out->v = v;
+    struct pending *todo = realloc(m->todo, cap * sizeof *todo);
+    if (!todo) {
+        return zf_fail_sys(err, "build the tree");
+    }
+    m->todo = todo;
+    m->cap = cap;
+    return true;
+}
+
+/* Makes one node from places [lo, hi), which share the path up to depth + len. */
+static bool make_child(struct maker *m, uint32_t parent, struct pending of, size_t len,
+                       struct zf_err *err)
+{
+    const struct place *first = &m->place[of.lo];
+    const char *full = first->path;
+    bool own = full[of.depth + len] == '\0';
+    bool below = of.hi - of.lo > 1 || !own;
+
+    if (own && of.hi - of.lo > 1 && cmp_path(full, m->place[of.lo + 1].path) == 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "two things would stand at %s", full);
+    }
+    if (own && below && first->kind != NODE_SHELF && first->kind != NODE_DIR) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s would be a file and a directory", full);
+    }
+    if (!room(m, err)) {
+        return false;
+    }
+    char *name = zf_arena_str(m->a, full + of.depth, len, err);
+    m->out->v[m->out->n] = (struct node){
+        .name = name,
+        .parent = parent,
+        .kind = own ? first->kind : NODE_DIR,
+        .payload = own ? first->payload : 0,
+    };
+    m->todo[m->out->n] =
+        (struct pending){.lo = of.lo + own, .hi = of.hi, .depth = of.depth + len + 1};
+    m->out->n++;
+    return name != NULL;
+}
+
+static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
+{
+    struct pending p = m->todo[dir];
+    uint32_t first = m->out->n;
+
+    for (uint32_t lo = p.lo; lo < p.hi;) {
+        const char *name = m->place[lo].path + p.depth;
+        size_t len = head_len(name);
+        uint32_t hi = lo + 1;
+
+        while (hi < p.hi && head_len(m->place[hi].path + p.depth) == len &&
+               memcmp(m->place[hi].path + p.depth, name, len) == 0) {
+            hi++;
+        }
+        if (!make_child(m, dir, (struct pending){lo, hi, p.depth}, len, err)) {
+            return false;
+        }
+        lo = hi;
+    }
+    m->out->v[dir].first = first;
+    m->out->v[dir].n = m->out->n - first;
+    return true;
+}
+
+/* Breadth first, so that children stand together. */
+static bool make_all(struct maker *m, uint32_t n, struct zf_err *err)
+{
+    uint32_t rooted = n > 0 && m->place[0].path[0] == '\0';
+
+    if (!room(m, err)) {
+        return false;
+    }
+    m->out->v[0] = (struct node){
+        .name = "",
+        .kind = rooted ? m->place[0].kind : NODE_DIR,
+        .payload = rooted ? m->place[0].payload : 0,
+    };
+    m->todo[0] = (struct pending){.lo = rooted, .hi = n};
+    m->out->n = 1;
+    for (uint32_t k = 0; k < m->out->n; k++) {
+        if (!make_children(m, k, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_arena *a,
+                 struct zf_err *err)
+{
+    struct maker m = {.out = out, .place = place, .a = a};
+
+    *out = (struct nodes){0};
+    if (n) {
+        qsort(place, n, sizeof *place, cmp_place);
+    }
+    bool ok = make_all(&m, n, err);
+    free(m.todo);
+    return ok;
+}
+
+uint32_t nodes_find(const struct nodes *ns, uint32_t dir, const char *name)
+{
+    uint32_t lo = ns->v[dir].first, hi = lo + ns->v[dir].n;
+    size_t len = strlen(name);
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        int c = zf_name_cmp(ns->v[mid].name, strlen(ns->v[mid].name), name, len);
+
+        if (c == 0) {
+            return mid;
+        }
+        if (c < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return UINT32_MAX;
+}

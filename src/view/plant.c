@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a checkpoint to its tree: which shelves and bulk files every set gets. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hf.h"
+#include "tree.h"
+
+static const enum zf_dtype casts[] = {ZF_DT_COUNT, ZF_DT_F32, ZF_DT_F16, ZF_DT_BF16};
+#define N_CASTS (sizeof casts / sizeof casts[0])
+#define SHELVES_PER_SET (2 * N_CASTS)
+
+/* Hugging Face's own default. */
+#define SHARD_SIZE 5000000000ull
+
+struct planter {
+    struct tree *t;
+    const struct zf_view_opts *o;
+    struct place *place;
+    uint32_t n, cap, bulk_cap;
+};
+
+static bool put(struct planter *p, const char *path, enum node_kind kind, uint32_t payload,
+                struct zf_err *err)
+{
+    if (p->n == p->cap) {
+        uint32_t cap = p->cap ? 2 * p->cap : 256;
+        struct place *grown = realloc(p->place, cap * sizeof *grown);
+
+        if (!grown) {
+            return zf_fail_sys(err, "plan the tree");
+        }
+        p->place = grown;
+        p->cap = cap;
+    }
+    p->place[p->n++] = (struct place){.path = path, .kind = kind, .payload = payload};
+    return path != NULL;
+}
+
+static char *join(struct zf_arena *a, const char *dir, const char *name, struct zf_err *err)
+{
+    return zf_arena_fmt(a, err, "%s%s%s", dir, *dir && *name ? "/" : "", name);
+}
+
+static bool put_shelf(struct planter *p, const char *path, struct shelf shelf, struct zf_err *err)
+{
+    struct tree *t = p->t;
+
+    t->shelf[t->n_shelves] = shelf;
+    return put(p, path, NODE_SHELF, t->n_shelves++, err);
+}
+
+static bool put_bulk(struct planter *p, const char *dir, const char *name,
+                     const struct bulk_kind *kind, const struct shelf *of, const void *shard,
+                     struct zf_err *err)
+{
+    struct tree *t = p->t;
+
+    if (t->n_bulks == p->bulk_cap) {
+        uint32_t cap = p->bulk_cap ? 2 * p->bulk_cap : 64;
+        struct bulk **grown = realloc(t->bulk, cap * sizeof(struct bulk *));
+
+        if (!grown) {
+            return zf_fail_sys(err, "plan the tree");
+        }
+        t->bulk = grown;
+        p->bulk_cap = cap;
+    }
+    struct bulk *b = zf_arena_get(t->arena, 1, sizeof *b, err);
+    if (!b) {
+        return false;
+    }
+    bulk_init(b, kind, of->of, of->cast, shard);
+    t->bulk[t->n_bulks] = b;
+    return put(p, join(t->arena, dir, name, err), NODE_BULK, t->n_bulks++, err);
+}
+
+/* A root's side files (config.json, the tokenizer) stand in hf/ too, so that from_pretrained finds
+ * them. */
+static bool put_side_files(struct planter *p, const char *dir, struct zf_err *err)
+{
+    const struct zf_checkpoint *c = p->t->c;
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
+        if (!strchr(c->blob[i].path, '/')) {
+            ok = put(p, join(p->t->arena, dir, c->blob[i].path, err), NODE_BLOB, i, err);
+        }
+    }
+    return ok;
+}
+
+static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, struct zf_err *err)
+{
+    struct zf_arena *a = p->t->arena;
+    uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
+    struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
+    char *hf = plan ? join(a, dir, "hf", err) : NULL;
+    bool ok = hf && hf_cut(plan, of->of, of->cast, size, a, err);
+
+    for (uint32_t i = 0; ok && i < plan->n; i++) {
+        char name[64];
+
+        hf_name(plan, i, name);
+        ok = put_bulk(p, hf, name, &bulk_safetensors, of, &plan->shard[i], err);
+    }
+    if (ok && plan->n > 1) {
+        ok = put_bulk(p, hf, bulk_hf_index.name, &bulk_hf_index, of, plan, err);
+    }
+    return ok && (of->of->set->path[0] || put_side_files(p, hf, err));
+}
+
+/* All presentations of a set under one directory: the set's own, or one below as/. */
+static bool put_presentations(struct planter *p, const struct shelf_set *ss, enum zf_dtype cast,
+                              struct zf_err *err)
+{
+    struct zf_arena *a = p->t->arena;
+    struct shelf raw = {.of = ss, .kind = SHELF_RAW, .cast = cast};
+    struct shelf npy = {.of = ss, .kind = SHELF_NPY, .cast = cast};
+    const char *dir = ss->set->path;
+
+    if (cast != ZF_DT_COUNT) {
+        dir = zf_arena_fmt(a, err, "%s%sas/%s", dir, *dir ? "/" : "", zf_dtype_info(cast)->suffix);
+    }
+    char *npy_dir = dir ? join(a, dir, "npy", err) : NULL;
+    return npy_dir && put_shelf(p, dir, raw, err) && put_shelf(p, npy_dir, npy, err) &&
+           put_bulk(p, dir, bulk_safetensors.name, &bulk_safetensors, &raw, NULL, err) &&
+           put_bulk(p, dir, bulk_torch.name, &bulk_torch, &raw, NULL, err) &&
+           put_hf(p, dir, &raw, err);
+}
+
+static bool put_set(struct planter *p, uint32_t i, struct zf_err *err)
+{
+    struct shelf_set *ss = &p->t->set[i];
+    bool ok = shelf_set_init(ss, &p->t->c->set[i], p->o, p->t->arena, err);
+
+    for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
+        ok = put_presentations(p, ss, casts[k], err);
+    }
+    return ok;
+}
+
+static bool put_all(struct planter *p, struct zf_err *err)
+{
+    const struct zf_checkpoint *c = p->t->c;
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && i < c->n_sets; i++) {
+        ok = put_set(p, i, err);
+    }
+    for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
+        ok = put(p, c->blob[i].path, NODE_BLOB, i, err);
+    }
+    return ok;
+}
+
+/* A kept node and a tensor's file may not have one name. */
+static bool check_names(const struct tree *t, struct zf_err *err)
+{
+    for (uint32_t k = 1; k < t->nodes.n; k++) {
+        const struct node *n = &t->nodes.v[k], *up = &t->nodes.v[n->parent];
+        uint32_t i;
+
+        if (up->kind == NODE_SHELF && shelf_find(&t->shelf[up->payload], n->name, &i)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the tensor \"%s\" would have the name of another file, %s",
+                           t->shelf[up->payload].of->set->tensor[i].name, n->name);
+        }
+    }
+    return true;
+}
+
+/* Inode numbers stay below 2^51, so that a tree of trees can put its own bits on top. */
+#define MAX_SETS 60000
+
+static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *err)
+{
+    struct planter p = {.t = t, .o = o};
+    uint64_t n = t->c->n_sets;
+
+    if (n > MAX_SETS) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%u tensor sets, at most %d can be shown",
+                       t->c->n_sets, MAX_SETS);
+    }
+    t->set = zf_arena_get(t->arena, n, sizeof *t->set, err);
+    t->shelf = t->set ? zf_arena_get(t->arena, n * SHELVES_PER_SET, sizeof *t->shelf, err) : NULL;
+    bool ok = t->shelf && put_all(&p, err) && nodes_build(&t->nodes, p.place, p.n, t->arena, err);
+    free(p.place);
+    t->shelf_node = ok ? zf_arena_get(t->arena, t->n_shelves, sizeof *t->shelf_node, err) : NULL;
+    if (!t->shelf_node) {
+        return false;
+    }
+    for (uint32_t k = 0; k < t->nodes.n; k++) {
+        if (t->nodes.v[k].kind == NODE_SHELF) {
+            t->shelf_node[t->nodes.v[k].payload] = k;
+        }
+    }
+    return check_names(t, err);
+}
+
+struct zf_tree *zf_tree_new(struct zf_checkpoint *c, const struct zf_view_opts *o,
+                            struct zf_err *err)
+{
+    struct tree *t = calloc(1, sizeof *t);
+
+    if (!t) {
+        (void)zf_fail_sys(err, "make a tree");
+        zf_checkpoint_free(c);
+        return NULL;
+    }
+    t->base.ops = &tree_ops;
+    t->c = c;
+    t->arena = zf_arena_new(o->lim->model_memory, err);
+    if (!t->arena || !grow(t, o, err)) {
+        zf_tree_free(&t->base);
+        return NULL;
+    }
+    return &t->base;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shelf.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+#include <zf/base/num.h>
+#include <zf/codec/npy.h>
+#include <zf/model/cast.h>
+
+/* What read_widened takes at a time: on the stack, with room for one byte becoming four. */
+#define WIDEN_BYTES 16384
+
+/* ---- sets ------------------------------------------------------------------------------------ */
+
+static uint64_t hash_head(const char *name, size_t n)
+{
+    uint8_t sum[32];
+    uint64_t h = 0;
+
+    zf_sha256(name, n, sum);
+    for (int i = 0; i < 8; i++) {
+        h = h << 8 | sum[i];
+    }
+    return h;
+}
+
+/* Could any suffix make this name too long?  The longest is ".f8_e4m3fnuz"; %XX triples a byte. */
+static bool may_be_cut(const struct zf_tensor *t)
+{
+    char file[ZF_NAME_MAX + 1];
+
+    return t->name_len > (ZF_NAME_MAX - 16) / 3 &&
+           zf_name_encode(file, t->name, t->name_len, "") > ZF_NAME_MAX - 16;
+}
+
+static int cmp_long(const void *a, const void *b)
+{
+    const struct long_name *x = a, *y = b;
+
+    return x->hash < y->hash ? -1 : x->hash > y->hash;
+}
+
+static bool find_longs(struct shelf_set *out, struct zf_arena *a, struct zf_err *err)
+{
+    const struct zf_set *set = out->set;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < set->n; i++) {
+        n += may_be_cut(&set->tensor[i]);
+    }
+    if (n == 0) {
+        return true;
+    }
+    out->longs = zf_arena_get(a, n, sizeof *out->longs, err);
+    if (!out->longs) {
+        return false;
+    }
+    for (uint32_t i = 0; i < set->n; i++) {
+        const struct zf_tensor *t = &set->tensor[i];
+
+        if (may_be_cut(t)) {
+            out->longs[out->n_longs++] =
+                (struct long_name){.hash = hash_head(t->name, t->name_len), .tensor = i};
+        }
+    }
+    qsort(out->longs, n, sizeof *out->longs, cmp_long);
+    return true;
+}
+
+static bool count_links(struct shelf_set *out, struct zf_arena *a, struct zf_err *err)
+{
+    const struct zf_set *set = out->set;
+    bool ties = false;
+
+    for (uint32_t i = 0; i < set->n; i++) {
+        ties = ties || set->tensor[i].alias_of != i;
+    }
+    if (!ties) {
+        return true;
+    }
+    out->links = zf_arena_get(a, set->n, sizeof *out->links, err);
+    for (uint32_t i = 0; out->links && i < set->n; i++) {
+        out->links[set->tensor[i].alias_of]++;
+    }
+    return out->links != NULL;
+}
+
+static bool mark_kept(struct shelf_set *out, const struct zf_view_opts *o, struct zf_arena *a,
+                      struct zf_err *err)
+{
+    if (o->n_keep == 0) {
+        return true;
+    }
+    out->keep = zf_arena_get(a, out->set->n / 8 + 1, 1, err);
+    for (uint32_t i = 0; out->keep && i < out->set->n; i++) {
+        for (uint32_t k = 0; k < o->n_keep; k++) {
+            if (fnmatch(o->keep[k], out->set->tensor[i].name, 0) == 0) {
+                out->keep[i / 8] |= (uint8_t)(1u << i % 8);
+            }
+        }
+    }
+    return out->keep != NULL;
+}
+
+bool shelf_set_init(struct shelf_set *out, const struct zf_set *set, const struct zf_view_opts *o,
+                    struct zf_arena *a, struct zf_err *err)
+{
+    *out = (struct shelf_set){.set = set};
+    return find_longs(out, a, err) && count_links(out, a, err) && mark_kept(out, o, a, err);
+}
+
+enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
+{
+    enum zf_dtype own = ss->set->tensor[i].dtype;
+    bool kept = ss->keep && (ss->keep[i / 8] >> i % 8 & 1);
+
+    return cast == ZF_DT_COUNT || kept || !zf_can_cast(own, cast) ? own : cast;
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+struct npy_as npy_as(enum zf_dtype t)
+{
+    const struct zf_dtype_info *info = zf_dtype_info(t);
+
+    switch (t) {
+    case ZF_DT_BF16:
+    case ZF_DT_F8_E4M3:
+    case ZF_DT_F8_E5M2:
+    case ZF_DT_F8_E4M3FNUZ:
+    case ZF_DT_F8_E5M2FNUZ:
+    case ZF_DT_F8_E8M0:
+        return (struct npy_as){.from = t, .to = ZF_DT_F32, .per = 1, .descr = "<f4"};
+    case ZF_DT_C32:
+        return (struct npy_as){.from = ZF_DT_F16, .to = ZF_DT_F32, .per = 2, .descr = "<c8"};
+    default:
+        return (struct npy_as){.from = t, .to = t, .per = 1, .descr = info->npy};
+    }
+}
+
+enum zf_dtype shelf_dtype(const struct shelf *s, uint32_t i)
+{
+    return shelf_set_dtype(s->of, i, s->cast);
+}
+
+static uint64_t scaled(uint64_t bytes, enum zf_dtype from, enum zf_dtype to)
+{
+    return bytes / zf_dtype_info(from)->bytes * zf_dtype_info(to)->bytes;
+}
+
+static uint64_t npy_head(const struct shelf *s, uint32_t i, char head[ZF_NPY_MAX])
+{
+    const struct zf_tensor *t = &s->of->set->tensor[i];
+
+    return zf_npy_header(head, npy_as(shelf_dtype(s, i)).descr, t->ndim, t->shape);
+}
+
+uint64_t shelf_size(const struct shelf *s, uint32_t i)
+{
+    const struct zf_tensor *t = &s->of->set->tensor[i];
+    enum zf_dtype served = shelf_dtype(s, i);
+    uint64_t bytes = scaled(zf_map_size(t->data), t->dtype, served);
+    char head[ZF_NPY_MAX];
+
+    if (s->kind == SHELF_RAW) {
+        return bytes;
+    }
+    struct npy_as as = npy_as(served);
+    return npy_head(s, i, head) + scaled(bytes, as.from, as.to);
+}
+
+uint32_t shelf_links(const struct shelf *s, uint32_t i)
+{
+    return s->of->links ? s->of->links[s->of->set->tensor[i].alias_of] : 1;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void suffix_of(const struct shelf *s, uint32_t i, char out[32])
+{
+    (void)snprintf(out, 32, ".%s",
+                   s->kind == SHELF_NPY ? "npy" : zf_dtype_info(shelf_dtype(s, i))->suffix);
+}
+
+void shelf_name(const struct shelf *s, uint32_t i, char out[256])
+{
+    const struct zf_tensor *t = &s->of->set->tensor[i];
+    char suffix[32];
+
+    suffix_of(s, i, suffix);
+    (void)zf_name_encode(out, t->name, t->name_len, suffix);
+}
+
+static bool is_name(const struct shelf *s, uint32_t i, const char *name)
+{
+    char own[ZF_NAME_MAX + 1];
+
+    shelf_name(s, i, own);
+    return strcmp(own, name) == 0;
+}
+
+static bool parse_hash(const char *p, uint64_t *out)
+{
+    char text[17];
+    char *end;
+
+    memcpy(text, p, 16);
+    text[16] = '\0';
+    *out = strtoull(text, &end, 16);
+    return *end == '\0';
+}
+
+static bool find_long(const struct shelf *s, const char *name, size_t stem, uint32_t *i_out)
+{
+    uint64_t hash;
+    uint32_t lo = 0, hi = s->of->n_longs;
+
+    if (stem < 17 || name[stem - 17] != '~' || !parse_hash(name + stem - 16, &hash)) {
+        return false;
+    }
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (s->of->longs[mid].hash < hash) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    for (; lo < s->of->n_longs && s->of->longs[lo].hash == hash; lo++) {
+        if (is_name(s, s->of->longs[lo].tensor, name)) {
+            *i_out = s->of->longs[lo].tensor;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_raw(const struct shelf *s, const char *raw, size_t n, const char *name,
+                     uint32_t *i_out)
+{
+    const struct zf_tensor *t = zf_set_find(s->of->set, raw, n);
+
+    if (!t || !is_name(s, (uint32_t)(t - s->of->set->tensor), name)) {
+        return false;
+    }
+    *i_out = (uint32_t)(t - s->of->set->tensor);
+    return true;
+}
+
+bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out)
+{
+    const char *dot = strrchr(name, '.');
+    size_t len = strlen(name), stem = dot ? (size_t)(dot - name) : 0, n;
+    char raw[ZF_NAME_MAX + 1];
+
+    /* The empty key's file is "%2Ef32": it has no dot, for a name never starts with one. */
+    if (!dot) {
+        return find_raw(s, "", 0, name, i_out);
+    }
+    if (len > ZF_NAME_MAX) {
+        return false;
+    }
+    if (zf_name_decode(raw, &n, name, stem) && find_raw(s, raw, n, name, i_out)) {
+        return true;
+    }
+    return find_long(s, name, stem, i_out);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static bool read_data(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
+                      struct zf_err *err)
+{
+    const struct zf_tensor *t = &s->of->set->tensor[i];
+    enum zf_dtype served = shelf_dtype(s, i);
+
+    if (served == t->dtype) {
+        return zf_map_read(t->data, buf, n, off, err);
+    }
+    return zf_map_read_cast(t->data, t->dtype, served, buf, n, off, err);
+}
+
+/* Bytes [off, off + n) of the tensor's data as numpy sees it: `served` elements widened one by one.
+ */
+static bool read_widened(const struct shelf *s, uint32_t i, const struct npy_as *as, char *buf,
+                         size_t n, uint64_t off, struct zf_err *err)
+{
+    char in[WIDEN_BYTES], out[4 * WIDEN_BYTES];
+    const size_t wi = zf_dtype_info(as->from)->bytes, wo = zf_dtype_info(as->to)->bytes;
+    const size_t most = WIDEN_BYTES / wi;
+
+    while (n > 0) {
+        uint64_t first = off / wo;
+        size_t skip = (size_t)(off % wo), want = (skip + n + wo - 1) / wo;
+        size_t elems = want < most ? want : most;
+
+        if (!read_data(s, i, in, elems * wi, first * wi, err)) {
+            return false;
+        }
+        zf_cast(out, as->to, in, as->from, elems);
+        size_t got = elems * wo - skip;
+        got = got < n ? got : n;
+        memcpy(buf, out + skip, got);
+        buf += got;
+        off += got;
+        n -= got;
+    }
+    return true;
+}
+
+static bool read_npy_data(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
+                          struct zf_err *err)
+{
+    const struct zf_tensor *t = &s->of->set->tensor[i];
+    struct npy_as as = npy_as(shelf_dtype(s, i));
+
+    if (as.from == as.to) {
+        return read_data(s, i, buf, n, off, err);
+    }
+    if (shelf_dtype(s, i) == t->dtype) {
+        return zf_map_read_cast(t->data, as.from, as.to, buf, n, off, err);
+    }
+    return read_widened(s, i, &as, buf, n, off, err);
+}
+
+bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
+                struct zf_err *err)
+{
+    char head[ZF_NPY_MAX];
+    uint64_t len = s->kind == SHELF_NPY ? npy_head(s, i, head) : 0;
+
+    if (s->kind == SHELF_RAW) {
+        return read_data(s, i, buf, n, off, err);
+    }
+    if (off < len) {
+        size_t k = len - off < n ? (size_t)(len - off) : n;
+
+        memcpy(buf, head + off, k);
+        buf = (char *)buf + k;
+        off += k;
+        n -= k;
+    }
+    return n == 0 || read_npy_data(s, i, buf, n, off - len, err);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A shelf is a directory with one computed file a tensor: no node is kept for any of them.  The
+ * same set stands on several shelves: raw, as .npy, and both again under as/<dtype>/. */
+#ifndef VIEW_SHELF_H
+#define VIEW_SHELF_H
+
+#include <zf/model/model.h>
+#include <zf/view.h>
+
+enum shelf_kind { SHELF_RAW, SHELF_NPY };
+
+/* Names too long for a file name, sorted by what their hash starts with: they cannot be decoded. */
+struct long_name {
+    uint64_t hash;
+    uint32_t tensor;
+};
+
+/* A set with what lookups need, shared by its shelves. */
+struct shelf_set {
+    const struct zf_set *set;
+    struct long_name *longs;
+    uint32_t n_longs;
+    uint8_t *keep;   /* bit i: tensor i stays as it is under as/; NULL = none */
+    uint32_t *links; /* names per inode, by canonical index; NULL = no ties in this set */
+};
+
+/* Fills *out; memory from a.  Errors: ZF_E_NOMEM. */
+bool shelf_set_init(struct shelf_set *out, const struct zf_set *set, const struct zf_view_opts *o,
+                    struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
+
+struct shelf {
+    const struct shelf_set *of;
+    enum shelf_kind kind;
+    enum zf_dtype cast; /* ZF_DT_COUNT = none */
+};
+
+/* The type tensor i is served as. */
+enum zf_dtype shelf_dtype(const struct shelf *s, uint32_t i);
+/* Size in bytes of file i. */
+uint64_t shelf_size(const struct shelf *s, uint32_t i);
+uint32_t shelf_links(const struct shelf *s, uint32_t i);
+void shelf_name(const struct shelf *s, uint32_t i, char out[256]);
+bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out);
+bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
+                struct zf_err *err) ZF_CHECKED;
+
+/* The type a tensor has under as/<cast>/: floating ones are cast, all others and kept ones stay. */
+enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
+
+/* How numpy is told about a type it lacks: bf16, f8 and complex halves widened without loss. */
+struct npy_as {
+    enum zf_dtype from, to; /* per element cast; equal = none */
+    uint64_t per;           /* elements of `from` in one of the tensor's (2 for complex) */
+    const char *descr;
+};
+struct npy_as npy_as(enum zf_dtype t);
+
+#endif

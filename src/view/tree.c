@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct tree *of(const struct zf_tree *t)
+{
+    return (const struct tree *)t;
+}
+
+static uint64_t node_ino(uint32_t k)
+{
+    return (uint64_t)k + 1;
+}
+
+static uint64_t file_ino(const struct tree *t, const struct shelf *s, uint32_t i)
+{
+    return (uint64_t)(s - t->shelf + 1) << 32 | ((uint64_t)s->of->set->tensor[i].alias_of + 1);
+}
+
+bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
+{
+    uint64_t s = ino >> 32, low = ino & UINT32_MAX;
+
+    if (low == 0) {
+        return false;
+    }
+    if (s == 0) {
+        *out = (struct spot){.node = &t->nodes.v[low - 1]};
+        return low <= t->nodes.n;
+    }
+    if (s > t->n_shelves || low > t->shelf[s - 1].of->set->n) {
+        return false;
+    }
+    *out = (struct spot){.shelf = &t->shelf[s - 1], .i = (uint32_t)(low - 1)};
+    return true;
+}
+
+static void stat_file(const struct tree *t, const struct shelf *s, uint32_t i, struct zf_stat *out)
+{
+    *out = (struct zf_stat){
+        .ino = file_ino(t, s, i),
+        .kind = ZF_NODE_FILE,
+        .size = shelf_size(s, i),
+        .nlink = shelf_links(s, i),
+        .mtime = t->c->mtime,
+    };
+}
+
+static bool stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
+{
+    const struct node *n = &t->nodes.v[k];
+    struct zf_err err;
+
+    *out = (struct zf_stat){
+        .ino = node_ino(k), .kind = ZF_NODE_FILE, .nlink = 1, .mtime = t->c->mtime};
+    if (n->kind == NODE_BLOB) {
+        const struct zf_blob *b = &t->c->blob[n->payload];
+
+        out->size = zf_map_size(b->data);
+        out->mtime = b->mtime.tv_sec ? b->mtime : t->c->mtime;
+    } else if (n->kind == NODE_BULK) {
+        return bulk_size(t->bulk[n->payload], &out->size, &err);
+    } else {
+        out->kind = ZF_NODE_DIR;
+        out->nlink = 2;
+        for (uint32_t c = n->first; c < n->first + n->n; c++) {
+            out->nlink += t->nodes.v[c].kind == NODE_DIR || t->nodes.v[c].kind == NODE_SHELF;
+        }
+    }
+    return true;
+}
+
+static bool is_dir(const struct node *n)
+{
+    return n && (n->kind == NODE_DIR || n->kind == NODE_SHELF);
+}
+
+static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    const struct tree *t = of(base);
+    struct spot s;
+    uint32_t i;
+
+    if (!tree_spot(t, dir, &s) || !is_dir(s.node)) {
+        return false;
+    }
+    uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.v), name);
+    if (k != UINT32_MAX) {
+        return stat_node(t, k, out);
+    }
+    if (s.node->kind != NODE_SHELF || !shelf_find(&t->shelf[s.node->payload], name, &i)) {
+        return false;
+    }
+    stat_file(t, &t->shelf[s.node->payload], i, out);
+    return true;
+}
+
+static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
+{
+    const struct tree *t = of(base);
+    struct spot s;
+
+    if (!tree_spot(t, ino, &s)) {
+        return false;
+    }
+    if (s.node) {
+        return stat_node(t, (uint32_t)(s.node - t->nodes.v), out);
+    }
+    stat_file(t, s.shelf, s.i, out);
+    return true;
+}
+
+/* Kept nodes first, then the shelf's files, each in natural order. */
+static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
+                     struct zf_stat *out)
+{
+    const struct tree *t = of(base);
+    struct spot s;
+
+    if (!tree_spot(t, dir, &s) || !is_dir(s.node)) {
+        return false;
+    }
+    if (at < s.node->n) {
+        uint32_t k = s.node->first + (uint32_t)at;
+
+        (void)snprintf(name, 256, "%s", t->nodes.v[k].name);
+        return stat_node(t, k, out);
+    }
+    at -= s.node->n;
+    if (s.node->kind != NODE_SHELF || at >= t->shelf[s.node->payload].of->set->n) {
+        return false;
+    }
+    shelf_name(&t->shelf[s.node->payload], (uint32_t)at, name);
+    stat_file(t, &t->shelf[s.node->payload], (uint32_t)at, out);
+    return true;
+}
+
+static bool op_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
+{
+    struct spot s;
+
+    if (!tree_spot(of(base), dir, &s) || !s.node) {
+        return false;
+    }
+    *out = node_ino(s.node->parent);
+    return true;
+}
+
+static bool read_node(const struct tree *t, const struct node *n, void *buf, size_t len,
+                      uint64_t off, struct zf_err *err)
+{
+    if (n->kind == NODE_BLOB) {
+        return zf_map_read(t->c->blob[n->payload].data, buf, len, off, err);
+    }
+    const struct zf_map *m = bulk_map(t->bulk[n->payload], err);
+    return m && zf_map_read(m, buf, len, off, err);
+}
+
+static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
+                    size_t *n_out, struct zf_err *err)
+{
+    const struct tree *t = of(base);
+    struct zf_stat st;
+    struct spot s;
+
+    *n_out = 0;
+    if (!tree_spot(t, ino, &s) || !op_stat(base, ino, &st) || st.kind != ZF_NODE_FILE) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no file has inode %llu",
+                       (unsigned long long)ino);
+    }
+    if (off >= st.size) {
+        return true;
+    }
+    n = st.size - off < n ? (size_t)(st.size - off) : n;
+    if (s.node ? !read_node(t, s.node, buf, n, off, err)
+               : !shelf_read(s.shelf, s.i, buf, n, off, err)) {
+        return false;
+    }
+    *n_out = n;
+    return true;
+}
+
+static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, char name[64], char *value,
+                     size_t cap, size_t *len)
+{
+    struct spot s;
+
+    return tree_spot(of(base), ino, &s) && tree_xattr(of(base), &s, i, name, value, cap, len);
+}
+
+/* Every tensor once: presentations and ties take no room of their own. */
+static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
+{
+    const struct zf_checkpoint *c = of(base)->c;
+
+    *files = c->n_blobs;
+    *bytes = 0;
+    for (uint32_t s = 0; s < c->n_sets; s++) {
+        for (uint32_t i = 0; i < c->set[s].n; i++) {
+            if (c->set[s].tensor[i].alias_of == i) {
+                *files += 1;
+                *bytes += zf_map_size(c->set[s].tensor[i].data);
+            }
+        }
+    }
+}
+
+static void op_free(struct zf_tree *base)
+{
+    struct tree *t = (struct tree *)base;
+
+    for (uint32_t i = 0; i < t->n_bulks; i++) {
+        bulk_fini(t->bulk[i]);
+    }
+    free(t->bulk);
+    free(t->nodes.v);
+    zf_arena_free(t->arena);
+    zf_checkpoint_free(t->c);
+    free(t);
+}
+
+const struct zf_tree_ops tree_ops = {
+    .lookup = op_lookup,
+    .stat = op_stat,
+    .entry = op_entry,
+    .parent = op_parent,
+    .read = op_read,
+    .xattr = op_xattr,
+    .totals = op_totals,
+    .free = op_free,
+};
+
+const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t)
+{
+    return of(t)->c;
+}
+
+bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor *out)
+{
+    struct spot s;
+
+    if (!tree_spot(of(t), ino, &s) || !s.shelf || s.shelf->kind != SHELF_RAW) {
+        return false;
+    }
+    *out = (struct zf_node_tensor){
+        .set = s.shelf->of->set,
+        .tensor = &s.shelf->of->set->tensor[s.i],
+        .dtype = shelf_dtype(s.shelf, s.i),
+    };
+    return true;
+}
+
+const struct zf_map *zf_tree_map(struct zf_tree *base, uint64_t ino, struct zf_err *err)
+{
+    const struct tree *t = of(base);
+    struct spot s;
+
+    zf_err_clear(err);
+    if (!tree_spot(t, ino, &s)) {
+        return NULL;
+    }
+    if (s.shelf) {
+        const struct zf_tensor *x = &s.shelf->of->set->tensor[s.i];
+
+        return s.shelf->kind == SHELF_RAW && shelf_dtype(s.shelf, s.i) == x->dtype ? x->data : NULL;
+    }
+    if (s.node->kind == NODE_BLOB) {
+        return t->c->blob[s.node->payload].data;
+    }
+    return s.node->kind == NODE_BULK ? bulk_map(t->bulk[s.node->payload], err) : NULL;
+}

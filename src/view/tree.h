@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree of one checkpoint.  An inode number is a kept node's index + 1, or, for a computed file,
+ * (shelf + 1) << 32 | (tensor + 1): so both directions are arithmetic, and remounts give the same.
+ */
+#ifndef VIEW_TREE_H
+#define VIEW_TREE_H
+
+#include "bulk.h"
+#include "nodes.h"
+
+struct tree {
+    struct zf_tree base;
+    struct zf_checkpoint *c;
+    struct zf_arena *arena;
+    struct nodes nodes;
+    struct shelf_set *set; /* one a set of the checkpoint */
+    struct shelf *shelf;
+    uint32_t *shelf_node; /* the directory node of each shelf */
+    uint32_t n_shelves;
+    struct bulk **bulk; /* each in the arena */
+    uint32_t n_bulks;
+};
+
+/* Where an inode number leads. */
+struct spot {
+    const struct node *node;   /* a kept node, or NULL */
+    const struct shelf *shelf; /* else tensor i on this shelf */
+    uint32_t i;
+};
+bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out);
+
+/* Extended attribute k of what stands at `s`; see struct zf_tree_ops. */
+bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[64], char *value,
+                size_t cap, size_t *len);
+
+extern const struct zf_tree_ops tree_ops;
+
+#endif
