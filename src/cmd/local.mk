@@ -1,7 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += zerofs
 zerofs_SOURCES = \
+	src/cmd/cat.c \
+	src/cmd/cmd.h \
+	src/cmd/control.c \
+	src/cmd/control.h \
+	src/cmd/helper.c \
+	src/cmd/index.c \
+	src/cmd/index.h \
+	src/cmd/info.c \
+	src/cmd/log.c \
+	src/cmd/log.h \
+	src/cmd/ls.c \
 	src/cmd/main.c \
+	src/cmd/mount.c \
+	src/cmd/mount.h \
+	src/cmd/open.c \
+	src/cmd/open.h \
+	src/cmd/options.c \
+	src/cmd/options.def \
+	src/cmd/options.h \
+	src/cmd/print.c \
+	src/cmd/print.h \
+	src/cmd/table.def \
+	src/cmd/tags.c \
+	src/cmd/tags.h \
+	src/cmd/umount.c \
 	$(NULL)
 zerofs_LDADD = libzf-fs.la libzf-view.la libzf-format.la libzf-model.la libzf-codec.la \
 	libzf-source.la libzf-base.la
+
+# What mount(8) looks for when fstab says "zerofs" or "fuse.zerofs".
+install-exec-hook:
+	$(MKDIR_P) '$(DESTDIR)$(sbindir)'
+	rm -f '$(DESTDIR)$(sbindir)/mount.zerofs' '$(DESTDIR)$(sbindir)/mount.fuse.zerofs'
+	$(LN_S) '$(bindir)/zerofs' '$(DESTDIR)$(sbindir)/mount.zerofs'
+	$(LN_S) '$(bindir)/zerofs' '$(DESTDIR)$(sbindir)/mount.fuse.zerofs'
+
+uninstall-hook:
+	rm -f '$(DESTDIR)$(sbindir)/mount.zerofs' '$(DESTDIR)$(sbindir)/mount.fuse.zerofs'

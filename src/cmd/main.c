@@ -1,5 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-int main(void)
+#include "cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <config.h>
+
+#include "options.h"
+
+#define CMD(name) extern const struct cmd cmd_##name;
+#include "table.def"
+#undef CMD
+
+static const struct cmd *const table[] = {
+#define CMD(name) &cmd_##name,
+#include "table.def"
+#undef CMD
+};
+
+const struct cmd *cmd_row(size_t i)
 {
-    return 2;
+    return i < sizeof table / sizeof table[0] ? table[i] : NULL;
+}
+
+const struct cmd *cmd_find(const char *name)
+{
+    for (size_t i = 0; cmd_row(i); i++) {
+        if (strcmp(table[i]->name, name) == 0) {
+            return table[i];
+        }
+    }
+    return NULL;
+}
+
+int cmd_fail(const struct zf_err *err)
+{
+    char text[1024];
+
+    (void)fprintf(stderr, "zerofs: %s\n", zf_err_text(err, text, sizeof text));
+    return zf_err_exit(err);
+}
+
+int cmd_usage(const struct cmd *self, const char *fmt, ...)
+{
+    va_list ap;
+
+    (void)fprintf(stderr, "zerofs %s: ", self->name);
+    va_start(ap, fmt);
+    (void)vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    (void)fprintf(stderr, "\nTry `zerofs %s --help'.\n", self->name);
+    return EXIT_USAGE;
+}
+
+int cmd_help(const struct cmd *self)
+{
+    (void)printf("Usage: zerofs %s %s\n%s\n\n%s", self->name, self->args, self->summary,
+                 self->flags);
+    opts_help(stdout, self);
+    return cmd_finish(EXIT_OK);
+}
+
+int cmd_finish(int code)
+{
+    struct zf_err err;
+
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return code;
+    }
+    (void)zf_fail_sys(&err, "write to standard output");
+    int io = cmd_fail(&err);
+    return code > io ? code : io;
+}
+
+static int usage(FILE *to)
+{
+    (void)fputs("Usage: zerofs COMMAND ...\n"
+                "       zerofs CKPT MOUNTPOINT [-o OPTIONS]     (the same as zerofs mount)\n"
+                "Show a sharded training checkpoint as plain files, without converting it.\n\n",
+                to);
+    for (size_t i = 0; cmd_row(i); i++) {
+        (void)fprintf(to, "  %-8s %s\n", table[i]->name, table[i]->summary);
+    }
+    (void)fputs(
+        "\n`zerofs COMMAND --help' tells a command's options, zerofs(1) and zerofs(5) the rest.\n"
+        "Example: zerofs mount run7/global_step1000 /mnt/x && ls -l /mnt/x\n"
+        "Report bugs to <" PACKAGE_BUGREPORT ">.\n",
+        to);
+    return to == stdout ? cmd_finish(EXIT_OK) : EXIT_USAGE;
+}
+
+static int version(void)
+{
+    (void)printf("zerofs " PACKAGE_VERSION "\nLicense Apache-2.0. There is no warranty.\n"
+                 "zstd items: %s\n",
+#ifdef HAVE_ZSTD
+                 "yes"
+#else
+                 "no"
+#endif
+    );
+    return cmd_finish(EXIT_OK);
+}
+
+/* A descriptor opened later must never become 0, 1 or 2, or a shard would be written to. */
+static bool reserve_standard_fds(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return fd >= 0 || errno != ENOENT;
+}
+
+int main(int argc, char **argv)
+{
+    static const char mount_prefix[] = "mount.";
+    const char *self = argc > 0 ? basename(argv[0]) : "zerofs";
+
+    if (!reserve_standard_fds()) {
+        return EXIT_FAILURE;
+    }
+    if (strncmp(self, mount_prefix, sizeof mount_prefix - 1) == 0) {
+        return cmd_mount_helper(argc, argv);
+    }
+    if (argc < 2) {
+        return usage(stderr);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        return usage(stdout);
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        return version();
+    }
+    const struct cmd *cmd = cmd_find(argv[1]);
+    if (cmd) {
+        return cmd->run(cmd, argc - 1, argv + 1);
+    }
+    /* What mount.fuse3 runs for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
+    if (argc > 2 && argv[1][0] != '-') {
+        return cmd_find("mount")->run(cmd_find("mount"), argc, argv);
+    }
+    (void)fprintf(stderr, "zerofs: \"%s\" is no command.\nTry `zerofs --help'.\n", argv[1]);
+    return EXIT_USAGE;
 }

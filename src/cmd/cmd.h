@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One file, one struct a command; the only room that prints. */
+#ifndef ZF_CMD_CMD_H
+#define ZF_CMD_CMD_H
+
+#include <zf/base/err.h>
+
+/* Exit codes, as in zerofs(1).  Failures of the checkpoint come from zf_err_exit. */
+enum { EXIT_OK = 0, EXIT_NEGATIVE = 1, EXIT_USAGE = 2 };
+
+struct cmd {
+    const char *name, *args, *summary;
+    /* What --help prints below the summary: the command's own flags. */
+    const char *flags;
+    int (*run)(const struct cmd *self, int argc, char **argv);
+};
+
+/* Row i of the command table, or NULL past the end. */
+const struct cmd *cmd_row(size_t i);
+const struct cmd *cmd_find(const char *name);
+
+/* Prints "zerofs: <sentence>" on stderr and returns the exit code of the failure. */
+int cmd_fail(const struct zf_err *err);
+
+/* Prints "zerofs <command>: <sentence>" and a hint at --help; returns EXIT_USAGE. */
+int cmd_usage(const struct cmd *self, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* --help of one command, on stdout. */
+int cmd_help(const struct cmd *self);
+
+/* What mount(8) runs: `mount.zerofs SRC MNT [-sfnv] [-o …]`; answers with mount(8)'s exit codes. */
+int cmd_mount_helper(int argc, char **argv);
+
+/* Flushes stdout; a failure to write is told, and makes the exit code EXIT_IO unless code is worse.
+ */
+int cmd_finish(int code);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /.zerofs/: index.json, stats.json and log, laid over another tree.  Hidden: found by name, never
+ * listed, so that cp -r and find take the checkpoint and nothing else. */
+#ifndef ZF_CMD_CONTROL_H
+#define ZF_CMD_CONTROL_H
+
+#include <zf/tree.h>
+
+#include "log.h"
+
+struct control_opts {
+    struct cmd_log *log; /* borrowed */
+    /* Both give malloc'ed text; ctx is handed to them.  index is asked once, stats at every read.
+     */
+    char *(*index)(void *ctx, size_t *n_out, struct zf_err *err);
+    char *(*stats)(void *ctx, size_t *n_out, struct zf_err *err);
+    void *ctx;
+};
+
+/* Takes `inner` (freed with the tree, and on failure). */
+struct zf_tree *control_new(struct zf_tree *inner, const struct control_opts *o,
+                            struct zf_err *err) ZF_CHECKED;
+
+/* The same over the tree of one checkpoint. */
+struct zf_tree *control_checkpoint(struct zf_tree *inner, struct cmd_log *log,
+                                   struct zf_err *err) ZF_CHECKED;
+
+#endif

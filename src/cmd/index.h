@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a mounted checkpoint holds, as one JSON document: /.zerofs/index.json.  Its schema is
+ * documented in zerofs(5) and only ever grows. */
+#ifndef ZF_CMD_INDEX_H
+#define ZF_CMD_INDEX_H
+
+#include <jansson.h>
+
+#include <zf/model/model.h>
+
+/* One tensor: {"set","name","file","dtype","shape","bytes"} and, where it applies, "alias_of",
+ * "lost".  Gives a reference, or NULL without memory. */
+json_t *index_tensor(const struct zf_set *s, const struct zf_tensor *t);
+
+/* The whole document as text, malloc'ed; one tensor a line. */
+char *index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err *err) ZF_CHECKED;
+
+/* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD. */
+json_t *index_string(const char *p, size_t n);
+
+#endif

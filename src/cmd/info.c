@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "index.h"
+#include "open.h"
+#include "print.h"
+
+/* What a set holds; every tied tensor once. */
+struct tally {
+    uint64_t tensors, elems, bytes, lost;
+    uint64_t of_type[ZF_DT_COUNT];
+};
+
+static struct tally count(const struct zf_set *s)
+{
+    struct tally t = {0};
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct zf_tensor *x = &s->tensor[i];
+        uint64_t n;
+
+        t.tensors++;
+        t.lost += x->lost;
+        if (x->alias_of == i && zf_elems(x->ndim, x->shape, &n)) {
+            t.elems += n;
+            t.bytes += zf_map_size(x->data);
+            t.of_type[x->dtype]++;
+        }
+    }
+    return t;
+}
+
+static void print_set(const struct zf_set *s)
+{
+    struct tally t = count(s);
+    const char *sep = "";
+
+    (void)printf("  /%-24s %8" PRIu64 " tensors  %14" PRIu64 " elements  ", s->path, t.tensors,
+                 t.elems);
+    print_bytes(stdout, t.bytes);
+    (void)fputs("  (", stdout);
+    for (int d = 0; d < ZF_DT_COUNT; d++) {
+        if (t.of_type[d]) {
+            (void)printf("%s%s", sep, zf_dtype_info((enum zf_dtype)d)->suffix);
+            sep = " ";
+        }
+    }
+    (void)fputs(")", stdout);
+    if (t.lost) {
+        (void)printf("  %" PRIu64 " damaged", t.lost);
+    }
+    (void)fputc('\n', stdout);
+}
+
+static void print_text(const char *path, const struct zf_checkpoint *c)
+{
+    (void)printf("%s\n", path);
+    (void)printf("format   %s: %s\n", c->format, c->why);
+    if (c->tag[0]) {
+        (void)fputs("tag      ", stdout);
+        print_name(stdout, c->tag);
+        (void)fputc('\n', stdout);
+    }
+    if (c->has_step) {
+        (void)printf("step     %" PRId64 "\n", c->step);
+    }
+    (void)printf("pieces   %" PRIu64 "\n", c->n_pieces);
+    (void)fputs("sets\n", stdout);
+    for (uint32_t i = 0; i < c->n_sets; i++) {
+        print_set(&c->set[i]);
+    }
+    if (c->n_blobs) {
+        (void)printf("files    %" PRIu32 "\n", c->n_blobs);
+    }
+    for (uint32_t i = 0; i < c->n_notes; i++) {
+        (void)fputs(i ? "         " : "notes    ", stdout);
+        print_name(stdout, c->note[i]);
+        (void)fputc('\n', stdout);
+    }
+}
+
+static json_t *json_set(const struct zf_set *s)
+{
+    struct tally t = count(s);
+    json_t *types = json_object();
+
+    for (int d = 0; d < ZF_DT_COUNT; d++) {
+        if (t.of_type[d]) {
+            (void)json_object_set_new(types, zf_dtype_info((enum zf_dtype)d)->suffix,
+                                      json_integer((json_int_t)t.of_type[d]));
+        }
+    }
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "path", s->path, "tensors",
+                     (json_int_t)t.tensors, "elements", (json_int_t)t.elems, "bytes",
+                     (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
+}
+
+static void print_json(const char *path, const struct zf_checkpoint *c)
+{
+    json_t *sets = json_array(), *notes = json_array();
+
+    for (uint32_t i = 0; i < c->n_sets; i++) {
+        (void)json_array_append_new(sets, json_set(&c->set[i]));
+    }
+    for (uint32_t i = 0; i < c->n_notes; i++) {
+        (void)json_array_append_new(notes, index_string(c->note[i], strlen(c->note[i])));
+    }
+    json_t *j = json_pack(
+        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o}", "schema", "zerofs.info/1", "path",
+        index_string(path, strlen(path)), "format", c->format, "why",
+        index_string(c->why, strlen(c->why)), "tag", index_string(c->tag, strlen(c->tag)), "step",
+        c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces, "sets", sets,
+        "files", (json_int_t)c->n_blobs, "notes", notes);
+    (void)json_dumpf(j, stdout, JSON_INDENT(1));
+    (void)fputc('\n', stdout);
+    json_decref(j);
+}
+
+static int run(const struct cmd *self, int argc, char **argv)
+{
+    zf_auto(opts) struct opts o = opts_default();
+    bool json = false;
+    const struct opt_flag flags[] = {{.name = "json", .set = &json}, {0}};
+    struct zf_err err;
+    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (argc - at != 1) {
+        return cmd_usage(self, "needs one checkpoint");
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(argv[at], &o, &err);
+    if (!c) {
+        return cmd_fail(&err);
+    }
+    if (json) {
+        print_json(argv[at], c);
+    } else {
+        print_text(argv[at], c);
+    }
+    return cmd_finish(EXIT_OK);
+}
+
+const struct cmd cmd_info = {
+    .name = "info",
+    .args = "[--json] CKPT",
+    .summary = "Say what a checkpoint is, what it holds, and what is odd about it",
+    .flags = "      --json             as one JSON object\n\n",
+    .run = run,
+};

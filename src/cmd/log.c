@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "log.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+#include <time.h>
+
+#define N_LINES 256
+
+struct line {
+    time_t when;
+    uint64_t times;
+    char text[800];
+};
+
+struct cmd_log {
+    pthread_mutex_t lock;
+    bool detached;
+    size_t next, n; /* ring: next to be written */
+    struct line line[N_LINES];
+};
+
+struct cmd_log *log_new(struct zf_err *err)
+{
+    struct cmd_log *log = calloc(1, sizeof *log);
+
+    if (!log) {
+        (void)zf_fail_sys(err, "make a log");
+        return NULL;
+    }
+    (void)pthread_mutex_init(&log->lock, NULL);
+    return log;
+}
+
+void log_free(struct cmd_log *log)
+{
+    if (log) {
+        (void)pthread_mutex_destroy(&log->lock);
+        free(log);
+    }
+}
+
+void log_detach(struct cmd_log *log)
+{
+    openlog("zerofs", LOG_PID, LOG_DAEMON);
+    log->detached = true;
+}
+
+/* True when the sentence is new.  Under the lock. */
+static bool remember(struct cmd_log *log, const char *sentence)
+{
+    for (size_t i = 0; i < log->n; i++) {
+        if (strncmp(log->line[i].text, sentence, sizeof log->line[i].text - 1) == 0) {
+            log->line[i].times++;
+            return false;
+        }
+    }
+    struct line *l = &log->line[log->next];
+    l->when = time(NULL);
+    l->times = 1;
+    (void)snprintf(l->text, sizeof l->text, "%s", sentence);
+    log->next = (log->next + 1) % N_LINES;
+    log->n += log->n < N_LINES;
+    return true;
+}
+
+void log_say(struct cmd_log *log, const char *sentence)
+{
+    (void)pthread_mutex_lock(&log->lock);
+    bool fresh = remember(log, sentence);
+    (void)pthread_mutex_unlock(&log->lock);
+    if (!fresh) {
+        return;
+    }
+    if (log->detached) {
+        syslog(LOG_WARNING, "%s", sentence);
+    } else {
+        (void)fprintf(stderr, "zerofs: %s\n", sentence);
+    }
+}
+
+static void print_line(FILE *f, const struct line *l)
+{
+    char when[32];
+    struct tm tm;
+
+    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&l->when, &tm));
+    (void)fprintf(f, "%s %s", when, l->text);
+    if (l->times > 1) {
+        (void)fprintf(f, " (%llu times)", (unsigned long long)l->times);
+    }
+    (void)fputc('\n', f);
+}
+
+char *log_text(struct cmd_log *log, size_t *n_out)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, n_out);
+
+    if (!f) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&log->lock);
+    for (size_t i = 0; i < log->n; i++) {
+        print_line(f, &log->line[(log->next + N_LINES - log->n + i) % N_LINES]);
+    }
+    (void)pthread_mutex_unlock(&log->lock);
+    return fclose(f) == 0 ? text : (free(text), NULL);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <zf/fs.h>
+
+#include "control.h"
+#include "log.h"
+#include "mount.h"
+#include "open.h"
+#include "tags.h"
+
+/* The child that serves tells the parent that waits: one byte when the mount answers; the end of
+ * the pipe without it means failure, and the child's exit code says which. */
+struct notice {
+    struct cmd_log *log;
+    int fd; /* -1 in the foreground */
+};
+
+static void detach_stdio(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++) {
+        (void)dup2(null, fd);
+    }
+    if (null > STDERR_FILENO) {
+        (void)close(null);
+    }
+}
+
+static void ready(void *ctx)
+{
+    struct notice *n = ctx;
+
+    if (n->fd < 0) {
+        return;
+    }
+    log_detach(n->log);
+    (void)setsid();
+    detach_stdio();
+    if (write(n->fd, "", 1) != 1) {
+        /* The parent is gone; nobody waits for the answer. */
+    }
+    (void)close(n->fd);
+}
+
+static void say(void *ctx, enum zf_fs_log_level level, const char *sentence)
+{
+    struct notice *n = ctx;
+
+    (void)level;
+    log_say(n->log, sentence);
+}
+
+static struct zf_tree *open_served(const char *source, const struct opts *o, struct cmd_log *log,
+                                   struct zf_err *err)
+{
+    if (o->all_tags) {
+        return tags_tree(source, o, log, err);
+    }
+    struct zf_tree *tree = open_tree(source, o, err);
+    return tree ? control_checkpoint(tree, log, err) : NULL;
+}
+
+static int serve(const struct mount_job *job, int fd)
+{
+    const struct opts *o = job->opts;
+    struct zf_err err;
+    zf_auto(log) struct cmd_log *log = log_new(&err);
+    zf_auto(tree) struct zf_tree *tree = log ? open_served(job->source, o, log, &err) : NULL;
+    struct notice notice = {.log = log, .fd = fd};
+    struct zf_fs_opts fs = {
+        .mountpoint = job->mountpoint,
+        .fsname = o->fsname ? o->fsname : job->source,
+        .subtype = o->subtype ? o->subtype : "zerofs",
+        .fuse_opt = (const char *const *)o->pass.v,
+        .n_fuse_opt = o->pass.n,
+        .uid = (uid_t)o->uid,
+        .gid = (gid_t)o->gid,
+        .umask = (mode_t)o->umask,
+        .entry_timeout = o->entry_timeout,
+        .attr_timeout = o->attr_timeout,
+        .max_threads = (uint32_t)o->max_threads,
+        .read_ahead_kib = (uint32_t)(o->read_ahead / 1024 > UINT32_MAX ? 0 : o->read_ahead / 1024),
+        .debug = o->debug,
+        .log = say,
+        .log_ctx = &notice,
+        .ready = ready,
+        .ready_ctx = &notice,
+    };
+
+    /* A daemon keeps no directory busy; every path was made absolute before. */
+    if (!tree || (fd >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||
+        !zf_fs_serve(tree, &fs, &err)) {
+        return cmd_fail(&err);
+    }
+    return EXIT_OK;
+}
+
+/* Waits for the child's byte, or for its end. */
+static int wait_ready(pid_t child, int fd)
+{
+    char byte;
+    ssize_t n;
+    int status;
+
+    do {
+        n = read(fd, &byte, 1);
+    } while (n < 0 && errno == EINTR);
+    if (n == 1) {
+        return EXIT_OK;
+    }
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return 5;
+        }
+    }
+    if (WIFEXITED(status)) {
+        return WEXITSTATUS(status) ? WEXITSTATUS(status) : 5;
+    }
+    (void)fprintf(stderr, "zerofs: the serving process ended by signal %d\n", WTERMSIG(status));
+    return 5;
+}
+
+static int serve_behind(const struct mount_job *job)
+{
+    struct zf_err err;
+    int fd[2];
+
+    if (pipe2(fd, O_CLOEXEC) != 0) {
+        (void)zf_fail_sys(&err, "make a pipe");
+        return cmd_fail(&err);
+    }
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) {
+        (void)zf_fail_sys(&err, "start the serving process");
+        return cmd_fail(&err);
+    }
+    if (child == 0) {
+        (void)close(fd[0]);
+        int code = serve(job, fd[1]);
+        (void)fflush(NULL);
+        exit(code);
+    }
+    (void)close(fd[1]);
+    int code = wait_ready(child, fd[0]);
+    (void)close(fd[0]);
+    return code;
+}
+
+static bool is_empty(const char *dir)
+{
+    DIR *d = opendir(dir);
+    bool empty = true;
+
+    for (struct dirent *e; d && empty && (e = readdir(d));) {
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    }
+    if (d) {
+        (void)closedir(d);
+    }
+    return empty;
+}
+
+static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_err *err)
+{
+    struct stat st;
+
+    if (stat(mnt, &st) != 0) {
+        if (errno == ENOTCONN) {
+            (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                          "a dead mount is in the way; `zerofs umount %s' takes it off", mnt);
+        } else {
+            (void)zf_fail_sys(err, "use the mount point");
+        }
+        return zf_err_in(err, "%s", mnt);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is no directory");
+        return zf_err_in(err, "%s", mnt);
+    }
+    if (!o->nonempty && !is_empty(mnt)) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "the mount point is not empty; -o nonempty mounts over what is there");
+        return zf_err_in(err, "%s", mnt);
+    }
+    return true;
+}
+
+/* An already opened /dev/fuse (/dev/fd/N) is a mount point too: how containers are given one. */
+static char *resolve_mountpoint(const char *mnt)
+{
+    return strncmp(mnt, "/dev/fd/", 8) == 0 ? strdup(mnt) : realpath(mnt, NULL);
+}
+
+int mount_run(const struct mount_job *given, bool foreground)
+{
+    struct zf_err err;
+    struct mount_job job = *given;
+
+    if (strncmp(job.mountpoint, "/dev/fd/", 8) != 0 &&
+        !check_mountpoint(job.mountpoint, job.opts, &err)) {
+        return cmd_fail(&err);
+    }
+    zf_auto(mem) char *source = realpath(job.source, NULL);
+    zf_auto(mem) char *mountpoint = source ? resolve_mountpoint(job.mountpoint) : NULL;
+    if (!source || !mountpoint) {
+        (void)zf_fail_sys(&err, source ? "resolve the mount point" : "open the checkpoint");
+        (void)zf_err_in(&err, "%s", source ? job.mountpoint : job.source);
+        return cmd_fail(&err);
+    }
+    job.source = source;
+    job.mountpoint = mountpoint;
+    return foreground ? serve(&job, -1) : serve_behind(&job);
+}
+
+static int run(const struct cmd *self, int argc, char **argv)
+{
+    zf_auto(opts) struct opts o = opts_default();
+    bool foreground = false, debug = false;
+    const struct opt_flag flags[] = {
+        {.letter = 'f', .name = "foreground", .set = &foreground},
+        {.letter = 'd', .set = &debug},
+        {0},
+    };
+    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (argc - at != 2) {
+        return cmd_usage(self, "needs a checkpoint and a mount point, found %d words", argc - at);
+    }
+    o.debug = o.debug || debug;
+    struct mount_job job = {.source = argv[at], .mountpoint = argv[at + 1], .opts = &o};
+    return mount_run(&job, foreground || o.debug);
+}
+
+const struct cmd cmd_mount = {
+    .name = "mount",
+    .args = "CKPT MOUNTPOINT [-f] [-o OPTIONS]",
+    .summary = "Show a checkpoint as a read-only tree of files",
+    .flags = "  -f, --foreground       stay in the foreground, log to stderr\n"
+             "  -d                     the same, and print every request\n\n",
+    .run = run,
+};

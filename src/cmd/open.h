@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a path and options to a tree: what every command starts with. */
+#ifndef ZF_CMD_OPEN_H
+#define ZF_CMD_OPEN_H
+
+#include <zf/view.h>
+
+#include "options.h"
+
+/* Gives the tree of the checkpoint at `path`.  Errors: as zf_open; the path stands in front of
+ * them. */
+struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err) ZF_CHECKED;
+
+/* The same up to the names the user asked for, without a tree. */
+struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
+                                      struct zf_err *err) ZF_CHECKED;
+
+#endif

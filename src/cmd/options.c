@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zf/base/num.h>
+
+enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, PASS };
+enum where { ANY, MOUNT };
+
+struct row {
+    const char *name;
+    enum kind kind;
+    size_t at;
+    enum where where;
+    const char *meta, *help;
+};
+
+static const struct row rows[] = {
+#define OPT(name, kind, field, where, meta, help)                                                  \
+    {name, kind, offsetof(struct opts, field), where, meta, help},
+#include "options.def"
+#undef OPT
+};
+#define N_ROWS (sizeof rows / sizeof rows[0])
+
+/* Words that belong to fstab, systemd or the kernel, and mean nothing to a read-only view. */
+static const char *const ignored[] = {
+    "ro",         "defaults", "auto",
+    "noauto",     "user",     "nouser",
+    "users",      "nousers",  "owner",
+    "group",      "_netdev",  "nofail",
+    "exec",       "noexec",   "suid",
+    "nosuid",     "dev",      "nodev",
+    "atime",      "noatime",  "relatime",
+    "norelatime", "diratime", "nodiratime",
+    "async",      "sync",     "default_permissions",
+    "loud",       "silent",
+};
+
+/* Not given.  A number that was never set must be told from one that was set to its default. */
+#define UNSET UINT64_MAX
+
+struct opts opts_default(void)
+{
+    return (struct opts){
+        .shard_size = UNSET,
+        .uid = UNSET,
+        .gid = UNSET,
+        .umask = UNSET,
+        .max_threads = UNSET,
+        .read_ahead = UNSET,
+        .entry_timeout = NAN,
+        .attr_timeout = NAN,
+        .lim = zf_limits_default(),
+    };
+}
+
+static void list_fini(struct opt_list *l)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        free(l->v[i]);
+    }
+    free(l->v);
+}
+
+void opts_fini(struct opts *o)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        void *field = (char *)o + rows[i].at;
+
+        if (rows[i].kind == TEXT) {
+            free(*(char **)field);
+            *(char **)field = NULL;
+        } else if (rows[i].kind == LIST || rows[i].kind == PASS) {
+            list_fini(field);
+            *(struct opt_list *)field = (struct opt_list){0};
+        }
+    }
+}
+
+/* The table's "not given" becomes what the commands use. */
+static bool settle(struct opts *o, struct zf_err *err)
+{
+    struct {
+        uint64_t *field, dflt;
+    } const numbers[] = {
+        {&o->shard_size, 0}, {&o->uid, getuid()},  {&o->gid, getgid()},
+        {&o->umask, 0},      {&o->max_threads, 0}, {&o->read_ahead, 1u << 20},
+    };
+    /* Nothing in the tree ever changes. */
+    const double for_ever = 1e9;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        *numbers[i].field = *numbers[i].field == UNSET ? numbers[i].dflt : *numbers[i].field;
+    }
+    o->entry_timeout = isnan(o->entry_timeout) ? for_ever : o->entry_timeout;
+    o->attr_timeout = isnan(o->attr_timeout) ? for_ever : o->attr_timeout;
+    if (o->all_tags && o->tag) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
+                       o->tag);
+    }
+    for (uint32_t i = 0; i < o->limit.n; i++) {
+        if (!zf_limits_set(&o->lim, o->limit.v[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool append(struct opt_list *l, const char *text, struct zf_err *err)
+{
+    char **v = realloc(l->v, (l->n + 1) * sizeof *v);
+
+    if (!v) {
+        return zf_fail_sys(err, "keep an option");
+    }
+    l->v = v;
+    l->v[l->n] = strdup(text);
+    if (!l->v[l->n]) {
+        return zf_fail_sys(err, "keep an option");
+    }
+    l->n++;
+    return true;
+}
+
+static bool set_text(char **field, const struct row *r, const char *value, struct zf_err *err)
+{
+    if (*field && strcmp(*field, value) != 0) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is given twice, as \"%s\" and as \"%s\"",
+                       r->name, *field, value);
+    }
+    char *copy = strdup(value);
+    if (!copy) {
+        return zf_fail_sys(err, "keep an option");
+    }
+    free(*field);
+    *field = copy;
+    return true;
+}
+
+static bool parse_number(const struct row *r, const char *value, uint64_t *out)
+{
+    static const char units[] = "kMGT";
+    char *end;
+
+    if (!isdigit((unsigned char)*value)) {
+        return false;
+    }
+    errno = 0;
+    uint64_t v = strtoull(value, &end, r->kind == OCTAL ? 8 : 10);
+    if (r->kind == SIZE && *end) {
+        const char *u = strchr(units, *end == 'K' ? 'k' : *end);
+
+        if (!u || !zf_mul(v, 1024ull << (10 * (u - units)), &v)) {
+            return false;
+        }
+        end++;
+        end += *end == 'i';
+        end += *end == 'B';
+    }
+    *out = v;
+    uint64_t most = r->kind == OCTAL ? 0777 : r->kind == COUNT ? UINT32_MAX - 1 : UINT64_MAX - 1;
+    return errno == 0 && *end == '\0' && v <= most;
+}
+
+static bool set_number(uint64_t *field, const struct row *r, const char *value, struct zf_err *err)
+{
+    uint64_t v;
+
+    if (!parse_number(r, value, &v)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs %s, found \"%s\"", r->name,
+                       r->kind == OCTAL  ? "an octal mode up to 777"
+                       : r->kind == SIZE ? "a size such as 5G"
+                                         : "a number",
+                       value);
+    }
+    if (*field != UNSET && *field != v) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is given twice, with different values",
+                       r->name);
+    }
+    *field = v;
+    return true;
+}
+
+static bool set_seconds(double *field, const struct row *r, const char *value, struct zf_err *err)
+{
+    char *end;
+    double v = strtod(value, &end);
+
+    if (end == value || *end != '\0' || !(v >= 0) || isinf(v)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a number of seconds, found \"%s\"",
+                       r->name, value);
+    }
+    *field = v;
+    return true;
+}
+
+/* value: NULL when there was no '='. */
+static bool apply(struct opts *o, const struct row *r, const char *value, struct zf_err *err)
+{
+    void *field = (char *)o + r->at;
+    char text[256];
+
+    if (!r->meta != !value) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       r->meta ? "%s needs a value: %s=%s" : "%s takes no value", r->name, r->name,
+                       r->meta);
+    }
+    switch (r->kind) {
+    case FLAG:
+        *(bool *)field = true;
+        return true;
+    case TEXT:
+        return set_text(field, r, value, err);
+    case LIST:
+        return append(field, value, err);
+    case SECONDS:
+        return set_seconds(field, r, value, err);
+    case PASS:
+        (void)snprintf(text, sizeof text, value ? "%s=%s" : "%s", r->name, value);
+        return append(field, text, err);
+    case SIZE:
+    case COUNT:
+    case OCTAL:
+        break;
+    }
+    return set_number(field, r, value, err);
+}
+
+static bool is_ignored(const char *word)
+{
+    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
+        if (strcmp(ignored[i], word) == 0) {
+            return true;
+        }
+    }
+    return strncmp(word, "x-", 2) == 0 || strncmp(word, "comment=", 8) == 0;
+}
+
+static bool apply_word(struct opts *o, char *word, bool mounting, struct zf_err *err)
+{
+    if (strcmp(word, "rw") == 0) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "rw: a view of a checkpoint is read-only");
+    }
+    if (is_ignored(word)) {
+        return true;
+    }
+    char *eq = strchr(word, '=');
+    size_t n = eq ? (size_t)(eq - word) : strlen(word);
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (strlen(rows[i].name) != n || memcmp(rows[i].name, word, n) != 0) {
+            continue;
+        }
+        if (rows[i].where == MOUNT && !mounting) {
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is an option of zerofs mount alone",
+                           rows[i].name);
+        }
+        return apply(o, &rows[i], eq ? eq + 1 : NULL, err);
+    }
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%.*s\"",
+                   (int)(n < 100 ? n : 100), word);
+}
+
+bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *err)
+{
+    zf_auto(mem) char *word = malloc(strlen(list) + 1);
+
+    if (!word) {
+        return zf_fail_sys(err, "read options");
+    }
+    for (const char *p = list;; p++) {
+        size_t n = 0;
+
+        for (; *p && *p != ','; p++) {
+            /* "\," is a comma; every other backslash is the value's own (a regex). */
+            p += p[0] == '\\' && p[1] == ',';
+            word[n++] = *p;
+        }
+        word[n] = '\0';
+        if (n && !apply_word(o, word, mounting, err)) {
+            return false;
+        }
+        if (!*p) {
+            return true;
+        }
+    }
+}
+
+static bool mounting(const struct cmd *self)
+{
+    return strcmp(self->name, "mount") == 0;
+}
+
+/* getopt_long's values: own flags first, then the table's rows. */
+#define OWN_BASE 1000
+#define ROW_BASE 2000
+#define MAX_OWN 16
+
+struct getopt_tables {
+    char letters[4 + 2 * MAX_OWN];
+    struct option longs[MAX_OWN + N_ROWS + 2];
+};
+
+static void fill_tables(struct getopt_tables *t, const struct cmd *self, const struct opt_flag *own)
+{
+    size_t at = 0, n = 0;
+
+    *t = (struct getopt_tables){.letters = "o:h"};
+    at = strlen(t->letters);
+    for (int i = 0; i < MAX_OWN && (own[i].letter || own[i].name); i++) {
+        if (own[i].letter) {
+            t->letters[at++] = own[i].letter;
+            if (own[i].value) {
+                t->letters[at++] = ':';
+            }
+        }
+        if (own[i].name) {
+            t->longs[n++] = (struct option){
+                own[i].name, own[i].value ? required_argument : no_argument, NULL, OWN_BASE + i};
+        }
+    }
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].where == ANY || mounting(self)) {
+            t->longs[n++] =
+                (struct option){rows[i].name, rows[i].meta ? required_argument : no_argument, NULL,
+                                ROW_BASE + (int)i};
+        }
+    }
+    t->longs[n] = (struct option){"help", no_argument, NULL, 'h'};
+}
+
+static void set_own(const struct opt_flag *f, char *value)
+{
+    if (f->value) {
+        *f->value = value;
+    } else {
+        *f->set = true;
+    }
+}
+
+static const struct opt_flag *own_of(const struct opt_flag *own, int c)
+{
+    for (int i = 0; i < MAX_OWN && (own[i].letter || own[i].name); i++) {
+        if (c == OWN_BASE + i || (own[i].letter && c == own[i].letter)) {
+            return &own[i];
+        }
+    }
+    return NULL;
+}
+
+int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *own, int argc,
+               char **argv, int *operands)
+{
+    struct getopt_tables t;
+    struct zf_err err;
+    int c;
+
+    fill_tables(&t, self, own);
+    optind = 1;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, t.letters, t.longs, NULL)) != -1) {
+        const struct opt_flag *f = own_of(own, c);
+        bool ok = true;
+
+        if (f) {
+            set_own(f, optarg);
+        } else if (c == 'o') {
+            ok = opts_list(o, optarg, mounting(self), &err);
+        } else if (c == 'h') {
+            return cmd_help(self);
+        } else if (c >= ROW_BASE) {
+            ok = apply(o, &rows[c - ROW_BASE], optarg, &err);
+        } else {
+            return cmd_usage(self, "option \"%s\" is unknown or lacks its value", argv[optind - 1]);
+        }
+        if (!ok) {
+            return cmd_usage(self, "%s", err.msg);
+        }
+    }
+    *operands = optind;
+    return settle(o, &err) ? -1 : cmd_usage(self, "%s", err.msg);
+}
+
+void opts_help(FILE *to, const struct cmd *self)
+{
+    (void)fputs("Options, as -o NAME[=VALUE][,...] or --NAME[=VALUE]:\n", to);
+    for (size_t i = 0; i < N_ROWS; i++) {
+        char left[64];
+
+        if (rows[i].where == MOUNT && !mounting(self)) {
+            continue;
+        }
+        (void)snprintf(left, sizeof left, "%s%s%s", rows[i].name, rows[i].meta ? "=" : "",
+                       rows[i].meta ? rows[i].meta : "");
+        (void)fprintf(to, "  %-22s %s\n", left, rows[i].help);
+    }
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+void print_shape(FILE *to, const struct zf_tensor *t)
+{
+    (void)fputc('[', to);
+    for (uint32_t d = 0; d < t->ndim; d++) {
+        (void)fprintf(to, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
+    }
+    (void)fputc(']', to);
+}
+
+void print_bytes(FILE *to, uint64_t n)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double v = (double)n;
+    size_t u = 0;
+
+    for (; v >= 1024 && u + 1 < sizeof unit / sizeof unit[0]; u++) {
+        v /= 1024;
+    }
+    (void)fprintf(to, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+}
+
+void print_name(FILE *to, const char *name)
+{
+    bool terminal = isatty(fileno(to)) == 1;
+
+    for (; *name; name++) {
+        unsigned char c = (unsigned char)*name;
+
+        (void)fputc(terminal && (c < 0x20 || c == 0x7f) ? '?' : c, to);
+    }
+}

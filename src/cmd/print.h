@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words that several commands print. */
+#ifndef ZF_CMD_PRINT_H
+#define ZF_CMD_PRINT_H
+
+#include <stdio.h>
+
+#include <zf/model/model.h>
+
+/* "[4096, 11008]" */
+void print_shape(FILE *to, const struct zf_tensor *t);
+
+/* "1.5 GiB" for people; exact below 1024. */
+void print_bytes(FILE *to, uint64_t n);
+
+/* A name from a stranger's file: on a terminal, control bytes become '?'. */
+void print_name(FILE *to, const char *name);
+
+#endif

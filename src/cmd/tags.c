@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tags.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <zf/base/name.h>
+#include <zf/format.h>
+
+#include "control.h"
+#include "index.h"
+
+/* An inode number is (tag + 1) << SHIFT | the number inside; the root's own files have tag 0.  A
+ * tree's own numbers stay below 2^51 (zf_tree_new sees to it), and the top bit is the control
+ * files'. */
+#define SHIFT 52
+#define INNER ((1ull << SHIFT) - 1)
+#define MAX_TAGS 2046
+#define INO_LATEST 2
+/* How often the run directory is looked at. */
+#define FRESH_SECONDS 1
+
+struct tag {
+    char *name;
+    char file[ZF_NAME_MAX + 1]; /* the name as one component: a tag may hold a slash */
+    atomic_bool listed;
+    pthread_mutex_t lock; /* of the opening */
+    bool tried;
+    _Atomic(struct zf_tree *) tree;
+};
+
+struct tags {
+    struct zf_tree base;
+    char *path;
+    const struct opts *o;
+    struct cmd_log *log;
+    pthread_mutex_t lock; /* of all below */
+    time_t looked;
+    struct tag *tag[MAX_TAGS]; /* only ever grows; a tag stands still once it is here */
+    _Atomic uint32_t n;
+    _Atomic uint32_t latest; /* UINT32_MAX = none */
+};
+
+static struct tags *of(struct zf_tree *t)
+{
+    return (struct tags *)t;
+}
+
+/* ---- which saves there are ------------------------------------------------------------------- */
+
+static uint32_t find_tag(const struct tags *t, const char *name)
+{
+    uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
+
+    while (i < n && strcmp(t->tag[i]->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static uint32_t find_file(const struct tags *t, const char *file)
+{
+    uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
+
+    while (i < n && strcmp(t->tag[i]->file, file) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
+{
+    uint32_t n = atomic_load_explicit(&t->n, memory_order_relaxed);
+    struct tag *tag = n < MAX_TAGS ? calloc(1, sizeof *tag) : NULL;
+
+    if (!tag || !(tag->name = strdup(name))) {
+        free(tag);
+        return zf_fail(err, n < MAX_TAGS ? ZF_E_NOMEM : ZF_E_LIMIT, ZF_OFF_NONE,
+                       "cannot show more than %u saves", n);
+    }
+    (void)zf_name_encode(tag->file, name, strlen(name), "");
+    (void)pthread_mutex_init(&tag->lock, NULL);
+    t->tag[n] = tag;
+    atomic_store_explicit(&t->n, n + 1, memory_order_release);
+    return true;
+}
+
+static bool take_list(struct tags *t, const struct zf_tags *list, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        t->tag[i]->listed = false;
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        uint32_t k = find_tag(t, list->name[i]);
+
+        if (k == t->n && !add_tag(t, list->name[i], err)) {
+            return false;
+        }
+        t->tag[k]->listed = true;
+    }
+    t->latest = list->latest < list->n ? find_tag(t, list->name[list->latest]) : UINT32_MAX;
+    return true;
+}
+
+/* Under the lock.  A new store each time: a store's listing never changes. */
+static bool look(struct tags *t, struct zf_err *err)
+{
+    zf_auto(store) struct zf_store *st = zf_store_dir(t->path, &t->o->lim, err);
+    struct zf_tags list = {0};
+
+    if (!st || !zf_tags_list(st, &list, err)) {
+        return false;
+    }
+    bool ok = take_list(t, &list, err);
+    zf_tags_free(&list);
+    return ok;
+}
+
+static void refresh(struct tags *t)
+{
+    struct timespec now;
+    struct zf_err err;
+    char text[1024];
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)pthread_mutex_lock(&t->lock);
+    if (now.tv_sec - t->looked >= FRESH_SECONDS) {
+        t->looked = now.tv_sec;
+        if (!look(t, &err)) {
+            log_say(t->log, zf_err_text(&err, text, sizeof text));
+        }
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- one save -------------------------------------------------------------------------------- */
+
+/* Under the tag's lock.  A save that cannot be opened is told once and stays an empty directory. */
+static struct zf_tree *open_tag(struct tags *t, struct tag *tag)
+{
+    struct opts o = *t->o; /* borrows its texts */
+    struct zf_err err;
+    char text[1024];
+
+    o.tag = tag->name;
+    struct zf_tree *tree = open_tree(t->path, &o, &err);
+    if (tree) {
+        tree = control_checkpoint(tree, t->log, &err);
+    }
+    if (!tree) {
+        log_say(t->log, zf_err_text(&err, text, sizeof text));
+    }
+    return tree;
+}
+
+static struct zf_tree *tag_tree(struct tags *t, struct tag *tag)
+{
+    struct zf_tree *tree = atomic_load_explicit(&tag->tree, memory_order_acquire);
+
+    if (tree) {
+        return tree;
+    }
+    (void)pthread_mutex_lock(&tag->lock);
+    tree = atomic_load_explicit(&tag->tree, memory_order_relaxed);
+    if (!tree && !tag->tried) {
+        tag->tried = true;
+        tree = open_tag(t, tag);
+        atomic_store_explicit(&tag->tree, tree, memory_order_release);
+    }
+    (void)pthread_mutex_unlock(&tag->lock);
+    return tree;
+}
+
+/* The control files' numbers have the top bit inside; here they move to the top of the tag's range.
+ */
+static uint64_t outer_ino(uint32_t k, uint64_t ino)
+{
+    uint64_t low = ino >> 63 ? (1ull << (SHIFT - 1)) | (ino & 0xff) : ino;
+
+    return (uint64_t)(k + 1) << SHIFT | (low & INNER);
+}
+
+static uint64_t inner_ino(uint64_t ino)
+{
+    uint64_t low = ino & INNER;
+
+    return low >> (SHIFT - 1) ? 1ull << 63 | (low & 0xff) : low;
+}
+
+/* The tag that an inode number belongs to, opened; NULL for the root's own. */
+static struct zf_tree *enter(struct tags *t, uint64_t ino, uint32_t *k_out, uint64_t *inner_out)
+{
+    uint64_t k = ino >> SHIFT;
+
+    if (k == 0 || k > atomic_load_explicit(&t->n, memory_order_acquire)) {
+        return NULL;
+    }
+    *k_out = (uint32_t)(k - 1);
+    *inner_out = inner_ino(ino);
+    return tag_tree(t, t->tag[k - 1]);
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+static bool stat_tag(uint32_t k, struct zf_stat *out)
+{
+    *out = (struct zf_stat){
+        .ino = outer_ino(k, ZF_TREE_ROOT), .kind = ZF_NODE_DIR, .nlink = 2, .live = true};
+    return true;
+}
+
+static bool stat_latest(struct tags *t, struct zf_stat *out)
+{
+    bool there = t->latest < t->n;
+
+    *out = (struct zf_stat){.ino = INO_LATEST,
+                            .kind = ZF_NODE_LINK,
+                            .size = there ? strlen(t->tag[t->latest]->file) : 0,
+                            .nlink = 1,
+                            .live = true};
+    return there;
+}
+
+static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    if (dir == ZF_TREE_ROOT) {
+        refresh(t);
+        k = find_file(t, name);
+        return k < t->n ? stat_tag(k, out) : strcmp(name, "latest") == 0 && stat_latest(t, out);
+    }
+    struct zf_tree *tree = enter(t, dir, &k, &inner);
+    if (!tree || !tree->ops->lookup(tree, inner, name, out)) {
+        return false;
+    }
+    out->ino = outer_ino(k, out->ino);
+    return true;
+}
+
+static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    if (ino == ZF_TREE_ROOT) {
+        *out = (struct zf_stat){.ino = ino, .kind = ZF_NODE_DIR, .nlink = 2 + t->n, .live = true};
+        return true;
+    }
+    if (ino == INO_LATEST) {
+        return stat_latest(t, out);
+    }
+    if (inner_ino(ino) == ZF_TREE_ROOT && ino >> SHIFT <= t->n) {
+        return stat_tag((uint32_t)(ino >> SHIFT) - 1, out);
+    }
+    struct zf_tree *tree = enter(t, ino, &k, &inner);
+    if (!tree || !tree->ops->stat(tree, inner, out)) {
+        return false;
+    }
+    out->ino = ino;
+    return true;
+}
+
+static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
+                     struct zf_stat *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    if (dir != ZF_TREE_ROOT) {
+        struct zf_tree *tree = enter(t, dir, &k, &inner);
+
+        if (!tree || !tree->ops->entry(tree, inner, at, name, out)) {
+            return false;
+        }
+        out->ino = outer_ino(k, out->ino);
+        return true;
+    }
+    if (at == 0) {
+        refresh(t);
+    }
+    for (k = 0; k < t->n; k++) {
+        if (t->tag[k]->listed && at-- == 0) {
+            (void)snprintf(name, 256, "%s", t->tag[k]->file);
+            return stat_tag(k, out);
+        }
+    }
+    strcpy(name, "latest");
+    return at == 0 && stat_latest(t, out);
+}
+
+static bool op_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    *out = ZF_TREE_ROOT;
+    if (dir == ZF_TREE_ROOT || inner_ino(dir) == ZF_TREE_ROOT) {
+        return true;
+    }
+    struct zf_tree *tree = enter(t, dir, &k, &inner);
+    if (!tree || !tree->ops->parent(tree, inner, out)) {
+        return false;
+    }
+    *out = outer_ino(k, *out);
+    return true;
+}
+
+static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
+                    size_t *n_out, struct zf_err *err)
+{
+    uint32_t k;
+    uint64_t inner;
+    struct zf_tree *tree = enter(of(base), ino, &k, &inner);
+
+    *n_out = 0;
+    if (!tree) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no file has inode %llu",
+                       (unsigned long long)ino);
+    }
+    return tree->ops->read(tree, inner, buf, n, off, n_out, err);
+}
+
+static bool op_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
+{
+    struct tags *t = of(base);
+
+    if (ino != INO_LATEST || t->latest >= t->n) {
+        return false;
+    }
+    (void)snprintf(buf, n, "%s", t->tag[t->latest]->file);
+    return true;
+}
+
+static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, char name[64], char *value,
+                     size_t cap, size_t *len)
+{
+    uint32_t k;
+    uint64_t inner;
+    struct zf_tree *tree = enter(of(base), ino, &k, &inner);
+
+    return tree && tree->ops->xattr(tree, inner, i, name, value, cap, len);
+}
+
+/* Only what was opened: df must not open every save. */
+static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
+{
+    struct tags *t = of(base);
+
+    *files = *bytes = 0;
+    for (uint32_t k = 0; k < t->n; k++) {
+        struct zf_tree *tree = atomic_load_explicit(&t->tag[k]->tree, memory_order_acquire);
+        uint64_t f, b;
+
+        if (tree) {
+            tree->ops->totals(tree, &f, &b);
+            *files += f;
+            *bytes += b;
+        }
+    }
+}
+
+static void op_free(struct zf_tree *base)
+{
+    struct tags *t = of(base);
+
+    for (uint32_t k = 0; k < t->n; k++) {
+        zf_tree_free(atomic_load_explicit(&t->tag[k]->tree, memory_order_relaxed));
+        (void)pthread_mutex_destroy(&t->tag[k]->lock);
+        free(t->tag[k]->name);
+        free(t->tag[k]);
+    }
+    (void)pthread_mutex_destroy(&t->lock);
+    free(t->path);
+    free(t);
+}
+
+static const struct zf_tree_ops ops = {
+    .lookup = op_lookup,
+    .stat = op_stat,
+    .entry = op_entry,
+    .parent = op_parent,
+    .read = op_read,
+    .readlink = op_readlink,
+    .xattr = op_xattr,
+    .totals = op_totals,
+    .free = op_free,
+};
+
+/* ---- the run's own control files ------------------------------------------------------------- */
+
+static char *dump(json_t *j, size_t *n_out, struct zf_err *err)
+{
+    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+
+    json_decref(j);
+    if (!text) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
+        return NULL;
+    }
+    *n_out = strlen(text);
+    return text;
+}
+
+static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    struct tags *t = ctx;
+    json_t *names = json_array();
+
+    for (uint32_t k = 0; k < t->n; k++) {
+        (void)json_array_append_new(names, index_string(t->tag[k]->name, strlen(t->tag[k]->name)));
+    }
+    return dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out, err);
+}
+
+static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    uint64_t files, bytes;
+
+    op_totals(ctx, &files, &bytes);
+    return dump(json_pack("{s:s, s:I, s:I}", "schema", "zerofs.stats/1", "open_files",
+                          (json_int_t)files, "open_bytes", (json_int_t)bytes),
+                n_out, err);
+}
+
+struct zf_tree *tags_tree(const char *path, const struct opts *o, struct cmd_log *log,
+                          struct zf_err *err)
+{
+    struct tags *t = calloc(1, sizeof *t);
+
+    if (!t || !(t->path = strdup(path))) {
+        free(t);
+        (void)zf_fail_sys(err, "list the saves");
+        return NULL;
+    }
+    t->base.ops = &ops;
+    t->o = o;
+    t->log = log;
+    t->latest = UINT32_MAX;
+    (void)pthread_mutex_init(&t->lock, NULL);
+    if (!look(t, err) ||
+        (t->n == 0 && !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this directory"))) {
+        (void)zf_err_in(err, "%s", path);
+        zf_tree_free(&t->base);
+        return NULL;
+    }
+    struct control_opts c = {.log = log, .index = run_index, .stats = run_stats, .ctx = t};
+    return control_new(&t->base, &c, err);
+}

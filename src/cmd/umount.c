@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <mntent.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "options.h"
+
+extern char **environ;
+
+/* Only what zerofs mounted is taken off.  The path is compared as text: a dead mount cannot be
+ * resolved, but its parent directory can. */
+static bool is_ours(const char *mnt)
+{
+    FILE *f = setmntent("/proc/self/mounts", "r");
+    struct mntent *m;
+    bool found = false;
+
+    while (f && (m = getmntent(f))) {
+        if (strcmp(m->mnt_dir, mnt) == 0) {
+            found = strncmp(m->mnt_type, "fuse", 4) == 0;
+        }
+    }
+    if (f) {
+        (void)endmntent(f);
+    }
+    return found;
+}
+
+/* The parent resolved, the last component as it stands: resolving it could hang or fail on a dead
+ * mount. */
+static char *resolve(const char *path)
+{
+    char *copy = strdup(path);
+    size_t n = copy ? strlen(copy) : 0;
+
+    while (n > 1 && copy[n - 1] == '/') {
+        copy[--n] = '\0';
+    }
+    char *slash = copy ? strrchr(copy, '/') : NULL;
+    const char *leaf = slash ? slash + 1 : copy;
+    if (!copy || strcmp(leaf, "") == 0 || strcmp(leaf, ".") == 0 || strcmp(leaf, "..") == 0) {
+        free(copy);
+        return realpath(path, NULL);
+    }
+    char *parent = NULL, *out = NULL;
+    if (slash) {
+        *slash = '\0';
+        parent = realpath(slash == copy ? "/" : copy, NULL);
+    } else {
+        parent = realpath(".", NULL);
+    }
+    if (parent && asprintf(&out, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, leaf) < 0) {
+        out = NULL;
+    }
+    free(parent);
+    free(copy);
+    return out;
+}
+
+/* fusermount3 is setuid; a process without privileges unmounts through it. */
+static bool by_fusermount(const char *mnt, bool lazy, struct zf_err *err)
+{
+    char *words[] = {(char *)"fusermount3", (char *)(lazy ? "-uz" : "-u"), (char *)"--",
+                     (char *)mnt, NULL};
+    pid_t pid;
+    int status;
+
+    errno = posix_spawnp(&pid, words[0], NULL, NULL, words, environ);
+    if (errno != 0 || waitpid(pid, &status, 0) < 0) {
+        return zf_fail_sys(err, "run fusermount3");
+    }
+    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
+           zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "fusermount3 could not unmount it");
+}
+
+static bool unmount(const char *mnt, bool lazy, struct zf_err *err)
+{
+    if (!is_ours(mnt)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no FUSE file system is mounted here");
+    }
+    if (umount2(mnt, (lazy ? MNT_DETACH : 0) | UMOUNT_NOFOLLOW) == 0) {
+        return true;
+    }
+    if (errno == EPERM) {
+        return by_fusermount(mnt, lazy, err);
+    }
+    return zf_fail_sys(err, errno == EBUSY ? "unmount it (files are open; -z detaches it now)"
+                                           : "unmount it");
+}
+
+static int run(const struct cmd *self, int argc, char **argv)
+{
+    zf_auto(opts) struct opts o = opts_default();
+    bool lazy = false;
+    const struct opt_flag flags[] = {{.letter = 'z', .name = "lazy", .set = &lazy}, {0}};
+    struct zf_err err;
+    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (at == argc) {
+        return cmd_usage(self, "needs a mount point");
+    }
+    for (code = EXIT_OK; at < argc; at++) {
+        zf_auto(mem) char *mnt = resolve(argv[at]);
+        bool ok = mnt ? unmount(mnt, lazy, &err) : zf_fail_sys(&err, "resolve it");
+
+        if (!ok) {
+            (void)zf_err_in(&err, "%s", argv[at]);
+            code = cmd_fail(&err);
+        }
+    }
+    return code;
+}
+
+const struct cmd cmd_umount = {
+    .name = "umount",
+    .args = "[-z] MOUNTPOINT...",
+    .summary = "Unmount",
+    .flags = "  -z, --lazy             detach now, end when the last file is closed\n\n",
+    .run = run,
+};
