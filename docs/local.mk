@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += \
+	docs/HACKING.md \
+	docs/architecture.md \
+	docs/formats \
+	$(NULL)

@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+dist_man_MANS += \
+	man/zerofs-mount.1 \
+	man/zerofs.1 \
+	man/zerofs.5 \
+	$(NULL)
