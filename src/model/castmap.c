@@ -87,19 +87,14 @@ static bool cast_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
 
 static const struct zf_map_ops cast_ops = {.at = cast_at, .read = cast_read, .each = cast_each};
 
-struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum zf_dtype from,
-                              enum zf_dtype to, struct zf_err *err)
+static bool init(struct cast_map *c, const struct zf_map *in, enum zf_dtype from, enum zf_dtype to,
+                 struct zf_err *err)
 {
-    struct cast_map *c = zf_arena_get(a, 1, sizeof *c, err);
     uint32_t in_size = zf_dtype_info(from)->bytes, out_size = zf_dtype_info(to)->bytes;
     uint64_t size;
 
-    if (!c) {
-        return NULL;
-    }
     if (!zf_mul(in->size / in_size, out_size, &size)) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the cast of a tensor exceeds 2^64 bytes");
-        return NULL;
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the cast of a tensor exceeds 2^64 bytes");
     }
     *c = (struct cast_map){.map = {.ops = &cast_ops, .size = size},
                            .in = in,
@@ -107,5 +102,21 @@ struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum 
                            .to = to,
                            .in_size = in_size,
                            .out_size = out_size};
-    return &c->map;
+    return true;
+}
+
+struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum zf_dtype from,
+                              enum zf_dtype to, struct zf_err *err)
+{
+    struct cast_map *c = zf_arena_get(a, 1, sizeof *c, err);
+
+    return c && init(c, in, from, to, err) ? &c->map : NULL;
+}
+
+bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype to, void *buf,
+                      size_t n, uint64_t off, struct zf_err *err)
+{
+    struct cast_map c;
+
+    return init(&c, m, from, to, err) && cast_read(&c.map, buf, n, off, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heart: a virtual byte range [0, size) and where each byte stands.  Immutable after sealing, so any
- * number of threads read at once without a lock. */
+/* The heart: a virtual byte range [0, size) and where each byte stands.  Immutable after sealing,
+ * so any number of threads read at once without a lock. */
 #ifndef ZF_MODEL_MAP_H
 #define ZF_MODEL_MAP_H
 
@@ -12,9 +12,14 @@ struct zf_map;
 
 uint64_t zf_map_size(const struct zf_map *m);
 
-/* What stands at byte off (< size), and for how long it goes on in one piece.  Cannot fail, allocate or
- * lock: a binary search a level. */
-enum zf_run_kind { ZF_RUN_MEM, ZF_RUN_ZERO, ZF_RUN_SRC, ZF_RUN_MADE /* computed: only readable through zf_map_read */ };
+/* What stands at byte off (< size), and for how long it goes on in one piece.  Cannot fail,
+ * allocate or lock: a binary search a level. */
+enum zf_run_kind {
+    ZF_RUN_MEM,
+    ZF_RUN_ZERO,
+    ZF_RUN_SRC,
+    ZF_RUN_MADE /* computed: only readable through zf_map_read */
+};
 struct zf_run {
     enum zf_run_kind kind;
     uint64_t len;
@@ -24,18 +29,26 @@ struct zf_run {
 };
 struct zf_run zf_map_at(const struct zf_map *m, uint64_t off);
 
-/* Reads n bytes at off (inside the map: the caller cuts at the end).  A strided piece is gathered with one
- * scattering read a chunk.  Errors: of the sources. */
-bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err) ZF_CHECKED;
+/* Reads n bytes at off (inside the map: the caller cuts at the end).  A strided piece is gathered
+ * with one scattering read a chunk.  Errors: of the sources. */
+bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                 struct zf_err *err) ZF_CHECKED;
 
-/* Calls fn for every source the map touches, once per piece (provenance, verify).  off, len: bytes of the
- * source.  Stops when fn returns false, and then returns false. */
-bool zf_map_each_source(const struct zf_map *m, bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
+/* The same of the elements of m (of type from) cast to `to`: n and off count bytes of the result.
+ */
+bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype to, void *buf,
+                      size_t n, uint64_t off, struct zf_err *err) ZF_CHECKED;
+
+/* Calls fn for every source the map touches, once per piece (provenance, verify).  off, len: bytes
+ * of the source.  Stops when fn returns false, and then returns false. */
+bool zf_map_each_source(const struct zf_map *m,
+                        bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
                         void *ctx);
 
-/* Pieces for files made of several things (views).  Maps of one arena; sub-maps are borrowed and must live as
- * long. */
-struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n, struct zf_err *err) ZF_CHECKED; /* borrows p */
+/* Pieces for files made of several things (views).  Maps of one arena; sub-maps are borrowed and
+ * must live as long. */
+struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n,
+                             struct zf_err *err) ZF_CHECKED; /* borrows p */
 /* Takes no reference on src: whoever owns the arena keeps it alive. */
 struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint64_t off, uint64_t n,
                                 struct zf_err *err) ZF_CHECKED;
@@ -47,7 +60,7 @@ struct zf_part {
 struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, uint64_t n_parts,
                                struct zf_err *err) ZF_CHECKED;
 /* The elements of `in` (of type from) cast one by one; see zf/model/cast.h for what is exact. */
-struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum zf_dtype from, enum zf_dtype to,
-                              struct zf_err *err) ZF_CHECKED;
+struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum zf_dtype from,
+                              enum zf_dtype to, struct zf_err *err) ZF_CHECKED;
 
 #endif
