@@ -1,60 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "beside.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
-#include "place.h"
+#include <zf/codec/torch.h>
 
-/* Source: transformers/trainer.py (OPTIMIZER_NAME, _save_rng_state), accelerate/utils/constants.py
- * (0.20 … 1.x). */
-static const struct {
-    const char *pattern;
-    const char *head; /* first step of its tensors' paths; NULL = the file's stem */
-} known[] = {
-    {"optimizer.pt", "optimizer"},
-    {"optimizer.bin", "optimizer"},
-    {"rng_state*.pth", NULL},
-};
+#include "torch_set.h"
 
-static bool add(struct zf_store *st, const char *path, const char *head,
+/* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
+static bool add(struct zf_torch_set *s, struct zf_store *st, const char *name,
                 const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
-    struct zf_err why = {.code = ZF_OK};
-    char text[800];
-    zf_auto(mem) char *stem = strndup(path, strcspn(path, "."));
-    zf_auto(source) struct zf_source *src = zf_store_open(st, path, &why);
-    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, o->lim, &why) : NULL;
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+    char why[sizeof err->msg];
 
-    if (!names || !stem) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %s", path);
+    if (zf_torch_set_add(s, st, name, zf_torch_set_role(name), 0, o->lim, err)) {
+        return true;
     }
-    if (!t) {
-        return zf_build_note(b, err, "%s beside the weights is left out: %s", path,
-                             zf_err_text(&why, text, sizeof text));
+    if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
+        return false;
     }
-    struct zf_place_file f = {
-        .torch = t, .path = path, .head = head ? head : stem, .extra = head == NULL};
-    return zf_place_see(names, &f, o->lim, err) && zf_place_all(b, names, &f, o->lim, err);
+    memcpy(why, err->msg, sizeof why);
+    zf_err_clear(err);
+    return zf_build_note(b, err, "%s beside the weights is left out: %s", name, why);
+}
+
+static bool is_torch(struct zf_store *st, const char *name)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
+
+    return src && zf_torch_sniff(src);
 }
 
 bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                    struct zf_err *err)
 {
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(true, err);
     const struct zf_entry *e;
-    size_t n;
+    size_t n, added = 0;
 
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (!s || !zf_store_list(st, "", &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; e[i].kind == ZF_ENTRY_FILE && k < sizeof known / sizeof *known; k++) {
-            if (fnmatch(known[k].pattern, e[i].name, FNM_PERIOD) == 0 &&
-                !add(st, e[i].name, known[k].head, o, b, err)) {
-                return false;
-            }
+        if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) ||
+            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS || !is_torch(st, e[i].name)) {
+            continue;
         }
+        if (!add(s, st, e[i].name, o, b, err)) {
+            return false;
+        }
+        added++;
     }
-    return true;
+    return added == 0 || zf_torch_set_place(s, 1, o->lim, b, err);
 }

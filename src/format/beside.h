@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trainer saves beside safetensors weights: the optimizer, schedulers, random states. */
+/* What a trainer saves beside the weights: the optimizer, schedulers, random states. */
 #ifndef FORMAT_BESIDE_H
 #define FORMAT_BESIDE_H
 
 #include <zf/format.h>
 
-/* Adds optimizer.pt (or .bin) in st's root as optim/, and the tensors of schedulers and random
- * states as extra/.  A file that cannot be read is told in a note: the weights do not depend on it.
- */
+/* Adds the torch.save files in st's root that hold no weights: optimizers as optim/, the tensors of
+ * schedulers, random states and the like as extra/, everything else as state/<file>.json.  A file
+ * that cannot be read is told in a note: the weights do not depend on it. */
 bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                    struct zf_err *err) ZF_CHECKED;
 

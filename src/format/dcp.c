@@ -6,6 +6,7 @@
 
 #include <zf/format.h>
 
+#include "beside.h"
 #include "dcp_metadata.h"
 #include "dcp_place.h"
 #include "table.h"
@@ -190,7 +191,7 @@ static bool dcp_open(struct zf_store *st, const struct zf_open_opts *o, struct z
             return false;
         }
     }
-    return zf_dcp_place(d, st, o->lim, b, err);
+    return zf_dcp_place(d, st, o->lim, b, err) && zf_beside_add(st, o, b, err);
 }
 
 const struct zf_format zf_format_dcp = {

@@ -251,7 +251,7 @@ static bool add_files(struct zf_torch_set *s, struct zf_store *st, const struct 
 static bool open_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(err);
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
     struct groups all;
     uint32_t world = 0;
     bool mixed;

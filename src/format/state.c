@@ -151,21 +151,21 @@ static uint64_t n_plain_keys(const struct state *s, const struct zf_pv *root)
     return n;
 }
 
-bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char *stem,
+bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char *name,
                   const struct zf_limits *lim, struct zf_err *err)
 {
     struct state s = {.b = b, .file = f, .lim = lim};
     const struct zf_pv *root = zf_torch_root(f->torch);
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, err);
-    bool keys = !stem && zf_pv_is_map(root) && n_plain_keys(&s, root) <= KEYS_MAX;
+    bool keys = !name && zf_pv_is_map(root) && n_plain_keys(&s, root) <= KEYS_MAX;
 
     if (!arena) {
         return false;
     }
     s.arena = arena;
-    stem = stem ? stem : "value";
+    name = name ? name : "value";
     bool ok =
-        keys ? add_keys(&s, root, err) : add_value(&s, stem, strlen(stem), f->head, root, err);
+        keys ? add_keys(&s, root, err) : add_value(&s, name, strlen(name), f->head, root, err);
     zf_text_fini(&s.path);
     zf_hashes_fini(&s.tensors);
     return ok;

@@ -20,15 +20,18 @@ struct member {
 struct zf_torch_set {
     struct member *member;
     size_t n, cap;
+    bool beside;
 };
 
-struct zf_torch_set *zf_torch_set_new(struct zf_err *err)
+struct zf_torch_set *zf_torch_set_new(bool beside, struct zf_err *err)
 {
     struct zf_torch_set *s = calloc(1, sizeof *s);
 
     if (!s) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
+        return NULL;
     }
+    s->beside = beside;
     return s;
 }
 
@@ -260,26 +263,10 @@ static struct zf_place_file file_of(const struct member *m, struct zf_join *join
     };
 }
 
-/* The name of a member's JSON: its stem, or its whole name where two have the same stem. */
-static void state_name(const struct zf_torch_set *s, size_t at, char out[64])
-{
-    char other[64];
-
-    stem_of(out, s->member[at].path);
-    for (size_t i = 0; i < s->n; i++) {
-        stem_of(other, s->member[i].path);
-        if (i != at && s->member[i].rank == 0 && strcmp(other, out) == 0) {
-            (void)snprintf(out, 64, "%s", s->member[at].path);
-            return;
-        }
-    }
-}
-
 static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct zf_join *join,
                           const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
     size_t n_first = 0;
-    char name[64];
 
     for (size_t i = 0; i < s->n; i++) {
         n_first += s->member[i].rank == 0;
@@ -288,13 +275,13 @@ static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct
         const struct member *m = &s->member[i];
         struct zf_place_file f = file_of(m, join);
 
-        state_name(s, i, name);
         if (m->rank == 0) {
             tell_step(m, b);
         }
         zf_join_file(join, &f, m->rank);
         if (!zf_place_all(b, names, &f, lim, err) ||
-            (m->rank == 0 && !zf_state_add(b, &f, n_first == 1 ? NULL : name, lim, err))) {
+            (m->rank == 0 &&
+             !zf_state_add(b, &f, n_first == 1 && !s->beside ? NULL : m->path, lim, err))) {
             return false;
         }
     }
@@ -318,43 +305,4 @@ bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, const struct zf_
         }
     }
     return place_members(s, names, join, lim, b, err);
-}
-
-/* ---- beside other weights ---- */
-
-/* A file of less weight that cannot be read is no reason to refuse the checkpoint. */
-static bool add_beside(struct zf_torch_set *s, struct zf_store *st, const char *name,
-                       const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
-{
-    char why[sizeof err->msg];
-
-    if (zf_torch_set_add(s, st, name, zf_torch_set_role(name), 0, lim, err)) {
-        return true;
-    }
-    if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
-        return false;
-    }
-    memcpy(why, err->msg, sizeof why);
-    zf_err_clear(err);
-    return zf_build_note(b, err, "%s is left out: %s", name, why);
-}
-
-bool zf_torch_beside(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
-                     struct zf_err *err)
-{
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(err);
-    const struct zf_entry *e;
-    size_t n;
-
-    if (!s || !zf_store_list(st, "", &e, &n, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name) &&
-            zf_torch_set_role(e[i].name) != ZF_ROLE_WEIGHTS &&
-            !add_beside(s, st, e[i].name, lim, b, err)) {
-            return false;
-        }
-    }
-    return s->n == 0 || zf_torch_set_place(s, 1, lim, b, err);
 }

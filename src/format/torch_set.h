@@ -13,7 +13,9 @@ enum zf_torch_role {
 
 struct zf_torch_set;
 
-struct zf_torch_set *zf_torch_set_new(struct zf_err *err) ZF_CHECKED;
+/* beside: the weights are told by somebody else.  Then, and where there are several files, a file's
+ * plain values are state/<path>.json; a file alone has one JSON for each of its top-level keys. */
+struct zf_torch_set *zf_torch_set_new(bool beside, struct zf_err *err) ZF_CHECKED;
 void zf_torch_set_free(struct zf_torch_set *s); /* NULL is fine */
 static inline void zf_auto_torch_set(struct zf_torch_set **s)
 {
@@ -38,11 +40,5 @@ bool zf_torch_set_named(const char *name);
 
 /* What a file of this name holds, where nothing else tells. */
 enum zf_torch_role zf_torch_set_role(const char *name);
-
-/* Adds what lies beside weights that were read from elsewhere: the optimizer, the rest.  Files that
- * are no torch.save files are passed over; what cannot be read is told in a note. Errors: of the
- * build; ZF_E_IO. */
-bool zf_torch_beside(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
-                     struct zf_err *err) ZF_CHECKED;
 
 #endif

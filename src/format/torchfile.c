@@ -209,7 +209,7 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
 static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(err);
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
     zf_auto(mem) char *index = NULL;
     const char *file = zf_pick_file(st);
 
