@@ -6,6 +6,7 @@
 fuzz_programs = \
 	tests/fuzz/fuzz_pickle \
 	tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_torch \
 	$(NULL)
 
 check_PROGRAMS += $(fuzz_programs)
@@ -25,6 +26,9 @@ tests_fuzz_fuzz_pickle_LDADD = $(ZF_CODEC)
 tests_fuzz_fuzz_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c $(fuzz_driver)
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS)
+tests_fuzz_fuzz_torch_SOURCES = tests/fuzz/fuzz_torch.c $(fuzz_driver)
+tests_fuzz_fuzz_torch_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_torch_LDADD = $(ZF_CODEC)
 
 noinst_HEADERS += tests/fuzz/fuzz.h
 EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/corpus
