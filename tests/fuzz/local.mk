@@ -4,6 +4,7 @@
 # corpus through driver.c and tries every truncation of it.  With --enable-fuzzing (CC=clang) the same
 # program is libFuzzer's:  ./tests/fuzz/fuzz_NAME -max_total_time=180 NEW_DIR .../corpus/NAME
 fuzz_programs = \
+	tests/fuzz/fuzz_hf \
 	tests/fuzz/fuzz_pickle \
 	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_torch \
@@ -18,6 +19,10 @@ fuzz_driver = tests/fuzz/driver.c
 fuzz_ldflags = $(AM_LDFLAGS)
 TESTS += $(fuzz_programs)
 endif
+
+tests_fuzz_fuzz_hf_SOURCES = tests/fuzz/fuzz_hf.c $(fuzz_driver)
+tests_fuzz_fuzz_hf_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_hf_LDADD = $(ZF_FORMAT)
 
 tests_fuzz_fuzz_pickle_SOURCES = tests/fuzz/fuzz_pickle.c $(fuzz_driver)
 tests_fuzz_fuzz_pickle_LDFLAGS = $(fuzz_ldflags)
