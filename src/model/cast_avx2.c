@@ -5,6 +5,7 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
 #include <immintrin.h>
 
 #define WIDE __attribute__((target("avx2,f16c")))
@@ -91,6 +92,15 @@ WIDE static void f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
     zf_cast_kernels_scalar()->f32_to_bf16(to + i, from + i, n - i, nan);
 }
 
+/* Asked of the CPU itself, because not every compiler's builtin knows the word.  The builtin for
+ * AVX2 also tells whether the system saves the wide registers. */
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx, edx;
+
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
 const struct zf_cast_kernels *zf_cast_kernels_avx2(void)
 {
     static const struct zf_cast_kernels kernels = {
@@ -102,7 +112,7 @@ const struct zf_cast_kernels *zf_cast_kernels_avx2(void)
         .f32_to_bf16 = f32_to_bf16,
     };
 
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &kernels : NULL;
+    return __builtin_cpu_supports("avx2") && has_f16c() ? &kernels : NULL;
 }
 
 #else

@@ -267,26 +267,26 @@ static bool box_span(const struct zf_draft *d, const uint64_t *size, const uint6
 }
 
 static bool add_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                    struct zf_piece what, struct zf_err *err)
+                    const struct zf_piece *what, struct zf_err *err)
 {
     if (!set_kind(d, ZF_DRAFT_BOX, err)) {
         return false;
     }
     const uint64_t *stride = NULL;
-    if (what.stride) {
+    if (what->stride) {
         uint64_t *copy = zf_arena_get(d->b->temp, d->ndim, sizeof *copy, err);
         if (!copy) {
             return false;
         }
-        memcpy(copy, what.stride, d->ndim * sizeof *copy);
+        memcpy(copy, what->stride, d->ndim * sizeof *copy);
         stride = copy;
     }
     struct zf_piece *p = new_piece(d, err);
     if (!p) {
         return false;
     }
-    p->off = what.off;
-    p->src = what.src;
+    p->off = what->off;
+    p->src = what->src;
     p->stride = stride;
     for (uint32_t i = 0; i < d->ndim; i++) {
         p->box[i] = start[i];
@@ -331,7 +331,7 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
         return false;
     }
     what.src = number;
-    return add_box(d, start, size, what, err);
+    return add_box(d, start, size, &what, err);
 }
 
 bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
@@ -344,5 +344,5 @@ bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t
     if (!box_inside(d, start, size, &n, err)) {
         return false;
     }
-    return n == 0 || (lost_source(d, why, &what.src, err) && add_box(d, start, size, what, err));
+    return n == 0 || (lost_source(d, why, &what.src, err) && add_box(d, start, size, &what, err));
 }
