@@ -229,6 +229,12 @@ bool zf_ds_rest_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 /* Drafts the 16-bit weights. */
 bool zf_ds_stored_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
+/* Adds what is no weight from the first model-states and optimizer-states file (ds_state.c). */
+bool zf_ds_state_model(struct zf_ds *ds, struct zf_torch *t, const char *path,
+                       struct zf_err *err) ZF_CHECKED;
+bool zf_ds_state_optim(struct zf_ds *ds, struct zf_torch *t, const char *path,
+                       struct zf_err *err) ZF_CHECKED;
+
 /* ---- helpers of all of them (ds_util.c) ---- */
 
 /* Keeps a reference on src until the save is drafted; gives src back.  NULL stays NULL. */

@@ -279,5 +279,7 @@ bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     if (!t) {
         return false;
     }
-    return read_root(ds, t, out, err) || zf_err_in(err, "%s", src->name);
+    return (read_root(ds, t, out, err) &&
+            (f != ds->dir.model || zf_ds_state_model(ds, t, f->path, err))) ||
+           zf_err_in(err, "%s", src->name);
 }

@@ -305,5 +305,7 @@ bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     if (!t) {
         return false;
     }
-    return read_root(ds, t, out, err) || zf_err_in(err, "%s", src->name);
+    /* the first file that can be read speaks for all */
+    return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err))) ||
+           zf_err_in(err, "%s", src->name);
 }

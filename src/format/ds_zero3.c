@@ -220,7 +220,7 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
     }
     for (uint32_t r = 0; r < ds->n_ranks && frozen->n > 0; r++) {
         const struct zf_ds_file *f = model_file(ds, r);
-        struct zf_ds_model m;
+        struct zf_ds_model m = ds->model;
 
         if (!f && !zf_build_degraded(ds->b)) {
             return zf_fail(
@@ -229,7 +229,8 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
                 "of %u frozen parameters",
                 r, ds->dir.model[0].mp, frozen->n);
         }
-        if (f && (!zf_ds_model_read(ds, f, &m, err) || !same_save(ds, &m, err))) {
+        if (f && f != ds->dir.model &&
+            (!zf_ds_model_read(ds, f, &m, err) || !same_save(ds, &m, err))) {
             return false;
         }
         if (!join_rank(ds, f ? &m : NULL, r, err)) {

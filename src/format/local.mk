@@ -18,6 +18,7 @@ libzf_format_la_SOURCES = \
 	src/format/ds_model.c \
 	src/format/ds_optim.c \
 	src/format/ds_rest.c \
+	src/format/ds_state.c \
 	src/format/ds_stored.c \
 	src/format/ds_ties.c \
 	src/format/ds_util.c \

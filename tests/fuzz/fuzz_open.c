@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes are a directory of files, opened as a checkpoint of whatever family fits, strict and degraded; what
- * opens is read.  One file is: a length byte, its path, four bytes of little-endian size, its bytes; what a
- * size promises beyond the end is not there.  pack_open.py makes such inputs from directories. */
+/* Any bytes are a directory of files, opened as a checkpoint of whatever family fits, strict and
+ * degraded; what opens is read.  One file is: a length byte, its path, four bytes of little-endian
+ * size, its bytes; what a size promises beyond the end is not there.  pack_open.py makes such
+ * inputs from directories. */
 #include <stdlib.h>
 #include <string.h>
 

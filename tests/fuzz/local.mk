@@ -5,6 +5,7 @@
 # program is libFuzzer's:  ./tests/fuzz/fuzz_NAME -max_total_time=180 NEW_DIR .../corpus/NAME
 fuzz_programs = \
 	tests/fuzz/fuzz_hf \
+	tests/fuzz/fuzz_open \
 	tests/fuzz/fuzz_pickle \
 	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_torch \
@@ -23,6 +24,9 @@ endif
 tests_fuzz_fuzz_hf_SOURCES = tests/fuzz/fuzz_hf.c $(fuzz_driver)
 tests_fuzz_fuzz_hf_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_hf_LDADD = $(ZF_FORMAT)
+tests_fuzz_fuzz_open_SOURCES = tests/fuzz/fuzz_open.c $(fuzz_driver)
+tests_fuzz_fuzz_open_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_open_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS)
 
 tests_fuzz_fuzz_pickle_SOURCES = tests/fuzz/fuzz_pickle.c $(fuzz_driver)
 tests_fuzz_fuzz_pickle_LDFLAGS = $(fuzz_ldflags)
@@ -36,4 +40,4 @@ tests_fuzz_fuzz_torch_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_torch_LDADD = $(ZF_CODEC)
 
 noinst_HEADERS += tests/fuzz/fuzz.h
-EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/corpus
+EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/pack_open.py tests/fuzz/corpus

@@ -197,6 +197,26 @@ static void test_steps(void **state)
     assert_true(f == 3.0F);
 }
 
+static void test_state(void **state)
+{
+    static const char dir[] = DIR_ "zero2_w2_fp16_step0_clientstate";
+    zf_auto(checkpoint) struct zf_checkpoint *c = golden_open(dir, NULL);
+    static const char *const files[] = {"state/args.json", "state/ds_config.json",
+                                        "state/py_rng.json", "state/optim_states.json"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (!golden_blob(c, files[i])) {
+            fail_msg("there is no %s", files[i]);
+        }
+    }
+    const struct zf_set *extra = zf_checkpoint_set(c, "extra");
+    assert_non_null(extra);
+    const struct zf_tensor *rng = zf_set_find(extra, "rng", 3);
+    assert_non_null(rng);
+    assert_int_equal(zf_map_size(rng->data), 5056);
+}
+
 /* ---- altered copies ---- */
 
 /* One change of a file on its way into memory. */
@@ -558,21 +578,14 @@ static void test_other_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_real),
-        cmocka_unit_test(test_gathered),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_stale_rank),
-        cmocka_unit_test(test_swapped),
-        cmocka_unit_test(test_cut_files),
-        cmocka_unit_test(test_degraded),
-        cmocka_unit_test(test_degraded_stage2),
-        cmocka_unit_test(test_odd_names),
-        cmocka_unit_test(test_double_name),
-        cmocka_unit_test(test_wrong_shape),
-        cmocka_unit_test(test_wrong_world),
-        cmocka_unit_test(test_mixed_versions),
-        cmocka_unit_test(test_other_kinds),
+        cmocka_unit_test(test_real),           cmocka_unit_test(test_gathered),
+        cmocka_unit_test(test_steps),          cmocka_unit_test(test_state),
+        cmocka_unit_test(test_ranks),          cmocka_unit_test(test_stale_rank),
+        cmocka_unit_test(test_swapped),        cmocka_unit_test(test_cut_files),
+        cmocka_unit_test(test_degraded),       cmocka_unit_test(test_degraded_stage2),
+        cmocka_unit_test(test_odd_names),      cmocka_unit_test(test_double_name),
+        cmocka_unit_test(test_wrong_shape),    cmocka_unit_test(test_wrong_world),
+        cmocka_unit_test(test_mixed_versions), cmocka_unit_test(test_other_kinds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
