@@ -35,8 +35,11 @@ static void touch(const struct zf_torch_tensor *ten)
         ten->storage->src->size != ten->storage->bytes) {
         abort();
     }
-    (void)zf_source_pread(ten->storage->src, p, (size_t)es, ten->off_elems * es, &err);
-    (void)zf_source_pread(ten->storage->src, p, (size_t)es, last * es, &err);
+    if (zf_source_pread(ten->storage->src, p, (size_t)es, ten->off_elems * es, &err) &&
+        !zf_source_pread(ten->storage->src, p, (size_t)es, last * es, &err) &&
+        err.msg[0] == '\0') {
+        abort();
+    }
 }
 
 static bool part(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
@@ -84,7 +87,9 @@ static void visit(struct visit *w, const struct zf_pv *v, unsigned depth)
     if (zf_torch_tensor(w->t, v, &ten, &err)) {
         touch(&ten);
     }
-    (void)zf_torch_parts(w->t, v, part, w, &err);
+    if (!zf_torch_parts(w->t, v, part, w, &err) && err.msg[0] == '\0') {
+        abort();
+    }
     visit_shards(w, v, depth - 1);
     if (kind != ZF_TORCH_NOT) {
         return;
