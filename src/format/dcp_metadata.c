@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -12,7 +11,7 @@ struct reading {
     struct zf_dcp *d;
     const struct zf_limits *lim;
     struct zf_build *b;
-    const char *dir;
+    const char *dir, *path;        /* its directory, itself */
     uint64_t first_chunk;          /* of this file */
     const struct zf_pv *last_path; /* files are named over and over again by the same value */
     uint32_t last_file;
@@ -55,6 +54,21 @@ bool zf_dcp_forgive(struct zf_build *b, struct zf_err *err)
     }
     zf_err_clear(err);
     return true;
+}
+
+/* Names the file in the failure, once. */
+static bool in_file(const struct reading *r, struct zf_err *err)
+{
+    size_t n = strlen(r->path);
+
+    return strncmp(err->path, r->path, n) == 0 ? false : zf_err_in(err, "%s", r->path);
+}
+
+/* A degraded build goes on after a failure. */
+static bool settle(struct reading *r, struct zf_err *err)
+{
+    (void)in_file(r, err);
+    return zf_dcp_forgive(r->b, err);
 }
 
 static uint32_t find_key(const struct zf_dcp *d, const char *p, uint64_t n)
@@ -298,7 +312,7 @@ static bool take_tensor(struct reading *r, const char *name, uint64_t n, const s
                        name);
     }
     for (uint64_t i = 0; i < zf_pv_len(chunks); i++) {
-        if (!take_chunk(r, key, zf_pv_item(chunks, i), err) && !zf_dcp_forgive(r->b, err)) {
+        if (!take_chunk(r, key, zf_pv_item(chunks, i), err) && !settle(r, err)) {
             return false;
         }
     }
@@ -343,7 +357,7 @@ static bool take_state(struct reading *r, const struct zf_pv *dict, struct zf_er
                          "BytesStorageMetadata (torch 1.12 and older are not read)",
                          name, zf_pv_name(v));
         }
-        if (!ok && !zf_dcp_forgive(r->b, err)) {
+        if (!ok && !settle(r, err)) {
             return false;
         }
     }
@@ -465,8 +479,7 @@ static bool take_item(struct reading *r, const struct zf_pv *index, const struct
 static bool take_storage(struct reading *r, const struct zf_pv *dict, struct zf_err *err)
 {
     for (uint64_t i = 0; i < zf_pv_len(dict); i++) {
-        if (!take_item(r, zf_pv_key(dict, i), zf_pv_val(dict, i), err) &&
-            !zf_dcp_forgive(r->b, err)) {
+        if (!take_item(r, zf_pv_key(dict, i), zf_pv_val(dict, i), err) && !settle(r, err)) {
             return false;
         }
     }
@@ -512,34 +525,37 @@ static bool take_root(struct reading *r, const struct zf_pv *root, struct zf_err
     return true;
 }
 
+/* The values of one pickle; its bytes are not kept. */
+static const struct zf_pv *load(struct reading *r, struct zf_store *st, struct zf_err *err)
+{
+    uint64_t n = 0;
+    zf_auto(mem) char *text = zf_store_slurp(st, r->path, r->lim->pickle_bytes, &n, err);
+    struct zf_bytes in = zf_bytes_of(text, n);
+    const struct zf_pv *root;
+
+    if (!text) {
+        return NULL;
+    }
+    root = zf_pickle_load(&in, r->d->pickles, r->lim, err);
+    if (!root) {
+        (void)in_file(r, err);
+    }
+    return root;
+}
+
 bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
                  const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
     struct reading r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->n_chunks};
     const struct zf_pv *root;
-    struct zf_bytes in;
-    uint64_t n;
 
     d->n_passes++;
-    {
-        zf_auto(mem) char *path = malloc(strlen(dir) + strlen(name) + 2);
-        zf_auto(mem) char *text = NULL;
-
-        if (!path) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for a path");
-        }
-        sprintf(path, "%s%s%s", dir, *dir ? "/" : "", name);
-        text = zf_store_slurp(st, path, lim->pickle_bytes, &n, err);
-        if (!text) {
-            return false;
-        }
-        in = zf_bytes_of(text, n);
-        root = zf_pickle_load(&in, d->pickles, lim, err);
-        if (!root) {
-            return zf_err_in(err, "%s", path);
-        }
+    r.path = zf_arena_fmt(d->pickles, err, "%s%s%s", dir, *dir ? "/" : "", name);
+    if (!r.path) {
+        return false;
     }
-    return take_root(&r, root, err) || zf_err_in(err, "%s%s%s", dir, *dir ? "/" : "", name);
+    root = load(&r, st, err);
+    return root && (take_root(&r, root, err) || in_file(&r, err));
 }
 
 struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)

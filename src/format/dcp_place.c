@@ -85,7 +85,7 @@ static bool open_files(struct zf_dcp_placing *p, struct zf_err *err)
         p->file[i] = zf_store_open(p->st, p->d->file[i], err);
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {
-                zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                         "the file is missing; .metadata says that items stand in it");
                 zf_err_in(err, "%s", p->d->file[i]);
             }

@@ -11,7 +11,6 @@ format_tests = \
 	$(NULL)
 check_PROGRAMS += $(format_tests)
 TESTS += $(format_tests)
-
 tests_unit_format_test_choose_SOURCES = tests/unit/format/test_choose.c tests/support/golden.c
 tests_unit_format_test_choose_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_test_choose_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
