@@ -7,25 +7,6 @@
 
 #include "pickle_text.h"
 
-const struct zf_pv zf_pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_true = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED, .n = 1};
-const struct zf_pv zf_pv_false = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_tuple = {.kind = ZF_PV_TUPLE, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_list = {.kind = ZF_PV_LIST, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_dict = {.kind = ZF_PV_DICT, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_set = {.kind = ZF_PV_SET, .flags = ZF_PV_SHARED};
-
-static const char *const kind_name[] = {
-    [ZF_PV_NONE] = "None",        [ZF_PV_BOOL] = "a bool",
-    [ZF_PV_INT] = "an int",       [ZF_PV_BIGINT] = "an int",
-    [ZF_PV_FLOAT] = "a float",    [ZF_PV_BYTES] = "bytes",
-    [ZF_PV_STR] = "a str",        [ZF_PV_TUPLE] = "a tuple",
-    [ZF_PV_LIST] = "a list",      [ZF_PV_DICT] = "a dict",
-    [ZF_PV_SET] = "a set",        [ZF_PV_GLOBAL] = "a global",
-    [ZF_PV_CALL] = "an object",   [ZF_PV_PERSID] = "a persistent id",
-    [ZF_PV_EXT] = "an extension",
-};
-
 /* Pushes v; NULL passes a failure on. */
 static bool push(struct zf_pickle_vm *vm, struct zf_pv *v)
 {
@@ -305,7 +286,8 @@ static bool extend(struct zf_pickle_vm *vm, struct zf_pv *to, struct zf_pv *cons
 
 static bool not_for(struct zf_pickle_vm *vm, const struct zf_pv *v)
 {
-    return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s on %s", vm->op, kind_name[v->kind]);
+    return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s on %s", vm->op,
+                   zf_pv_kind_names[v->kind]);
 }
 
 /* An object gets either elements or pairs, never both. */
@@ -446,14 +428,6 @@ bool zf_pickle_do_get_text(struct zf_pickle_vm *vm)
 
 /* ---- names and descriptions of calls ---- */
 
-/* The name that Python 3 gives a module of Python 2. */
-static const char *module_now(const char *module)
-{
-    return strcmp(module, "__builtin__") == 0 ? "builtins"
-           : strcmp(module, "copy_reg") == 0  ? "copyreg"
-                                              : NULL;
-}
-
 static struct zf_pv *global_of(struct zf_pickle_vm *vm, struct zf_pv *module, struct zf_pv *name)
 {
     if (!module || !name) {
@@ -465,8 +439,8 @@ static struct zf_pv *global_of(struct zf_pickle_vm *vm, struct zf_pv *module, st
                       vm->op);
         return NULL;
     }
-    const char *now = module_now(zf_pv_chars(module));
-    if (now) {
+    const char *now = zf_pv_module_now(zf_pv_chars(module));
+    if (now != zf_pv_chars(module)) {
         module = zf_pickle_heap_text(&vm->heap, ZF_PV_STR, now, strlen(now), vm->err);
     }
     struct zf_pv *v = module ? zf_pickle_heap_new(&vm->heap, ZF_PV_GLOBAL, 2, vm->err) : NULL;
@@ -535,7 +509,7 @@ bool zf_pickle_do_reduce(struct zf_pickle_vm *vm)
     if (args->kind != ZF_PV_TUPLE && args->kind != ZF_PV_CALL) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s takes a tuple of arguments, found %s", vm->op,
-                       kind_name[args->kind]);
+                       zf_pv_kind_names[args->kind]);
     }
     if ((callee->flags & ZF_PV_REMAKER) && callee->kind == ZF_PV_GLOBAL &&
         args->kind == ZF_PV_TUPLE && args->n == 3) {
@@ -551,7 +525,7 @@ bool zf_pickle_do_newobj_ex(struct zf_pickle_vm *vm)
     if (args->kind != ZF_PV_TUPLE || kwargs->kind != ZF_PV_DICT) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode NEWOBJ_EX takes a tuple and a dict of arguments, found %s and %s",
-                       kind_name[args->kind], kind_name[kwargs->kind]);
+                       zf_pv_kind_names[args->kind], zf_pv_kind_names[kwargs->kind]);
     }
     struct zf_pv *v = call_of(vm, vm->popped[0], args);
     struct zf_pv_more *more = v ? zf_pickle_heap_more(&vm->heap, v, vm->err) : NULL;

@@ -9,6 +9,25 @@
 #define SLAB_MIN 1024u
 #define SLAB_MAX (256u << 10)
 
+const struct zf_pv zf_pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_true = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED, .n = 1};
+const struct zf_pv zf_pv_false = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_tuple = {.kind = ZF_PV_TUPLE, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_list = {.kind = ZF_PV_LIST, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_dict = {.kind = ZF_PV_DICT, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_set = {.kind = ZF_PV_SET, .flags = ZF_PV_SHARED};
+
+const char *const zf_pv_kind_names[] = {
+    [ZF_PV_NONE] = "None",        [ZF_PV_BOOL] = "a bool",
+    [ZF_PV_INT] = "an int",       [ZF_PV_BIGINT] = "an int",
+    [ZF_PV_FLOAT] = "a float",    [ZF_PV_BYTES] = "bytes",
+    [ZF_PV_STR] = "a str",        [ZF_PV_TUPLE] = "a tuple",
+    [ZF_PV_LIST] = "a list",      [ZF_PV_DICT] = "a dict",
+    [ZF_PV_SET] = "a set",        [ZF_PV_GLOBAL] = "a global",
+    [ZF_PV_CALL] = "an object",   [ZF_PV_PERSID] = "a persistent id",
+    [ZF_PV_EXT] = "an extension",
+};
+
 void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim)
 {
     memset(h, 0, sizeof *h);

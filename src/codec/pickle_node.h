@@ -66,4 +66,10 @@ struct zf_pv_more {
 extern const struct zf_pv zf_pv_none, zf_pv_true, zf_pv_false, zf_pv_no_tuple, zf_pv_no_list,
     zf_pv_no_dict, zf_pv_no_set;
 
+/* "a list", for sentences. */
+extern const char *const zf_pv_kind_names[];
+
+/* The name that Python 3 gives a module of Python 2; module itself when it kept it. */
+const char *zf_pv_module_now(const char *module);
+
 #endif

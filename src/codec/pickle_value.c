@@ -154,8 +154,7 @@ const char *zf_pv_name(const struct zf_pv *v)
     return g ? (const char *)g->at[1].v->at : "";
 }
 
-/* Values never hold Python 2's spelling of these. */
-static const char *module_now(const char *module)
+const char *zf_pv_module_now(const char *module)
 {
     return strcmp(module, "__builtin__") == 0 ? "builtins"
            : strcmp(module, "copy_reg") == 0  ? "copyreg"
@@ -165,7 +164,7 @@ static const char *module_now(const char *module)
 bool zf_pv_is(const struct zf_pv *v, const char *module, const char *name)
 {
     return is(v, ZF_PV_CALL) && global_of(v) && strcmp(zf_pv_name(v), name) == 0 &&
-           (!module || strcmp(zf_pv_module(v), module_now(module)) == 0);
+           (!module || strcmp(zf_pv_module(v), zf_pv_module_now(module)) == 0);
 }
 
 const struct zf_pv *zf_pv_callee(const struct zf_pv *v)
