@@ -52,14 +52,17 @@ static bool load_zip64(struct zf_source *src, const uint8_t *locator, uint64_t l
     b = zf_bytes_of(rec, sizeof rec);
     if (zf_bytes_le32(&b) != SIG_END64) {
         return zf_fail(err, ZF_E_FORMAT, off,
-                       "no zip64 end record here, where byte %llu says it is",
+                       "no zip64 end record here, where byte %llu says it is: bytes put in front, "
+                       "or several archives in one file?",
                        (unsigned long long)locator_off);
     }
     rest = zf_bytes_le64(&b);
     if (!zf_add(off, 12, &end) || !zf_add(end, rest, &end) || end != locator_off) {
-        return zf_fail(err, ZF_E_FORMAT, off,
-                       "the zip64 end record has %llu bytes, which do not end at its locator",
-                       (unsigned long long)rest);
+        return zf_fail(
+            err, ZF_E_FORMAT, off,
+            "the zip64 end record has %llu bytes, which do not end at its locator: bytes "
+            "put in front, or several archives in one file?",
+            (unsigned long long)rest);
     }
     b.at = 32;
     out->entries = zf_bytes_le64(&b);

@@ -230,6 +230,8 @@ static void survives_every_flip(void **state)
         zf_auto(zip) struct zf_zip *z = zf_zip_open(mem, &lim, &err);
         for (uint64_t i = 0; z && i < zf_zip_count(z); i++) {
             zf_auto(source) struct zf_source *member = zf_zip_source(z, i, &err);
+
+            assert_true(member || err.msg[0]);
         }
         p[at] ^= 0xff;
     }
