@@ -2,10 +2,22 @@
 if HAVE_CMOCKA
 base_tests = \
 	tests/unit/base/test_arena \
+	tests/unit/base/test_bytes \
+	tests/unit/base/test_err \
+	tests/unit/base/test_name \
+	tests/unit/base/test_tables \
 	$(NULL)
 check_PROGRAMS += $(base_tests)
 TESTS += $(base_tests)
 
 tests_unit_base_test_arena_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_arena_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_bytes_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_bytes_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_err_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_err_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_name_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_name_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_tables_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_tables_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 endif

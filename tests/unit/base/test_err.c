@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/unit.h"
+
+#include <errno.h>
+
+static void tells_one_sentence(void **state)
+{
+    struct zf_err err;
+    char text[256];
+
+    (void)state;
+    assert_false(zf_fail(&err, ZF_E_FORMAT, 12, "found %d, expected %d", 3, 4));
+    assert_false(zf_err_in(&err, "!archive/data.pkl"));
+    assert_false(zf_err_in(&err, "rank0.pt"));
+    assert_false(zf_err_in(&err, "step9"));
+    assert_string_equal(zf_err_text(&err, text, sizeof text),
+                        "step9/rank0.pt!archive/data.pkl: byte 12: found 3, expected 4");
+    assert_false(zf_fail(&err, ZF_E_USAGE, ZF_OFF_NONE, "no"));
+    assert_string_equal(zf_err_text(&err, text, sizeof text), "no");
+}
+
+static void leaves_an_absolute_path_alone(void **state)
+{
+    struct zf_err err;
+
+    (void)state;
+    assert_false(zf_fail(&err, ZF_E_FORMAT, 12, "x"));
+    assert_false(zf_err_in(&err, "/a/b"));
+    assert_false(zf_err_in(&err, "c"));
+    assert_string_equal(err.path, "/a/b");
+}
+
+static void keeps_both_ends_of_a_long_path(void **state)
+{
+    struct zf_err err;
+    char name[1000];
+
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_false(zf_fail(&err, ZF_E_FORMAT, 0, "m"));
+    assert_false(zf_err_in(&err, "tail.pt"));
+    assert_false(zf_err_in(&err, "head%s", name));
+    assert_int_equal(strlen(err.path), sizeof err.path - 1);
+    assert_memory_equal(err.path, "head", 4);
+    assert_string_equal(err.path + strlen(err.path) - 8, "/tail.pt");
+    assert_non_null(strstr(err.path, "x...x"));
+}
+
+static void shows_no_control_bytes(void **state)
+{
+    struct zf_err err;
+
+    (void)state;
+    assert_false(zf_fail(&err, ZF_E_FORMAT, 0, "name \033[31m\n"));
+    assert_false(zf_err_in(&err, "a\rb"));
+    assert_string_equal(err.msg, "name ?[31m?");
+    assert_string_equal(err.path, "a?b");
+}
+
+static void maps_codes(void **state)
+{
+    struct zf_err err;
+    static const struct {
+        enum zf_code code;
+        int sys, status;
+    } want[] = {
+        {ZF_E_STALE, ESTALE, 5}, {ZF_E_FORMAT, EIO, 4},      {ZF_E_UNKNOWN, EIO, 3},
+        {ZF_E_USAGE, EINVAL, 2}, {ZF_E_UNSUPPORTED, EIO, 4}, {ZF_E_LIMIT, ENOMEM, 4},
+        {ZF_E_IO, EIO, 5},       {ZF_E_NOENT, ENOENT, 5},    {ZF_E_NOMEM, ENOMEM, 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        assert_false(zf_fail(&err, want[i].code, ZF_OFF_NONE, "x"));
+        assert_int_equal(zf_err_errno(&err), want[i].sys);
+        assert_int_equal(zf_err_exit(&err), want[i].status);
+    }
+    errno = ENOENT;
+    assert_false(zf_fail_sys(&err, "open it"));
+    assert_int_equal(err.code, ZF_E_NOENT);
+    assert_string_equal(err.msg, "cannot open it: No such file or directory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_one_sentence),
+        cmocka_unit_test(leaves_an_absolute_path_alone),
+        cmocka_unit_test(keeps_both_ends_of_a_long_path),
+        cmocka_unit_test(shows_no_control_bytes),
+        cmocka_unit_test(maps_codes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two tables everybody reads: limits and dtypes. */
+#include "support/unit.h"
+
+#include <zf/base/dtype.h>
+#include <zf/base/limits.h>
+
+static void sets_limits_by_name(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_limit_row row;
+    struct zf_err err;
+
+    (void)state;
+    assert_ok(zf_limits_set(&lim, "open_files=3", &err), &err);
+    assert_int_equal(lim.open_files, 3);
+    assert_ok(zf_limits_set(&lim, "json_bytes=2k", &err), &err);
+    assert_int_equal(lim.json_bytes, 2048);
+    assert_false(zf_limits_set(&lim, "nonsense=1", &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "\"nonsense\"; there are pickle_bytes");
+    assert_false(zf_limits_set(&lim, "open_files=", &err));
+    assert_false(zf_limits_set(&lim, "open_files=-1", &err));
+    assert_false(zf_limits_set(&lim, "open_files=1x", &err));
+    assert_false(zf_limits_set(&lim, "open_files=99999999999T", &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "needs a number of files");
+    for (size_t i = 0; zf_limits_row(&lim, i, &row); i++) {
+        assert_int_equal(row.value == row.dflt, strcmp(row.name, "open_files") != 0 &&
+                                                    strcmp(row.name, "json_bytes") != 0);
+    }
+}
+
+/* Names and sizes as torch and safetensors give them. */
+static void knows_every_spelling(void **state)
+{
+    enum zf_dtype t;
+    uint64_t n;
+
+    (void)state;
+    for (int i = 0; i < ZF_DT_COUNT; i++) {
+        const struct zf_dtype_info *info = zf_dtype_info((enum zf_dtype)i);
+
+        assert_true(zf_dtype_by_suffix(info->suffix, &t) && t == (enum zf_dtype)i);
+        assert_true(zf_dtype_by_torch(info->torch, strlen(info->torch), &t) &&
+                    t == (enum zf_dtype)i);
+        if (info->safetensors) {
+            assert_true(zf_dtype_by_safetensors(info->safetensors, &t) && t == (enum zf_dtype)i);
+        }
+        if (info->storage) {
+            assert_true(zf_dtype_by_storage(info->storage, strlen(info->storage), &t));
+            assert_int_equal(t, i);
+        }
+    }
+    assert_true(zf_dtype_by_torch("half", 4, &t) && t == ZF_DT_F16);
+    assert_true(zf_dtype_by_scalar_type(15, &t) && t == ZF_DT_BF16);
+    assert_false(zf_dtype_by_scalar_type(30, &t));
+    assert_false(zf_dtype_by_safetensors("F6_E2M3", &t));
+    assert_true(zf_dtype_size(ZF_DT_BF16, 2, (const uint64_t[]){3, 5}, &n) && n == 30);
+    assert_false(zf_dtype_size(ZF_DT_F64, 1, (const uint64_t[]){UINT64_MAX / 4}, &n));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sets_limits_by_name),
+        cmocka_unit_test(knows_every_spelling),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
