@@ -63,8 +63,10 @@ static bool see_names(void *ctx, const char *head, const struct zf_pv *optimizer
         for (uint64_t i = 0; texts && n == zf_pv_len(texts) && i < n; i++) {
             const struct zf_pv *text = zf_pv_item(texts, i);
 
-            if (zf_pv_kind(text) == ZF_PV_STR && zf_pv_u64(zf_pv_item(ids, i), &id) &&
-                !zf_names_id(ctx, head, id, zf_pv_text(text, &len), len, err)) {
+            const char *name = zf_pv_kind(text) == ZF_PV_STR ? zf_pv_text(text, &len) : NULL;
+
+            if (name && zf_pv_u64(zf_pv_item(ids, i), &id) &&
+                !zf_names_id(ctx, head, id, name, len, err)) {
                 return false;
             }
         }

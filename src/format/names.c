@@ -308,6 +308,21 @@ static bool place_weight(struct zf_names *names, const char *name, size_t n, str
     return place_as(names, shadowed ? ZF_SPOT_STORED : ZF_SPOT_WEIGHT, name, n, out, err);
 }
 
+/* "rng", "np_rng", "cuda_rng_state": is one of the words of p[n] "rng"? */
+static bool is_random_state(const char *p, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(p + at, '_', n - at);
+        size_t len = end ? (size_t)(end - p) - at : n - at;
+
+        if (zf_word_is(p + at, len, "rng")) {
+            return true;
+        }
+        at += len + 1;
+    }
+    return false;
+}
+
 static bool place_beside(struct zf_names *names, struct zf_path path, const char *key, size_t n,
                          struct zf_spot *out, struct zf_err *err)
 {
@@ -319,7 +334,7 @@ static bool place_beside(struct zf_names *names, struct zf_path path, const char
     if (!place_set(names, "", key, head, err)) {
         return false;
     }
-    if (zf_names_reserved(names->set.p)) {
+    if (zf_names_reserved(names->set.p) || is_random_state(key, head)) {
         return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
     }
     return place_as(names, ZF_SPOT_BESIDE, key + head + 1, n - head - 1, out, err);

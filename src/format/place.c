@@ -288,13 +288,16 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
 
 /* ---- a whole file ---- */
 
-/* The bytes of a BYTES value, or of an io.BytesIO. */
-static const char *bytes_of(const struct zf_pv *v, uint64_t *n)
+/* The bytes of a value, or of an io.BytesIO; NULL when it holds none. */
+static const char *bytes_of(struct placing *p, const struct zf_pv *v, uint64_t *n)
 {
+    struct zf_err ignored;
+    const char *bytes;
+
     if (zf_pv_is(v, NULL, "BytesIO")) {
         v = zf_pv_item(zf_pv_state(v), 0);
     }
-    return zf_pv_kind(v) == ZF_PV_BYTES ? zf_pv_text(v, n) : NULL;
+    return zf_pv_bytes(v, p->arena, &bytes, n, &ignored) ? bytes : NULL;
 }
 
 static bool ends_in_extra_state(struct zf_path path)
@@ -312,7 +315,7 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
 {
     struct zf_spot spot;
     uint64_t n;
-    const char *bytes = ends_in_extra_state(leaf->path) ? bytes_of(leaf->value, &n) : NULL;
+    const char *bytes = ends_in_extra_state(leaf->path) ? bytes_of(p, leaf->value, &n) : NULL;
 
     if (bytes) {
         const char *path = zf_names_blob(p->names, leaf->path, err);

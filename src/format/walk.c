@@ -20,11 +20,15 @@ struct frame {
     const struct zf_pv *v;
     uint64_t next, n;
     bool mapping, tensors; /* tensors: one was seen inside */
+    uint64_t shown;        /* how often the value was shown before */
     enum naming naming;
     size_t key_len, n_steps, last_len; /* of the path outside */
 };
 
+/* What is known of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
+ * it stands, but lists that hold the next one twice would make 2^n tensors out of n lists. */
 enum seen { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
+#define SHOWN_MAX 65536
 
 struct step_at {
     size_t at, n;
@@ -186,7 +190,7 @@ static const struct zf_pv *inside(const struct zf_pv *v, enum naming *naming)
     if (zf_pv_is_map(v) || zf_pv_is_seq(v)) {
         return v;
     }
-    if (zf_pv_is(v, NULL, "BytesIO")) {
+    if (zf_pv_is(v, NULL, "BytesIO") || zf_pv_is(v, "_codecs", "encode")) {
         return NULL; /* bytes, as they are */
     }
     const struct zf_pv *state = zf_pv_state(v);
@@ -259,7 +263,7 @@ static bool pop(struct walk *w, struct zf_err *err)
     if (!s) {
         return false;
     }
-    s->value = f->tensors ? SEEN_TENSORS : SEEN_EMPTY;
+    s->value = f->tensors ? SEEN_TENSORS + f->shown + 1 : SEEN_EMPTY;
     if (w->n_frames > 0) {
         w->frame[w->n_frames - 1].tensors |= f->tensors;
     }
@@ -305,6 +309,11 @@ static bool enter(struct walk *w, const struct zf_pv *v, struct frame *f, bool *
     }
     if (s->value == SEEN_OPEN || s->value == SEEN_EMPTY) {
         return true;
+    }
+    f->shown = s->value > SEEN_TENSORS ? s->value - SEEN_TENSORS : 0;
+    if (f->shown >= SHOWN_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "one value stands in more than %d places of the file", SHOWN_MAX);
     }
     s->value = SEEN_OPEN;
     f->naming = f->naming == BY_DOT && naming == BY_STEP ? BY_DOT : naming;

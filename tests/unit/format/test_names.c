@@ -115,7 +115,8 @@ static void rule2_beside(void **state)
     (void)state;
     zf_auto(names) struct zf_names *names =
         names_of(NULL, PATHS("model|w", "ema|w", "train_state|step", "rng", "ints|#0", "a/b|w",
-                             "rng_state|cpu", "optimizer|param_groups|#0|lr"));
+                             "rng_state|cpu", "rng|cpu", "np_rng|#1", "wrng|w",
+                             "optimizer|param_groups|#0|lr"));
 
     expect(names, "ema|w", "ema:w");
     expect(names, "train_state|step", "train_state:step");
@@ -123,6 +124,9 @@ static void rule2_beside(void **state)
     expect(names, "a/b|w", "a%2Fb:w");
     expect(names, "rng", "extra:rng");
     expect(names, "rng_state|cpu", "extra:rng_state.cpu");
+    expect(names, "rng|cpu", "extra:rng.cpu");
+    expect(names, "np_rng|#1", "extra:np_rng.1");
+    expect(names, "wrng|w", "wrng:w");
     expect(names, "optimizer|param_groups|#0|lr", "optimizer:param_groups.0.lr");
 }
 
@@ -362,8 +366,8 @@ static void keys_of_real_checkpoints(void **state)
         char pattern[600];
         glob_t g;
 
-        (void)snprintf(pattern, sizeof pattern, "%s/%s/expected*.json",
-                       top ? top : "tests/data", depth[d]);
+        (void)snprintf(pattern, sizeof pattern, "%s/%s/expected*.json", top ? top : "tests/data",
+                       depth[d]);
         if (glob(pattern, 0, NULL, &g) != 0) {
             continue;
         }

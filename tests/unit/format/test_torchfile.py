@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes torch.save files of many shapes with Python's own pickle and zipfile, and compares the tree."""
+import collections
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import tempfile
+import types
+import zipfile
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
+count = failures = 0
+
+
+def check(name, ok, why=""):
+    global count, failures
+    count += 1
+    failures += not ok
+    print(f"{'ok' if ok else 'not ok'} {count} - {name}" + ("" if ok else f"\n# {why}"))
+
+
+# ---- a writer of torch.save archives ------------------------------------------------------------------
+
+def module(name, **members):
+    m = sys.modules.setdefault(name, types.ModuleType(name))
+    for k, v in members.items():
+        v.__module__ = name
+        v.__qualname__ = v.__name__ = k
+        setattr(m, k, v)
+    return m
+
+
+module("torch")
+rebuild = module("torch._utils", _rebuild_tensor_v2=lambda *a: None)._rebuild_tensor_v2
+storage_class = module("torch", FloatStorage=type("FloatStorage", (), {})).FloatStorage
+
+
+class Storage:
+    def __init__(self, values):
+        self.data = struct.pack(f"<{len(values)}f", *values)
+        self.n = len(values)
+
+
+class Tensor:
+    """float32; a view of a storage"""
+
+    def __init__(self, *values, shape=None, storage=None, offset=0):
+        self.storage = storage or Storage(values)
+        self.shape = tuple(shape if shape is not None else [self.storage.n])
+        self.offset = offset
+
+    def __reduce__(self):
+        stride, n = [], 1
+        for s in reversed(self.shape):
+            stride.insert(0, n)
+            n *= s
+        return rebuild, (self.storage, self.offset, self.shape, tuple(stride), False, collections.OrderedDict())
+
+    def hex(self):
+        n = 1
+        for s in self.shape:
+            n *= s
+        return self.storage.data[4 * self.offset:4 * (self.offset + n)].hex()
+
+
+class Pickler(pickle._Pickler):
+    def __init__(self, f):
+        super().__init__(f, 2)
+        self.keys, self.storages = {}, []
+
+    def persistent_id(self, obj):
+        if not isinstance(obj, Storage):
+            return None
+        if id(obj) not in self.keys:
+            self.keys[id(obj)] = str(len(self.storages))
+            self.storages.append(obj)
+        return "storage", storage_class, self.keys[id(obj)], "cpu", obj.n
+
+
+def save(value, path):
+    buf = io.BytesIO()
+    p = Pickler(buf)
+    p.dump(value)
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("archive/data.pkl", buf.getvalue())
+        z.writestr("archive/byteorder", "little")
+        for i, s in enumerate(p.storages):
+            z.writestr(f"archive/data/{i}", s.data)
+        z.writestr("archive/version", "3\n")
+
+
+class Tree:
+    def __init__(self, files, degraded=False, point=None):
+        with tempfile.TemporaryDirectory() as d:
+            for name, value in files.items():
+                if isinstance(value, bytes):
+                    with open(os.path.join(d, name), "wb") as f:
+                        f.write(value)
+                else:
+                    save(value, os.path.join(d, name))
+            run = subprocess.run([DUMP] + ["-d"] * degraded + [os.path.join(d, point or "")], capture_output=True,
+                                 text=True, errors="surrogateescape", timeout=60)
+        self.code, self.err = run.returncode, run.stderr.strip()
+        self.tensor, self.blob, self.notes, self.tie = {}, {}, [], {}
+        for line in run.stdout.splitlines():
+            f = line.split("\t")
+            if f[0] == "tensor":
+                self.tensor[f[1], f[2]] = tuple(f[3:6])
+                self.tie[f[1], f[2]] = f[6]
+            elif f[0] == "blob":
+                self.blob[f[1]] = f[2]
+            elif f[0] == "note":
+                self.notes.append(f[1])
+
+    def has(self, place, t):
+        s, _, name = place.rpartition(":")
+        return self.tensor.get((s, name)) == ("f32", ",".join(map(str, t.shape)), t.hex())
+
+
+def expect(name, files, tensors, blobs=(), exactly=True, **options):
+    tree = Tree(files, **options)
+    wrong = [p for p, t in tensors.items() if not tree.has(p, t)]
+    wrong += [b for b in blobs if b not in tree.blob]
+    extra = [k for k in tree.tensor if exactly and f"{k[0]}:{k[1]}" not in tensors]
+    check(name, tree.code == 0 and not wrong and not extra, f"{tree.err} wrong {wrong} extra {extra} {tree.tensor}")
+    return tree
+
+
+def refused(name, files, part, **options):
+    tree = Tree(files, **options)
+    check(name, tree.code == 1 and part in tree.err, f"{tree.code} {tree.err!r} {tree.tensor}")
+
+
+A, B, C = Tensor(1, 2, 3), Tensor(4, 5, 6, 7, shape=(2, 2)), Tensor(8)
+
+# ---- values --------------------------------------------------------------------------------------------
+
+expect("a flat state dict", {"m.pt": {"a.b": A, "c": B}}, {":a.b": A, ":c": B})
+expect("nested dicts", {"m.pt": {"enc": {"w": A}, "dec": {"w": B, "l": [C, (A,)]}}},
+       {":enc.w": A, ":dec.w": B, ":dec.l.0": C, ":dec.l.1.0": A})
+expect("one tensor alone", {"m.pt": A}, {":": A})
+
+loop = {"w": A}
+loop["self"] = loop
+expect("a dict that holds itself", {"m.pt": loop}, {":w": A})
+
+bomb = [A]
+for _ in range(60):
+    bomb = [bomb, bomb]
+refused("lists that hold the next one twice", {"m.pt": bomb}, "more than")
+shared = {"inv_freq": A}
+expect("a part that many layers share", {"m.pt": {f"l{i}": {"r": shared} for i in range(50)}},
+       {f":l{i}.r.inv_freq": A for i in range(50)})
+deep = A
+for _ in range(3000):
+    deep = [deep]
+sys.setrecursionlimit(100000)
+tree = Tree({"m.pt": deep})
+check("three thousand lists in one another", tree.code in (0, 1), tree.err)
+
+expect("a text key and a number that look alike", {"m.pt": {0: A, "0": B}}, {":0": A, "extra:0": B})
+
+Pair = collections.namedtuple("Pair", "first second")
+module("made", Pair=Pair)
+expect("a named tuple", {"m.pt": {"p": Pair(A, B)}}, {":p.0": A, ":p.1": B})
+
+Thing = module("made", Thing=type("Thing", (), {})).Thing
+thing = Thing()
+thing.w, thing.more, thing.n = A, {"k": [B]}, 3
+expect("an object's attributes", {"m.pt": {"thing": thing, "u": C}},
+       {":thing.w": A, ":thing.more.k.0": B, ":u": C})
+
+Slots = module("made", Slots=type("Slots", (), {"__slots__": ("w", "v")})).Slots
+slots = Slots()
+slots.w, slots.v = A, 5
+Slots.__reduce__ = lambda self: (Thing, (), (None, {"w": self.w, "v": self.v}))
+expect("an object with slots", {"m.pt": slots}, {":w": A})
+
+base = Storage([1, 2, 3, 4])
+x, y = Tensor(storage=base, shape=(2,)), Tensor(storage=base, shape=(2,), offset=2)
+same = Tensor(storage=base, shape=(2,))
+tree = expect("ties", {"m.pt": {"x": x, "y": y, "same": same}}, {":x": x, ":y": y, ":same": same})
+check("only equal elements are tied", tree.tie["", "x"] == tree.tie["", "same"] != tree.tie["", "y"], tree.tie)
+
+# ---- training checkpoints ------------------------------------------------------------------------------
+
+
+def optimizer(*params, names=None, step=None, state=("exp_avg",)):
+    group = {"lr": 0.5, "params": list(range(len(params)))}
+    if names:
+        group["param_names"] = names
+    if step is not None:
+        group["step"] = step
+    return {"state": {i: {k: p for k in state} for i, p in enumerate(params)}, "param_groups": [group]}
+
+
+lightning = {"state_dict": {"net.w": A}, "optimizer_states": [optimizer(B)], "epoch": 1, "global_step": 7,
+             "hyper_parameters": {"lr": 0.1}}
+tree = expect("Lightning", {"last.ckpt": lightning}, {":net.w": A, "optim/exp_avg:0": B},
+              ["state/epoch.json", "state/hyper_parameters.json", "state/optimizer_states.json"])
+check("its state dict has no JSON", "state/state_dict.json" not in tree.blob, tree.blob)
+check("a tensor in JSON is its path", json.loads(tree.blob["state/optimizer_states.json"])[0]["state"]["0"] ==
+      {"exp_avg": {"__tensor__": "optimizer_states.0.state.0.exp_avg"}}, tree.blob)
+
+two = {"model": {"w": A}, "optimizers": [optimizer(A), optimizer(B)]}
+expect("two optimizers", {"c.pt": two},
+       {":w": A, "optim/exp_avg:optimizers.0.0": A, "optim/exp_avg:optimizers.1.0": B})
+expect("param_names", {"c.pt": {"model": {"w": A, "v": B}, "optimizer": optimizer(A, B, names=["w", "v"])}},
+       {":w": A, ":v": B, "optim/exp_avg:w": A, "optim/exp_avg:v": B})
+expect("masters", {"c.pt": {"model": {"w": A, "buf": C},
+                            "optimizer": optimizer(B, names=["w"], state=("exp_avg", "master_param"))}},
+       {":w": B, ":buf": C, "stored:w": A, "optim/exp_avg:w": B})
+
+tree = Tree({"c.pt": {"model": {"w": A}, "optimizer": optimizer(A, B, step=9)}})
+check("a step of the group", tree.tensor.get(("optim/step", "1")) == ("i64", "", "0900000000000000"), tree.tensor)
+opt = optimizer(A)
+opt["state"][0]["step"] = 3
+opt["state"][0]["beta"] = 0.5
+tree = Tree({"c.pt": {"model": {"w": A}, "optimizer": opt}})
+check("numbers of an entry", tree.tensor.get(("optim/step", "0")) == ("i64", "", "0300000000000000") and
+      tree.tensor.get(("optim/beta", "0")) == ("f64", "", struct.pack("<d", .5).hex()), tree.tensor)
+expect("an optimizer alone", {"optimizer.pt": optimizer(A)}, {"optim/exp_avg:0": A})
+expect("an optimizer by its shape", {"state.pt": optimizer(A)}, {"optim/exp_avg:0": A})
+
+extra = {"model": {"a._extra_state": b"\x80\x02raw", "w": A}}
+tree = expect("opaque bytes", {"c.pt": extra}, {":w": A}, ["extra/model.a._extra_state"])
+tree = expect("reserved names", {"c.pt": {"model": {"w": A}, "state": {"w": B}, "optim": {"lr": C}}},
+              {":w": A, "extra:state.w": B, "extra:optim.lr": C})
+
+# ---- directories ---------------------------------------------------------------------------------------
+
+index = {"metadata": {}, "weight_map": {"a": "pytorch_model-00001-of-00002.bin",
+                                        "b": "pytorch_model-00002-of-00002.bin"}}
+first, second = {"pytorch_model-00001-of-00002.bin": {"a": A}}, {"pytorch_model-00002-of-00002.bin": {"b": B}}
+with_index = {"pytorch_model.bin.index.json": json.dumps(index).encode()}
+trainer = {"optimizer.pt": optimizer(C), "scheduler.pt": {"last_epoch": 3}, "rng_state.pth": {"cpu": C}}
+expect("an index and its files", {**with_index, **first, **second}, {":a": A, ":b": B})
+expect("a Trainer's directory", {**with_index, **first, **second, **trainer},
+       {":a": A, ":b": B, "optim/exp_avg:0": C, "extra:rng_state.cpu": C}, ["state/scheduler.pt.json"])
+expect("files without an index", {**first, **second}, {":a": A, ":b": B})
+refused("a file of the index is missing", {**with_index, **first}, "is not here")
+tree = expect("the same, degraded", {**with_index, **first}, {":a": A}, degraded=True)
+check("what is lost is told", any("is not here" in n for n in tree.notes), tree.notes)
+refused("a numbered file is missing", first, "2 files")
+refused("a tensor of the index is missing", {**with_index, **first, "pytorch_model-00002-of-00002.bin": {"c": B}},
+        '"b"')
+refused("two checkpoints in one directory", {"epoch1.pt": {"w": A}, "epoch2.pt": {"w": B}}, "point at one of them")
+expect("one of them", {"epoch1.pt": {"w": A}, "epoch2.pt": {"w": B}}, {":w": B}, point="epoch2.pt")
+
+# ---- one file a rank -----------------------------------------------------------------------------------
+
+expect("copies in every rank", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": Tensor(1, 2, 3)}}},
+       {":w": A})
+tree = expect("different plain tensors", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": B}}},
+              {"extra:model.w.rank0": A, "extra:model.w.rank1": B})
+check("which is told", any("not the same" in n for n in tree.notes), tree.notes)
+expect("a tensor of one rank only", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": A, "v": B}}},
+       {":w": A, ":v": B})
+refused("a gap in the ranks", {"rank0.pt": {"w": A}, "rank2.pt": {"w": A}}, "only 2 of 3")
+
+# ---- damage --------------------------------------------------------------------------------------------
+
+with tempfile.TemporaryDirectory() as d:
+    save({"model": {"w": A, "v": B}, "optimizer": optimizer(C)}, os.path.join(d, "x"))
+    whole = open(os.path.join(d, "x"), "rb").read()
+bad = []
+for n in range(0, len(whole), 23):
+    tree = Tree({"m.pt": whole[:n]})
+    if tree.code != 1 or not tree.err:
+        bad.append((n, tree.code, tree.err))
+check("a file cut anywhere is refused", not bad, bad)
+
+print(f"1..{count}")
+sys.exit(failures > 0)
