@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "open.h"
 
+#include <string.h>
+
 #include <zf/format.h>
 
 static bool wants_selection(const struct opts *o)
@@ -27,13 +29,28 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
     return c && wants_selection(o) ? zf_checkpoint_select(c, &select, err) : c;
 }
 
+/* Failures of sources name their files as the user would, those of formats relative to the
+ * directory that was pointed at: these get it put in front. */
+static void say_where(const struct zf_store *st, const char *path, struct zf_err *err)
+{
+    const char *at = st && err->path[0] ? zf_store_name(st) : path;
+    const char *slash = strrchr(at, '/');
+    /* A file that was pointed at: its directory counts. */
+    bool file = at != path && zf_store_focus(st);
+    int n = (int)(!file ? strlen(at) : slash ? (size_t)(slash - at) : 0);
+
+    if (n && strncmp(err->path, at, (size_t)n) != 0) {
+        (void)zf_err_in(err, "%.*s", n, at);
+    }
+}
+
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = zf_store_dir(path, &o->lim, err);
     struct zf_checkpoint *c = st ? open_selected(st, o, err) : NULL;
 
     if (!c && err->code != ZF_E_USAGE) {
-        (void)zf_err_in(err, "%s", path);
+        say_where(st, path, err);
     }
     return c;
 }

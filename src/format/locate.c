@@ -190,6 +190,7 @@ bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_plac
 {
     struct zf_open_opts here = *o;
 
+    zf_err_clear(err);
     *out = (struct zf_place){.store = zf_store_ref(st)};
     for (int level = 0; level < MAX_LEVELS; level++) {
         if (!zf_pick(out->store, &here, &out->pick, err)) {

@@ -106,7 +106,7 @@ static struct zf_draft *draft(const struct join *j, const struct piece *p, uint3
     }
     d = zf_build_tensor(j->b, spot.set, spot.name, spot.name_len, p->entry->dtype, ndim, shape,
                         err);
-    if (!d || !zf_draft_where(d, p->file->src->name, err)) {
+    if (!d || !zf_draft_where(d, p->file->path, err)) {
         return NULL;
     }
     return d;

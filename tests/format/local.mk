@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+# One folder a format; what is in each is written with Python's standard library and compared with it.
+TESTS += \
+	tests/format/hf/test_hf.py \
+	tests/format/safetensors/test_safetensors.py \
+	$(NULL)
+EXTRA_DIST += \
+	tests/format/golden.py \
+	tests/format/hf/test_hf.py \
+	tests/format/safetensors/test_safetensors.py \
+	$(NULL)

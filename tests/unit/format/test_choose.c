@@ -67,7 +67,7 @@ static void not_found(struct fixture *f, enum zf_code code, const char *part)
 {
     zf_auto(place) struct zf_place p = {.store = NULL};
 
-    zf_err_clear(&f->err);
+    memset(&f->err, 0x5a, sizeof f->err);
     assert_false(zf_locate(f->st, &f->o, &p, &f->err));
     assert_err(&f->err, code, f->err.off, part);
 }

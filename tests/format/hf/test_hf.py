@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices, and tensors cut into boxes over several safetensors files, written here byte by byte."""
+import itertools
+import math
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from golden import Case, main  # noqa: E402
+
+A = {"a": ("U8", [4], b"1234")}
+INDEX = "model.safetensors.index.json"
+
+
+def shard(n):
+    return f"shard-{n:05d}-model-00001-of-00001.safetensors"
+
+
+def index_decides():
+    with Case() as c:
+        c.safetensors("x.safetensors", A)
+        c.safetensors("y.safetensors", {"a": ("U8", [4], b"abcd"), "b": ("U8", [1], b"b")})
+        c.file(INDEX, {"metadata": {"total_size": 0.5}, "weight_map": {"a": "y.safetensors"}})
+        c.cat("a.u8", b"abcd")
+        c.cat("b.u8", b"b")
+        c.told("hf: the index")
+
+
+def index_promises_too_much():
+    with Case() as c:
+        c.safetensors("x.safetensors", A)
+        c.file(INDEX, {"weight_map": {"a": "x.safetensors", "b": "x.safetensors"}})
+        c.refused(INDEX, '"b" in x.safetensors, but no file holds it')
+        c.cat("a.u8", b"1234", "-o", "degraded")
+        c.file(INDEX, {"weight_map": {"a": "x.safetensors", "b": "gone.safetensors"}})
+        c.refused(INDEX, '"gone.safetensors", which is not here')
+        c.cat("a.u8", b"1234", "-o", "degraded")
+        c.told("tensor b is lost", opts=("-o", "degraded"))
+
+
+def index_leads_outside():
+    for path in ("../x.safetensors", "/etc/passwd", "a/../../x"):
+        with Case() as c:
+            c.file(INDEX, {"weight_map": {"a": path}})
+            c.refused(INDEX, path)
+
+
+def broken_indices():
+    for text in (b"", b"{", b"[]", b'{"weight_map": 3}', b'{"weight_map":{"a":"x","a":"y"}}', b"[" * 10**6):
+        with Case() as c:
+            c.file(INDEX, text)
+            c.refused(INDEX)
+
+
+def cut(raw, shape, start, size):
+    """The bytes of a box of a tensor of one-byte elements."""
+    out = bytearray()
+    for at in itertools.product(*(range(s, s + n) for s, n in zip(start, size))):
+        flat = 0
+        for i, d in zip(at, shape):
+            flat = flat * d + i
+        out.append(raw[flat])
+    return bytes(out)
+
+
+def random_boxes():
+    r = random.Random(11)
+    for _ in range(12):
+        shape = [r.randrange(1, 7) for _ in range(r.randrange(1, 4))]
+        raw = r.randbytes(math.prod(shape))
+        cuts = [sorted({0, d, *(r.randrange(d + 1) for _ in range(r.randrange(3)))}) for d in shape]
+        grid = [list(zip(c, c[1:])) for c in cuts]
+        with Case() as c:
+            for n, box in enumerate(itertools.product(*grid), 1):
+                start, size = [lo for lo, _ in box], [hi - lo for lo, hi in box]
+                tensors = {"t": ("U8", size, cut(raw, shape, start, size))}
+                c.safetensors(shard(n), tensors, {"t": start})
+            c.cat("t.u8", raw)
+
+
+def empty_shards():
+    with Case() as c:
+        c.safetensors(shard(1), {"t": ("F32", [1, 4], b"x" * 16)}, {"t": [0, 0]})
+        c.safetensors(shard(2), {"t": ("F32", [0, 4], b"")}, {"t": [1, 0]})
+        c.cat("t.f32", b"x" * 16)
+
+
+def sharded_alone():
+    with Case() as c:
+        c.safetensors("sharded/" + shard(1), {"t": ("U8", [1], b"x")}, {"t": [0]})
+        c.safetensors("sharded/" + shard(2), {"t": ("U8", [2], b"yz")}, {"t": [1]})
+        c.cat("t.u8", b"xyz")
+        c.cat("t.u8", b"xyz", at="sharded")
+
+
+def bad_boxes():
+    first = {"t": ("U8", [2, 2], b"1234")}, {"t": [0, 0]}
+    bad = {
+        "elements [0, 2] to [1, 2] are covered by nothing": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, 3]}),
+        "elements [0, 1] to [1, 1] are covered by more than one piece": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, 1]}),
+        "has 1 dimensions of u8": ({"t": ("U8", [2], b"56")}, {"t": [0]}),
+        "2 dimensions of i8": ({"t": ("I8", [2, 1], b"56")}, {"t": [0, 2]}),
+        "\"saved_offsets\"": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, -2]}),
+        "covered by nothing": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, 2**62]}),
+    }
+    for part, second in bad.items():
+        with Case() as c:
+            c.safetensors(shard(1), *first)
+            c.safetensors(shard(2), *second)
+            c.refused(part)
+
+
+def missing_rank():
+    with Case() as c:
+        c.safetensors(shard(2), {"t": ("U8", [2], b"yz")}, {"t": [1]})
+        c.refused("of rank 1 are missing")
+        assert c.run("cat", "t.u8", "-o", "degraded").returncode == 5
+
+
+main(
+    [
+        index_decides,
+        index_promises_too_much,
+        index_leads_outside,
+        broken_indices,
+        random_boxes,
+        empty_shards,
+        sharded_alone,
+        bad_boxes,
+        missing_rank,
+    ]
+)
