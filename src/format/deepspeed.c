@@ -79,9 +79,6 @@ static bool supported(const struct zf_ds_dir *d, struct zf_err *err)
     } else if (d->experts) {
         kind = "a mixture-of-experts save";
         proof = d->experts;
-    } else if (d->swap) {
-        kind = "a save with an optimizer swapped to NVMe";
-        proof = d->swap;
     } else if (d->n_mp > 1) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "a save of %u model-parallel ranks is not supported", d->n_mp);

@@ -112,9 +112,16 @@ struct zf_ds_flat {
     struct zf_source *src; /* borrowed from zf_ds.held; NULL when n is 0 */
     uint64_t off, n;
     enum zf_dtype dtype;
+    bool swapped; /* a swap file: n counts what it was rounded up by, too */
 };
 
-enum zf_ds_state_kind { ZF_DS_FLAT, ZF_DS_SCALAR, ZF_DS_INT, ZF_DS_FLOAT };
+enum zf_ds_state_kind {
+    ZF_DS_NONE,
+    /* belongs to no parameter */ ZF_DS_FLAT,
+    ZF_DS_SCALAR,
+    ZF_DS_INT,
+    ZF_DS_FLOAT
+};
 struct zf_ds_state {
     struct zf_ds_name key;
     enum zf_ds_state_kind kind;
@@ -125,6 +132,7 @@ struct zf_ds_state {
 
 /* One flat vector of one rank. */
 struct zf_ds_part {
+    uint32_t dp; /* the rank */
     struct zf_ds_flat master;
     struct zf_ds_state *state;
     uint32_t n_states;
@@ -136,6 +144,7 @@ struct zf_ds_part {
 
 struct zf_ds_rank {
     const char *path;
+    uint32_t dp;
     bool lost;
     struct zf_ds_part *part; /* [n_parts] */
     uint32_t n_parts;

@@ -73,21 +73,45 @@ static bool flat_of_view(const struct zf_ds_view *v, struct zf_ds_flat *out, str
     return true;
 }
 
-static bool read_flat(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
+/* A vector that was swapped out to NVMe is empty, and its ds_id names the file that was copied
+ * beside. Source: deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py, 0.13 … 0.19.8. */
+static bool read_swapped(struct zf_ds *ds, uint32_t rank, const struct zf_pv *v,
+                         struct zf_ds_flat *out, struct zf_err *err)
+{
+    const struct zf_pv *id = zf_pv_get(zf_pv_arg(v, 3), "ds_id");
+    uint64_t n = 0;
+    const char *p = zf_pv_kind(id) == ZF_PV_STR ? zf_pv_text(id, &n) : "";
+    const char *path;
+
+    if (n == 0 || n > 200 || strspn(p, "0123456789abcdefghijklmnopqrstuvwxyz_-") != n) {
+        return true;
+    }
+    path = zf_arena_fmt(ds->a, err, "%s/rank%02u/%s.tensor.swp", ds->dir.swap, rank, p);
+    zf_auto(source) struct zf_source *src = path ? zf_store_open(ds->st, path, err) : NULL;
+    if (!src || !zf_ds_hold(ds, src, err)) {
+        return false;
+    }
+    out->src = src;
+    out->n = src->size / zf_dtype_info(out->dtype)->bytes;
+    out->swapped = true;
+    return true;
+}
+
+static bool read_flat(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
                       struct zf_ds_flat *out, struct zf_err *err)
 {
     struct zf_ds_view view;
 
-    return zf_ds_view_of(ds, t, v, &view, err) && flat_of_view(&view, out, err);
+    return zf_ds_view_of(ds, t, v, &view, err) && flat_of_view(&view, out, err) &&
+           (out->n > 0 || !ds->dir.swap || read_swapped(ds, dp, v, out, err));
 }
 
-/* One value of a group's state; false in *use for kinds that belong to no parameter. */
-static bool read_state(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
-                       struct zf_ds_state *s, bool *use, struct zf_err *err)
+/* One value of a group's state. */
+static bool read_state(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
+                       struct zf_ds_state *s, struct zf_err *err)
 {
     struct zf_ds_view view;
 
-    *use = true;
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &s->i)) {
         s->kind = ZF_DS_INT;
         return true;
@@ -97,18 +121,16 @@ static bool read_state(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv 
         return true;
     }
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
-        *use = false;
         return true;
     }
     if (!zf_ds_view_of(ds, t, v, &view, err)) {
         return false;
     }
     if (view.ndim > 1 || !view.packed) {
-        *use = false;
         return true;
     }
     s->kind = view.ndim == 0 ? ZF_DS_SCALAR : ZF_DS_FLAT;
-    return flat_of_view(&view, &s->flat, err);
+    return read_flat(ds, t, dp, v, &s->flat, err);
 }
 
 /* The state of one group: a mapping of state names to values. */
@@ -117,7 +139,7 @@ static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
 {
     uint64_t n = zf_pv_is_map(map) ? zf_pv_len(map) : 0;
     const struct zf_pv *step = zf_pv_get(settings, "step");
-    bool has_step = false, use;
+    bool has_step = false;
 
     if (n > 1000) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -135,11 +157,11 @@ static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
         if (!zf_ds_name_of(ds, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
             return false;
         }
-        if (!read_state(ds, t, zf_pv_val(map, i), s, &use, err)) {
+        if (!read_state(ds, t, p->dp, zf_pv_val(map, i), s, err)) {
             return zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
         }
         has_step = has_step || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0);
-        p->n_states += use;
+        p->n_states += s->kind != ZF_DS_NONE;
     }
     /* older fused optimizers count the steps in the group's settings */
     if (p->state && p->n_states > 0 && !has_step && zf_pv_kind(step) == ZF_PV_INT) {
@@ -201,7 +223,7 @@ static bool read_vectors(struct zf_ds *ds, struct zf_torch *t, const struct zf_p
     r->n_parts = (uint32_t)n;
     r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
     for (uint32_t g = 0; r->part && g < n; g++) {
-        if (!read_flat(ds, t, zf_pv_item(list, g), &r->part[g].master, err)) {
+        if (!read_flat(ds, t, r->dp, zf_pv_item(list, g), &r->part[g].master, err)) {
             return zf_err_in(err, "!%s[%u]", key, g);
         }
     }
@@ -227,6 +249,7 @@ static bool read_base(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *
         struct zf_ds_part *p = &r->part[g];
         const struct zf_pv *set = r->sliced ? NULL : zf_pv_item(settings, g);
 
+        p->dp = r->dp;
         p->lean = lean;
         p->muon = is_muon(set);
         if (!read_states(ds, t, lean ? zf_pv_item(base, g) : by_id(state, g), set, p, err)) {
@@ -301,7 +324,7 @@ bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     zf_auto(source) struct zf_source *src = zf_store_open(ds->st, f->path, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
 
-    *out = (struct zf_ds_rank){.path = f->path};
+    *out = (struct zf_ds_rank){.path = f->path, .dp = f->dp};
     if (!t) {
         return false;
     }

@@ -28,12 +28,21 @@ static bool group_length(const struct zf_ds *ds, uint32_t g, uint64_t *out, stru
     return true;
 }
 
+/* Swap files are rounded up to 1024 bytes. */
+static bool has_length(const struct zf_ds_flat *f, uint64_t want)
+{
+    uint64_t unit = 1024 / zf_dtype_info(f->dtype)->bytes;
+
+    return f->swapped ? f->n / unit == slot_of(want, (uint32_t)unit) && f->n % unit == 0
+                      : f->n == want;
+}
+
 static bool check_lengths(const struct zf_ds *ds, uint32_t g, uint64_t want, struct zf_err *err)
 {
     for (uint32_t r = 0; r < ds->n_ranks; r++) {
         const struct zf_ds_rank *rank = &ds->rank[r];
 
-        if (!rank->lost && rank->part[g].master.n != want) {
+        if (!rank->lost && !has_length(&rank->part[g].master, want)) {
             zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "fp32_flat_groups[%u] has %llu elements, expected %llu for its %u parameters on "
@@ -53,7 +62,7 @@ static bool fits(const struct zf_ds *ds, const struct zf_ds_column *col, uint64_
 
     *some = false;
     for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        bool same = !col->flat[r] || col->flat[r]->n == want;
+        bool same = !col->flat[r] || has_length(col->flat[r], want);
 
         all = all && same;
         *some = *some || (col->flat[r] && same);

@@ -133,6 +133,7 @@ static const char *const real[] = {
     "ds0_19_8_zero3_bf16_w3",
     "ds0_19_8_zero3_clientstate_w2",
     "ds0_19_8_zero3_exclfrozen_save16_w2",
+    "ds0_19_8_zero3_nvme_swp_w2",
     "ds0_19_8_zero3_subgroups_w3_universal",
     "zero1_w2",
     "zero1_w2_bf16optimizer",
@@ -561,7 +562,6 @@ static void test_other_kinds(void **state)
     static const char *const dirs[][2] = {
         {DIR_ "moe_zero2", "mixture-of-experts"},
         {DIR_ "tp2_zero1", "2 model-parallel ranks"},
-        {DIR_ "ds0_19_8_zero3_nvme_swp_w2", "NVMe"},
     };
     struct zf_err err;
 
