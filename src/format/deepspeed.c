@@ -70,10 +70,7 @@ static bool supported(const struct zf_ds_dir *d, struct zf_err *err)
 {
     const char *kind = NULL, *proof = NULL;
 
-    if (d->universal) {
-        kind = "a universal checkpoint";
-        proof = d->universal;
-    } else if (d->layers) {
+    if (d->layers) {
         kind = "a pipeline-parallel save";
         proof = d->layers;
     } else if (d->experts) {
@@ -82,7 +79,7 @@ static bool supported(const struct zf_ds_dir *d, struct zf_err *err)
     } else if (d->n_mp > 1) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "a save of %u model-parallel ranks is not supported", d->n_mp);
-    } else if (d->n_optim == 0 && !d->by_rank) {
+    } else if (d->n_optim == 0 && !d->by_rank && !d->universal) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "a save without ZeRO (stage 0: no optimizer files) is not supported");
     }
@@ -248,6 +245,20 @@ static bool match_groups(struct zf_ds *ds, struct zf_err *err)
     return true;
 }
 
+/* A universal checkpoint has no ranks but those of the copied model-states files. */
+static bool match_universal(struct zf_ds *ds, struct zf_err *err)
+{
+    if (!ds->model.has_shapes) {
+        zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                "a universal checkpoint without param_shapes is not supported");
+        return zf_err_in(err, "%s", ds->model.path);
+    }
+    ds->group = ds->model.group;
+    ds->n_groups = ds->model.n_groups;
+    ds->n_ranks = ds->dir.n_model;
+    return true;
+}
+
 /* ---- the save ---- */
 
 static bool read_all(struct zf_ds *ds, struct zf_err *err)
@@ -258,6 +269,9 @@ static bool read_all(struct zf_ds *ds, struct zf_err *err)
     if (ds->dir.n_model == 0 || (ds->dir.model[0].dp != 0 && !ds->o->degraded)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the model-states file of rank 0 is missing: it names the parameters");
+    }
+    if (ds->dir.universal) {
+        return zf_ds_model_read(ds, &ds->dir.model[0], &ds->model, err) && match_universal(ds, err);
     }
     if (ds->dir.n_optim == 0) {
         return zf_fail(
@@ -274,7 +288,9 @@ static bool draft_all(struct zf_ds *ds, struct zf_err *err)
     if (ds->model.steps >= 0) {
         zf_build_step(ds->b, ds->model.steps);
     }
-    return (ds->dir.by_rank ? zf_ds_zero3_draft(ds, err) : zf_ds_zero12_draft(ds, err)) &&
+    return (ds->dir.universal ? zf_ds_universal_draft(ds, err)
+            : ds->dir.by_rank ? zf_ds_zero3_draft(ds, err)
+                              : zf_ds_zero12_draft(ds, err)) &&
            zf_ds_rest_draft(ds, err) && zf_ds_stored_draft(ds, err);
 }
 

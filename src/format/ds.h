@@ -223,6 +223,9 @@ bool zf_ds_column_piece(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t
 bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
+/* The same from the files below zero/ of a universal checkpoint. */
+bool zf_ds_universal_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
+
 /* Joins the slices of frozen parameters. */
 bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 

@@ -201,6 +201,9 @@ bool zf_ds_dir_read(struct zf_store *st, struct zf_arena *a, struct zf_ds_dir *o
             out->universal = "zero";
         }
     }
+    if (out->n_optim > 0) {
+        out->universal = NULL;
+    }
     return settle(out->model, &out->n_model, true, err) &&
            settle(out->optim, &out->n_optim, false, err) && one_prefix(out, err);
 }

@@ -75,7 +75,8 @@ static bool check_size(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_
     const struct zf_draft *d = zf_build_find(ds->b, "", e->name.p, e->name.n);
     uint64_t n = 0;
 
-    if (ds->dir.by_rank || !e->tensor ||
+    /* converting to the universal form may cut a padded vocabulary */
+    if (ds->dir.by_rank || ds->dir.universal || !e->tensor ||
         (zf_elems(zf_draft_ndim(d), zf_draft_shape(d), &n) && n == e->view.n)) {
         return true;
     }

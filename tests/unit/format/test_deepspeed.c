@@ -178,6 +178,29 @@ static void test_gathered(void **state)
     }
 }
 
+/* The converted form of a save holds the same weights and states. */
+static void test_universal(void **state)
+{
+    static const char *const dirs[][2] = {
+        {"ds0_19_8_zero3_subgroups_w3_universal", "global_step2_universal"},
+        {"zero2_w2_universal", "global_step3_universal"},
+        {"zero3_w2_universal", "global_step3_universal"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++) {
+        zf_auto(json) json_t *e = load_expected(dirs[i][0]);
+        char path[512];
+
+        snprintf(path, sizeof path, DIR_ "%s/%s", dirs[i][0], dirs[i][1]);
+        zf_auto(checkpoint) struct zf_checkpoint *c = golden_open(path, NULL);
+        assert_true(check_params(c, json_object_get(e, "params")) > 0);
+        golden_tensors(c, "", json_object_get(e, "frozen"));
+        golden_tensors(c, "", json_object_get(e, "buffers"));
+        check_names(c, e);
+    }
+}
+
 static void test_steps(void **state)
 {
     zf_auto(checkpoint) struct zf_checkpoint *c = golden_open(DIR_ "zero3_w2", NULL);
@@ -578,14 +601,23 @@ static void test_other_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_real),           cmocka_unit_test(test_gathered),
-        cmocka_unit_test(test_steps),          cmocka_unit_test(test_state),
-        cmocka_unit_test(test_ranks),          cmocka_unit_test(test_stale_rank),
-        cmocka_unit_test(test_swapped),        cmocka_unit_test(test_cut_files),
-        cmocka_unit_test(test_degraded),       cmocka_unit_test(test_degraded_stage2),
-        cmocka_unit_test(test_odd_names),      cmocka_unit_test(test_double_name),
-        cmocka_unit_test(test_wrong_shape),    cmocka_unit_test(test_wrong_world),
-        cmocka_unit_test(test_mixed_versions), cmocka_unit_test(test_other_kinds),
+        cmocka_unit_test(test_real),
+        cmocka_unit_test(test_gathered),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_universal),
+        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_stale_rank),
+        cmocka_unit_test(test_swapped),
+        cmocka_unit_test(test_cut_files),
+        cmocka_unit_test(test_degraded),
+        cmocka_unit_test(test_degraded_stage2),
+        cmocka_unit_test(test_odd_names),
+        cmocka_unit_test(test_double_name),
+        cmocka_unit_test(test_wrong_shape),
+        cmocka_unit_test(test_wrong_world),
+        cmocka_unit_test(test_mixed_versions),
+        cmocka_unit_test(test_other_kinds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
