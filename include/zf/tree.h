@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree of virtual files, as fs and cmd see it: by inode number, answered from tables.  Thread: any, at
- * once; nothing here blocks except read. */
+/* The tree of virtual files, as fs and cmd see it: by inode number, answered from tables.  Thread:
+ * any, at once; nothing here blocks except read. */
 #ifndef ZF_TREE_H
 #define ZF_TREE_H
 
@@ -18,24 +18,28 @@ struct zf_stat {
     uint64_t size;
     uint32_t nlink;
     struct timespec mtime;
+    bool lost; /* -o degraded: some of its bytes answer an error */
     bool live; /* contents change while mounted (/.zerofs/stats.json): not to be cached */
 };
 
 struct zf_tree;
 struct zf_tree_ops {
-    /* The entry `name` of directory `dir`: ZF_E_NOENT when there is none (err may be left unfilled: cheap). */
+    /* The entry `name` of directory `dir`: ZF_E_NOENT when there is none (err may be left unfilled:
+     * cheap). */
     bool (*lookup)(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out);
     bool (*stat)(struct zf_tree *t, uint64_t ino, struct zf_stat *out);
-    /* The entry at position `at` (0 …) of a directory in natural order; false past the end.  name: at least 256
-     * bytes.  "." and ".." are not listed. */
+    /* The entry at position `at` (0 …) of a directory in natural order; false past the end.  name:
+     * at least 256 bytes.  "." and ".." are not listed. */
     bool (*entry)(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, struct zf_stat *out);
     bool (*parent)(struct zf_tree *t, uint64_t dir, uint64_t *out);
     /* Reads at most n bytes at off; *n_out < n only at the end of the file. */
-    bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out, struct zf_err *err);
+    bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
+                 struct zf_err *err);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
-    /* Extended attribute i of ino (0 …); false past the end.  name, value: borrowed until the next call in this
-     * thread; value is not terminated. */
-    bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value, size_t cap, size_t *len);
+    /* Extended attribute i of ino (0 …); false past the end.  name, value: borrowed until the next
+     * call in this thread; value is not terminated. */
+    bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value, size_t cap,
+                  size_t *len);
     void (*free)(struct zf_tree *t);
     /* Totals for statfs. */
     void (*totals)(struct zf_tree *t, uint64_t *files, uint64_t *bytes);

@@ -128,9 +128,10 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         (void)fuse_reply_err(req, ESTALE);
         return;
     }
-    /* What never changes stays in the page cache over opens; what does is never put there. */
-    fi->keep_cache = !s.live;
-    fi->direct_io = s.live;
+    /* What never changes stays in the page cache over opens; what does is never put there.  Neither
+     * is a damaged file: the cache would widen an error to whole pages. */
+    fi->direct_io = s.live || s.lost;
+    fi->keep_cache = !fi->direct_io;
     fi->noflush = 1;
     (void)fuse_reply_open(req, fi);
 }
@@ -144,6 +145,45 @@ static void tell(const struct fs *fs, fuse_ino_t ino, uint64_t off, const struct
                        (unsigned long long)off, zf_err_text(err, text, sizeof text));
         fs->opts->log(fs->opts->log_ctx, ZF_FS_LOG_ERROR, line);
     }
+}
+
+/* The most bytes from off on that can be read in front of damage, below n (which cannot).  Whether
+ * a prefix can be read is monotone in its length, so halving finds the first lost byte. */
+static size_t good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size_t n, uint64_t off)
+{
+    size_t good = 0, bad = n, got;
+    struct zf_err err;
+
+    while (bad - good > 1) {
+        size_t mid = good + (bad - good) / 2;
+
+        if (t->ops->read(t, ino, buf, mid, off, &got, &err)) {
+            good = mid;
+        } else {
+            bad = mid;
+        }
+    }
+    /* The buffer holds what the last attempt left there. */
+    return good && t->ops->read(t, ino, buf, good, off, &got, &err) ? got : 0;
+}
+
+static void fail_read(fuse_req_t req, fuse_ino_t ino, void *buf, size_t n, uint64_t off,
+                      const struct zf_err *err)
+{
+    struct fs *fs = fs_of(req);
+    struct zf_stat s;
+    size_t good = 0;
+
+    /* Only where the reader sees a short count: in the page cache it would become zeros. */
+    if (fs->tree->ops->stat(fs->tree, ino, &s) && s.lost) {
+        good = good_prefix(fs->tree, ino, buf, n, off);
+    }
+    if (good) {
+        (void)fuse_reply_buf(req, buf, good);
+        return;
+    }
+    tell(fs, ino, off, err);
+    (void)fuse_reply_err(req, zf_err_errno(err));
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
@@ -164,8 +204,7 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
         return;
     }
     if (!fs->tree->ops->read(fs->tree, ino, buf, size, (uint64_t)off, &n, &err)) {
-        tell(fs, ino, (uint64_t)off, &err);
-        (void)fuse_reply_err(req, zf_err_errno(&err));
+        fail_read(req, ino, buf, size, (uint64_t)off, &err);
         return;
     }
     (void)fuse_reply_buf(req, buf, n);

@@ -110,6 +110,9 @@ bool shelf_set_init(struct shelf_set *out, const struct zf_set *set, const struc
                     struct zf_arena *a, struct zf_err *err)
 {
     *out = (struct shelf_set){.set = set};
+    for (uint32_t i = 0; i < set->n; i++) {
+        out->lost = out->lost || set->tensor[i].lost;
+    }
     return find_longs(out, a, err) && count_links(out, a, err) && mark_kept(out, o, a, err);
 }
 

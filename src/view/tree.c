@@ -45,6 +45,7 @@ static void stat_file(const struct tree *t, const struct shelf *s, uint32_t i, s
         .size = shelf_size(s, i),
         .nlink = shelf_links(s, i),
         .mtime = t->c->mtime,
+        .lost = s->of->set->tensor[i].lost,
     };
 }
 
@@ -61,6 +62,7 @@ static bool stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
         out->size = zf_map_size(b->data);
         out->mtime = b->mtime.tv_sec ? b->mtime : t->c->mtime;
     } else if (n->kind == NODE_BULK) {
+        out->lost = t->bulk[n->payload]->of->lost;
         return bulk_size(t->bulk[n->payload], &out->size, &err);
     } else {
         out->kind = ZF_NODE_DIR;
