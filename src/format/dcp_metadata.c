@@ -3,6 +3,7 @@
 
 #include <zf/base/num.h>
 
+#include "dcp_flat.h"
 #include "dcp_metadata.h"
 #include "relpath.h"
 
@@ -501,6 +502,23 @@ static void take_paths(struct zf_dcp *d, const struct zf_pv *planner)
     }
 }
 
+/* What Megatron hangs on the metadata; see dcp_flat.h. */
+static bool take_mcore(struct reading *r, const struct zf_pv *mcore, struct zf_err *err)
+{
+    struct zf_dcp *d = r->d;
+
+    for (uint64_t i = 0; i < zf_pv_len(mcore); i++) {
+        uint64_t n = 0;
+        const char *name = zf_pv_text(zf_pv_key(mcore, i), &n);
+        uint32_t key = name ? find_key(d, name, n) : ZF_DCP_NONE;
+
+        if (key != ZF_DCP_NONE && !zf_dcp_flat_take(d, &d->key[key], zf_pv_val(mcore, i), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool take_root(struct reading *r, const struct zf_pv *root, struct zf_err *err)
 {
     const struct zf_pv *state = zf_pv_attr(root, "state_dict_metadata");
@@ -517,7 +535,8 @@ static bool take_root(struct reading *r, const struct zf_pv *root, struct zf_err
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "has no storage_data that says where the items stand");
     }
-    if (!take_state(r, state, err) || !take_storage(r, storage, err)) {
+    if (!take_state(r, state, err) || !take_storage(r, storage, err) ||
+        !take_mcore(r, zf_pv_attr(root, "mcore_data"), err)) {
         return false;
     }
     take_paths(r->d, zf_pv_attr(root, "planner_data"));

@@ -18,7 +18,9 @@ struct zf_dcp_key {
     bool is_bytes;       /* an opaque item; then all that follows is 0 and there is one chunk */
     enum zf_dtype dtype; /* of the whole tensor */
     uint32_t ndim;
-    const uint64_t *shape;    /* [ndim] elements */
+    const uint64_t *shape; /* [ndim] elements */
+    const uint64_t
+        *whole; /* [ndim - 1] the true shape of a flattened tensor (dcp_flat.h), or NULL */
     const struct zf_pv *path; /* planner_data's tuple, or NULL */
     bool composed; /* for whoever opens items: its chunks are tensors made of several others */
 };

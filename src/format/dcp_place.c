@@ -7,6 +7,7 @@
 #include <zf/base/num.h>
 
 #include "dcp_extra.h"
+#include "dcp_flat.h"
 #include "dcp_items.h"
 
 #define SHOW(n) ((unsigned long long)(n))
@@ -305,8 +306,8 @@ static bool make_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft *
         !zf_names_extra(p->names, p->path[key], &spot, err)) {
         return false;
     }
-    *out =
-        zf_build_tensor(p->b, spot.set, spot.name, spot.name_len, k->dtype, k->ndim, k->shape, err);
+    *out = zf_build_tensor(p->b, spot.set, spot.name, spot.name_len, k->dtype,
+                           k->whole ? k->ndim - 1 : k->ndim, k->whole ? k->whole : k->shape, err);
     return *out != NULL;
 }
 
@@ -316,13 +317,17 @@ static bool put_box(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, stru
 {
     struct zf_dcp *d = p->d;
     const uint64_t *start = &d->box[c->box], *size = start + d->key[c->key].ndim;
+    const char *why = c->lost ? "the item of this chunk is missing or damaged" : NULL;
+    struct zf_from from = {.off = c->addr};
 
-    if (c->lost) {
-        return zf_draft_lost_box(draft, start, size, "the item of this chunk is missing or damaged",
-                                 err);
+    if (!c->lost) {
+        from.src = p->items[c->file];
     }
-    return zf_draft_box(draft, start, size,
-                        (struct zf_from){.src = p->items[c->file], .off = c->addr}, err);
+    if (d->key[c->key].whole) {
+        return zf_dcp_flat_put(&d->key[c->key], draft, start, size, from, why, err);
+    }
+    return c->lost ? zf_draft_lost_box(draft, start, size, why, err)
+                   : zf_draft_box(draft, start, size, from, err);
 }
 
 static bool put_tensors(struct zf_dcp_placing *p, struct zf_err *err)

@@ -7,6 +7,7 @@ libzf_format_la_SOURCES = \
 	src/format/copies.c \
 	src/format/dcp.c \
 	src/format/dcp_extra.c \
+	src/format/dcp_flat.c \
 	src/format/dcp_gather.c \
 	src/format/dcp_items.c \
 	src/format/dcp_metadata.c \
@@ -54,6 +55,7 @@ libzf_format_la_LIBADD =
 noinst_HEADERS += \
 	include/zf/format.h \
 	src/format/dcp_extra.h \
+	src/format/dcp_flat.h \
 	src/format/dcp_gather.h \
 	src/format/dcp_items.h \
 	src/format/dcp_metadata.h \
