@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "locate.h"
+#include "tags.h"
 
 /* Is this tag directory written by DeepSpeed, and does its first file begin like a torch file? */
 static enum zf_fit look(struct zf_store *st, struct zf_ds_dir *dir, struct zf_arena *a)
@@ -25,19 +26,38 @@ static enum zf_fit look(struct zf_store *st, struct zf_ds_dir *dir, struct zf_ar
     return src && zf_torch_sniff(src) ? ZF_FIT_PROOF : ZF_FIT_NAMES;
 }
 
-/* The tag directory: st itself, or what `latest` (or -o tag) names in it; NULL with err->code =
- * ZF_OK when nothing here points to one. */
+/* Does something here point to a tag? */
+static bool points(struct zf_store *st, const struct zf_open_opts *o)
+{
+    return o->tag || zf_store_has(st, "latest", ZF_ENTRY_FILE) ||
+           zf_store_has(st, "latest_universal", ZF_ENTRY_FILE);
+}
+
+/* The directory that is pointed to, without looking at any other: a probe may be asked while saves
+ * are searched for.  NULL: it is not there. */
+static struct zf_store *peek_tag(struct zf_store *st, const struct zf_open_opts *o, char **name_out)
+{
+    struct zf_err err = {.code = ZF_OK};
+    const char *file = zf_store_has(st, "latest", ZF_ENTRY_FILE) ? "latest" : "latest_universal";
+
+    *name_out = o->tag ? strdup(o->tag) : NULL;
+    if (!o->tag && !zf_tags_pointer(st, file, name_out, &err)) {
+        return NULL;
+    }
+    return *name_out ? zf_store_sub(st, *name_out, &err) : NULL;
+}
+
+/* The tag directory: st itself, or what is pointed to in it. */
 static struct zf_store *find_tag(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
                                  struct zf_err *err)
 {
     struct zf_store *tag = NULL;
 
     *name_out = NULL;
-    if (o->tag || zf_store_has(st, "latest", ZF_ENTRY_FILE) ||
-        zf_store_has(st, "latest_universal", ZF_ENTRY_FILE)) {
-        return zf_locate_tag(st, o, NULL, &tag, name_out, err) ? tag : NULL;
+    if (!points(st, o)) {
+        return zf_store_ref(st);
     }
-    return zf_store_ref(st);
+    return zf_locate_tag(st, o, NULL, &tag, name_out, err) ? tag : NULL;
 }
 
 static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
@@ -45,14 +65,13 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
 {
     zf_auto(mem) char *name = NULL;
     zf_auto(arena) struct zf_arena *a = zf_arena_new(o->lim->model_memory, err);
-    struct zf_err ignored = {.code = ZF_OK};
     struct zf_ds_dir dir;
 
     out->fit = ZF_FIT_NO;
     if (!a) {
         return false;
     }
-    zf_auto(store) struct zf_store *tag = find_tag(st, o, &name, &ignored);
+    zf_auto(store) struct zf_store *tag = points(st, o) ? peek_tag(st, o, &name) : zf_store_ref(st);
     if (!tag) {
         return true;
     }
