@@ -5,6 +5,7 @@
 
 #define FNV_START 0xcbf29ce484222325u
 #define FNV_PRIME 0x100000001b3u
+#define MIX 0x9e3779b97f4a7c15u /* addresses serve as hashes too: spreads their equal low bits */
 
 static uint64_t hash_more(uint64_t h, const char *p, size_t n)
 {
@@ -28,7 +29,7 @@ uint64_t zf_hash_pair(const char *a, size_t an, const char *b, size_t bn)
  * two. */
 static struct zf_hash_slot *slot_of(const struct zf_hashes *t, uint64_t hash)
 {
-    size_t i = (size_t)(hash ^ hash >> 32) & (t->cap - 1);
+    size_t i = (size_t)(hash * MIX >> 32) & (t->cap - 1);
 
     while (t->slot[i].hash != 0 && t->slot[i].hash != hash) {
         i = (i + 1) & (t->cap - 1);
