@@ -46,7 +46,8 @@ struct zf_ds_param {
     struct zf_ds_name name;
     uint32_t ndim;
     const uint64_t *shape;
-    uint64_t n; /* elements */
+    uint64_t n;   /* elements */
+    bool columns; /* a matrix that stands in the flat vector column by column (ZenFlow) */
 };
 
 /* One flat vector's worth of them. */
@@ -102,6 +103,7 @@ struct zf_ds_model {
     struct zf_ds_alias *alias;
     uint32_t n_aliases;
     int64_t steps; /* global_steps, -1 = not told */
+    bool zenflow;
     const char *version;
 };
 
@@ -218,6 +220,16 @@ struct zf_draft *zf_ds_column_draft(struct zf_ds *ds, const struct zf_ds_column 
  * with it). */
 bool zf_ds_column_piece(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
                         struct zf_draft *d, const uint64_t span[3], struct zf_err *err) ZF_CHECKED;
+
+/* A box of matrix d that stands column by column, `rows` elements a column, at element `at` of the
+ * column's vector on that rank. */
+struct zf_ds_box {
+    uint64_t start[2], size[2];
+    uint64_t rows, at;
+};
+bool zf_ds_column_box(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
+                      struct zf_draft *d, const struct zf_ds_box *box,
+                      struct zf_err *err) ZF_CHECKED;
 
 /* Drafts the trained parameters and their optimizer states. */
 bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;

@@ -149,24 +149,55 @@ struct zf_draft *zf_ds_column_draft(struct zf_ds *ds, const struct zf_ds_column 
     return zf_build_tensor(ds->b, c->set, p->name.p, p->name.n, c->dtype, p->ndim, p->shape, err);
 }
 
+/* Byte of the rank's source where n elements from element `at` of its vector stand. */
+static bool locate(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
+                   const uint64_t at_n[2], struct zf_from *from, struct zf_err *err)
+{
+    const struct zf_ds_flat *f = c->flat[rank];
+    uint64_t at = at_n[0], n = at_n[1];
+
+    if (at > f->n || n > f->n - at) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the vector of group %u has %llu elements, but a parameter's piece has %llu from "
+                "%llu on",
+                c->g, (unsigned long long)f->n, (unsigned long long)n, (unsigned long long)at);
+        return zf_err_in(err, "%s", ds->rank[rank].path);
+    }
+    from->src = f->src;
+    from->off = f->off + at * zf_dtype_info(f->dtype)->bytes;
+    return true;
+}
+
+static const char *lost_rank(char why[64], uint32_t rank)
+{
+    snprintf(why, 64, "the optimizer file of rank %u is missing", rank);
+    return why;
+}
+
 bool zf_ds_column_piece(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
                         struct zf_draft *d, const uint64_t span[3], struct zf_err *err)
 {
-    const struct zf_ds_flat *f = c->flat[rank];
-    uint64_t first = span[0], n = span[1], at = span[2];
-    char why[160];
+    struct zf_from from = {0};
+    char why[64];
 
-    if (!f) {
-        snprintf(why, sizeof why, "the optimizer file of rank %u is missing", rank);
-        return zf_draft_lost_flat(d, first, n, why, err);
+    if (!c->flat[rank]) {
+        return zf_draft_lost_flat(d, span[0], span[1], lost_rank(why, rank), err);
     }
-    if (at > f->n || n > f->n - at) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the vector of group %u has %llu elements, but a parameter's piece ends at %llu",
-                c->g, (unsigned long long)f->n, (unsigned long long)(at + n));
-        return zf_err_in(err, "%s", ds->rank[rank].path);
+    return locate(ds, c, rank, (const uint64_t[]){span[2], span[1]}, &from, err) &&
+           zf_draft_flat(d, span[0], span[1], from, err);
+}
+
+bool zf_ds_column_box(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
+                      struct zf_draft *d, const struct zf_ds_box *box, struct zf_err *err)
+{
+    const uint64_t stride[2] = {1, box->rows};
+    const uint64_t at_n[2] = {box->at, box->size[0] * box->size[1]};
+    struct zf_from from = {.stride = stride};
+    char why[64];
+
+    if (!c->flat[rank]) {
+        return zf_draft_lost_box(d, box->start, box->size, lost_rank(why, rank), err);
     }
-    return zf_draft_flat(
-        d, first, n,
-        (struct zf_from){.src = f->src, .off = f->off + at * zf_dtype_info(f->dtype)->bytes}, err);
+    return locate(ds, c, rank, at_n, &from, err) &&
+           zf_draft_box(d, box->start, box->size, from, err);
 }

@@ -227,7 +227,6 @@ static bool read_module(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
 static bool supported(const struct zf_pv *root, struct zf_err *err)
 {
     const struct zf_pv *module = zf_pv_get(root, "module");
-    const struct zf_pv *zero = zf_pv_get(zf_pv_get(root, "ds_config"), "zero_optimization");
     const char *kind = NULL;
 
     if (module && zf_pv_kind(module) == ZF_PV_NONE) {
@@ -235,8 +234,6 @@ static bool supported(const struct zf_pv *root, struct zf_err *err)
     } else if (zf_pv_get(root, "num_experts") ||
                zf_pv_len(zf_pv_get(root, "ds_autoep_layers")) > 0) {
         kind = "a mixture-of-experts save (experts are spread over ranks)";
-    } else if (zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE) {
-        kind = "a ZenFlow save (its matrices may be stored transposed)";
     }
     return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is not supported", kind);
 }
@@ -247,6 +244,7 @@ static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_model *
     const struct zf_pv *root = zf_torch_root(t);
     const struct zf_pv *shapes = zf_pv_get(root, "param_shapes");
     const struct zf_pv *frozen = zf_pv_get(root, "frozen_param_shapes");
+    const struct zf_pv *zero = zf_pv_get(zf_pv_get(root, "ds_config"), "zero_optimization");
     int64_t steps;
 
     if (!zf_pv_is_map(root) || !zf_pv_get(root, "module")) {
@@ -257,6 +255,7 @@ static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_model *
         return false;
     }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
+    m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
     m->version = zf_ds_text_of(ds, zf_pv_get(root, "ds_version"), err);
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
     m->has_frozen = zf_pv_kind(frozen) != ZF_PV_NONE;

@@ -89,6 +89,31 @@ static bool lay_ranks(struct zf_ds *ds, uint32_t g, struct cut *c, struct zf_err
     return true;
 }
 
+/* Elements [a, b) of the column-by-column form of parameter p stand at element `at` of a rank's
+ * vector: at most a part of a column, whole columns, and a part of one more. */
+static bool place_columns(struct zf_ds *ds, const struct zf_ds_column *col, uint32_t rank,
+                          const struct zf_ds_param *p, const uint64_t span[3], struct zf_err *err)
+{
+    struct zf_draft *d = zf_build_find(ds->b, col->set, p->name.p, p->name.n);
+    struct zf_ds_box box = {.rows = p->shape[0], .at = span[2]};
+    uint64_t a = span[0], end = a + span[1], n;
+
+    for (; d && a < end; a += n, box.at += n) {
+        uint64_t i = a % box.rows, left = end - a;
+        bool whole = i == 0 && left >= box.rows;
+
+        box.start[0] = i;
+        box.start[1] = a / box.rows;
+        box.size[0] = left < box.rows - i ? left : box.rows - i;
+        box.size[1] = whole ? left / box.rows : 1;
+        n = box.size[0] * box.size[1];
+        if (!zf_ds_column_box(ds, col, rank, d, &box, err)) {
+            return false;
+        }
+    }
+    return d != NULL;
+}
+
 static bool place_param(struct zf_ds *ds, const struct cut *c, const struct zf_ds_column *col,
                         uint32_t i, uint32_t *r, struct zf_err *err)
 {
@@ -106,7 +131,9 @@ static bool place_param(struct zf_ds *ds, const struct cut *c, const struct zf_d
         uint64_t to = hi < c->begin[k + 1] ? hi : c->begin[k + 1];
         uint64_t span[3] = {from - lo, to - from, from - c->begin[k]};
 
-        if (to > from && !zf_ds_column_piece(ds, col, k, d, span, err)) {
+        if (to > from && !(c->params->param[i].columns
+                               ? place_columns(ds, col, k, &c->params->param[i], span, err)
+                               : zf_ds_column_piece(ds, col, k, d, span, err))) {
             return false;
         }
     }
@@ -236,6 +263,26 @@ static bool place(struct zf_ds *ds, void *ctx, const struct zf_ds_column *col, s
     return true;
 }
 
+/* ZenFlow of 0.18 stores every matrix transposed, that of 0.19 none: the 16-bit weights, which are
+ * views into the same kind of vector, show which by their strides. */
+static bool find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct zf_err *err)
+{
+    const struct zf_ds_entry *e = zf_ds_model_find(&ds->model, p->name);
+
+    if (p->ndim != 2 || p->shape[0] <= 1 || p->shape[1] <= 1) {
+        return true;
+    }
+    if (!e || !e->tensor || e->view.ndim != 2) {
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "a ZenFlow save without the 16-bit weight \"%.*s\", which would tell how its "
+            "master is stored, is not supported",
+            (int)p->name.n, p->name.p);
+    }
+    p->columns = e->view.stride[0] == 1 && e->view.stride[1] == p->shape[0];
+    return true;
+}
+
 bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err)
 {
     const struct zf_ds_rank *rank = ds->rank;
@@ -246,6 +293,11 @@ bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err)
     for (uint32_t g = 0; g < ds->n_groups; g++) {
         struct cut c = {.params = &ds->group[g], .muon = rank->part[g].muon};
 
+        for (uint32_t i = 0; ds->model.zenflow && i < c.params->n; i++) {
+            if (!find_columns(ds, &c.params->param[i], err)) {
+                return false;
+            }
+        }
         if (!lay_params(ds, g, &rank->part[g], &c, err) || !lay_ranks(ds, g, &c, err) ||
             !zf_ds_column_each(ds, g, c.params, place, &c, err)) {
             return false;

@@ -115,6 +115,12 @@ static bool place(struct zf_ds *ds, void *ctx, const struct zf_ds_column *col, s
 
 bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err)
 {
+    if (ds->model.zenflow) {
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "a ZenFlow save of stage 3 is not supported: nothing tells whether its matrices "
+            "are stored transposed");
+    }
     for (uint32_t g = 0; g < ds->n_groups; g++) {
         uint64_t want;
 

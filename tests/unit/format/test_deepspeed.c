@@ -121,6 +121,7 @@ static void check_real(const char *dir)
 }
 
 static const char *const real[] = {
+    "ds0_18_9_zero2_zenflow_step0_w2",
     "ds0_19_8_hftrainer_zero3_w2",
     "ds0_19_8_zero1_bf16opt_w3",
     "ds0_19_8_zero2_align_roundrobin_w3",
