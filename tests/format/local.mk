@@ -2,10 +2,15 @@
 # One folder a format; what is in each is written with Python's standard library and compared with it.
 TESTS += \
 	tests/format/hf/test_hf.py \
+	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
+	tests/format/torch/test_torch.py \
 	$(NULL)
 EXTRA_DIST += \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
+	tests/format/made.py \
+	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
+	tests/format/torch/test_torch.py \
 	$(NULL)

@@ -36,9 +36,7 @@ tests_unit_format_test_torchfile_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_torchfile_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 endif
 
-# Not under HAVE_CMOCKA: the script needs only Python.
+# For the scripts of tests/format, which need no cmocka.
 check_PROGRAMS += tests/unit/format/tree_dump
 tests_unit_format_tree_dump_SOURCES = tests/unit/format/tree_dump.c
 tests_unit_format_tree_dump_LDADD = $(ZF_FORMAT)
-dist_check_SCRIPTS += tests/unit/format/test_torchfile.py
-TESTS += tests/unit/format/test_torchfile.py

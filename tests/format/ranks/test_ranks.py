@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Saves with one torch.save file a rank: plain tensors, and DTensors on meshes that no fixture has."""
+import math
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from made import A, B, Storage, Tensor, check, done, expect, module, rebuild, refused, storage_of  # noqa: E402
+
+# ---- plain tensors -------------------------------------------------------------------------------------
+
+expect("copies in every rank", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": Tensor(1, 2, 3)}}},
+       {":w": A})
+tree = expect("different plain tensors", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": B}}},
+              {"extra:model.w.rank0": A, "extra:model.w.rank1": B})
+check("which is told", any("not the same" in n for n in tree.notes), tree.notes)
+expect("a tensor of one rank only", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": A, "v": B}}},
+       {":w": A, ":v": B})
+refused("a gap in the ranks", {"rank0.pt": {"w": A}, "rank2.pt": {"w": A}}, "only 2 of 3")
+
+# ---- DTensors ------------------------------------------------------------------------------------------
+
+module("torch", float32=type("float32", (), {}))
+LongStorage = storage_of("LongStorage")
+outer = module("torch._tensor", _rebuild_from_type_v2=lambda *a: None)._rebuild_from_type_v2
+inner = module("torch._utils", _rebuild_wrapper_subclass=lambda *a: None)._rebuild_wrapper_subclass
+dtensor = module("torch.distributed.tensor", DTensor=type("DTensor", (), {})).DTensor
+kinds = module("torch.distributed.tensor.placement_types", Shard=type("Shard", (), {}),
+               _StridedShard=type("_StridedShard", (), {}), Replicate=type("Replicate", (), {}),
+               Partial=type("Partial", (), {}))
+spec_class = module("torch.distributed.tensor._dtensor_spec", DTensorSpec=type("DTensorSpec", (), {})).DTensorSpec
+meta_class = module("torch.distributed.tensor._dtensor_spec", TensorMeta=type("TensorMeta", (), {})).TensorMeta
+mesh_class = module("torch.distributed.device_mesh", DeviceMesh=type("DeviceMesh", (), {})).DeviceMesh
+
+
+def made(cls, **state):
+    thing = cls()
+    thing.__dict__.update(state)
+    return thing
+
+
+def strides(shape):
+    out, n = [], 1
+    for s in reversed(shape):
+        out.insert(0, n)
+        n *= s
+    return tuple(out)
+
+
+class Ranks:
+    """The grid of ranks of a mesh: int64, which Tensor is not."""
+
+    def __init__(self, shape):
+        self.shape, self.storage = shape, Storage([])
+        self.storage.n = math.prod(shape)
+        self.storage.data = struct.pack(f"<{self.storage.n}q", *range(self.storage.n))
+        self.storage.cls = LongStorage
+
+    def __reduce__(self):
+        return rebuild, (self.storage, 0, self.shape, strides(self.shape), False, None)
+
+
+class DTensor:
+    """`local`, the piece that the rank at `coord` of a mesh of this shape has of a tensor of `shape`."""
+
+    def __init__(self, local, shape, mesh, coord, placements):
+        self.local, self.shape, self.mesh, self.coord, self.placements = local, shape, mesh, coord, placements
+
+    def __reduce__(self):
+        f32 = sys.modules["torch"].float32
+        mesh = made(mesh_class, mesh=Ranks(self.mesh), _coordinate_on_dim=list(self.coord), device_type="cpu",
+                    mesh_dim_names=None)
+        spec = made(spec_class, mesh=mesh, placements=tuple(self.placements),
+                    tensor_meta=made(meta_class, shape=self.shape, stride=strides(self.shape), dtype=f32))
+        return outer, (inner, dtensor, (dtensor, f32, self.shape, strides(self.shape), 0, None, None, False),
+                       (None, {"_local_tensor": self.local, "_spec": spec}))
+
+
+def shard(dim):
+    return made(kinds.Shard, dim=dim)
+
+
+def strided(dim, split_factor):
+    return made(kinds._StridedShard, dim=dim, split_factor=split_factor)
+
+
+replicate = made(kinds.Replicate)
+partial = made(kinds.Partial, reduce_op="sum")
+W = Tensor(*range(40), shape=(10, 4))
+
+
+def rows(*indices):
+    return Tensor(*[4 * i + k for i in indices for k in range(4)], shape=(len(indices), 4))
+
+
+def rank_files(mesh, placements, pieces):
+    """One file a rank: pieces in C order of the mesh's coordinates."""
+    files = {}
+    for r, piece in enumerate(pieces):
+        coord, rest = [], r
+        for s in reversed(mesh):
+            coord.insert(0, rest % s)
+            rest //= s
+        files[f"model_world_size_{len(pieces)}_rank_{r}.pt"] = {
+            "w": DTensor(piece, (10, 4), mesh, coord, placements)}
+    return files
+
+
+fsdp = rank_files((4,), [shard(0)], [rows(0, 1, 2), rows(3, 4, 5), rows(6, 7, 8), rows(9)])
+expect("FSDP2 on four ranks", fsdp, {":w": W})
+expect("an empty last shard", rank_files((6,), [shard(0)], [rows(2 * i, 2 * i + 1) for i in range(5)] + [rows()]),
+       {":w": W})
+both = rank_files((2, 2), [strided(0, 2), shard(0)], [rows(0, 1, 2), rows(5, 6, 7), rows(3, 4), rows(8, 9)])
+expect("FSDP2 over tensor parallel", both, {":w": W})
+hsdp = rank_files((2, 2), [replicate, shard(0)], 2 * [rows(0, 1, 2, 3, 4), rows(5, 6, 7, 8, 9)])
+expect("replicas of shards", hsdp, {":w": W})
+columns = rank_files((2,), [shard(1)],
+                     [Tensor(*[4 * i + k + d for i in range(10) for k in (0, 1)], shape=(10, 2)) for d in (0, 2)])
+expect("shards of columns", columns, {":w": W})
+tree = expect("summands are no pieces", rank_files((2,), [partial], [W, W]), {})
+check("which is told", any("summand" in n for n in tree.notes), tree.notes)
+refused("a piece of another size", rank_files((2,), [shard(0)], [rows(0, 1, 2), rows(5, 6, 7, 8, 9)]),
+        "3 elements along dimension 0")
+lie = rank_files((2,), [shard(0)], [rows(0, 1, 2, 3, 4), rows(5, 6, 7, 8, 9)])
+lie["model_world_size_2_rank_1.pt"]["w"].coord = [0]
+refused("two ranks in one place", lie, "covered by nothing")
+lie["model_world_size_2_rank_1.pt"]["w"].shape = (12, 4)
+lie["model_world_size_2_rank_1.pt"]["w"].coord = [1]
+lie["model_world_size_2_rank_1.pt"]["w"].local = rows(0, 1, 2, 3, 4, 5)
+refused("ranks that disagree about the shape", lie, "do not agree")
+done()
