@@ -39,9 +39,10 @@ bool zf_dcp_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t d
 static bool look_at(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
                     struct zf_dcp_look *look, struct zf_err *err)
 {
-    struct zf_dcp_record r = {.off = c->off, .len = c->len & ZF_DCP_ITEM_MAX, .wrap = c->wrap & 3};
+    struct zf_dcp_span span = {
+        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = p->lim->inflate_bytes};
 
-    return zf_dcp_look_init(look, p->file[c->file], &r, p->lim->inflate_bytes, p->lim, err);
+    return zf_dcp_look_init(look, p->file[c->file], span, p->lim, err);
 }
 
 bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,

@@ -15,7 +15,7 @@
 _Static_assert(ZF_DT_COUNT <= 64, "a record has 6 bits for a dtype");
 
 struct items {
-    struct zf_dcp_record *record; /* [n] sorted by off */
+    struct zf_dcp_record *record; /* [n] by the item's number */
     uint64_t n;
     struct zf_limits lim;
 };
@@ -25,22 +25,6 @@ uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size)
     uint64_t h = zf_dcp_table_hash(ndim, size, ndim * sizeof *size);
 
     return (uint16_t)(h ^ h >> 32);
-}
-
-static const struct zf_dcp_record *find(const struct items *it, uint64_t off)
-{
-    uint64_t lo = 0, hi = it->n;
-
-    while (lo < hi) {
-        uint64_t mid = lo + (hi - lo) / 2;
-
-        if (it->record[mid].off < off) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo < it->n && it->record[lo].off == off ? &it->record[lo] : NULL;
 }
 
 /* Undoes the compression of an item: its length is found by one pass, its bytes are read through a
@@ -60,23 +44,22 @@ void zf_dcp_look_fini(struct zf_dcp_look *look)
     look->torch = NULL;
 }
 
-bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file,
-                      const struct zf_dcp_record *r, uint64_t max_bytes,
+bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
                       const struct zf_limits *lim, struct zf_err *err)
 {
     char name[40];
 
     *look = (struct zf_dcp_look){0};
-    if (r->wrap == ZF_DCP_OTHER) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, r->off,
+    if (span.wrap == ZF_DCP_OTHER) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, span.off,
                        "the item was transformed by an extension other than zstd");
     }
-    snprintf(name, sizeof name, "item@%" PRIu64, r->off);
-    look->body = zf_window_new(file, r->off, r->len, name, err);
-    if (look->body && r->wrap == ZF_DCP_ZSTD) {
+    snprintf(name, sizeof name, "item@%" PRIu64, span.off);
+    look->body = zf_window_new(file, span.off, span.len, name, err);
+    if (look->body && span.wrap == ZF_DCP_ZSTD) {
         zf_auto(source) struct zf_source *packed = look->body;
 
-        look->body = unzstd(packed, max_bytes, lim, err);
+        look->body = unzstd(packed, span.max_bytes, lim, err);
     }
     if (!look->body) {
         return false;
@@ -174,24 +157,24 @@ bool zf_dcp_packed(const struct zf_torch_tensor *t, struct zf_source **src_out, 
 }
 
 /* Is the tensor what the metadata promised? */
-static bool check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r, uint64_t len,
-                  struct zf_err *err)
+static bool check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r,
+                  const struct zf_item *item, struct zf_err *err)
 {
     const struct zf_dtype_info *want = zf_dtype_info((enum zf_dtype)r->dtype),
                                *got = zf_dtype_info(t->dtype);
     uint64_t bytes;
 
     if (t->dtype != (enum zf_dtype)r->dtype) {
-        return zf_fail(err, ZF_E_FORMAT, r->off, "the item holds %s, .metadata promised %s",
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off, "the item holds %s, .metadata promised %s",
                        got->torch, want->torch);
     }
-    if (!zf_dtype_size(t->dtype, t->ndim, t->shape, &bytes) || bytes != len) {
-        return zf_fail(err, ZF_E_FORMAT, r->off,
+    if (!zf_dtype_size(t->dtype, t->ndim, t->shape, &bytes) || bytes != item->len) {
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off,
                        "the item holds %" PRIu64 " bytes of data, .metadata promised %" PRIu64,
-                       bytes, len);
+                       bytes, item->len);
     }
     if (zf_dcp_shape_print(t->ndim, t->shape) != r->shape) {
-        return zf_fail(err, ZF_E_FORMAT, r->off,
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off,
                        "the item's tensor has another shape than its chunk in .metadata");
     }
     return true;
@@ -199,59 +182,57 @@ static bool check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r
 
 /* Bytes that are no torch.save file are the tensor itself when they are exactly as many as it
  * needs. */
-static bool locate_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r, uint64_t len,
-                       struct zf_item_at *out, struct zf_err *err)
+static bool locate_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r,
+                       const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
 {
     uint8_t head[4] = {0};
     size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
 
-    if (look->body->size != len) {
+    if (look->body->size != item->len) {
         return zf_source_pread(look->body, head, n, 0, err) &&
-               zf_fail(err, ZF_E_UNSUPPORTED, r->off,
+               zf_fail(err, ZF_E_UNSUPPORTED, item->rec_off,
                        "unsupported item encoding %02x %02x %02x %02x, expected a torch.save file",
                        head[0], head[1], head[2], head[3]);
     }
     if (r->wrap == ZF_DCP_PLAIN) {
-        out->off = r->off;
+        out->off = item->rec_off;
     } else {
         out->src = zf_source_ref(look->body);
     }
     return true;
 }
 
-static bool locate(void *ctx, struct zf_source *file, uint64_t rec_off, uint64_t len,
+static bool locate(void *ctx, struct zf_source *file, const struct zf_item *item,
                    struct zf_item_at *out, struct zf_err *err)
 {
     const struct items *it = ctx;
-    const struct zf_dcp_record *r = find(it, rec_off);
+    const struct zf_dcp_record *r = &it->record[item->number];
+    struct zf_dcp_span span = {
+        .off = item->rec_off, .len = r->len, .wrap = (enum zf_dcp_wrap)r->wrap};
     zf_auto(dcp_look) struct zf_dcp_look look = {0};
     zf_auto(source) struct zf_source *src = NULL;
-    struct zf_source *origin, *root;
     struct zf_torch_tensor t;
-    uint64_t max_bytes, off, at = 0, file_at = 0;
+    uint64_t off, at, file_at = 0;
 
     *out = (struct zf_item_at){0};
-    if (!r || !zf_add(len, OVERHEAD_MAX, &max_bytes)) {
-        return zf_fail(err, ZF_E_FORMAT, rec_off, "no item is known to start here");
-    }
-    if (!zf_dcp_look_init(&look, file, r, max_bytes, &it->lim, err)) {
+    span.max_bytes = item->len + OVERHEAD_MAX; /* tensors are smaller than 2^63 */
+    if (!zf_dcp_look_init(&look, file, span, &it->lim, err)) {
         return false;
     }
     if (!look.torch) {
-        return locate_raw(&look, r, len, out, err);
+        return locate_raw(&look, r, item, out, err);
     }
-    if (!zf_dcp_look_tensor(&look, &t, err) || !check(&t, r, len, err) ||
+    if (!zf_dcp_look_tensor(&look, &t, err) || !check(&t, r, item, err) ||
         !zf_dcp_packed(&t, &src, &off, err)) {
         return false;
     }
     at = off;
-    origin = zf_source_origin(src, &at);
-    root = zf_source_origin(file, &file_at);
-    if (origin == root && at >= file_at && zf_within(at - file_at, len, file->size)) {
+    if (zf_source_origin(src, &at) == zf_source_origin(file, &file_at) && at >= file_at &&
+        zf_within(at - file_at, item->len, file->size)) {
         out->off = at - file_at;
         return true;
     }
-    out->src = zf_window_new(src, off, len, NULL, err);
+    out->src = zf_window_new(src, off, item->len, NULL, err);
     return out->src != NULL;
 }
 

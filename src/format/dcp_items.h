@@ -12,7 +12,6 @@
 
 /* What the metadata says of one item, packed: there are millions. */
 struct zf_dcp_record {
-    uint64_t off; /* bytes in the file */
     uint64_t len : 40, dtype : 6, wrap : 2, shape : 16 /* zf_dcp_shape_print */;
 };
 #define ZF_DCP_ITEM_MAX ((1ull << 40) - 1)
@@ -20,7 +19,8 @@ struct zf_dcp_record {
 /* Tells shapes apart when an item is opened. */
 uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size);
 
-/* An items source over file: takes records (malloc'ed, sorted by off; freed on failure too).
+/* An items source over file: takes records (malloc'ed, in the order in which
+ * the items are added; freed on failure too).
  * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said;
  * ZF_E_UNSUPPORTED its encoding. */
 struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record *records,
@@ -32,10 +32,14 @@ struct zf_dcp_look {
     struct zf_source *body; /* the item's bytes, decompressed */
     struct zf_torch *torch; /* NULL: no torch.save file */
 };
-/* max_bytes: of the item once decompressed.  Errors: of zf_torch_open; ZF_E_UNSUPPORTED;
- * ZF_E_LIMIT. */
-bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file,
-                      const struct zf_dcp_record *r, uint64_t max_bytes,
+/* Which bytes of a file an item is. */
+struct zf_dcp_span {
+    uint64_t off, len;
+    enum zf_dcp_wrap wrap;
+    uint64_t max_bytes; /* of the item once decompressed */
+};
+/* Errors: of zf_torch_open; ZF_E_UNSUPPORTED; ZF_E_LIMIT. */
+bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
                       const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 void zf_dcp_look_fini(struct zf_dcp_look *look);
 static inline void zf_auto_dcp_look(struct zf_dcp_look *look)

@@ -208,7 +208,6 @@ static bool add_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t 
 
         if (!c->lost && !k->is_bytes && !k->composed) {
             record[n_records++] = (struct zf_dcp_record){
-                .off = c->off,
                 .len = c->len & ZF_DCP_ITEM_MAX,
                 .dtype = k->dtype & 63,
                 .wrap = c->wrap & 3,

@@ -5,12 +5,14 @@
 
 #include <zf/base/num.h>
 
-/* data: 0 = not looked for yet; odd = 2 * (offset in the file) + 1; else a counted struct zf_source
- * *. */
+/* data, by its two low bits: ..10 = not looked for yet, rec_off above them; ...1 = the offset in
+ * the file; ..00 = a counted struct zf_source *. */
 struct item {
-    uint64_t addr, rec_off;
+    uint64_t addr;
     _Atomic uint64_t data;
 };
+enum { NOT_YET = 2, IN_FILE = 1, TAGS = 3 };
+#define OFF_MAX (UINT64_MAX >> 2)
 
 struct items {
     struct zf_source src;
@@ -52,36 +54,36 @@ static uint64_t item_end(const struct items *t, size_t i)
 
 static void word_drop(uint64_t word)
 {
-    struct zf_source *s = word & 1 ? NULL : (struct zf_source *)(uintptr_t)word;
+    struct zf_source *s = word & TAGS ? NULL : (struct zf_source *)(uintptr_t)word;
 
     zf_source_unref(&s);
 }
 
 /* Asks where the item is and checks the answer; *word_out as in struct item. */
-static bool locate(struct items *t, const struct item *it, uint64_t len, uint64_t *word_out,
+static bool locate(struct items *t, const struct zf_item *it, uint64_t *word_out,
                    struct zf_err *err)
 {
     struct zf_item_at at = {0};
 
-    if (!t->locate(t->ctx, t->file, it->rec_off, len, &at, err)) {
+    if (!t->locate(t->ctx, t->file, it, &at, err)) {
         return false;
     }
     if (at.src) {
         uint64_t have = at.src->size;
 
         *word_out = (uintptr_t)at.src;
-        if (have == len) {
+        if (have == it->len) {
             return true;
         }
         word_drop(*word_out);
         return zf_fail(err, ZF_E_FORMAT, it->rec_off,
-                       "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, len);
+                       "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, it->len);
     }
-    if (!zf_within(at.off, len, t->file->size) || at.off > UINT64_MAX / 2) {
+    if (!zf_within(at.off, it->len, t->file->size) || at.off > OFF_MAX) {
         return zf_fail(err, ZF_E_FORMAT, it->rec_off,
                        "the item here has its data at byte %" PRIu64 ", outside the file", at.off);
     }
-    *word_out = 2 * at.off + 1;
+    *word_out = at.off << 2 | IN_FILE;
     return true;
 }
 
@@ -91,8 +93,11 @@ static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err
     struct item *it = &t->item[i];
     uint64_t known = atomic_load_explicit(&it->data, memory_order_acquire), mine = 0;
 
-    if (!known) {
-        if (!locate(t, it, item_end(t, i) - it->addr, &mine, err)) {
+    if ((known & TAGS) == NOT_YET) {
+        struct zf_item asked = {
+            .number = i, .rec_off = known >> 2, .len = item_end(t, i) - it->addr};
+
+        if (!locate(t, &asked, &mine, err)) {
             if (!err->path[0]) {
                 (void)zf_err_in(err, "%s", t->file->name);
             }
@@ -119,9 +124,9 @@ static bool part_at(struct items *t, uint64_t off, uint64_t n, struct part *out,
         return false;
     }
     out->len = n < left ? n : left;
-    if (word & 1) {
+    if (word & IN_FILE) {
         out->src = t->file;
-        out->off = word / 2 + into;
+        out->off = (word >> 2) + into;
     } else {
         out->src = (struct zf_source *)(uintptr_t)word;
         out->off = into;
@@ -248,7 +253,7 @@ bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint6
     struct items *t = (struct items *)items;
     uint64_t end;
 
-    if (!zf_add(items->size, len, &end)) {
+    if (!zf_add(items->size, len, &end) || rec_off > OFF_MAX) {
         return zf_fail(err, ZF_E_LIMIT, rec_off, "the items are larger than 2^64 bytes together");
     }
     if (t->n == t->cap && !resize(t, t->cap ? t->cap + t->cap / 2 : 8, err)) {
@@ -256,8 +261,7 @@ bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint6
     }
     struct item *it = &t->item[t->n++];
     it->addr = items->size;
-    it->rec_off = rec_off;
-    atomic_init(&it->data, 0);
+    atomic_init(&it->data, rec_off << 2 | NOT_YET);
     *addr_out = items->size;
     items->size = end;
     return true;

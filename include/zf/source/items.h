@@ -3,7 +3,7 @@
  * read of each, and remembered: what makes mounting a DCP checkpoint read its metadata only.
  *
  * An items source is one address space: item i stands at its address (given when it is added, in
- * one piece, `len` bytes of packed C-order data).  24 bytes of memory an item. */
+ * one piece, `len` bytes of packed C-order data).  16 bytes of memory an item. */
 #ifndef ZF_SOURCE_ITEMS_H
 #define ZF_SOURCE_ITEMS_H
 
@@ -16,10 +16,16 @@ struct zf_item_at {
                               the file in one piece (compressed, strided) */
 };
 
-/* Finds the data of the item whose record starts at file offset `rec_off`; `len` bytes of data are
- * expected.  May be called from any thread, even twice for one item.  ctx as given to zf_items_new.
- */
-typedef bool zf_item_locate_fn(void *ctx, struct zf_source *file, uint64_t rec_off, uint64_t len,
+/* An item that is asked for. */
+struct zf_item {
+    uint64_t number;  /* 0 … in the order of zf_items_add */
+    uint64_t rec_off; /* where its record starts in the file */
+    uint64_t len;     /* bytes of data that are expected */
+};
+
+/* Finds the data of an item.  May be called from any thread, even twice for one item.  ctx as given
+ * to zf_items_new. */
+typedef bool zf_item_locate_fn(void *ctx, struct zf_source *file, const struct zf_item *item,
                                struct zf_item_at *out, struct zf_err *err);
 
 /* Takes its own reference on file; takes ctx (not on failure), freed by ctx_free (may be NULL) at

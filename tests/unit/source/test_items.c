@@ -20,20 +20,20 @@ struct plan {
     atomic_uint located, freed;
 };
 
-static bool locate(void *ctx, struct zf_source *file, uint64_t rec_off, uint64_t len,
+static bool locate(void *ctx, struct zf_source *file, const struct zf_item *item,
                    struct zf_item_at *out, struct zf_err *err)
 {
     struct plan *p = ctx;
 
     atomic_fetch_add(&p->located, 1);
     if (p->broken) {
-        return zf_fail(err, ZF_E_FORMAT, rec_off, "no record here");
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off, "no record here");
     }
-    if (rec_off % 3 == 0) {
-        out->src = zf_window_new(file, rec_off + 4, len, "own", err);
+    if (item->rec_off % 3 == 0) {
+        out->src = zf_window_new(file, item->rec_off + 4, item->len, "own", err);
         return out->src != NULL;
     }
-    out->off = rec_off + 4;
+    out->off = item->rec_off + 4;
     return true;
 }
 
