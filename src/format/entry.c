@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-const char *const zf_container_names[ZF_CONTAINERS] = {"model", "module", "state_dict", "net"};
+static const char *const containers[ZF_CONTAINERS] = {"model", "module", "state_dict", "net"};
 
 /* Optimizer keys that Megatron writes in front of the parameter's name. */
 static const char *const state_words[] = {
@@ -68,10 +68,15 @@ size_t zf_word_len(const char *p, size_t n)
     return dot ? (size_t)(dot - p) : n;
 }
 
+const char *zf_container_name(int i)
+{
+    return containers[i];
+}
+
 int zf_container(const char *p, size_t n)
 {
     for (int i = 0; i < ZF_CONTAINERS; i++) {
-        if (zf_word_is(p, n, zf_container_names[i])) {
+        if (zf_word_is(p, n, containers[i])) {
             return i;
         }
     }

@@ -16,7 +16,7 @@ size_t zf_word_len(const char *p, size_t n);
 
 /* The names that a checkpoint gives to its model, best first. */
 enum { ZF_CONTAINERS = 4 };
-extern const char *const zf_container_names[ZF_CONTAINERS];
+const char *zf_container_name(int i);
 /* The number of a container's name, or -1. */
 int zf_container(const char *p, size_t n);
 

@@ -403,7 +403,7 @@ const char *zf_names_container(const struct zf_names *names)
 {
     for (int i = 0; i < ZF_CONTAINERS; i++) {
         if (names->has[i]) {
-            return zf_container_names[i];
+            return zf_container_name(i);
         }
     }
     return NULL;
