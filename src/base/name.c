@@ -15,10 +15,11 @@ void zf_sha256(const void *p, size_t n, uint8_t out[32])
     sha256_digest(&ctx, 32, out);
 }
 
-/* Length of the well-formed UTF-8 character at p, 0 when it is none (RFC 3629, table of well-formed
- * sequences). */
-static size_t utf8_len(const unsigned char *p, size_t n)
+/* Source: RFC 3629, table of well-formed sequences. */
+size_t zf_utf8_len(const char *text, size_t n)
 {
+    const unsigned char *p = (const unsigned char *)text;
+
     if (p[0] < 0x80) {
         return 1;
     }
@@ -42,7 +43,7 @@ static size_t utf8_len(const unsigned char *p, size_t n)
 bool zf_utf8_valid(const char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        size_t len = utf8_len((const unsigned char *)p + i, n - i);
+        size_t len = zf_utf8_len(p + i, n - i);
 
         if (len == 0) {
             return false;
@@ -78,13 +79,13 @@ static void put(struct encoder *e, const char *p, size_t n)
 static void encode(struct encoder *e, const char *raw, size_t n)
 {
     for (size_t i = 0; i < n && e->at <= ZF_NAME_MAX;) {
-        const unsigned char *p = (const unsigned char *)raw + i;
-        size_t len = utf8_len(p, n - i);
+        unsigned char c = (unsigned char)raw[i];
+        size_t len = zf_utf8_len(raw + i, n - i);
 
-        if (len == 0 || (len == 1 && escaped(*p, e->at == 0))) {
+        if (len == 0 || (len == 1 && escaped(c, e->at == 0))) {
             char hex[4];
 
-            (void)snprintf(hex, sizeof hex, "%%%02X", *p);
+            (void)snprintf(hex, sizeof hex, "%%%02X", c);
             put(e, hex, 3);
             i++;
         } else {

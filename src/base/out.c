@@ -2,7 +2,10 @@
 #include <zf/base/out.h>
 
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
+
+#include <zf/base/name.h>
 
 static bool room(struct zf_out *o, size_t n)
 {
@@ -42,6 +45,54 @@ void zf_out_fill(struct zf_out *o, char c, size_t n)
 void zf_out_str(struct zf_out *o, const char *s)
 {
     zf_out_add(o, s, strlen(s));
+}
+
+void zf_out_dec(struct zf_out *o, uint64_t v)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+
+    do {
+        digits[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    zf_out_add(o, digits + at, sizeof digits - at);
+}
+
+/* Bytes from p on that stand in a JSON string as they are. */
+static size_t plain(const char *p, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (unsigned char)p[i] >= 0x20 && p[i] != '"' && p[i] != '\\') {
+        size_t len = zf_utf8_len(p + i, n - i);
+
+        if (len == 0) {
+            break;
+        }
+        i += len;
+    }
+    return i;
+}
+
+void zf_out_json(struct zf_out *o, const char *p, size_t n)
+{
+    zf_out_u8(o, '"');
+    for (size_t i = 0; i < n; i++) {
+        size_t run = plain(p + i, n - i);
+        char esc[8];
+
+        zf_out_add(o, p + i, run);
+        i += run;
+        if (i == n) {
+            break;
+        }
+        unsigned char c = (unsigned char)p[i];
+        const char *form = c == '"' || c == '\\' ? "\\%c" : c < 0x20 ? "\\u%04x" : "%%%02X";
+        (void)snprintf(esc, sizeof esc, form, c);
+        zf_out_str(o, esc);
+    }
+    zf_out_u8(o, '"');
 }
 
 void zf_out_u8(struct zf_out *o, uint8_t v)

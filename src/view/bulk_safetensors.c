@@ -9,6 +9,9 @@
 
 #include "hf.h"
 
+/* Bytes of the widest element there is, complex128. */
+#define WIDEST 16
+
 struct pick {
     const struct shelf_set *of;
     enum zf_dtype cast;
@@ -16,33 +19,20 @@ struct pick {
     uint32_t n;
 };
 
-/* The reference writer's order: widest elements first, then by name; so every tensor is aligned. */
-static int cmp_entry(const void *a, const void *b, void *ctx)
-{
-    const struct pick *p = ctx;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    uint32_t wx = zf_dtype_info(shelf_set_dtype(p->of, x, p->cast))->bytes;
-    uint32_t wy = zf_dtype_info(shelf_set_dtype(p->of, y, p->cast))->bytes;
-
-    if (wx != wy) {
-        return wx > wy ? -1 : 1;
-    }
-    return strcmp(p->of->set->tensor[x].name, p->of->set->tensor[y].name);
-}
-
+/* Widest elements first, as the reference writer has them, so that every tensor is aligned; natural
+ * order among equals, which needs no sorting. */
 static bool choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a, struct zf_err *err)
 {
     p->index = zf_arena_get(a, hi - lo, sizeof *p->index, err);
-    if (!p->index) {
-        return false;
-    }
-    for (uint32_t i = lo; i < hi; i++) {
-        if (hf_holds(p->of, i, p->cast)) {
-            p->index[p->n++] = i;
+    for (uint32_t width = WIDEST; p->index && width; width /= 2) {
+        for (uint32_t i = lo; i < hi; i++) {
+            if (zf_dtype_info(shelf_set_dtype(p->of, i, p->cast))->bytes == width &&
+                hf_holds(p->of, i, p->cast)) {
+                p->index[p->n++] = i;
+            }
         }
     }
-    qsort_r(p->index, p->n, sizeof *p->index, cmp_entry, p);
-    return true;
+    return p->index != NULL;
 }
 
 static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)

@@ -12,8 +12,11 @@ bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
 {
     const struct zf_tensor *t = &ss->set->tensor[i];
 
-    return zf_dtype_info(shelf_set_dtype(ss, i, cast))->safetensors &&
-           zf_utf8_valid(t->name, t->name_len);
+    enum zf_dtype served = shelf_set_dtype(ss, i, cast);
+
+    /* A header's "__metadata__" is no tensor, and half a byte (a pair's one value) is no size. */
+    return zf_dtype_info(served)->safetensors && (served != ZF_DT_F4 || t->ndim > 0) &&
+           zf_utf8_valid(t->name, t->name_len) && strcmp(t->name, "__metadata__") != 0;
 }
 
 static uint64_t bytes_of(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)

@@ -69,6 +69,13 @@ static bool room(struct maker *m, struct zf_err *err)
     return true;
 }
 
+/* What cannot be looked up: "", ".", "..", and names longer than a file's can be. */
+static bool nameless(const char *name, size_t len)
+{
+    return len == 0 || len > ZF_NAME_MAX ||
+           (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')));
+}
+
 /* Makes one node from places [lo, hi), which share the path up to depth + len. */
 static bool make_child(struct maker *m, uint32_t parent, struct pending of, size_t len,
                        struct zf_err *err)
@@ -78,6 +85,9 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
     bool own = full[of.depth + len] == '\0';
     bool below = of.hi - of.lo > 1 || !own;
 
+    if (nameless(full + of.depth, len)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s cannot be the path of a file", full);
+    }
     if (own && of.hi - of.lo > 1 && cmp_path(full, m->place[of.lo + 1].path) == 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "two things would stand at %s", full);
     }
@@ -100,10 +110,15 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
     return name != NULL;
 }
 
+static bool is_dir(const struct node *n)
+{
+    return n->kind == NODE_DIR || n->kind == NODE_SHELF;
+}
+
 static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
 {
     struct pending p = m->todo[dir];
-    uint32_t first = m->out->n;
+    uint32_t first = m->out->n, n_dirs = 0;
 
     for (uint32_t lo = p.lo; lo < p.hi;) {
         const char *name = m->place[lo].path + p.depth;
@@ -117,10 +132,12 @@ static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
         if (!make_child(m, dir, (struct pending){lo, hi, p.depth}, len, err)) {
             return false;
         }
+        n_dirs += is_dir(&m->out->v[m->out->n - 1]);
         lo = hi;
     }
     m->out->v[dir].first = first;
     m->out->v[dir].n = m->out->n - first;
+    m->out->v[dir].n_dirs = n_dirs;
     return true;
 }
 

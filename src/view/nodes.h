@@ -13,6 +13,7 @@ struct node {
     const char *name; /* one component */
     uint32_t parent;
     uint32_t first, n; /* children */
+    uint32_t n_dirs;   /* directories among them */
     enum node_kind kind;
     uint32_t payload; /* index of the shelf, blob or bulk */
 };
@@ -30,7 +31,8 @@ struct place {
 };
 
 /* Sorts place[n] and makes nodes for all of them and for the directories between.
- * Errors: ZF_E_FORMAT two things in one place, a file where a directory must be; ZF_E_NOMEM. */
+ * Errors: ZF_E_FORMAT two things in one place, a file where a directory must be, a component that
+ * is no file name; ZF_E_NOMEM. */
 bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_arena *a,
                  struct zf_err *err) ZF_CHECKED;
 

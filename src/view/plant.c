@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/num.h>
+
 #include "hf.h"
 #include "tree.h"
 
@@ -129,10 +131,28 @@ static bool put_presentations(struct planter *p, const struct shelf_set *ss, enu
            put_hf(p, dir, &raw, err);
 }
 
+/* A file with all of the set, every byte widened to four, must not be larger than a file can be. */
+static bool check_size(const struct zf_set *set, struct zf_err *err)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < set->n; i++) {
+        if (!zf_add(sum, zf_map_size(set->tensor[i].data), &sum) || sum > INT64_MAX / 8) {
+            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                           "the tensors of one set would not fit into a file: \"%s\" alone has "
+                           "%llu bytes",
+                           set->tensor[i].name,
+                           (unsigned long long)zf_map_size(set->tensor[i].data));
+        }
+    }
+    return true;
+}
+
 static bool put_set(struct planter *p, uint32_t i, struct zf_err *err)
 {
     struct shelf_set *ss = &p->t->set[i];
-    bool ok = shelf_set_init(ss, &p->t->c->set[i], p->o, p->t->arena, err);
+    bool ok = check_size(&p->t->c->set[i], err) &&
+              shelf_set_init(ss, &p->t->c->set[i], p->o, p->t->arena, err);
 
     for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
         ok = put_presentations(p, ss, casts[k], err);
@@ -155,7 +175,7 @@ static bool put_all(struct planter *p, struct zf_err *err)
 }
 
 /* A kept node and a tensor's file may not have one name. */
-static bool check_names(const struct tree *t, struct zf_err *err)
+static bool check_nodes(const struct tree *t, struct zf_err *err)
 {
     for (uint32_t k = 1; k < t->nodes.n; k++) {
         const struct node *n = &t->nodes.v[k], *up = &t->nodes.v[n->parent];
@@ -168,6 +188,33 @@ static bool check_names(const struct tree *t, struct zf_err *err)
         }
     }
     return true;
+}
+
+/* Names that are cut may meet a name that looks like a cut one. */
+static bool check_longs(const struct shelf *s, struct zf_err *err)
+{
+    for (uint32_t k = 0; k < s->of->n_longs; k++) {
+        uint32_t i = s->of->longs[k].tensor, found;
+        char name[256];
+
+        shelf_name(s, i, name);
+        if (shelf_find(s, name, &found) && found != i) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the tensors \"%s\" and \"%s\" would both be the file %s",
+                           s->of->set->tensor[found].name, s->of->set->tensor[i].name, name);
+        }
+    }
+    return true;
+}
+
+static bool check_names(const struct tree *t, struct zf_err *err)
+{
+    for (uint32_t s = 0; s < t->n_shelves; s++) {
+        if (!check_longs(&t->shelf[s], err)) {
+            return false;
+        }
+    }
+    return check_nodes(t, err);
 }
 
 /* Inode numbers stay below 2^51, so that a tree of trees can put its own bits on top. */

@@ -89,6 +89,7 @@ static bool count_links(struct shelf_set *out, struct zf_arena *a, struct zf_err
     return out->links != NULL;
 }
 
+/* By canonical index: tied names are one file, so one that is kept keeps them all. */
 static bool mark_kept(struct shelf_set *out, const struct zf_view_opts *o, struct zf_arena *a,
                       struct zf_err *err)
 {
@@ -97,9 +98,11 @@ static bool mark_kept(struct shelf_set *out, const struct zf_view_opts *o, struc
     }
     out->keep = zf_arena_get(a, out->set->n / 8 + 1, 1, err);
     for (uint32_t i = 0; out->keep && i < out->set->n; i++) {
+        const struct zf_tensor *t = &out->set->tensor[i];
+
         for (uint32_t k = 0; k < o->n_keep; k++) {
-            if (fnmatch(o->keep[k], out->set->tensor[i].name, 0) == 0) {
-                out->keep[i / 8] |= (uint8_t)(1u << i % 8);
+            if (fnmatch(o->keep[k], t->name, 0) == 0) {
+                out->keep[t->alias_of / 8] |= (uint8_t)(1u << t->alias_of % 8);
             }
         }
     }
@@ -119,7 +122,8 @@ bool shelf_set_init(struct shelf_set *out, const struct zf_set *set, const struc
 enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
 {
     enum zf_dtype own = ss->set->tensor[i].dtype;
-    bool kept = ss->keep && (ss->keep[i / 8] >> i % 8 & 1);
+    uint32_t k = ss->set->tensor[i].alias_of;
+    bool kept = ss->keep && (ss->keep[k / 8] >> k % 8 & 1);
 
     return cast == ZF_DT_COUNT || kept || !zf_can_cast(own, cast) ? own : cast;
 }

@@ -20,7 +20,7 @@ struct shelf_set {
     const struct zf_set *set;
     struct long_name *longs;
     uint32_t n_longs;
-    uint8_t *keep;   /* bit i: tensor i stays as it is under as/; NULL = none */
+    uint8_t *keep;   /* bit alias_of: the tensor stays as it is under as/; NULL = none */
     bool lost;       /* some tensor of the set is damaged */
     uint32_t *links; /* names per inode, by canonical index; NULL = no ties in this set */
 };

@@ -49,7 +49,7 @@ static void stat_file(const struct tree *t, const struct shelf *s, uint32_t i, s
     };
 }
 
-static bool stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
+static void stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
 {
     const struct node *n = &t->nodes.v[k];
     struct zf_err err;
@@ -63,15 +63,12 @@ static bool stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
         out->mtime = b->mtime.tv_sec ? b->mtime : t->c->mtime;
     } else if (n->kind == NODE_BULK) {
         out->lost = t->bulk[n->payload]->of->lost;
-        return bulk_size(t->bulk[n->payload], &out->size, &err);
+        /* Without memory to plan it: asked for again next time; reading it says why. */
+        out->live = !bulk_size(t->bulk[n->payload], &out->size, &err);
     } else {
         out->kind = ZF_NODE_DIR;
-        out->nlink = 2;
-        for (uint32_t c = n->first; c < n->first + n->n; c++) {
-            out->nlink += t->nodes.v[c].kind == NODE_DIR || t->nodes.v[c].kind == NODE_SHELF;
-        }
+        out->nlink = 2 + n->n_dirs;
     }
-    return true;
 }
 
 static bool is_dir(const struct node *n)
@@ -90,7 +87,8 @@ static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, stru
     }
     uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.v), name);
     if (k != UINT32_MAX) {
-        return stat_node(t, k, out);
+        stat_node(t, k, out);
+        return true;
     }
     if (s.node->kind != NODE_SHELF || !shelf_find(&t->shelf[s.node->payload], name, &i)) {
         return false;
@@ -108,7 +106,8 @@ static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
         return false;
     }
     if (s.node) {
-        return stat_node(t, (uint32_t)(s.node - t->nodes.v), out);
+        stat_node(t, (uint32_t)(s.node - t->nodes.v), out);
+        return true;
     }
     stat_file(t, s.shelf, s.i, out);
     return true;
@@ -128,7 +127,8 @@ static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name
         uint32_t k = s.node->first + (uint32_t)at;
 
         (void)snprintf(name, 256, "%s", t->nodes.v[k].name);
-        return stat_node(t, k, out);
+        stat_node(t, k, out);
+        return true;
     }
     at -= s.node->n;
     if (s.node->kind != NODE_SHELF || at >= t->shelf[s.node->payload].of->set->n) {
@@ -171,6 +171,10 @@ static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uin
     if (!tree_spot(t, ino, &s) || !op_stat(base, ino, &st) || st.kind != ZF_NODE_FILE) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no file has inode %llu",
                        (unsigned long long)ino);
+    }
+    if (s.node && s.node->kind == NODE_BULK &&
+        !bulk_size(t->bulk[s.node->payload], &st.size, err)) {
+        return false;
     }
     if (off >= st.size) {
         return true;

@@ -2,130 +2,108 @@
 /* user.zerofs.*: what a file is, for tools that only see files (zerofs(5), "Extended attributes").
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/name.h>
+#include <zf/base/out.h>
 
 #include "tree.h"
 
-/* A value being written; too long ones are cut at the last whole piece. */
-struct text {
-    char *p;
-    size_t n, cap;
-    bool full;
+/* Room for the mark that ends a list cut short. */
+#define MORE 16
+
+/* A list being written, of at most `cap` bytes. */
+struct list {
+    struct zf_out *out;
+    size_t cap;
 };
-
-__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    int n = t->full ? -1 : vsnprintf(t->p + t->n, t->cap - t->n, fmt, ap);
-    va_end(ap);
-    if (n < 0 || (size_t)n >= t->cap - t->n) {
-        t->full = true;
-        return;
-    }
-    t->n += (size_t)n;
-}
-
-static void add_json_string(struct text *t, const char *s)
-{
-    size_t start = t->n;
-
-    add(t, "\"");
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-
-        if (c == '"' || c == '\\') {
-            add(t, "\\%c", c);
-        } else if (c < 0x20 || c >= 0x7f) {
-            add(t, "\\u%04x", c);
-        } else {
-            add(t, "%c", c);
-        }
-    }
-    add(t, "\"");
-    t->n = t->full ? start : t->n;
-}
 
 static bool add_source(void *ctx, struct zf_source *src, uint64_t off, uint64_t len)
 {
-    struct text *t = ctx;
-    size_t start = t->n;
+    struct list *l = ctx;
+    struct zf_out *o = l->out;
+    size_t start = o->n;
     uint64_t at = off;
     struct zf_source *file = zf_source_origin(src, &at);
 
-    add(t, "%s{\"file\":", t->n > 1 ? "," : "");
-    add_json_string(t, file->name);
-    add(t, ",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", at, len);
-    if (t->full || t->n + 64 > t->cap) {
-        t->n = start;
+    zf_out_str(o, start > 1 ? ",{\"file\":" : "{\"file\":");
+    zf_out_json(o, file->name, strlen(file->name));
+    zf_out_str(o, ",\"offset\":");
+    zf_out_dec(o, at);
+    zf_out_str(o, ",\"bytes\":");
+    zf_out_dec(o, len);
+    zf_out_u8(o, '}');
+    if (o->n + MORE > l->cap) {
+        o->n = start;
         return false;
     }
-    return true;
+    return !o->bad;
 }
 
-static void put_sources(const struct zf_map *m, struct text *t)
+static void put_sources(const struct zf_map *m, struct zf_out *o, size_t cap)
 {
-    add(t, "[");
-    if (!zf_map_each_source(m, add_source, t)) {
-        t->full = false;
-        add(t, "%s{\"more\":true}", t->n > 1 ? "," : "");
+    struct list l = {.out = o, .cap = cap};
+
+    zf_out_u8(o, '[');
+    if (!zf_map_each_source(m, add_source, &l)) {
+        zf_out_str(o, o->n > 1 ? ",{\"more\":true}" : "{\"more\":true}");
     }
-    add(t, "]");
+    zf_out_u8(o, ']');
 }
 
-static void put_shape(const struct zf_tensor *x, struct text *t)
+static void put_shape(const struct zf_tensor *x, struct zf_out *o)
 {
-    add(t, "[");
+    zf_out_u8(o, '[');
     for (uint32_t d = 0; d < x->ndim; d++) {
-        add(t, "%s%" PRIu64, d ? "," : "", x->shape[d]);
+        zf_out_add(o, ",", d > 0);
+        zf_out_dec(o, x->shape[d]);
     }
-    add(t, "]");
+    zf_out_u8(o, ']');
 }
 
 enum key { KEY_FORMAT, KEY_TAG, KEY_STEP, KEY_DTYPE, KEY_SHAPE, KEY_NAME, KEY_SOURCES, N_KEYS };
 
-static bool put(const struct tree *t, const struct spot *s, enum key key, struct text *out)
+/* Of every file. */
+static bool put_common(const struct zf_checkpoint *c, enum key key, struct zf_out *o)
 {
-    const struct zf_tensor *x = s->shelf ? &s->shelf->of->set->tensor[s->i] : NULL;
+    char step[24];
 
     switch (key) {
     case KEY_FORMAT:
-        add(out, "%s", t->c->format);
+        zf_out_str(o, c->format);
         return true;
     case KEY_TAG:
-        add(out, "%s", t->c->tag);
-        return t->c->tag[0] != '\0';
+        zf_out_str(o, c->tag);
+        return c->tag[0] != '\0';
     case KEY_STEP:
-        add(out, "%" PRId64, t->c->step);
-        return t->c->has_step;
-    case KEY_DTYPE:
-        add(out, "%s", x ? zf_dtype_info(shelf_dtype(s->shelf, s->i))->suffix : "");
-        return x != NULL;
-    case KEY_SHAPE:
-        if (x) {
-            put_shape(x, out);
-        }
-        return x != NULL;
-    case KEY_NAME:
-        if (x && x->name_len < out->cap) {
-            memcpy(out->p, x->name, x->name_len);
-            out->n = x->name_len;
-        }
-        return x != NULL;
-    case KEY_SOURCES:
-        if (x) {
-            put_sources(x->data, out);
-        }
-        return x != NULL;
-    case N_KEYS:
-        break;
+        zf_out_add(o, step, (size_t)snprintf(step, sizeof step, "%" PRId64, c->step));
+        return c->has_step;
+    default:
+        return false;
     }
-    return false;
+}
+
+/* Of a tensor's files. */
+static bool put_tensor(const struct spot *s, enum key key, struct zf_out *o, size_t cap)
+{
+    const struct zf_tensor *x = &s->shelf->of->set->tensor[s->i];
+
+    switch (key) {
+    case KEY_DTYPE:
+        zf_out_str(o, zf_dtype_info(shelf_dtype(s->shelf, s->i))->suffix);
+        return true;
+    case KEY_SHAPE:
+        put_shape(x, o);
+        return true;
+    case KEY_NAME:
+        zf_out_add(o, x->name, x->name_len);
+        return true;
+    case KEY_SOURCES:
+        put_sources(x->data, o, cap);
+        return true;
+    default:
+        return false;
+    }
 }
 
 bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[64], char *value,
@@ -138,13 +116,20 @@ bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[
     };
 
     for (int key = 0; key < N_KEYS; key++) {
-        struct text out = {.p = value, .cap = cap};
+        zf_auto(out) struct zf_out o = {0};
+        bool has = put_common(t->c, (enum key)key, &o) ||
+                   (s->shelf && put_tensor(s, (enum key)key, &o, cap));
 
-        if (put(t, s, (enum key)key, &out) && k-- == 0) {
-            (void)snprintf(name, 64, "user.zerofs.%s", names[key]);
-            *len = out.n;
-            return true;
+        /* A value no attribute can hold is none. */
+        if (!has || o.bad || o.n > cap || k-- > 0) {
+            continue;
         }
+        (void)snprintf(name, 64, "user.zerofs.%s", names[key]);
+        if (o.n) {
+            memcpy(value, o.p, o.n);
+        }
+        *len = o.n;
+        return true;
     }
     return false;
 }

@@ -20,6 +20,10 @@ void zf_out_le16(struct zf_out *o, uint16_t v);
 void zf_out_le32(struct zf_out *o, uint32_t v);
 void zf_out_le64(struct zf_out *o, uint64_t v);
 void zf_out_fill(struct zf_out *o, char c, size_t n);
+/* The number in decimal digits. */
+void zf_out_dec(struct zf_out *o, uint64_t v);
+/* p[n] as a JSON string, quotes included.  Bytes that are no UTF-8 become %XX, as in file names. */
+void zf_out_json(struct zf_out *o, const char *p, size_t n);
 
 /* True unless memory ran out. */
 bool zf_out_ok(const struct zf_out *o, struct zf_err *err) ZF_CHECKED;
