@@ -98,9 +98,6 @@ static bool supported(const struct zf_ds_dir *d, struct zf_err *err)
     } else if (d->n_mp > 1) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "a save of %u model-parallel ranks is not supported", d->n_mp);
-    } else if (d->n_optim == 0 && !d->by_rank && !d->universal) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "a save without ZeRO (stage 0: no optimizer files) is not supported");
     }
     return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                             "%s (\"%s\" is there) is not supported", kind, proof);
@@ -292,6 +289,9 @@ static bool read_all(struct zf_ds *ds, struct zf_err *err)
     if (ds->dir.universal) {
         return zf_ds_model_read(ds, &ds->dir.model[0], &ds->model, err) && match_universal(ds, err);
     }
+    if (ds->dir.n_optim == 0 && !ds->dir.by_rank) {
+        return zf_ds_model_read(ds, &ds->dir.model[0], &ds->model, err);
+    }
     if (ds->dir.n_optim == 0) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -307,9 +307,10 @@ static bool draft_all(struct zf_ds *ds, struct zf_err *err)
     if (ds->model.steps >= 0) {
         zf_build_step(ds->b, ds->model.steps);
     }
-    return (ds->dir.universal ? zf_ds_universal_draft(ds, err)
-            : ds->dir.by_rank ? zf_ds_zero3_draft(ds, err)
-                              : zf_ds_zero12_draft(ds, err)) &&
+    return (ds->dir.universal      ? zf_ds_universal_draft(ds, err)
+            : ds->dir.n_optim == 0 ? zf_ds_zero0_draft(ds, err)
+            : ds->dir.by_rank      ? zf_ds_zero3_draft(ds, err)
+                                   : zf_ds_zero12_draft(ds, err)) &&
            zf_ds_rest_draft(ds, err) && zf_ds_stored_draft(ds, err);
 }
 
@@ -341,7 +342,7 @@ static bool open_save(struct zf_store *st, const struct zf_open_opts *o, struct 
 
 const struct zf_format zf_format_deepspeed = {
     .name = "deepspeed",
-    .summary = "DeepSpeed ZeRO stages 1, 2 and 3",
+    .summary = "DeepSpeed, ZeRO stages 0 to 3",
     .tags = true,
     .probe = probe,
     .open = open_save,

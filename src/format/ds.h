@@ -173,6 +173,7 @@ struct zf_ds {
     uint32_t n_ranks;
     struct zf_ds_shapes *group; /* the parameters of each flat vector */
     uint32_t n_groups;
+    bool plain;              /* no masters: the root is what `module` holds */
     const uint32_t *tie;     /* of the entries of model */
     struct zf_source **held; /* references kept until the tensors are drafted */
     uint32_t n_held, cap_held;
@@ -238,6 +239,9 @@ bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 /* The same from the files below zero/ of a universal checkpoint. */
 bool zf_ds_universal_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
+/* The same for a save without ZeRO, whose masters have no names: what can be proved. */
+bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
+
 /* Joins the slices of frozen parameters. */
 bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
@@ -278,6 +282,8 @@ int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b);
 /* Drafts tensor `name` of a set from one view. */
 struct zf_draft *zf_ds_view_draft(struct zf_ds *ds, const char *set, struct zf_ds_name name,
                                   const struct zf_ds_view *v, struct zf_err *err) ZF_CHECKED;
+/* state[id] of a torch optimizer's state dict, whose keys are numbers, or NULL. */
+const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id);
 /* The tree path of an optimizer state's set: "optim/<key>". */
 const char *zf_ds_optim_set(struct zf_ds *ds, struct zf_ds_name key, struct zf_err *err) ZF_CHECKED;
 

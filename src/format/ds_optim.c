@@ -173,22 +173,6 @@ static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
     return p->state != NULL;
 }
 
-/* state[id] of a torch optimizer's state dict, whose ids are numbers. */
-static const struct zf_pv *by_id(const struct zf_pv *state, uint64_t id)
-{
-    uint64_t n = zf_pv_len(state), k;
-
-    if (id < n && zf_pv_u64(zf_pv_key(state, id), &k) && k == id) {
-        return zf_pv_val(state, id);
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (zf_pv_u64(zf_pv_key(state, i), &k) && k == id) {
-            return zf_pv_val(state, i);
-        }
-    }
-    return NULL;
-}
-
 static bool read_pads(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_part *p,
                       struct zf_err *err)
 {
@@ -252,7 +236,7 @@ static bool read_base(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *
         p->dp = r->dp;
         p->lean = lean;
         p->muon = is_muon(set);
-        if (!read_states(ds, t, lean ? zf_pv_item(base, g) : by_id(state, g), set, p, err)) {
+        if (!read_states(ds, t, lean ? zf_pv_item(base, g) : zf_ds_by_id(state, g), set, p, err)) {
             return zf_err_in(err, "!state[%u]", g);
         }
     }

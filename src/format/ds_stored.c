@@ -213,6 +213,9 @@ bool zf_ds_stored_draft(struct zf_ds *ds, struct zf_err *err)
 {
     bool done = false;
 
+    if (ds->plain) {
+        return true;
+    }
     if (!ds->dir.by_rank) {
         return draft_all(ds, &ds->model, ds->tie, err);
     }

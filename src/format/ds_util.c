@@ -127,3 +127,18 @@ const char *zf_ds_optim_set(struct zf_ds *ds, struct zf_ds_name key, struct zf_e
     zf_name_encode(file, key.p, key.n, "");
     return zf_arena_fmt(ds->a, err, "optim/%s", file);
 }
+
+const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id)
+{
+    uint64_t n = zf_pv_len(state), k;
+
+    if (id < n && zf_pv_u64(zf_pv_key(state, id), &k) && k == id) {
+        return zf_pv_val(state, id);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (zf_pv_u64(zf_pv_key(state, i), &k) && k == id) {
+            return zf_pv_val(state, i);
+        }
+    }
+    return NULL;
+}

@@ -24,6 +24,7 @@ libzf_format_la_SOURCES = \
 	src/format/ds_ties.c \
 	src/format/ds_universal.c \
 	src/format/ds_util.c \
+	src/format/ds_zero0.c \
 	src/format/ds_zero12.c \
 	src/format/ds_zero3.c \
 	src/format/entry.c \
