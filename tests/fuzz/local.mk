@@ -4,6 +4,7 @@
 # corpus through driver.c and tries every truncation of it.  With --enable-fuzzing (CC=clang) the same
 # program is libFuzzer's:  ./tests/fuzz/fuzz_NAME -max_total_time=180 NEW_DIR .../corpus/NAME
 fuzz_programs = \
+	tests/fuzz/fuzz_dcp \
 	tests/fuzz/fuzz_hf \
 	tests/fuzz/fuzz_open \
 	tests/fuzz/fuzz_pickle \
@@ -21,6 +22,9 @@ fuzz_ldflags = $(AM_LDFLAGS)
 TESTS += $(fuzz_programs)
 endif
 
+tests_fuzz_fuzz_dcp_SOURCES = tests/fuzz/fuzz_dcp.c $(fuzz_driver)
+tests_fuzz_fuzz_dcp_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS)
 tests_fuzz_fuzz_hf_SOURCES = tests/fuzz/fuzz_hf.c $(fuzz_driver)
 tests_fuzz_fuzz_hf_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_hf_LDADD = $(ZF_FORMAT)

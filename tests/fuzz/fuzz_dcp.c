@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes are a DCP save, opened strictly and degraded; what opens is read.  Four bytes of
+ * little-endian size, .metadata, and the rest is __0_0.distcp. */
+#include <stdlib.h>
+
+#include <zf/base/bytes.h>
+#include <zf/format.h>
+
+#include "fuzz.h"
+
+#define READ_MAX 4096u
+
+static void read_some(const struct zf_map *m)
+{
+    static char buf[READ_MAX];
+    uint64_t size = zf_map_size(m), n = size < READ_MAX ? size : READ_MAX;
+    struct zf_err err;
+
+    zf_err_clear(&err);
+    if (n && !zf_map_read(m, buf, n, size - n, &err) && err.code == ZF_OK) {
+        abort(); /* a failure without a reason */
+    }
+}
+
+static void try_open(struct zf_store *st, const struct zf_limits *lim, bool degraded)
+{
+    struct zf_open_opts o = {.lim = lim, .format = "dcp", .degraded = degraded};
+    struct zf_err err = {.code = ZF_OK};
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_open(st, &o, &err);
+
+    if (!c) {
+        if (err.code == ZF_OK) {
+            abort();
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_sets; i++) {
+        for (uint32_t k = 0; k < c->set[i].n; k++) {
+            read_some(c->set[i].tensor[k].data);
+        }
+    }
+    for (uint32_t i = 0; i < c->n_blobs; i++) {
+        read_some(c->blob[i].data);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err = {.code = ZF_OK};
+    struct zf_bytes in = zf_bytes_of(data, size);
+    uint64_t n = zf_bytes_le32(&in), left = zf_bytes_left(&in);
+    const void *metadata = zf_bytes_take(&in, n < left ? n : left);
+    const void *items;
+    zf_auto(store) struct zf_store *st = NULL;
+
+    if (!metadata) {
+        return 0;
+    }
+    lim.pickle_memory = lim.model_memory = 64u << 20;
+    lim.inflate_bytes = 16u << 20;
+    lim.grid_cells = 1u << 16;
+    n = n < left ? n : left;
+    left = zf_bytes_left(&in);
+    items = zf_bytes_take(&in, left);
+    st = zf_store_mem(&lim, &err);
+    if (!st || !zf_store_mem_add(st, ".metadata", metadata, n, &err) ||
+        !zf_store_mem_add(st, "__0_0.distcp", items, left, &err)) {
+        return 0;
+    }
+    try_open(st, &lim, false);
+    try_open(st, &lim, true);
+    return 0;
+}
