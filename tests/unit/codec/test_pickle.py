@@ -21,6 +21,7 @@ import pathlib
 import pickle
 import pickletools
 import random
+import resource
 import re
 import struct
 import subprocess
@@ -175,8 +176,17 @@ def reference(data):
 
 def ours(pickles):
     data = b"".join(struct.pack("<Q", len(p)) + p for p in pickles)
-    run = subprocess.run([DUMP], input=data, stdout=subprocess.PIPE, check=True)
+    run = subprocess.run([DUMP], input=data, stdout=subprocess.PIPE, check=True, preexec_fn=unlimited)
     return run.stdout.decode().split("\n")
+
+
+# A damaged BYTEARRAY8 makes Python allocate whatever it claims: it gets a MemoryError instead of the machine.
+HARD = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, HARD))
+
+
+def unlimited():
+    resource.setrlimit(resource.RLIMIT_AS, (HARD, HARD))
 
 
 failed = count = 0
@@ -622,8 +632,8 @@ def main():
     check_bombs()
     small = [x for x in real if len(x[1]) < 20000]
     check_truncation(small[:: max(1, len(small) // 6)])
-    check_differential(seeds + handmade(), int(os.environ.get("ZF_MUTANTS", 6000)))
-    check_json([data for _, data in real] + seeds + handmade() + list(mutants(seeds, 1500)),
+    check_differential(seeds + handmade(), int(os.environ.get("ZF_MUTANTS", 2500)))
+    check_json([data for _, data in real] + seeds + handmade() + list(mutants(seeds, 600)),
                [v for v in ([1, "a", None, True, {"k": [1.5, -2, 10**30, -10**400, 2**64]}], "naïve \"q\"\n\0\x7f",
                             [0.1, 1e22, 5e-324, 1e308, 123456789.125, -0.0, 3.0], {"a": {}, "b": []}, "日本\U0001f600",
                             [2**63, -2**63, -2**63 - 1, 2**2000])])
