@@ -9,6 +9,7 @@
 #include "dcp_extra.h"
 #include "dcp_flat.h"
 #include "dcp_items.h"
+#include "dcp_state.h"
 
 #define SHOW(n) ((unsigned long long)(n))
 
@@ -405,7 +406,7 @@ static bool place(struct zf_dcp_placing *p, struct zf_err *err)
     }
     return see_names(p, err) && open_files(p, err) && sort_chunks(p, order, &n, err) &&
            each_file(p, order, n, check_and_look, err) && each_file(p, order, n, add, err) &&
-           put_tensors(p, err) && put_composed(p, order, err);
+           put_tensors(p, err) && put_composed(p, order, err) && zf_dcp_state(p, err);
 }
 
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,

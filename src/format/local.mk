@@ -12,6 +12,7 @@ libzf_format_la_SOURCES = \
 	src/format/dcp_items.c \
 	src/format/dcp_metadata.c \
 	src/format/dcp_place.c \
+	src/format/dcp_state.c \
 	src/format/dcp_table.c \
 	src/format/deepspeed.c \
 	src/format/ds_column.c \
@@ -61,6 +62,7 @@ noinst_HEADERS += \
 	src/format/dcp_items.h \
 	src/format/dcp_metadata.h \
 	src/format/dcp_place.h \
+	src/format/dcp_state.h \
 	src/format/dcp_table.h \
 	src/format/beside.h \
 	src/format/boxes.h \

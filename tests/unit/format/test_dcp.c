@@ -119,6 +119,9 @@ static void check_bytes(const struct zf_checkpoint *c, const json_t *list)
     const json_t *v;
     size_t i;
 
+    if (json_array_size(list) > 0) {
+        assert_non_null(golden_blob(c, "state/checkpoint.json"));
+    }
     json_array_foreach((json_t *)list, i, v)
     {
         zf_name_encode(path + 6, json_string_value(v), json_string_length(v), "");
