@@ -1,1 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+# Against the kernel: each script mounts below a directory of its own.
+TESTS += \
+	tests/mount/mount.sh
+EXTRA_DIST += \
+	tests/mount/lib.sh \
+	tests/mount/look/can_mount.py \
+	tests/mount/look/mount.py \
+	tests/mount/mount.sh

@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What a mount shows, judged by the digests the frameworks recorded and by parsers of other people.
+# shellcheck source=tests/mount/lib.sh
+. "${top_srcdir:?run by make check}/tests/mount/lib.sh"
+
+# with CHECKPOINT OPTIONS -- FUNCTION: mounts, looks, unmounts.
+with() {
+    ckpt=$ZF_DATA/$1
+    shift
+    options=
+    while [ "$1" != -- ]; do
+        options="$options $1"
+        shift
+    done
+    shift
+    # shellcheck disable=SC2086 # a list of words
+    "$ZEROFS" mount "$ckpt" "$mnt" $options || return 1
+    look "$@"
+    seen=$?
+    unmount "$mnt" || return 1
+    return $seen
+}
+
+for c in deepspeed/zero1_w2 deepspeed/zero2_w2 deepspeed/zero3_w2 deepspeed/zero3_w12 deepspeed/zero2_w2_elastic \
+    dcp/torch2.13/fsdp2_w2_adamw dcp/torch2.13/fsdp2_tp_2x2 dcp/torch2.13/weird_keys_1p \
+    hf/transformers5.23.0_llama_tied_bf16_single hf/bin_sharded_llama; do
+    check "digests of $c" with $c -- digests "$mnt" "$ZF_DATA/$c/expected.json"
+done
+
+c=$ZF_DATA/deepspeed/zero3_w2
+check 'a mount' "$ZEROFS" mount "$c" "$mnt"
+check 'source and type in /proc/mounts' look proc_mounts "$mnt" "$c"
+check 'mode, owner, times, blocks and block size' look attributes "$mnt" "$c"
+check 'tied tensors are hard links' look ties "$mnt" embed.weight.f32 head.weight.f32
+check 'df shows the sum of the files, and no room' look space "$mnt"
+check 'everything listed can be looked up, opened and read' look walk "$mnt"
+check 'extended attributes' look attributes_extended "$mnt" "$c"
+check 'npy/' look npy "$mnt"
+check 'model.safetensors' look safetensors "$mnt" ''
+check 'pytorch_model.bin' look torch_zip "$mnt" ''
+check 'a set below has the same presentations' look safetensors "$mnt" optim/exp_avg
+check 'and its pytorch_model.bin' look torch_zip "$mnt" optim/exp_avg
+check 'as/f32' look casts "$mnt"
+check '/.zerofs is found and not listed' look hidden "$mnt"
+check 'index.json tells every tensor' look index "$mnt"
+check 'stats.json counts' look stats "$mnt"
+check 'the log is empty' test ! -s "$mnt/.zerofs/log"
+look inodes "$mnt" >"$tmp/inodes"
+check 'unmounted' unmount "$mnt"
+
+"$ZEROFS" mount "$c" "$mnt"
+look inodes "$mnt" >"$tmp/inodes.again"
+check 'inodes are the same after a remount' cmp "$tmp/inodes" "$tmp/inodes.again"
+unmount "$mnt"
+
+names='h.0.w h.1.w h.2.w h.9.w h.10.w h.11.w h.100.w'
+# shellcheck disable=SC2086 # a list of words
+look make_safetensors "$tmp/layers.safetensors" $names
+"$ZEROFS" mount "$tmp/layers.safetensors" "$mnt"
+# shellcheck disable=SC2086 # a list of words
+check 'natural order' look natural_order "$mnt" $names
+unmount "$mnt"
+
+c=$ZF_DATA/hf/transformers5.23.0_llama_tied_bf16_single
+check 'side files are passed through' with hf/transformers5.23.0_llama_tied_bf16_single -- side_files "$mnt" "$c"
+check 'hf/ is cut at shard_size' with hf/transformers5.23.0_llama_tied_bf16_single -o shard_size=3k -- \
+    hf_shards "$mnt" "$c" 3072
+check 'only, except, rename, strip_prefix' with hf/transformers5.23.0_llama_tied_bf16_single \
+    -o 'only=*layers.0*,except=*mlp*,rename=self_(attn)=\1,strip_prefix=model.' -- names "$mnt" \
+    layers.0.attn.k_proj.weight.bf16 layers.0.attn.o_proj.weight.bf16 layers.0.attn.q_proj.weight.bf16 \
+    layers.0.attn.v_proj.weight.bf16 layers.0.input_layernorm.weight.bf16 layers.0.post_attention_layernorm.weight.bf16
+check 'uid, gid and umask' with deepspeed/zero3_w2 -o uid=1234,gid=2345,umask=027 -- owner "$mnt" 1234 2345 0440 0550
+finish
