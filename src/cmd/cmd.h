@@ -31,6 +31,9 @@ int cmd_help(const struct cmd *self);
 /* What mount(8) runs: `mount.zerofs SRC MNT [-sfnv] [-o …]`; answers with mount(8)'s exit codes. */
 int cmd_mount_helper(int argc, char **argv);
 
+/* What mount.fuse3 runs for the type "fuse.zerofs": `zerofs SRC MNT [-o …]`, as `zerofs mount`. */
+int cmd_mount_bare(int argc, char **argv);
+
 /* Flushes stdout; a failure to write is told, and makes the exit code EXIT_IO unless code is worse.
  */
 int cmd_finish(int code);

@@ -2,25 +2,84 @@
 /* mount.zerofs and mount.fuse.zerofs, as mount(8) runs them: SRC MNT [-sfnv] [-N ns] [-t type] [-o
  * list]. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include <zf/base/auto.h>
 
 #include "mount.h"
 
 /* mount(8), "EXIT STATUS". */
 enum { MOUNT_OK = 0, MOUNT_USAGE = 1, MOUNT_SYSTEM = 2, MOUNT_FAILED = 32 };
 
+/* The comma behind a word, or NULL; "\\," belongs to the word. */
+static char *word_end(char *word)
+{
+    char *p = strchr(word, ',');
+
+    while (p && p > word && p[-1] == '\\') {
+        p = strchr(p + 1, ',');
+    }
+    return p;
+}
+
+/* mount(8) says "rw" on its own when nobody said "ro": that is no wish to write. */
+static void drop_rw(char *list)
+{
+    char *to = list;
+
+    for (char *word = list, *end; word; word = end) {
+        end = word_end(word);
+        size_t n = end ? (size_t)(end++ - word) : strlen(word);
+        if (n == 2 && memcmp(word, "rw", n) == 0) {
+            continue;
+        }
+        if (to != list) {
+            *to++ = ',';
+        }
+        memmove(to, word, n);
+        to += n;
+    }
+    *to = '\0';
+}
+
+int cmd_mount_bare(int argc, char **argv)
+{
+    const struct cmd *mount = cmd_find("mount");
+
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "-o") == 0) {
+            drop_rw(argv[++i]);
+        }
+    }
+    return mount->run(mount, argc, argv);
+}
+
+static int mount_code(int code)
+{
+    return code == EXIT_OK ? MOUNT_OK : code == EXIT_USAGE ? MOUNT_USAGE : MOUNT_FAILED;
+}
+
 int cmd_mount_helper(int argc, char **argv)
 {
     const struct cmd *mount = cmd_find("mount");
+    /* The same words again, so that one parser knows the options: each -o may become two. */
+    zf_auto(mem) char **words = calloc(2 * (size_t)argc + 4, sizeof *words);
     bool fake = false;
-    char *list = NULL;
-    int c;
+    int c, n = 0;
 
+    if (!words) {
+        return MOUNT_SYSTEM;
+    }
+    words[n++] = (char *)mount->name;
     while ((c = getopt(argc, argv, "sfnvN:t:o:")) != -1) {
         if (c == 'f') {
             fake = true;
         } else if (c == 'o') {
-            list = optarg;
+            drop_rw(optarg);
+            words[n++] = (char *)"-o";
+            words[n++] = optarg;
         } else if (c == '?') {
             return MOUNT_USAGE;
         }
@@ -29,16 +88,8 @@ int cmd_mount_helper(int argc, char **argv)
         (void)fprintf(stderr, "%s: needs a checkpoint and a mount point\n", argv[0]);
         return MOUNT_USAGE;
     }
-    /* The same words again, so that one parser knows the options. */
-    char *words[] = {(char *)mount->name,
-                     list ? (char *)"-o" : (char *)"--",
-                     list ? list : argv[optind],
-                     list ? argv[optind] : argv[optind + 1],
-                     list ? argv[optind + 1] : NULL,
-                     NULL};
-    if (fake) {
-        return MOUNT_OK;
-    }
-    int code = mount->run(mount, list ? 5 : 4, words);
-    return code == EXIT_OK ? MOUNT_OK : code == EXIT_USAGE ? MOUNT_USAGE : MOUNT_FAILED;
+    words[n++] = (char *)"--";
+    words[n++] = argv[optind];
+    words[n++] = argv[optind + 1];
+    return fake ? MOUNT_OK : mount_code(mount->run(mount, n, words));
 }

@@ -109,18 +109,17 @@ static int version(void)
     return cmd_finish(EXIT_OK);
 }
 
-/* A descriptor opened later must never become 0, 1 or 2, or a shard would be written to. */
+/* A descriptor opened later must never become 0, 1 or 2, or a shard would be written to.  What was
+ * closed is opened the wrong way round, so that using it fails as it would have. */
 static bool reserve_standard_fds(void)
 {
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0) {
-        (void)close(fd);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+            return false;
+        }
     }
-    return fd >= 0 || errno != ENOENT;
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -150,7 +149,7 @@ int main(int argc, char **argv)
     }
     /* What mount.fuse3 runs for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
     if (argc > 2 && argv[1][0] != '-') {
-        return cmd_find("mount")->run(cmd_find("mount"), argc, argv);
+        return cmd_mount_bare(argc, argv);
     }
     (void)fprintf(stderr, "zerofs: \"%s\" is no command.\nTry `zerofs --help'.\n", argv[1]);
     return EXIT_USAGE;
