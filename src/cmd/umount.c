@@ -63,6 +63,18 @@ static char *resolve(const char *path)
     return out;
 }
 
+/* A link to a mount point stands for it, as long as the mount can be asked. */
+static char *find_mount(const char *path)
+{
+    char *mnt = resolve(path), *real = mnt && !is_ours(mnt) ? realpath(mnt, NULL) : NULL;
+
+    if (real) {
+        free(mnt);
+        return real;
+    }
+    return mnt;
+}
+
 /* fusermount3 is setuid; a process without privileges unmounts through it. */
 static bool by_fusermount(const char *mnt, bool lazy, struct zf_err *err)
 {
@@ -109,7 +121,7 @@ static int run(const struct cmd *self, int argc, char **argv)
         return cmd_usage(self, "needs a mount point");
     }
     for (code = EXIT_OK; at < argc; at++) {
-        zf_auto(mem) char *mnt = resolve(argv[at]);
+        zf_auto(mem) char *mnt = find_mount(argv[at]);
         bool ok = mnt ? unmount(mnt, lazy, &err) : zf_fail_sys(&err, "resolve it");
 
         if (!ok) {
