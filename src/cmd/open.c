@@ -49,7 +49,7 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     zf_auto(store) struct zf_store *st = zf_store_dir(path, &o->lim, err);
     struct zf_checkpoint *c = st ? open_selected(st, o, err) : NULL;
 
-    if (!c && err->code != ZF_E_USAGE) {
+    if (!c && st && err->code != ZF_E_USAGE) {
         say_where(st, path, err);
     }
     return c;
