@@ -181,6 +181,8 @@ static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_er
         if (errno == ENOTCONN) {
             (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                           "a dead mount is in the way; `zerofs umount %s' takes it off", mnt);
+        } else if (errno == ENOENT) {
+            (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point does not exist");
         } else {
             (void)zf_fail_sys(err, "use the mount point");
         }
@@ -194,6 +196,20 @@ static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_er
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                       "the mount point is not empty; -o nonempty mounts over what is there");
         return zf_err_in(err, "%s", mnt);
+    }
+    return true;
+}
+
+/* What is opened later would then be looked for in the mount itself. */
+static bool check_apart(const struct mount_job *job, struct zf_err *err)
+{
+    size_t n = strlen(job->mountpoint);
+
+    if (strncmp(job->source, job->mountpoint, n) == 0 &&
+        (job->source[n] == '/' || job->source[n] == '\0')) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount would hide the checkpoint %.200s",
+                      job->source);
+        return zf_err_in(err, "%s", job->mountpoint);
     }
     return true;
 }
@@ -222,6 +238,9 @@ int mount_run(const struct mount_job *given, bool foreground)
     }
     job.source = source;
     job.mountpoint = mountpoint;
+    if (!check_apart(&job, &err)) {
+        return cmd_fail(&err);
+    }
     return foreground ? serve(&job, -1) : serve_behind(&job);
 }
 
