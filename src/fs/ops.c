@@ -14,6 +14,7 @@
 #define LIVE_TIMEOUT 1.0
 #define BLOCK 512u
 #define BLKSIZE (1u << 20)
+#define NAME_LEN 255u
 
 static struct fs *fs_of(fuse_req_t req)
 {
@@ -74,6 +75,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct fuse_entry_param e;
     struct zf_stat s, dir;
 
+    if (strlen(name) > NAME_LEN) {
+        (void)fuse_reply_err(req, ENAMETOOLONG);
+        return;
+    }
     if (find(fs->tree, parent, name, &s)) {
         fill_entry(fs, &s, &e);
     } else if (!fs->tree->ops->stat(fs->tree, parent, &dir)) {
@@ -281,7 +286,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
     struct fs *fs = fs_of(req);
     struct statvfs st = {
-        .f_bsize = BLKSIZE, .f_frsize = BLOCK, .f_namemax = 255, .f_flag = ST_RDONLY};
+        .f_bsize = BLKSIZE, .f_frsize = BLOCK, .f_namemax = NAME_LEN, .f_flag = ST_RDONLY};
     uint64_t files = 0, bytes = 0;
 
     (void)ino;
@@ -445,10 +450,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     /* One copy out of our buffer is cheaper than pipes; measured, docs/architecture.md. */
     conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
                               FUSE_CAP_AUTO_INVAL_DATA);
-    conn->want |=
-        conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
-                         FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS |
-                         FUSE_CAP_READDIRPLUS_AUTO);
+    conn->want |= conn->capable &
+                  (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
+                   FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
     /* A stalled shard must not use up the kernel's queue for all others. */
     conn->max_background = 64;
     conn->congestion_threshold = 48;
