@@ -85,13 +85,19 @@ static void raise_read_ahead(dev_t dev, uint32_t kib)
     }
 }
 
+/* With /dev/fd/N somebody else mounts: where, and when, only they know. */
+static bool mounted_by_others(const char *mountpoint)
+{
+    return strncmp(mountpoint, "/dev/fd/", 8) == 0;
+}
+
 static void *herald_run(void *arg)
 {
     struct herald *h = arg;
     struct stat st;
 
-    if (stat(h->o->mountpoint, &st) == 0) {
-        if (h->o->read_ahead_kib) {
+    if (mounted_by_others(h->o->mountpoint) || stat(h->o->mountpoint, &st) == 0) {
+        if (h->o->read_ahead_kib && !mounted_by_others(h->o->mountpoint)) {
             raise_read_ahead(st.st_dev, h->o->read_ahead_kib);
         }
         if (h->o->ready) {
