@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Against the kernel: each script mounts below a directory of its own.
 TESTS += \
+	tests/mount/fs.sh \
 	tests/mount/mount.sh
 EXTRA_DIST += \
+	tests/mount/fs.sh \
 	tests/mount/lib.sh \
 	tests/mount/look/can_mount.py \
+	tests/mount/look/fs.py \
 	tests/mount/look/mount.py \
 	tests/mount/mount.sh
