@@ -337,7 +337,10 @@ static bool open_save(struct zf_store *st, const struct zf_open_opts *o, struct 
     ds.a = zf_arena_new(o->lim->model_memory, err);
     ok = ds.a && read_all(&ds, err) && draft_all(&ds, err);
     let_go(&ds);
-    return ok || (name && zf_err_in(err, "%s", name));
+    /* failures of sources name their files in full, ours by their place in the tag */
+    const char *full = zf_store_name(tag);
+    return ok ||
+           (name && strncmp(err->path, full, strlen(full)) != 0 && zf_err_in(err, "%s", name));
 }
 
 const struct zf_format zf_format_deepspeed = {

@@ -263,6 +263,12 @@ bool zf_ds_state_model(struct zf_ds *ds, struct zf_torch *t, const char *path,
 bool zf_ds_state_optim(struct zf_ds *ds, struct zf_torch *t, const char *path,
                        struct zf_err *err) ZF_CHECKED;
 
+/* Does the failure name its file already?  ('!' begins a place inside one.) */
+static inline bool zf_ds_err_named(const struct zf_err *err)
+{
+    return err->path[0] != '\0' && err->path[0] != '!';
+}
+
 /* ---- helpers of all of them (ds_util.c) ---- */
 
 /* Keeps a reference on src until the save is drafted; gives src back.  NULL stays NULL. */

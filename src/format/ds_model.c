@@ -135,7 +135,8 @@ static bool read_fragments(struct zf_ds *ds, struct zf_torch *t, const struct zf
             return false;
         }
         if (!zf_ds_view_of(ds, t, zf_pv_val(v, i), &f->view, err)) {
-            return zf_err_in(err, "!frozen_param_fragments[\"%.*s\"]", (int)f->name.n, f->name.p);
+            return !zf_ds_err_named(err) &&
+                   zf_err_in(err, "!frozen_param_fragments[\"%.*s\"]", (int)f->name.n, f->name.p);
         }
     }
     return m->fragment != NULL;
@@ -217,7 +218,8 @@ static bool read_module(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
         }
         e->tensor = zf_torch_kind(t, zf_pv_val(v, i)) == ZF_TORCH_DENSE;
         if (e->tensor && !zf_ds_view_of(ds, t, zf_pv_val(v, i), &e->view, err)) {
-            return zf_err_in(err, "!module[\"%.*s\"]", (int)e->name.n, e->name.p);
+            return !zf_ds_err_named(err) &&
+                   zf_err_in(err, "!module[\"%.*s\"]", (int)e->name.n, e->name.p);
         }
     }
     return m->entry && zf_ds_model_index(ds, m, err);
@@ -280,5 +282,5 @@ bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     }
     return (read_root(ds, t, out, err) &&
             (f != ds->dir.model || zf_ds_state_model(ds, t, f->path, err))) ||
-           zf_err_in(err, "%s", src->name);
+           (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
 }

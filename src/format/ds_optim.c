@@ -158,7 +158,7 @@ static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
             return false;
         }
         if (!read_state(ds, t, p->dp, zf_pv_val(map, i), s, err)) {
-            return zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
+            return !zf_ds_err_named(err) && zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
         }
         has_step = has_step || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0);
         p->n_states += s->kind != ZF_DS_NONE;
@@ -208,7 +208,7 @@ static bool read_vectors(struct zf_ds *ds, struct zf_torch *t, const struct zf_p
     r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
     for (uint32_t g = 0; r->part && g < n; g++) {
         if (!read_flat(ds, t, r->dp, zf_pv_item(list, g), &r->part[g].master, err)) {
-            return zf_err_in(err, "!%s[%u]", key, g);
+            return !zf_ds_err_named(err) && zf_err_in(err, "!%s[%u]", key, g);
         }
     }
     return r->part != NULL;
@@ -237,7 +237,7 @@ static bool read_base(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *
         p->lean = lean;
         p->muon = is_muon(set);
         if (!read_states(ds, t, lean ? zf_pv_item(base, g) : zf_ds_by_id(state, g), set, p, err)) {
-            return zf_err_in(err, "!state[%u]", g);
+            return !zf_ds_err_named(err) && zf_err_in(err, "!state[%u]", g);
         }
     }
     return true;
@@ -314,5 +314,5 @@ bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     }
     /* the first file that can be read speaks for all */
     return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err))) ||
-           zf_err_in(err, "%s", src->name);
+           (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
 }

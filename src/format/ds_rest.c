@@ -66,7 +66,7 @@ static bool draft_entry(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf
     if (zf_ds_view_draft(ds, "", e->name, &e->view, err)) {
         return true;
     }
-    return zf_err_in(err, "%s", ds->model.path);
+    return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
 }
 
 /* A trained parameter's 16-bit weight must have as many elements as its shape says. */
@@ -83,7 +83,7 @@ static bool check_size(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "\"%.*s\" has %llu elements in \"module\", but %llu by its shape in param_shapes",
             (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
-    return zf_err_in(err, "%s", ds->model.path);
+    return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
 }
 
 static bool draft_alias(struct zf_ds *ds, const struct zf_ds_alias *a, bool *done,

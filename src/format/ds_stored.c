@@ -19,7 +19,7 @@ static bool draft_all(struct zf_ds *ds, const struct zf_ds_model *m, const uint3
         const struct zf_ds_entry *e = &m->entry[i];
 
         if (e->tensor && tie[i] == i && !zf_ds_view_draft(ds, SET, e->name, &e->view, err)) {
-            return zf_err_in(err, "%s", m->path);
+            return !zf_ds_err_named(err) && zf_err_in(err, "%s", m->path);
         }
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {

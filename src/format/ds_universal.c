@@ -65,7 +65,8 @@ static bool draft_file(struct zf_ds *ds, const char *path, const char *file,
     zf_auto(source) struct zf_source *src = full ? zf_store_open(ds->st, full, err) : NULL;
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
 
-    return t && (draft_value(ds, t, set, p, err) || zf_err_in(err, "%s", src->name));
+    return t && (draft_value(ds, t, set, p, err) ||
+                 (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name)));
 }
 
 static bool is_state_file(const struct zf_entry *e)
