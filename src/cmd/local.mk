@@ -5,6 +5,19 @@ zerofs_SOURCES = \
 	src/cmd/cmd.h \
 	src/cmd/control.c \
 	src/cmd/control.h \
+	src/cmd/each.c \
+	src/cmd/each.h \
+	src/cmd/export.c \
+	src/cmd/export_copy.c \
+	src/cmd/export_copy.h \
+	src/cmd/export_dest.c \
+	src/cmd/export_dest.h \
+	src/cmd/export_journal.c \
+	src/cmd/export_journal.h \
+	src/cmd/export_plan.c \
+	src/cmd/export_plan.h \
+	src/cmd/export_sums.c \
+	src/cmd/export_sums.h \
 	src/cmd/helper.c \
 	src/cmd/index.c \
 	src/cmd/index.h \

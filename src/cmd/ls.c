@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fnmatch.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "each.h"
 #include "index.h"
 #include "open.h"
 #include "print.h"
@@ -45,10 +45,13 @@ static void show_json(const struct ls *ls, const char *path, const struct zf_sta
     json_decref(j);
 }
 
-static void show(struct ls *ls, const char *path, const struct zf_stat *st)
+static bool show(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
+    struct ls *ls = ctx;
+
+    (void)err;
     if (ls->glob && fnmatch(ls->glob, path, 0) != 0) {
-        return;
+        return true;
     }
     ls->shown++;
     if (ls->json) {
@@ -60,101 +63,14 @@ static void show(struct ls *ls, const char *path, const struct zf_stat *st)
         print_name(stdout, path);
     }
     (void)fputc(ls->zero ? '\0' : '\n', stdout);
-}
-
-/* What only shows the same tensors in another way. */
-static bool is_presentation(const char *name)
-{
-    static const char *const names[] = {"npy", "as", "hf", "model.safetensors",
-                                        "pytorch_model.bin"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Directories still to be listed; paths are malloc'ed. */
-struct todo {
-    char **path;
-    uint64_t *ino;
-    size_t n;
-};
-
-static bool push(struct todo *todo, const char *dir, const char *name, uint64_t ino)
-{
-    char **path = realloc(todo->path, (todo->n + 1) * sizeof *path);
-
-    if (!path) {
-        return false;
-    }
-    todo->path = path;
-    uint64_t *inos = realloc(todo->ino, (todo->n + 1) * sizeof *inos);
-    if (!inos) {
-        return false;
-    }
-    todo->ino = inos;
-    if (asprintf(&todo->path[todo->n], "%s%s%s", dir, *dir ? "/" : "", name) < 0) {
-        return false;
-    }
-    todo->ino[todo->n++] = ino;
     return true;
-}
-
-/* Files first, then what is below, so that a set stands in one piece. */
-static bool list_dir(struct ls *ls, struct todo *todo, const char *dir, uint64_t ino)
-{
-    const struct zf_tree_ops *ops = ls->tree->ops;
-    size_t first = todo->n;
-    char name[256];
-    struct zf_stat st;
-    bool ok = true;
-
-    for (uint64_t at = 0; ok && ops->entry(ls->tree, ino, at, name, &st); at++) {
-        char path[4096];
-
-        if (!ls->all && is_presentation(name)) {
-            continue;
-        }
-        (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name);
-        if (st.kind == ZF_NODE_DIR) {
-            ok = push(todo, dir, name, st.ino);
-        } else {
-            show(ls, path, &st);
-        }
-    }
-    /* A stack gives the last one first; listings read better the other way. */
-    for (size_t i = first, j = todo->n; i + 1 < j; i++, j--) {
-        char *p = todo->path[i];
-        uint64_t k = todo->ino[i];
-
-        todo->path[i] = todo->path[j - 1];
-        todo->ino[i] = todo->ino[j - 1];
-        todo->path[j - 1] = p;
-        todo->ino[j - 1] = k;
-    }
-    return ok;
 }
 
 static bool list_all(struct ls *ls, struct zf_err *err)
 {
-    struct todo todo = {0};
-    bool ok = push(&todo, "", "", ZF_TREE_ROOT);
+    const struct each each = {.tree = ls->tree, .all = ls->all, .file = show, .ctx = ls};
 
-    while (ok && todo.n > 0) {
-        char *path = todo.path[--todo.n];
-
-        ok = list_dir(ls, &todo, path, todo.ino[todo.n]);
-        free(path);
-    }
-    while (todo.n > 0) {
-        free(todo.path[--todo.n]);
-    }
-    free(todo.path);
-    free(todo.ino);
-    return ok || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
+    return each_file(&each, "", err);
 }
 
 static int run(const struct cmd *self, int argc, char **argv)

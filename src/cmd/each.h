@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every file below a directory of the tree, for commands that take directories and patterns. */
+#ifndef ZF_CMD_EACH_H
+#define ZF_CMD_EACH_H
+
+#include <zf/tree.h>
+
+struct each {
+    struct zf_tree *tree;
+    bool all; /* npy/, as/, hf/ and the bulk files too, which only show the same tensors again */
+    /* path: from the root of the tree, valid during the call.  False stops, with *err filled. */
+    bool (*file)(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err);
+    void *ctx;
+};
+
+/* Calls e->file for every file below `dir` ("" = the root), a directory's files before those of the
+ * directories in it.  Errors: ZF_E_NOENT dir is no directory, ZF_E_NOMEM, those of e->file. */
+bool each_file(const struct each *e, const char *dir, struct zf_err *err) ZF_CHECKED;
+
+#endif

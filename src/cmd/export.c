@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <nettle/sha2.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "export_copy.h"
+#include "export_dest.h"
+#include "export_sums.h"
+#include "open.h"
+#include "print.h"
+
+#define MOST_JOBS 256
+
+struct crew {
+    struct export_run run;
+    atomic_uint next; /* file of the plan */
+    uint32_t working;
+    int code;            /* of the first failure */
+    pthread_mutex_t say; /* guards what is above, and stderr */
+    pthread_cond_t left;
+    bool show; /* progress */
+    double start;
+};
+
+/* Only the flag of the run that is going on can be reached from a handler. */
+static atomic_bool *volatile stop_flag;
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int sig)
+{
+    stop_signal = sig;
+    atomic_store(stop_flag, true);
+}
+
+/* The first signal ends the export in good order, the second at once. */
+static void catch_signals(struct export_run *run)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+
+    stop_flag = &run->stop;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        struct sigaction old;
+
+        /* Whoever started us under nohup(1) meant it. */
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+            (void)sigaction(ends[i], &sa, NULL);
+        }
+    }
+    /* A file that grows too large is an error like a full disk. */
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* "12.3 GiB of 40.0 GiB, 1.2 GiB/s, 0:23 left"; called with the lock held. */
+static void show_progress(struct crew *crew)
+{
+    uint64_t all = crew->run.plan->bytes, bytes = atomic_load(&crew->run.bytes);
+    double rate = (double)bytes / (now() - crew->start + 1e-3);
+    double left = rate > 0 && bytes < all ? (double)(all - bytes) / rate : 0;
+
+    (void)fputs("\r\033[K", stderr);
+    print_bytes(stderr, bytes);
+    (void)fputs(" of ", stderr);
+    print_bytes(stderr, all);
+    (void)fputs(", ", stderr);
+    print_bytes(stderr, (uint64_t)rate);
+    if (left < 100 * 3600.0) {
+        (void)fprintf(stderr, "/s, %u:%02u left", (unsigned)left / 60, (unsigned)left % 60);
+    }
+    (void)fflush(stderr);
+}
+
+static void tell(struct crew *crew, enum export_end end, const struct zf_err *err)
+{
+    (void)pthread_mutex_lock(&crew->say);
+    if (crew->show) {
+        (void)fputs("\r\033[K", stderr);
+    }
+    int code = cmd_fail(err);
+    crew->code = crew->code ? crew->code : code;
+    (void)pthread_mutex_unlock(&crew->say);
+    /* A shard that is damaged spoils the files it is part of; a destination that takes nothing more
+     * spoils all. */
+    if (end == EXPORT_UNWRITABLE) {
+        atomic_store(&crew->run.stop, true);
+    }
+}
+
+static void *work(void *arg)
+{
+    struct crew *crew = arg;
+    struct zf_err err;
+    zf_auto(mem) unsigned char *buf = aligned_alloc(4096, EXPORT_BUF);
+
+    if (!buf) {
+        (void)zf_fail_sys(&err, "copy");
+        tell(crew, EXPORT_UNWRITABLE, &err);
+    }
+    while (buf && !atomic_load(&crew->run.stop)) {
+        uint32_t i = atomic_fetch_add(&crew->next, 1);
+
+        if (i >= crew->run.plan->n) {
+            break;
+        }
+        if (crew->run.plan->file[i].leader != i) {
+            continue;
+        }
+        enum export_end end = export_copy(&crew->run, i, buf, &err);
+        if (end != EXPORT_OK && end != EXPORT_STOPPED) {
+            tell(crew, end, &err);
+        }
+    }
+    (void)pthread_mutex_lock(&crew->say);
+    crew->working--;
+    (void)pthread_cond_signal(&crew->left);
+    (void)pthread_mutex_unlock(&crew->say);
+    return NULL;
+}
+
+/* Shows how far it is until all have left. */
+static void watch(struct crew *crew)
+{
+    (void)pthread_mutex_lock(&crew->say);
+    while (crew->working > 0) {
+        struct timespec until;
+
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 200000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&crew->left, &crew->say, &until);
+        if (crew->show) {
+            show_progress(crew);
+        }
+    }
+    if (crew->show) {
+        (void)fputc('\n', stderr);
+    }
+    (void)pthread_mutex_unlock(&crew->say);
+}
+
+static void copy_all(struct crew *crew, uint32_t jobs)
+{
+    pthread_t thread[MOST_JOBS];
+    uint32_t n = 0;
+
+    crew->start = now();
+    crew->working = jobs < crew->run.plan->n ? jobs : crew->run.plan->n;
+    for (uint32_t want = crew->working; n < want; n++) {
+        if (pthread_create(&thread[n], NULL, work, crew) != 0) {
+            break;
+        }
+    }
+    (void)pthread_mutex_lock(&crew->say);
+    uint32_t missing = (jobs < crew->run.plan->n ? jobs : crew->run.plan->n) - n;
+    crew->working -= missing;
+    (void)pthread_mutex_unlock(&crew->say);
+    if (n == 0 && missing) {
+        crew->working = 1;
+        (void)work(crew);
+    }
+    watch(crew);
+    while (n > 0) {
+        (void)pthread_join(thread[--n], NULL);
+    }
+}
+
+/* What decides, beside a file's own shards, which bytes it has. */
+static void make_seed(const char *ckpt, const struct opts *o, uint8_t out[32])
+{
+    const struct opt_list *lists[] = {&o->rename, &o->only, &o->except, &o->keep};
+    const char *texts[] = {o->format, o->tag, o->strip_prefix};
+    struct sha256_ctx ctx;
+    struct stat st = {0};
+
+    (void)stat(ckpt, &st);
+    uint64_t v[] = {st.st_ino, o->degraded, o->shard_size};
+    sha256_init(&ctx);
+    sha256_update(&ctx, sizeof v, (const uint8_t *)v);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *text = texts[i] ? texts[i] : "";
+
+        sha256_update(&ctx, strlen(text) + 1, (const uint8_t *)text);
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        for (uint32_t k = 0; k < lists[i]->n; k++) {
+            sha256_update(&ctx, strlen(lists[i]->v[k]) + 1, (const uint8_t *)lists[i]->v[k]);
+        }
+        sha256_update(&ctx, 1, (const uint8_t *)"");
+    }
+    sha256_digest(&ctx, 32, out);
+}
+
+/* After the last copy: the digests, and the journal's end. */
+static int conclude(struct crew *crew)
+{
+    struct zf_err err;
+
+    if (crew->run.sums && !atomic_load(&crew->run.stop) &&
+        !export_sums_write(crew->run.root, crew->run.plan, &err)) {
+        (void)zf_err_in(&err, "%s", crew->run.dest);
+        int code = cmd_fail(&err);
+        crew->code = crew->code ? crew->code : code;
+    }
+    if (stop_signal) {
+        (void)fputs("zerofs export: stopped; the same command goes on from here\n", stderr);
+        /* Whoever waits for us learns the true reason. */
+        (void)signal(stop_signal, SIG_DFL);
+        (void)raise(stop_signal);
+    }
+    if (crew->code == EXIT_OK) {
+        export_journal_finish(crew->run.journal);
+        (void)fsync(crew->run.root);
+    }
+    return crew->code;
+}
+
+static int export_to(struct crew *crew, const char *ckpt, uint32_t jobs)
+{
+    zf_auto(fd) int root = -1;
+    struct zf_err err;
+
+    if (!export_dest_open(crew->run.dest, ckpt, crew->run.force, &root, &err)) {
+        return cmd_fail(&err);
+    }
+    zf_auto(export_journal) struct export_journal *journal = export_journal_open(root, &err);
+    if (!journal) {
+        (void)zf_err_in(&err, "%s", crew->run.dest);
+        return cmd_fail(&err);
+    }
+    crew->run.root = root;
+    crew->run.journal = journal;
+    catch_signals(&crew->run);
+    copy_all(crew, jobs);
+    return conclude(crew);
+}
+
+static bool parse_jobs(const char *text, uint32_t *out)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    char *end;
+
+    if (!text) {
+        *out = cpus < 1 ? 1 : cpus > 4 ? 4 : (uint32_t)cpus;
+        return true;
+    }
+    errno = 0;
+    unsigned long n = strtoul(text, &end, 10);
+    *out = (uint32_t)n;
+    return errno == 0 && *text >= '0' && *text <= '9' && !*end && n >= 1 && n <= MOST_JOBS;
+}
+
+static int run(const struct cmd *self, int argc, char **argv)
+{
+    zf_auto(opts) struct opts o = opts_default();
+    zf_auto(export_plan) struct export_plan plan = {0};
+    struct crew crew = {
+        .run.plan = &plan,
+        .say = PTHREAD_MUTEX_INITIALIZER,
+        .left = PTHREAD_COND_INITIALIZER,
+    };
+    bool quiet = false, all = false;
+    char *jobs_text = NULL;
+    const struct opt_flag flags[] = {
+        {.letter = 'a', .name = "all", .set = &all},
+        {.letter = 'j', .name = "jobs", .value = &jobs_text},
+        {.letter = 'f', .name = "force", .set = &crew.run.force},
+        {.letter = 'q', .name = "quiet", .set = &quiet},
+        {.name = "sha256", .set = &crew.run.sums},
+        {0},
+    };
+    struct zf_err err;
+    uint32_t jobs;
+    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (argc - at < 3) {
+        return cmd_usage(self, "needs a checkpoint, a path in its tree and a directory");
+    }
+    if (!parse_jobs(jobs_text, &jobs)) {
+        return cmd_usage(self, "-j needs a number from 1 to %d, found \"%s\"", MOST_JOBS,
+                         jobs_text);
+    }
+    zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
+    if (!tree || !export_plan_make(&plan, tree, argv + at + 1, argc - at - 2, all, &err)) {
+        return cmd_fail(&err);
+    }
+    crew.run.tree = tree;
+    crew.run.dest = argv[argc - 1];
+    crew.show = !quiet && isatty(STDERR_FILENO) == 1;
+    make_seed(argv[at], &o, crew.run.seed);
+    return export_to(&crew, argv[at], jobs);
+}
+
+const struct cmd cmd_export = {
+    .name = "export",
+    .args = "[-afq] [-j JOBS] [--sha256] CKPT PATH... DEST",
+    .summary = "Copy files of the tree to a directory, without mounting",
+    .flags = "  -a, --all              npy/, as/, hf/ and the bulk files of directories too\n"
+             "  -f, --force            replace files that differ\n"
+             "  -j, --jobs=N           copy so many files at once (4, or the number of CPUs)\n"
+             "  -q, --quiet            no progress line\n"
+             "      --sha256           write DEST/SHA256SUMS\n\n",
+    .run = run,
+};

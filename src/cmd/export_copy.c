@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export_copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/view.h>
+
+#include "export_dest.h"
+
+/* What is looked at for zeros in one go, and the smallest hole. */
+#define BLOCK 4096
+/* Handed to the disk while more is copied, so that the final fsync(2) finds little to do. */
+#define WRITE_BEHIND (8u << 20)
+/* How much an interruption by power costs at most. */
+#define CERTAIN (1ull << 30)
+
+struct copy {
+    struct export_run *run;
+    struct export_file *f;
+    const struct zf_map *map; /* or NULL: nothing is known of its zeros */
+    unsigned char *buf;
+    struct export_spot spot;
+    int fd;
+    uint64_t off; /* copied so far */
+    char id[EXPORT_ID_LEN + 1];
+    struct sha256_ctx sum;
+};
+
+static enum export_end unwritable(const struct copy *c, struct zf_err *err)
+{
+    (void)zf_err_in(err, "%s/%s", c->run->dest, c->f->to);
+    return EXPORT_UNWRITABLE;
+}
+
+static enum export_end cannot(const struct copy *c, const char *what, struct zf_err *err)
+{
+    int sys = errno;
+
+    (void)zf_fail_sys(err, what);
+    if (sys == ENOSPC || sys == EDQUOT || sys == EFBIG) {
+        char text[128];
+
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "cannot %s: %s (what is copied is kept; the same command goes on from there)",
+                      what, strerror_r(sys, text, sizeof text));
+    }
+    return unwritable(c, err);
+}
+
+/* ---- what a file's bytes come from ------------------------------------------------------------
+ */
+
+struct identity {
+    struct sha256_ctx ctx;
+    char last[4096]; /* shards are asked once a run of pieces */
+};
+
+static void mix_file(struct sha256_ctx *ctx, const char *path)
+{
+    struct stat st;
+    uint64_t v[4] = {0};
+
+    if (stat(path, &st) == 0) {
+        v[0] = st.st_ino;
+        v[1] = (uint64_t)st.st_size;
+        v[2] = (uint64_t)st.st_mtim.tv_sec;
+        v[3] = (uint64_t)st.st_mtim.tv_nsec;
+    }
+    sha256_update(ctx, sizeof v, (const uint8_t *)v);
+}
+
+static bool mix_source(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    struct identity *id = ctx;
+    uint64_t v[2] = {off, len};
+    size_t n = strcspn(s->name, "!");
+
+    sha256_update(&id->ctx, sizeof v, (const uint8_t *)v);
+    if (n < sizeof id->last && (strncmp(id->last, s->name, n) != 0 || id->last[n] != '\0')) {
+        memcpy(id->last, s->name, n);
+        id->last[n] = '\0';
+        mix_file(&id->ctx, id->last);
+    }
+    return true;
+}
+
+static void identify(struct copy *c)
+{
+    const struct zf_stat *st = &c->f->st;
+    uint64_t v[3] = {st->size, (uint64_t)st->mtime.tv_sec, (uint64_t)st->mtime.tv_nsec};
+    struct identity id = {.last = ""};
+    uint8_t sum[32];
+
+    sha256_init(&id.ctx);
+    sha256_update(&id.ctx, sizeof c->run->seed, c->run->seed);
+    sha256_update(&id.ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
+    sha256_update(&id.ctx, sizeof v, (const uint8_t *)v);
+    if (c->map) {
+        (void)zf_map_each_source(c->map, mix_source, &id);
+    }
+    sha256_digest(&id.ctx, sizeof sum, sum);
+    for (size_t i = 0; i < EXPORT_ID_LEN / 2; i++) {
+        (void)snprintf(c->id + 2 * i, 3, "%02x", sum[i]);
+    }
+}
+
+/* ---- what is there already --------------------------------------------------------------------
+ */
+
+static void hash(struct copy *c, const unsigned char *p, size_t n)
+{
+    if (c->run->sums) {
+        sha256_update(&c->sum, n, p);
+    }
+}
+
+/* All n bytes, or fewer at the end of the file; < 0 and errno. */
+static ssize_t read_some(int fd, unsigned char *p, size_t n, uint64_t off)
+{
+    size_t got = 0;
+
+    while (got < n) {
+        ssize_t k = pread(fd, p + got, n - got, (off_t)(off + got));
+
+        if (k < 0 && errno == EINTR) {
+            continue;
+        }
+        if (k <= 0) {
+            return k < 0 ? k : (ssize_t)got;
+        }
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
+}
+
+/* Hashes what a part or a finished file holds up to `end`. */
+static enum export_end hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
+{
+    for (uint64_t off = 0; c->run->sums && off < end;) {
+        size_t want = end - off < EXPORT_BUF ? (size_t)(end - off) : EXPORT_BUF;
+        ssize_t n = read_some(fd, c->buf, want, off);
+
+        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+            return EXPORT_STOPPED;
+        }
+        if (n != (ssize_t)want) {
+            errno = n < 0 ? errno : EIO;
+            return cannot(c, "read what is copied already", err);
+        }
+        hash(c, c->buf, want);
+        off += want;
+    }
+    return EXPORT_OK;
+}
+
+/* Has the open file the bytes of the tree's? */
+static enum export_end compare(struct copy *c, int fd, bool *same_out, struct zf_err *err)
+{
+    zf_auto(mem) unsigned char *theirs = malloc(EXPORT_BUF);
+    uint64_t off = 0;
+    size_t n;
+
+    *same_out = false;
+    if (!theirs) {
+        return cannot(c, "compare with what is there", err);
+    }
+    do {
+        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+            return EXPORT_STOPPED;
+        }
+        if (!c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, EXPORT_BUF, off, &n,
+                                     err)) {
+            return EXPORT_UNREADABLE;
+        }
+        ssize_t k = read_some(fd, theirs, n, off);
+        if (k < 0) {
+            return cannot(c, "read what is there already", err);
+        }
+        if ((size_t)k != n || memcmp(c->buf, theirs, n) != 0) {
+            return EXPORT_OK;
+        }
+        hash(c, c->buf, n);
+        off += n;
+    } while (n > 0);
+    *same_out = true;
+    return EXPORT_OK;
+}
+
+/* Looks at a file that has the final name already: *kept_out when it is what would be copied. */
+static enum export_end look_at_old(struct copy *c, bool *kept_out, struct zf_err *err)
+{
+    struct export_past past = export_journal_past(c->run->journal, c->f->to);
+    enum export_end end = EXPORT_OK;
+    struct stat st;
+
+    *kept_out = false;
+    if (fstatat(c->spot.dir, c->spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT ? EXPORT_OK : cannot(c, "look for the file", err);
+    }
+    zf_auto(fd) int fd = export_dest_file(&c->spot, c->spot.name, O_RDONLY);
+    if (fd >= 0 && (uint64_t)st.st_size == c->f->st.size) {
+        if (past.done && strcmp(past.id, c->id) == 0) {
+            *kept_out = true;
+            end = hash_file(c, fd, c->f->st.size, err);
+        } else {
+            end = compare(c, fd, kept_out, err);
+        }
+    }
+    if (end != EXPORT_OK || *kept_out) {
+        return end;
+    }
+    sha256_init(&c->sum);
+    if (!c->run->force) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      S_ISREG(st.st_mode)
+                          ? "another file is there already; --force replaces it"
+                          : "something that is no file is there already; --force replaces it");
+        return unwritable(c, err);
+    }
+    return EXPORT_OK;
+}
+
+/* Opens the part, and finds out how much of it is good. */
+static enum export_end open_part(struct copy *c, struct zf_err *err)
+{
+    struct export_past past = export_journal_past(c->run->journal, c->f->to);
+    bool ours = past.known && !past.done && strcmp(past.id, c->id) == 0;
+    struct stat st;
+
+    c->off = 0;
+    c->fd = ours ? export_dest_file(&c->spot, c->spot.part, O_RDWR) : -1;
+    /* A second name would be written to as well. */
+    if (c->fd >= 0 && fstat(c->fd, &st) == 0 && st.st_nlink == 1) {
+        c->off = (uint64_t)st.st_size < past.certain ? (uint64_t)st.st_size : past.certain;
+        c->off = c->off <= c->f->st.size ? c->off : 0;
+        if (ftruncate(c->fd, (off_t)c->off) != 0) {
+            return cannot(c, "go on with the part", err);
+        }
+        atomic_fetch_add(&c->run->bytes, c->off);
+        return hash_file(c, c->fd, c->off, err);
+    }
+    zf_auto_fd(&c->fd);
+    if (past.known || c->run->force) {
+        (void)unlinkat(c->spot.dir, c->spot.part, 0);
+    }
+    if (!export_journal_part(c->run->journal, c->f->to, c->id, 0, err)) {
+        c->fd = -1;
+        return unwritable(c, err);
+    }
+    c->fd = export_dest_file(&c->spot, c->spot.part, O_RDWR | O_CREAT | O_EXCL);
+    if (c->fd < 0 && errno == EEXIST) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "\"%.120s\" is in the way, and no export is known to have left it there; "
+                      "--force removes it",
+                      c->spot.part);
+        return unwritable(c, err);
+    }
+    return c->fd >= 0 ? EXPORT_OK : cannot(c, "create the file", err);
+}
+
+/* ---- copying ----------------------------------------------------------------------------------
+ */
+
+static bool is_zero(const unsigned char *p, size_t n)
+{
+    return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
+}
+
+static bool write_all(int fd, const unsigned char *p, size_t n, uint64_t off)
+{
+    while (n > 0) {
+        ssize_t k = pwrite(fd, p, n, (off_t)off);
+
+        if (k < 0 && errno != EINTR) {
+            return false;
+        }
+        if (k > 0) {
+            p += k;
+            off += (uint64_t)k;
+            n -= (size_t)k;
+        }
+    }
+    return true;
+}
+
+/* Writes buf[n] at c->off, but for blocks of zeros: those stay holes. */
+static bool write_sparse(const struct copy *c, size_t n)
+{
+    size_t from = 0, at = 0;
+
+    while (at < n) {
+        size_t len = BLOCK - (size_t)((c->off + at) % BLOCK);
+
+        len = len < n - at ? len : n - at;
+        if (is_zero(c->buf + at, len)) {
+            if (!write_all(c->fd, c->buf + from, at - from, c->off + from)) {
+                return false;
+            }
+            from = at + len;
+        }
+        at += len;
+    }
+    return write_all(c->fd, c->buf + from, n - from, c->off + from);
+}
+
+/* Gives the part the length of what is copied, a hole at its end included, and puts it on the disk.
+ */
+static enum export_end make_certain(struct copy *c, struct zf_err *err)
+{
+    if (ftruncate(c->fd, (off_t)c->off) != 0 || fdatasync(c->fd) != 0) {
+        return cannot(c, "write", err);
+    }
+    if (c->off < c->f->st.size &&
+        !export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)) {
+        return unwritable(c, err);
+    }
+    return EXPORT_OK;
+}
+
+/* Moves on by one buffer or one run of zeros. */
+static enum export_end copy_step(struct copy *c, struct zf_err *err)
+{
+    struct zf_tree *t = c->run->tree;
+    uint64_t before = c->off, left = c->f->st.size - c->off;
+    struct zf_run run = {0};
+    size_t n;
+
+    if (c->map) {
+        run = zf_map_at(c->map, c->off);
+    }
+    if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums) {
+        c->off += run.len < left ? run.len : left;
+    } else {
+        if (!t->ops->read(t, c->f->st.ino, c->buf, EXPORT_BUF, c->off, &n, err)) {
+            return EXPORT_UNREADABLE;
+        }
+        if (!write_sparse(c, n)) {
+            return cannot(c, "write", err);
+        }
+        hash(c, c->buf, n);
+        c->off += n;
+    }
+    atomic_fetch_add_explicit(&c->run->bytes, c->off - before, memory_order_relaxed);
+    if (before / WRITE_BEHIND != c->off / WRITE_BEHIND) {
+        uint64_t from = before / WRITE_BEHIND * WRITE_BEHIND;
+
+        /* Only a hint: where it is not understood, the end takes longer. */
+        (void)sync_file_range(c->fd, (off_t)from, (off_t)(c->off - from), SYNC_FILE_RANGE_WRITE);
+    }
+    return before / CERTAIN != c->off / CERTAIN ? make_certain(c, err) : EXPORT_OK;
+}
+
+static enum export_end finish(struct copy *c, struct zf_err *err)
+{
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
+
+    if (ftruncate(c->fd, (off_t)c->f->st.size) != 0 || futimens(c->fd, times) != 0 ||
+        fsync(c->fd) != 0) {
+        return cannot(c, "write", err);
+    }
+    if (!export_dest_publish(&c->spot, c->run->force, err) ||
+        !export_journal_done(c->run->journal, c->f->to, c->id, err)) {
+        return unwritable(c, err);
+    }
+    return EXPORT_OK;
+}
+
+static enum export_end copy_all(struct copy *c, struct zf_err *err)
+{
+    enum export_end end = open_part(c, err);
+
+    while (end == EXPORT_OK && c->off < c->f->st.size) {
+        end = copy_step(c, err);
+        if (end == EXPORT_OK && atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+            end = EXPORT_STOPPED;
+        }
+    }
+    if (end == EXPORT_OK) {
+        end = finish(c, err);
+    } else if (c->fd >= 0) {
+        struct zf_err ignored;
+
+        /* Not certain, then: less of the part will be used. */
+        (void)make_certain(c, &ignored);
+    }
+    if (c->fd >= 0 && close(c->fd) != 0 && end == EXPORT_OK) {
+        return cannot(c, "write", err);
+    }
+    return end;
+}
+
+/* ---- links ------------------------------------------------------------------------------------
+ */
+
+static bool same_inode(const struct export_spot *a, const struct export_spot *b)
+{
+    struct stat x, y;
+
+    return fstatat(a->dir, a->name, &x, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(b->dir, b->name, &y, AT_SYMLINK_NOFOLLOW) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* The tie `f` of the file just copied becomes another name of it. */
+static enum export_end make_link(struct copy *c, struct export_file *f, struct zf_err *err)
+{
+    struct copy tie = {.run = c->run, .f = f};
+    zf_auto(export_spot) struct export_spot spot = {.dir = -1};
+
+    if (!export_dest_spot(c->run->root, f->to, &spot, err)) {
+        return unwritable(&tie, err);
+    }
+    if (same_inode(&c->spot, &spot)) {
+        return EXPORT_OK;
+    }
+    if (c->run->force) {
+        (void)unlinkat(spot.dir, spot.name, 0);
+    }
+    if (linkat(c->spot.dir, c->spot.name, spot.dir, spot.name, 0) == 0) {
+        return EXPORT_OK;
+    }
+    if (errno == EEXIST) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "a file is there already that is no link to \"%.120s\"; --force replaces it",
+                      c->f->to);
+        return unwritable(&tie, err);
+    }
+    return cannot(&tie, "make the link", err);
+}
+
+enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *buf,
+                            struct zf_err *err)
+{
+    struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1, .spot.dir = -1};
+    bool kept = false;
+
+    c.map = zf_tree_map(run->tree, c.f->st.ino, err);
+    if (!c.map && err->code != ZF_OK) {
+        return EXPORT_UNREADABLE;
+    }
+    sha256_init(&c.sum);
+    identify(&c);
+    if (!export_dest_spot(run->root, c.f->to, &c.spot, err)) {
+        return unwritable(&c, err);
+    }
+    zf_auto(export_spot) struct export_spot spot = c.spot;
+    enum export_end end = look_at_old(&c, &kept, err);
+    if (end == EXPORT_OK && kept) {
+        atomic_fetch_add(&run->bytes, c.f->st.size);
+    } else if (end == EXPORT_OK) {
+        end = copy_all(&c, err);
+    }
+    sha256_digest(&c.sum, sizeof c.f->sha256, c.f->sha256);
+    c.f->done = end == EXPORT_OK;
+    for (uint32_t k = c.f->follows; end == EXPORT_OK && k != UINT32_MAX;) {
+        struct export_file *tie = &run->plan->file[k];
+
+        end = make_link(&c, tie, err);
+        memcpy(tie->sha256, c.f->sha256, sizeof tie->sha256);
+        tie->done = end == EXPORT_OK;
+        k = tie->follows;
+    }
+    return end;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files of the tree an export copies, and where to. */
+#ifndef ZF_CMD_EXPORT_PLAN_H
+#define ZF_CMD_EXPORT_PLAN_H
+
+#include <zf/tree.h>
+
+struct export_file {
+    char *from;     /* path in the tree */
+    const char *to; /* path below the destination: the end of `from` */
+    struct zf_stat st;
+    uint32_t leader;  /* index of the file this one is a hard link of; its own index = none */
+    uint32_t follows; /* index of the next link of the same leader; UINT32_MAX = no more */
+    uint8_t sha256[32];
+    bool done;
+};
+
+struct export_plan {
+    struct export_file *file; /* in the order of the listing */
+    uint32_t n;
+    uint64_t bytes; /* of all leaders */
+};
+
+/* Looks path[n] up: a file goes into the destination by its own name, what a directory holds by its
+ * path in it, what a pattern matches by its path below the last directory before the first
+ * wildcard. Errors: ZF_E_NOENT nothing is called or matches so; ZF_E_USAGE two files would become
+ * one. */
+bool export_plan_make(struct export_plan *p, struct zf_tree *tree, char **path, int n, bool all,
+                      struct zf_err *err) ZF_CHECKED;
+
+void export_plan_fini(struct export_plan *p);
+static inline void zf_auto_export_plan(struct export_plan *p)
+{
+    export_plan_fini(p);
+}
+
+#endif
