@@ -4,6 +4,7 @@ TESTS += \
 	tests/format/hf/test_hf.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
+	tests/format/test_views.py \
 	tests/format/torch/test_torch.py \
 	$(NULL)
 EXTRA_DIST += \
@@ -12,5 +13,6 @@ EXTRA_DIST += \
 	tests/format/made.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
+	tests/format/test_views.py \
 	tests/format/torch/test_torch.py \
 	$(NULL)

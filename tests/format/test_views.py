@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every checkpoint in tests/data through a mount: each tensor that a framework's digest is known of stands where
+zerofs(5) says, as raw bytes, and .npy, model.safetensors, pytorch_model.bin and hf/ hold the same bytes, read by
+readers of our own.  What is not supported is refused in one sentence."""
+import concurrent.futures
+import errno
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import readers  # noqa: E402
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data"))
+
+# What DeepSpeed writes and zerofs does not read yet: a word of the refusal.
+REFUSED = {
+    "autotp2_zero1_uneven_w2": "model-parallel", "autotp2_zero3_w4": "model-parallel",
+    "tp2_zero1": "model-parallel",
+    "moe_ep2_zero2_w4": "mixture-of-experts", "moe_zero2": "mixture-of-experts",
+    "pp2_zero0_w2": "pipeline", "pp2_zero1_w2": "pipeline", "pp2_zero1": "pipeline",
+    "zero0_bf16_w2": "stage 0", "zero0_fused_bf16": "stage 0",
+}
+# Digests of bytes that stand nowhere in the checkpoint's files.
+MASTERS = ("fp32",)
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+# ---- what is expected, and where ------------------------------------------------------------------------
+
+class Want:
+    """A tensor with a digest: set, name, torch type, digest."""
+
+    def __init__(self, path, name, entry):
+        self.path, self.name = path, name
+        self.dtype = entry["dtype"].replace("torch.", "")
+        self.sha, self.shape = entry["sha256"], entry.get("shape")
+
+    def __str__(self):
+        return f"{self.path or '/'}: {self.name} {self.dtype}"
+
+
+def place(key, container):
+    """The set and name of a key of a saved state dict (zerofs(5), "Sets")."""
+    if container and key.startswith(container):
+        return "", key[len(container):]
+    state = re.fullmatch(r"(?:[^.]+\.)?optim\w*\.state\.(.+)\.(\w+)", key)
+    if state:
+        return "optim/" + state[2], state[1]
+    if not container:
+        return "", key
+    head, _, rest = key.partition(".")
+    return (head, rest) if rest else ("extra", key)
+
+
+def state_dict(tensors, e):
+    for key, entry in tensors.items():
+        if "sha256" in entry and key not in e.get("unservable", []):
+            yield Want(*place(key, e.get("container")), entry)
+
+
+def deepspeed(e):
+    for name, parts in e["params"].items():
+        for kind, entry in parts.items():
+            if "sha256" in entry:
+                yield Want("" if kind in MASTERS else "optim/" + kind, name, entry)
+    known = set(e["params"])
+    for section in ("frozen", "buffers"):
+        for name, entry in e.get(section, {}).items():
+            known.add(name)
+            yield Want("", name, entry)
+    for name, entry in e.get("module16", {}).items():
+        if "fp32" in e["params"].get(name, {}) and e["stage"] != 3:
+            yield Want("stored", name, entry)
+    for entries in (e.get("files") or {}).values():
+        for name, entry in entries.items():
+            yield Want("stored", name, entry)
+
+
+def wanted(e):
+    if "params" in e:
+        yield from deepspeed(e)
+        return
+    yield from state_dict({**e.get("tensors", {}), **e.get("inner", {})}, e)
+    for part in e.get("dirs", {}).values():
+        yield from state_dict(part.get("tensors", {}), {**e, **part})
+    for key, entry in e.get("optim", {}).items():
+        name, state = key.rsplit("/", 1)
+        yield Want("optim/" + state, name, entry)
+    for name, sparse in e.get("sparse", {}).items():
+        for part, entry in sparse["parts"].items():
+            yield Want("", f"{name}.{part}", entry)
+
+
+# ---- a mounted checkpoint -------------------------------------------------------------------------------
+
+class Mount:
+    def __init__(self, ckpt, *options):
+        self.ckpt, self.options = ckpt, options
+
+    def __enter__(self):
+        self.dir = tempfile.mkdtemp(prefix="zf-views-")
+        self.run = subprocess.run([ZEROFS, "mount", self.ckpt, self.dir, *self.options], capture_output=True,
+                                  text=True, timeout=60)
+        return self
+
+    def __exit__(self, *exc):
+        if self.run.returncode == 0:
+            subprocess.run(["fusermount3", "-u", "-z", self.dir], check=False, timeout=30)
+        os.rmdir(self.dir)
+
+    def path(self, *names):
+        return os.path.join(self.dir, *[n for n in names if n])
+
+    def index(self):
+        return json.loads(read(self.path(".zerofs/index.json")))
+
+    def raw(self, t):
+        """The path of a tensor of the index."""
+        return self.path(t["set"], t["file"])
+
+
+def compare_sets(m, tensors):
+    """Every tensor of every set through every presentation."""
+    sets = {}
+    for t in tensors:
+        sets.setdefault(t["set"], []).append(t)
+    for path, members in sets.items():
+        told = readers.safetensors(read(m.path(path, "model.safetensors")))
+        shards = hf(m, path)
+        pickled = readers.torch_zip(read(m.path(path, "pytorch_model.bin")))
+        assert told == shards, f"{path}/hf differs from model.safetensors"
+        assert set(pickled) == {t["name"] for t in members}, f"{path}: pytorch_model.bin lacks names"
+        keys = {}
+        for t in members:
+            compare(m, t, told, pickled)
+            canonical = t.get("alias_of", t["name"])
+            assert keys.setdefault(pickled[t["name"]][3], canonical) == canonical, f"{t} shares a storage"
+        listed = {n for n in os.listdir(m.path(path)) if os.path.isfile(m.path(path, n))}
+        assert {t["file"] for t in members} <= listed, f"{path}: not everything is listed"
+        assert not told, f"{path}/model.safetensors holds more: {list(told)}"
+
+
+def compare(m, t, told, pickled):
+    """One tensor: raw, .npy, safetensors and torch agree."""
+    file = os.path.join(t["set"], t["file"])
+    raw = read(m.raw(t))
+    dtype = readers.SUFFIXES[t["dtype"]]
+    shape = tuple(t["shape"])
+    assert len(raw) == t["bytes"] == os.stat(m.raw(t)).st_size, f"{file}: size"
+    _, _, st, descr = readers.TYPES[dtype]
+
+    folder, base = os.path.split(file)
+    stem = "%2Enpy" if base.startswith("%2E") and not t["name"] else base.rsplit(".", 1)[0] + ".npy"
+    npy = os.path.join(folder, "npy", stem)
+    if os.path.exists(m.path(npy)):
+        got = readers.npy(read(m.path(npy)))
+        assert got == (descr, shape, readers.widened(raw, dtype)), f"{npy} differs from the raw bytes"
+    else:
+        assert "~" in base, f"{npy} is missing"
+
+    if st and t["name"] != "__metadata__" and (st != "F4" or shape):
+        logical = shape[:-1] + (2 * shape[-1],) if st == "F4" else shape
+        assert told.pop(t["name"]) == (st, logical, raw), f"{file} in model.safetensors"
+    else:
+        assert t["name"] not in told
+    got = pickled[t["name"]]
+    assert got[:3] == (readers.INTEGERS_OF.get(dtype, dtype), shape, raw), f"{file} in pytorch_model.bin"
+
+
+def hf(m, path):
+    """The tensors of hf/: one file, or shards and their index."""
+    folder = m.path(path, "hf")
+    index = os.path.join(folder, "model.safetensors.index.json")
+    if not os.path.exists(index):
+        return readers.safetensors(read(os.path.join(folder, "model.safetensors")))
+    told = json.loads(read(index))
+    out = {}
+    for shard in sorted(set(told["weight_map"].values())):
+        for name, entry in readers.safetensors(read(os.path.join(folder, shard))).items():
+            assert told["weight_map"][name] == shard and name not in out
+            out[name] = entry
+    assert set(out) == set(told["weight_map"])
+    assert told["metadata"]["total_size"] == sum(len(v[2]) for v in out.values())
+    return out
+
+
+def check_ties(m, e, by_name):
+    for a, b in (e.get("shared") or {}).items():
+        if ("", a) not in by_name or ("", b) not in by_name:
+            raise AssertionError(f"{a} and {b} are tied, and one is missing")
+        one, two = (os.stat(m.raw(by_name["", n])) for n in (a, b))
+        assert one.st_ino == two.st_ino and one.st_nlink >= 2, f"{a} and {b} are not one file"
+
+
+def check_items(m, e):
+    """Everything that is no tensor is somewhere below extra/ or state/."""
+    keys = list(e.get("bytes_items") or [])
+    have = set(os.listdir(m.path("extra"))) if keys else set()
+    states = " ".join(os.listdir(m.path("state"))) if os.path.isdir(m.path("state")) else ""
+    for key in keys:
+        name = key.replace("%", "%25").replace("/", "%2F")
+        assert name in have or name + ".json" in states, f"the item {key} is nowhere"
+
+
+def check_mounted(m, e):
+    index = m.index()
+    by_name = {(t["set"], t["name"]): t for t in index["tensors"]}
+    n = 0
+    for w in wanted(e):
+        t = by_name.get((w.path, w.name))
+        assert t, f"{w} is missing"
+        assert readers.TYPES[w.dtype][0] == t["dtype"], f"{w}: served as {t['dtype']}"
+        assert w.shape is None or w.shape == t["shape"], f"{w}: shape {t['shape']}"
+        assert digest(read(m.raw(t))) == w.sha, f"{w}: other bytes"
+        n += 1
+    assert n > 0, "nothing was compared"
+    compare_sets(m, [t for t in index["tensors"] if not t.get("lost")])
+    check_ties(m, e, by_name)
+    check_items(m, e)
+    return n
+
+
+def check_unservable(ckpt, e):
+    """Refused with a sentence; and mounted all the same on request, with an error in place of the bytes."""
+    with Mount(ckpt) as m:
+        assert m.run.returncode == 4 and len(m.run.stderr.strip().splitlines()) == 1, m.run.stderr
+    with Mount(ckpt, "-o", "degraded") as m:
+        assert m.run.returncode == 0, m.run.stderr
+        by_name = {(t["set"], t["name"]): t for t in m.index()["tensors"]}
+        for w in wanted(e):
+            assert digest(read(m.raw(by_name[w.path, w.name]))) == w.sha, f"{w}: other bytes"
+        for name in e["unservable"]:
+            t = by_name.get(("", name))
+            try:
+                assert not t or not read(m.raw(t)), f"{name} is served"
+            except OSError as error:
+                assert error.errno == errno.EIO, error
+    return len(e["unservable"])
+
+
+def check(ckpt, expected):
+    with open(expected, encoding="utf8") as f:
+        e = json.load(f)
+    short = re.sub(r"^ds[0-9_]+_", "", os.path.basename(ckpt))
+    if short in REFUSED:
+        r = subprocess.run([ZEROFS, "info", ckpt], capture_output=True, text=True, timeout=60)
+        assert r.returncode == 4 and len(r.stderr.strip().splitlines()) == 1, r.stderr
+        assert REFUSED[short] in r.stderr, r.stderr
+        return "refused: " + REFUSED[short]
+    if e.get("unservable"):
+        return f"{check_unservable(ckpt, e)} tensors unservable"
+    with Mount(ckpt) as m:
+        assert m.run.returncode == 0, m.run.stderr.strip()
+        return f"{check_mounted(m, e)} tensors"
+
+
+def guarded(job):
+    try:
+        return True, check(*job)
+    except Exception as error:  # pylint: disable=broad-except
+        return False, f"{type(error).__name__}: {error}"
+
+
+def main():
+    jobs = []
+    for folder, _, files in sorted(os.walk(DATA)):
+        if "expected.json" in files:
+            jobs.append((folder, os.path.join(folder, "expected.json")))
+    jobs = [j for j in jobs if any(w in j[0] for w in sys.argv[1:] or [""])]
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        print("1..0 # SKIP /dev/fuse cannot be opened")
+        return 0
+    print(f"1..{len(jobs)}")
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for n, (job, (ok, text)) in enumerate(zip(jobs, pool.map(guarded, jobs)), 1):
+            failed += not ok
+            print(f"{'ok' if ok else 'not ok'} {n} - {os.path.relpath(job[0], DATA)} # {text}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
