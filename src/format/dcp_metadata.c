@@ -39,24 +39,6 @@ static void *room(void *p, uint64_t n, uint64_t *cap, size_t each, struct zf_err
     return q;
 }
 
-bool zf_dcp_forgive(struct zf_build *b, struct zf_err *err)
-{
-    char text[800];
-    struct zf_err trouble;
-
-    if (!zf_build_degraded(b) || err->code == ZF_E_NOMEM || err->code == ZF_E_LIMIT) {
-        return false;
-    }
-    zf_err_clear(&trouble);
-    zf_err_text(err, text, sizeof text);
-    if (!zf_build_note(b, &trouble, "%s", text)) {
-        *err = trouble;
-        return false;
-    }
-    zf_err_clear(err);
-    return true;
-}
-
 /* Names the file in the failure, once. */
 static bool in_file(const struct reading *r, struct zf_err *err)
 {
@@ -575,37 +557,4 @@ bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const c
     }
     root = load(&r, st, err);
     return root && (take_root(&r, root, err) || in_file(&r, err));
-}
-
-struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
-{
-    struct zf_dcp *d = calloc(1, sizeof *d);
-
-    if (!d) {
-        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for metadata");
-        return NULL;
-    }
-    d->pickles = zf_arena_new(lim->pickle_memory, err);
-    if (!d->pickles) {
-        free(d);
-        return NULL;
-    }
-    d->seed = zf_dcp_table_seed();
-    return d;
-}
-
-void zf_dcp_free(struct zf_dcp *d)
-{
-    if (!d) {
-        return;
-    }
-    zf_dcp_table_fini(&d->keys);
-    zf_dcp_table_fini(&d->chunks);
-    zf_dcp_table_fini(&d->files);
-    zf_arena_free(d->pickles);
-    free(d->key);
-    free(d->chunk);
-    free(d->box);
-    free(d->file);
-    free(d);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One folder a format; what is in each is written with Python's standard library and compared with it.
 TESTS += \
+	tests/format/dcp/test_dcp.py \
 	tests/format/hf/test_hf.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
@@ -8,6 +9,7 @@ TESTS += \
 	tests/format/torch/test_torch.py \
 	$(NULL)
 EXTRA_DIST += \
+	tests/format/dcp/test_dcp.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
 	tests/format/made.py \
