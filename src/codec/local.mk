@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libzf-codec.la
 libzf_codec_la_SOURCES = \
 	src/codec/json.c \
 	src/codec/pickle.c \
+	src/codec/pickle_atom.c \
 	src/codec/pickle_do.c \
 	src/codec/pickle_heap.c \
 	src/codec/pickle_heap.h \

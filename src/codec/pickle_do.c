@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each opcode does.  Stack and operand are already checked and taken: see pickle_vm.h. */
+/* What each opcode does, but for those of pickle_atom.c.  Stack and operand are already checked and
+ * taken: see pickle_vm.h. */
 #include "pickle_vm.h"
 
 #include <stdlib.h>
@@ -7,20 +8,10 @@
 
 #include "pickle_text.h"
 
-/* Pushes v; NULL passes a failure on. */
-static bool push(struct zf_pickle_vm *vm, struct zf_pv *v)
-{
-    if (!v) {
-        return false;
-    }
-    vm->stack[vm->sp++] = v;
-    return true;
-}
-
 /* Constants are never written: whoever wants to write calls own() first. */
 static bool push_shared(struct zf_pickle_vm *vm, const struct zf_pv *v)
 {
-    return push(vm, (struct zf_pv *)v);
+    return zf_pickle_push(vm, (struct zf_pv *)v);
 }
 
 /* An empty container becomes a value of its own only when something can tell: when it is memoized,
@@ -33,18 +24,6 @@ static struct zf_pv *own(struct zf_pickle_vm *vm, struct zf_pv *v)
         return v;
     }
     return zf_pickle_heap_new(&vm->heap, v->kind, 1, vm->err);
-}
-
-/* "opcode X <predicate>" of a message that a callee began; its offset is ours. */
-static struct zf_pv *told(struct zf_pickle_vm *vm, struct zf_pv *v)
-{
-    char what[sizeof vm->err->msg];
-
-    if (!v && vm->err->code == ZF_E_FORMAT) {
-        memcpy(what, vm->err->msg, sizeof what);
-        (void)zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s %s", vm->op, what);
-    }
-    return v;
 }
 
 /* ---- housekeeping ---- */
@@ -120,90 +99,7 @@ bool zf_pickle_do_dup(struct zf_pickle_vm *vm)
 {
     struct zf_pv *v = own(vm, vm->popped[0]);
 
-    return push(vm, v) && push(vm, v);
-}
-
-/* ---- constants and numbers ---- */
-
-bool zf_pickle_do_none(struct zf_pickle_vm *vm)
-{
-    return push_shared(vm, &zf_pv_none);
-}
-
-bool zf_pickle_do_true(struct zf_pickle_vm *vm)
-{
-    return push_shared(vm, &zf_pv_true);
-}
-
-bool zf_pickle_do_false(struct zf_pickle_vm *vm)
-{
-    return push_shared(vm, &zf_pv_false);
-}
-
-bool zf_pickle_do_int(struct zf_pickle_vm *vm)
-{
-    return push(vm, zf_pickle_heap_int(&vm->heap, vm->arg.i, vm->err));
-}
-
-bool zf_pickle_do_int_text(struct zf_pickle_vm *vm)
-{
-    /* Protocols 0 and 1 write booleans with a needless zero. */
-    if (vm->arg.n == 2 && vm->arg.p[0] == '0' && (vm->arg.p[1] == '0' || vm->arg.p[1] == '1')) {
-        return push_shared(vm, vm->arg.p[1] == '1' ? &zf_pv_true : &zf_pv_false);
-    }
-    return push(vm, told(vm, zf_pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool zf_pickle_do_long_text(struct zf_pickle_vm *vm)
-{
-    return push(vm, told(vm, zf_pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool zf_pickle_do_long(struct zf_pickle_vm *vm)
-{
-    return push(vm, zf_pickle_text_twos(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
-}
-
-bool zf_pickle_do_float_text(struct zf_pickle_vm *vm)
-{
-    return push(vm, told(vm, zf_pickle_text_float(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool zf_pickle_do_float(struct zf_pickle_vm *vm)
-{
-    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_FLOAT, 1, vm->err);
-
-    if (v) {
-        v->at[0].f = vm->arg.f;
-    }
-    return push(vm, v);
-}
-
-/* ---- text and bytes ---- */
-
-bool zf_pickle_do_string_text(struct zf_pickle_vm *vm)
-{
-    return push(vm, told(vm, zf_pickle_text_quoted(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool zf_pickle_do_string(struct zf_pickle_vm *vm)
-{
-    return push(vm, zf_pickle_text_str2(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
-}
-
-bool zf_pickle_do_unicode_text(struct zf_pickle_vm *vm)
-{
-    return push(vm, told(vm, zf_pickle_text_raw_unicode(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool zf_pickle_do_unicode(struct zf_pickle_vm *vm)
-{
-    return push(vm, told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool zf_pickle_do_bytes(struct zf_pickle_vm *vm)
-{
-    return push(vm, zf_pickle_heap_text(&vm->heap, ZF_PV_BYTES, vm->arg.p, vm->arg.n, vm->err));
+    return zf_pickle_push(vm, v) && zf_pickle_push(vm, v);
 }
 
 static bool push_ext(struct zf_pickle_vm *vm, int64_t code)
@@ -213,7 +109,7 @@ static bool push_ext(struct zf_pickle_vm *vm, int64_t code)
     if (v) {
         v->at[0].i = code;
     }
-    return push(vm, v);
+    return zf_pickle_push(vm, v);
 }
 
 bool zf_pickle_do_next_buffer(struct zf_pickle_vm *vm)
@@ -223,7 +119,7 @@ bool zf_pickle_do_next_buffer(struct zf_pickle_vm *vm)
 
 bool zf_pickle_do_readonly_buffer(struct zf_pickle_vm *vm)
 {
-    return push(vm, vm->popped[0]);
+    return zf_pickle_push(vm, vm->popped[0]);
 }
 
 /* ---- containers ---- */
@@ -249,12 +145,12 @@ static struct zf_pv *tuple_of(struct zf_pickle_vm *vm, struct zf_pv *const *from
 
 bool zf_pickle_do_tuple(struct zf_pickle_vm *vm)
 {
-    return push(vm, tuple_of(vm, vm->popped, vm->n_popped));
+    return zf_pickle_push(vm, tuple_of(vm, vm->popped, vm->n_popped));
 }
 
 bool zf_pickle_do_tuple_mark(struct zf_pickle_vm *vm)
 {
-    return push(vm, tuple_of(vm, vm->items, vm->n_items));
+    return zf_pickle_push(vm, tuple_of(vm, vm->items, vm->n_items));
 }
 
 bool zf_pickle_do_empty_list(struct zf_pickle_vm *vm)
@@ -281,7 +177,7 @@ static bool extend(struct zf_pickle_vm *vm, struct zf_pv *to, struct zf_pv *cons
             return false;
         }
     }
-    return push(vm, to);
+    return zf_pickle_push(vm, to);
 }
 
 static bool not_for(struct zf_pickle_vm *vm, const struct zf_pv *v)
@@ -373,7 +269,7 @@ static bool memo_put(struct zf_pickle_vm *vm, uint64_t key)
 {
     struct zf_pv *v = own(vm, vm->popped[0]);
 
-    return push(vm, v) && zf_pickle_memo_put(&vm->memo, &vm->heap, key, v, vm->err);
+    return zf_pickle_push(vm, v) && zf_pickle_memo_put(&vm->memo, &vm->heap, key, v, vm->err);
 }
 
 static bool memo_get(struct zf_pickle_vm *vm, uint64_t key)
@@ -385,7 +281,7 @@ static bool memo_get(struct zf_pickle_vm *vm, uint64_t key)
                        "opcode %s asks for memo %llu, which is not set", vm->op,
                        (unsigned long long)key);
     }
-    return push(vm, v);
+    return zf_pickle_push(vm, v);
 }
 
 static bool text_key(struct zf_pickle_vm *vm, uint64_t *key)
@@ -458,21 +354,23 @@ static struct zf_pv *global_of(struct zf_pickle_vm *vm, struct zf_pv *module, st
 
 static struct zf_pv *global_of_lines(struct zf_pickle_vm *vm)
 {
-    struct zf_pv *module = told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
+    struct zf_pv *module =
+        zf_pickle_told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
     struct zf_pv *name =
-        module ? told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p2, vm->arg.n2, vm->err)) : NULL;
+        module ? zf_pickle_told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p2, vm->arg.n2, vm->err))
+               : NULL;
 
     return global_of(vm, module, name);
 }
 
 bool zf_pickle_do_global(struct zf_pickle_vm *vm)
 {
-    return push(vm, global_of_lines(vm));
+    return zf_pickle_push(vm, global_of_lines(vm));
 }
 
 bool zf_pickle_do_stack_global(struct zf_pickle_vm *vm)
 {
-    return push(vm, global_of(vm, vm->popped[0], vm->popped[1]));
+    return zf_pickle_push(vm, global_of(vm, vm->popped[0], vm->popped[1]));
 }
 
 static struct zf_pv *call_of(struct zf_pickle_vm *vm, const struct zf_pv *callee,
@@ -498,7 +396,7 @@ static bool push_remade(struct zf_pickle_vm *vm, struct zf_pv *args)
     bool plain = args->at[2].v->kind == ZF_PV_NONE;
     struct zf_pv *state = (struct zf_pv *)args->at[2].v;
 
-    return push(vm, call_of(vm, args->at[0].v, tuple_of(vm, &state, plain ? 0 : 1)));
+    return zf_pickle_push(vm, call_of(vm, args->at[0].v, tuple_of(vm, &state, plain ? 0 : 1)));
 }
 
 bool zf_pickle_do_reduce(struct zf_pickle_vm *vm)
@@ -515,7 +413,7 @@ bool zf_pickle_do_reduce(struct zf_pickle_vm *vm)
         args->kind == ZF_PV_TUPLE && args->n == 3) {
         return push_remade(vm, args);
     }
-    return push(vm, call_of(vm, callee, args));
+    return zf_pickle_push(vm, call_of(vm, callee, args));
 }
 
 bool zf_pickle_do_newobj_ex(struct zf_pickle_vm *vm)
@@ -533,14 +431,14 @@ bool zf_pickle_do_newobj_ex(struct zf_pickle_vm *vm)
         return false;
     }
     more->kwargs = kwargs;
-    return push(vm, v);
+    return zf_pickle_push(vm, v);
 }
 
 bool zf_pickle_do_inst(struct zf_pickle_vm *vm)
 {
     struct zf_pv *class = global_of_lines(vm);
 
-    return class && push(vm, call_of(vm, class, tuple_of(vm, vm->items, vm->n_items)));
+    return class && zf_pickle_push(vm, call_of(vm, class, tuple_of(vm, vm->items, vm->n_items)));
 }
 
 bool zf_pickle_do_obj(struct zf_pickle_vm *vm)
@@ -549,7 +447,8 @@ bool zf_pickle_do_obj(struct zf_pickle_vm *vm)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode OBJ finds no class above the mark");
     }
-    return push(vm, call_of(vm, vm->items[0], tuple_of(vm, vm->items + 1, vm->n_items - 1)));
+    return zf_pickle_push(vm,
+                          call_of(vm, vm->items[0], tuple_of(vm, vm->items + 1, vm->n_items - 1)));
 }
 
 /* Attaches the state; of two, the last counts.  A global, a persistent id and an extension may be
@@ -559,7 +458,7 @@ bool zf_pickle_do_build(struct zf_pickle_vm *vm)
     struct zf_pv *v = vm->popped[0], *state = vm->popped[1];
 
     if (v->kind == ZF_PV_GLOBAL || v->kind == ZF_PV_PERSID || v->kind == ZF_PV_EXT) {
-        return push(vm, v);
+        return zf_pickle_push(vm, v);
     }
     if (v->kind != ZF_PV_CALL) {
         return not_for(vm, v);
@@ -569,7 +468,7 @@ bool zf_pickle_do_build(struct zf_pickle_vm *vm)
         return false;
     }
     more->state = state;
-    return push(vm, v);
+    return zf_pickle_push(vm, v);
 }
 
 bool zf_pickle_do_ext(struct zf_pickle_vm *vm)
@@ -590,12 +489,13 @@ static bool push_persid(struct zf_pickle_vm *vm, struct zf_pv *id)
         return false;
     }
     v->at[0].v = id;
-    return push(vm, v);
+    return zf_pickle_push(vm, v);
 }
 
 bool zf_pickle_do_persid_text(struct zf_pickle_vm *vm)
 {
-    return push_persid(vm, told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
+    return push_persid(
+        vm, zf_pickle_told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
 }
 
 bool zf_pickle_do_persid(struct zf_pickle_vm *vm)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine that reads a pickle: a stack, marks, a memo.  pickle.c runs it and checks every
- * opcode against its row of pickle_ops.def; pickle_do.c says what each does. */
+ * opcode against its row of pickle_ops.def; pickle_do.c and pickle_atom.c say what each
+ * does. */
 #ifndef ZF_CODEC_PICKLE_VM_H
 #define ZF_CODEC_PICKLE_VM_H
 
@@ -40,6 +41,20 @@ struct zf_pickle_vm {
 };
 
 typedef bool zf_pickle_do_fn(struct zf_pickle_vm *vm);
+
+/* Pushes v; NULL passes a failure on. */
+static inline bool zf_pickle_push(struct zf_pickle_vm *vm, struct zf_pv *v)
+{
+    if (!v) {
+        return false;
+    }
+    vm->stack[vm->sp++] = v;
+    return true;
+}
+
+/* "opcode X <predicate>" of a message that a callee began when it gave v = NULL; its offset is
+ * ours. */
+struct zf_pv *zf_pickle_told(struct zf_pickle_vm *vm, struct zf_pv *v);
 
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
     zf_pickle_do_fn zf_pickle_do_##handler;
