@@ -1,0 +1,299 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# zerofs export: what is copied, what is kept, and what an interruption or a hostile destination does.
+# shellcheck disable=SC2016 # the shells started here expand their own arguments
+: "${ZEROFS:?run by make check}" "${ZF_DATA:?}" "${top_srcdir:?}"
+set -u
+umask 022
+LC_ALL=C
+export LC_ALL
+n=0
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/zerofs-test.XXXXXX") || exit 99
+small=$tmp/small
+cleanup() {
+    trap '' HUP INT TERM
+    [ -z "${pid:-}" ] || kill -9 "$pid" 2>/dev/null
+    [ ! -e "$tmp/mounted" ] || umount "$small"
+    rm -rf --one-file-system "$tmp"
+}
+trap cleanup EXIT
+trap 'exit 99' HUP INT TERM
+cd "$tmp" || exit 99
+
+check() {
+    n=$((n + 1))
+    what=$1
+    shift
+    if "$@" >said 2>&1 </dev/null; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what"
+        sed 's/^/# /' said
+    fi
+}
+skip() {
+    n=$((n + 1))
+    echo "ok $n - $1 # SKIP $2"
+}
+# answers CODE TEXT COMMAND...: the exit code, and a sentence on stderr that contains TEXT.
+answers() {
+    code=$1 text=$2
+    shift 2
+    "$@" 2>sentence
+    got=$?
+    cat sentence
+    echo "exit code $got"
+    [ $got = "$code" ] && grep -qF -- "$text" sentence
+}
+until_true() {
+    tries=600
+    until "$@" >/dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+export_() {
+    "$ZEROFS" export "$@"
+}
+
+mkdcp=$top_srcdir/tests/support/mkdcp.py
+zero3=$ZF_DATA/deepspeed/zero3_w2
+python3 "$mkdcp" ckpt --tensors 3 --ranks 2 --rows 1800 --cols 700
+
+# ---- what is copied
+same_as_cat() {
+    rm -rf all
+    export_ "$1" / all || return 1
+    "$ZEROFS" ls "$1" >names
+    while IFS= read -r name; do
+        "$ZEROFS" cat "$1" "$name" | cmp - "all/$name" || return 1
+    done <names
+    [ "$(find all -type f | wc -l)" = "$(wc -l <names)" ]
+}
+for c in "$zero3" "$ZF_DATA/dcp/torch2.13/fsdp2_tp_2x2" ckpt; do
+    check "a whole tree has the bytes of zerofs cat: ${c##*/}" same_as_cat "$c"
+done
+
+where() {
+    rm -rf w
+    export_ "$@" w && (cd w && find . -type f | sort) >found && cat found
+}
+goes_to() {
+    expected=$1
+    shift
+    where "$@" && [ "$(tr '\n' ' ' <found)" = "$expected " ]
+}
+check 'a file goes by its own name' goes_to './embed.weight.f32' "$zero3" optim/exp_avg/embed.weight.f32
+check 'a directory gives what it holds' goes_to './model.safetensors' ckpt hf
+check 'a pattern keeps directories' goes_to './exp_avg/embed.weight.f32 ./exp_avg_sq/embed.weight.f32' \
+    "$zero3" 'optim/exp*/embed.weight.f32'
+check 'a presentation is found when it is named' goes_to './layers.0.weight.npy' ckpt 'npy/*.0.*'
+check 'asked for twice, copied once' goes_to './layers.0.weight.f32' ckpt layers.0.weight.f32 ./layers.0.weight.f32
+check 'two files are not made one' answers 2 'would both become back.bias.f32' \
+    export_ "$zero3" optim/exp_avg optim/exp_avg_sq both
+check 'what is not there is told' answers 5 'nosuch.f32: no such file' export_ ckpt nosuch.f32 x
+check 'a pattern without a match is told' answers 5 'no file of this checkpoint matches' export_ ckpt '*.nosuch' x
+check 'usage is told' answers 2 'needs a checkpoint' export_ ckpt x
+check '-j is checked' answers 2 '-j needs a number' export_ -j 0 ckpt / x
+nothing_made() {
+    [ ! -e x ] && [ ! -e both ]
+}
+check 'a refused export makes nothing' nothing_made
+
+jobs_agree() {
+    export_ -j 1 --all "$zero3" / one && export_ -j 8 --all "$zero3" / eight && diff -r one eight
+}
+check 'eight jobs write what one writes' jobs_agree
+mtime_and_tidy() {
+    [ "$(stat -c %Y all/layers.0.weight.f32)" = "$(stat -c %Y ckpt/.metadata)" ] &&
+        [ -z "$(find all -name '.*' ! -name .)" ]
+}
+check 'files have the time of the checkpoint, and nothing else is left' mtime_and_tidy
+
+# ---- digests
+sums_agree() {
+    export_ --sha256 ckpt layers.0.weight.f32 sums && export_ --sha256 ckpt / sums &&
+        (cd sums && sha256sum -c --strict SHA256SUMS && [ "$(wc -l <SHA256SUMS)" = 3 ])
+}
+check 'sha256sum -c agrees, also with two exports to one place' sums_agree
+
+# ---- zeros and ties
+python3 "$mkdcp" holes --tensors 1 --ranks 2 --rows 40000 --cols 1000 --sparse
+is_sparse() {
+    export_ holes layers.0.weight.f32 sparse && ls -ls sparse &&
+        [ "$(stat -c %s sparse/layers.0.weight.f32)" = 160000000 ] &&
+        [ "$(stat -c %b sparse/layers.0.weight.f32)" -lt 1000 ]
+}
+check 'zeros become holes' is_sparse
+
+python3 - <<'END'
+import struct, zipfile
+def tensor(shape):
+    return (b'ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000'
+            b'X\x03\0\0\0cpuK\x06tQK\0(' + shape + b'\x89ccollections\nOrderedDict\n)RtR')
+def key(s):
+    return b'X' + struct.pack('<I', len(s)) + s
+pkl = b'\x80\x02}(' + b''.join(key(k) + tensor(b'K\x02K\x03t(K\x03K\x01t') for k in (b'embed.weight', b'head.weight')) + b'u.'
+with zipfile.ZipFile('tied.pt', 'w') as z:
+    z.writestr('tied/data.pkl', pkl)
+    z.writestr('tied/byteorder', 'little')
+    z.writestr('tied/data/0', struct.pack('<6f', *range(6)))
+    z.writestr('tied/version', '3\n')
+END
+ties_stay() {
+    rm -rf tied
+    export_ "$@" --sha256 tied.pt / tied && ls -li tied &&
+        [ "$(stat -c %h tied/embed.weight.f32)" = 2 ] &&
+        [ "$(stat -c %i tied/embed.weight.f32)" = "$(stat -c %i tied/head.weight.f32)" ] && (cd tied && sha256sum -c SHA256SUMS) &&
+        export_ tied.pt / tied
+}
+check 'ties stay hard links' ties_stay
+
+# ---- what is there already
+again() {
+    before=$(stat -c %i all/layers.0.weight.f32)
+    export_ ckpt / all && [ "$before" = "$(stat -c %i all/layers.0.weight.f32)" ]
+}
+check 'what is there already is kept' again
+other() {
+    rm -rf other && mkdir other && head -c 5040000 /dev/urandom >other/layers.0.weight.f32 &&
+        cp other/layers.0.weight.f32 mine &&
+        answers 5 'another file is there already' export_ ckpt layers.0.weight.f32 other &&
+        cmp mine other/layers.0.weight.f32
+}
+check 'another file of the same size is not replaced' other
+forced() {
+    export_ --force ckpt layers.0.weight.f32 other && cmp all/layers.0.weight.f32 other/layers.0.weight.f32
+}
+check '--force replaces it' forced
+check 'the destination may not lie in the checkpoint' answers 2 'inside the checkpoint' export_ ckpt / ckpt/new/dir
+check 'nor be it through a link' answers 2 'inside the checkpoint' sh -c \
+    'ln -s ckpt alias; exec "$1" export ckpt / alias/new' sh "$ZEROFS"
+check 'a file is no destination' answers 5 'Not a directory' export_ ckpt / mine
+
+# ---- a hostile destination
+mkdir outside trap1 trap2 trap3 trap4
+echo precious >outside/file
+ln -s ../outside trap1/exp_avg
+hostile_dir() {
+    answers 5 'is no directory, or a link to one' export_ "$zero3" 'optim/*/embed.weight.f32' trap1 &&
+        [ "$(ls outside)" = file ]
+}
+check 'a link to a directory in it is not followed' hostile_dir
+ln -s ../outside/file trap2/layers.0.weight.f32
+hostile_file() {
+    answers 5 'no file is there already' export_ ckpt layers.0.weight.f32 trap2
+    grep -q precious outside/file
+}
+check 'a link under the final name is not written through' hostile_file
+hostile_forced() {
+    export_ -f ckpt layers.0.weight.f32 trap2 && [ ! -L trap2/layers.0.weight.f32 ] &&
+        grep -q precious outside/file
+}
+check 'nor with --force, which replaces the link' hostile_forced
+ln -s ../outside/file trap3/.layers.0.weight.f32.part
+ln -s ../outside/new trap4/.zerofs-export
+hostile_part() {
+    answers 5 'is in the way' export_ ckpt layers.0.weight.f32 trap3 && grep -q precious outside/file &&
+        answers 5 'cannot write to the destination' export_ ckpt layers.0.weight.f32 trap4 &&
+        [ "$(ls outside)" = file ]
+}
+check 'nor are links under the names it uses meanwhile' hostile_part
+
+# ---- out of room, interrupted, resumed
+part=.layers.0.weight.f32.part
+out_of_room() {
+    rm -rf short
+    answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export ckpt layers.0.weight.f32 short' sh "$ZEROFS" &&
+        ls -la short && [ "$(wc -l <sentence)" = 1 ] && [ ! -e short/layers.0.weight.f32 ] && [ -s "short/$part" ]
+}
+check 'a file that may not grow: one sentence, exit 5, the part is kept' out_of_room
+# Only bytes that are not copied again can keep a mark.
+mark() {
+    printf MARK | dd of="$1" bs=1 seek=100 conv=notrunc 2>/dev/null
+}
+resumed() {
+    mark "short/$part" && export_ ckpt layers.0.weight.f32 short &&
+        [ "$(dd if=short/layers.0.weight.f32 bs=1 skip=100 count=4 2>/dev/null)" = MARK ] &&
+        cmp all/layers.0.weight.f32 short/layers.0.weight.f32 | grep -q 'byte 101'
+    [ "$(cmp -l all/layers.0.weight.f32 short/layers.0.weight.f32 | wc -l)" -le 4 ] && [ "$(find short -type f | wc -l)" = 1 ]
+}
+check 'the same command goes on where it stopped' resumed
+starts_again() {
+    out_of_room && mark "short/$part" && touch -d @1000000000 ckpt/__0_0.distcp &&
+        export_ ckpt layers.0.weight.f32 short && cmp all/layers.0.weight.f32 short/layers.0.weight.f32
+}
+check 'after a change of the shards it starts again' starts_again
+after_power_loss() {
+    out_of_room && mark "short/$part" && sed -i -e 's/^boot .*/boot other/' -e 's/^part \([0-9a-f]*\) [0-9]*/part \1 0/' \
+        short/.zerofs-export && export_ ckpt layers.0.weight.f32 short &&
+        cmp all/layers.0.weight.f32 short/layers.0.weight.f32
+}
+check 'after a restart only what was certainly on the disk is believed' after_power_loss
+torn_journal() {
+    out_of_room && printf 'part 12' >>short/.zerofs-export && export_ ckpt layers.0.weight.f32 short &&
+        cmp all/layers.0.weight.f32 short/layers.0.weight.f32
+}
+check 'a torn line of the journal spoils nothing' torn_journal
+
+mkdir small
+if mount -t tmpfs -o size=7m none "$small" 2>/dev/null; then
+    : >mounted
+    full_disk() {
+        answers 5 'No space left on device' export_ -j 1 ckpt / "$small" && [ "$(wc -l <sentence)" = 1 ] &&
+            cmp all/layers.0.weight.f32 "$small/layers.0.weight.f32" && [ -s "$small/.layers.1.weight.f32.part" ] &&
+            [ ! -e "$small/layers.1.weight.f32" ]
+    }
+    check 'a full disk: one sentence, exit 5, what is complete stays' full_disk
+    more_room() {
+        mount -o remount,size=24m none "$small" && export_ ckpt / "$small" && diff -r all "$small"
+    }
+    check 'with more room the same command ends it' more_room
+else
+    skip 'a full disk' 'tmpfs cannot be mounted here'
+    skip 'with more room' 'tmpfs cannot be mounted here'
+fi
+
+# Hundreds of GB of holes: far more than can be copied before the signal arrives.
+python3 "$mkdcp" huge --tensors 100 --ranks 2 --rows 200000 --cols 4000 --sparse
+certain() {
+    grep -c '^part [0-9a-f]* [1-9]' big/.zerofs-export 2>/dev/null || true
+}
+further_than() {
+    [ "$(certain)" -gt "$1" ]
+}
+interrupted() {
+    at=$(certain)
+    export_direct huge model.safetensors big
+    until_true further_than "${at:-0}" && kill "-$1" "$pid"
+    wait "$pid"
+    code=$?
+    pid=
+    cat killed
+    ls -la big
+    [ $code = "$2" ] && [ -e big/.model.safetensors.part ] && [ ! -e big/model.safetensors ]
+}
+export_direct() {
+    "$ZEROFS" export "$@" 2>killed &
+    pid=$!
+}
+check 'SIGTERM ends it in good order' interrupted TERM 143
+check 'and says how to go on' grep -q 'the same command goes on' killed
+check 'SIGKILL leaves the part' interrupted KILL 137
+only_one() {
+    export_direct huge model.safetensors big
+    until_true further_than "$(certain)" || return 1
+    answers 5 'another export is at work' export_ huge model.safetensors big
+    code=$?
+    kill -9 "$pid"
+    wait "$pid"
+    pid=
+    return $code
+}
+check 'two exports do not write to one place at once' only_one
+grows() {
+    grep '^part' big/.zerofs-export | cut -d' ' -f3 >steps && cat steps && sort -nc steps
+}
+check 'each run went on behind the one before' grows
+echo "1..$n"
