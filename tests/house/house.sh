@@ -31,9 +31,56 @@ manual() {
     [ -z "$lacks" ]
 }
 
+# Commands, options and flags of the source stand in the completion of every shell.
+completions_are_complete() {
+    {
+        sed -n 's/^CMD(\(.*\))/\1/p' "$top_srcdir/src/cmd/table.def"
+        sed -n 's/^OPT("\([a-z_]*\)".*/\1/p' "$top_srcdir/src/cmd/options.def"
+        sed -n '/_FLAG(\|{\.letter\|{\.name/s/.*\.name = "\([a-z0-9-]*\)".*/\1/p' "$top_srcdir"/src/cmd/*.c
+    } | sort -u | while read -r word; do
+        for shell in zerofs.bash _zerofs zerofs.fish; do
+            grep -qsw -e "$word" "$top_srcdir/completions/$shell" || echo "completions/$shell lacks $word"
+        done
+    done
+}
+completions() {
+    lacks=$(completions_are_complete)
+    echo "$lacks"
+    [ -z "$lacks" ] || return 1
+    for shell in zsh:_zerofs fish:zerofs.fish bash:zerofs.bash; do
+        ! command -v "${shell%:*}" >/dev/null || "${shell%:*}" -n "$top_srcdir/completions/${shell#*:}" || return 1
+    done
+}
+
+# What bash would offer behind a line, one a line; the last word is completed.
+bash_offers() {
+    bash --norc -c '
+        compopt() { :; }
+        . "$1/completions/zerofs.bash"
+        shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _zerofs
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$top_srcdir" "${ZEROFS:-$top_builddir/zerofs}" "$@" | sort
+}
+# completes EXPECTED WORD...: the offers, separated by blanks.
+completes() {
+    expected=$1
+    shift
+    found=$(bash_offers "$@" | tr '\n' ' ')
+    echo "found: $found"
+    [ "$found" = "$expected " ]
+}
+bash_completes() {
+    c=$top_srcdir/tests/data/deepspeed/zero3_w2
+    completes 'umount' um && completes '--sha256 --shard_size=' export --sh && completes '--only=' ls --onl &&
+        completes 'read_ahead=' mount -o read && completes 'optim/' cat "$c" op &&
+        completes 'optim/exp_avg/ optim/exp_avg_sq/' export -j 2 "$c" optim/e &&
+        completes 'optim/exp_avg/embed.weight.f32' cat "$c" optim/exp_avg/em
+}
+
 scripts_are_sound() {
     shellcheck -x -P "$top_srcdir" "$top_srcdir"/scripts/quickstart "$top_srcdir"/scripts/test* \
-        "$top_srcdir"/scripts/check-* "$top_srcdir"/scripts/bootstrap "$top_srcdir"/.ci/run
+        "$top_srcdir"/scripts/check-* "$top_srcdir"/scripts/bootstrap "$top_srcdir"/.ci/run "$top_srcdir"/completions/zerofs.bash
 }
 
 check 'includes follow the arrows' "$top_srcdir/scripts/check-layers"
@@ -42,6 +89,14 @@ check 'no file or function is too long' "$top_srcdir/scripts/check-length"
 check 'rooms show only what they mean to' "$top_srcdir/scripts/check-symbols" "$top_builddir"
 check 'every format has its source, tests and page' "$top_srcdir/scripts/check-formats"
 check 'the manual lists every option and limit' manual
+if command -v bash >/dev/null 2>&1; then
+    check 'completions know every command, option and flag' completions
+    check 'bash completes commands, options and names in a checkpoint' bash_completes
+else
+    n=$((n + 2))
+    echo "ok $((n - 1)) # SKIP bash is not installed"
+    echo "ok $n # SKIP bash is not installed"
+fi
 if command -v shellcheck >/dev/null 2>&1; then
     check 'scripts are sound' scripts_are_sound
 else

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of zerofs(1) for fish.  Names inside a checkpoint come from `zerofs ls`.
+
+# Operands in front of the cursor, without the command and options.
+function __zerofs_operands
+    set -l words (commandline -opc)
+    set -l skip 0
+    for word in $words[3..-1]
+        if test $skip = 1
+            set skip 0
+        else if contains -- $word -o -j
+            set skip 1
+        else if not string match -q -- '-*' $word
+            echo $word
+        end
+    end
+end
+
+function __zerofs_names
+    set -l operands (__zerofs_operands)
+    if test (count $operands) -gt 0
+        zerofs ls $operands[1] 2>/dev/null
+        printf '%s\n' npy/ as/ hf/ model.safetensors pytorch_model.bin
+    end
+end
+
+function __zerofs_has_checkpoint
+    test (count (__zerofs_operands)) -gt 0
+end
+
+complete -c zerofs -n __fish_use_subcommand -l help -d 'List the commands'
+complete -c zerofs -n __fish_use_subcommand -l version -d 'Tell the version'
+complete -c zerofs -n __fish_use_subcommand -a mount -d 'Show a checkpoint as a tree of files'
+complete -c zerofs -n __fish_use_subcommand -a umount -d 'Take it off again'
+complete -c zerofs -n __fish_use_subcommand -a ls -d 'List the files a mount would show'
+complete -c zerofs -n __fish_use_subcommand -a info -d 'Say what a checkpoint is and what it holds'
+complete -c zerofs -n __fish_use_subcommand -a cat -d 'Write files of the tree to standard output'
+complete -c zerofs -n __fish_use_subcommand -a export -d 'Copy files of the tree to a directory'
+
+set -l any '__fish_seen_subcommand_from mount ls info cat export'
+complete -c zerofs -n $any -l format -x -d 'Read it as this format'
+complete -c zerofs -n $any -l tag -x -d 'The save to show'
+complete -c zerofs -n $any -l degraded -d 'Go on with damage'
+complete -c zerofs -n $any -l strip_prefix -x -d 'Take it off the front of names'
+complete -c zerofs -n $any -l rename -x -d 'REGEX=TEXT, replace in names'
+complete -c zerofs -n $any -l only -x -d 'Show tensors whose name matches'
+complete -c zerofs -n $any -l except -x -d 'Leave out tensors whose name matches'
+complete -c zerofs -n $any -l keep -x -d 'Tensors that as/ leaves in their own type'
+complete -c zerofs -n $any -l shard_size -x -d 'Cut hf/ shards at this size'
+complete -c zerofs -n $any -l limit -x -d 'NAME=N, change a limit'
+complete -c zerofs -n $any -l help -d 'Tell the options'
+
+set -l mount '__fish_seen_subcommand_from mount'
+complete -c zerofs -n $mount -l all_tags -d 'One directory per save'
+complete -c zerofs -n $mount -l allow_other -d 'Let other users in'
+complete -c zerofs -n $mount -l allow_root -d 'Let root in'
+complete -c zerofs -n $mount -l auto_unmount -d 'Unmount when the daemon dies'
+complete -c zerofs -n $mount -l max_read -x -d 'Largest read request'
+complete -c zerofs -n $mount -l uid -x -d 'Owner of all files'
+complete -c zerofs -n $mount -l gid -x -d 'Group of all files'
+complete -c zerofs -n $mount -l umask -x -d 'Bits taken from the modes'
+complete -c zerofs -n $mount -l fsname -x -d 'Source in /proc/mounts'
+complete -c zerofs -n $mount -l subtype -x -d 'Type behind "fuse."'
+complete -c zerofs -n $mount -l entry_timeout -x -d 'Seconds names are cached'
+complete -c zerofs -n $mount -l attr_timeout -x -d 'Seconds attributes are cached'
+complete -c zerofs -n $mount -l max_threads -x -d 'Most requests served at once'
+complete -c zerofs -n $mount -l read_ahead -x -d 'Kernel read-ahead'
+complete -c zerofs -n $mount -l nonempty -d 'Mount over a directory that holds files'
+complete -c zerofs -n $mount -l debug -d 'Print every request'
+complete -c zerofs -n $mount -s f -l foreground -d 'Stay in the foreground'
+complete -c zerofs -n $mount -s d -d 'Stay in the foreground and print every request'
+
+complete -c zerofs -n '__fish_seen_subcommand_from umount' -s z -l lazy -d 'Detach now'
+
+set -l ls '__fish_seen_subcommand_from ls'
+complete -c zerofs -n $ls -s l -d 'With size, type and shape'
+complete -c zerofs -n $ls -s a -l all -d 'Presentations too'
+complete -c zerofs -n $ls -s 0 -l null -d 'End names with NUL'
+complete -c zerofs -n $ls -l json -d 'One JSON object a line'
+
+complete -c zerofs -n '__fish_seen_subcommand_from info' -l json -d 'As one JSON object'
+
+complete -c zerofs -n '__fish_seen_subcommand_from cat' -s f -l force -d 'Even to a terminal'
+
+set -l export '__fish_seen_subcommand_from export'
+complete -c zerofs -n $export -s a -l all -d 'Presentations too'
+complete -c zerofs -n $export -s f -l force -d 'Replace files that differ'
+complete -c zerofs -n $export -s j -l jobs -x -d 'Copies at once'
+complete -c zerofs -n $export -s q -l quiet -d 'No progress line'
+complete -c zerofs -n $export -l sha256 -d 'Write SHA256SUMS'
+
+complete -c zerofs -n '__fish_seen_subcommand_from ls cat; and __zerofs_has_checkpoint' -f -a '(__zerofs_names)'
+complete -c zerofs -n '__fish_seen_subcommand_from export; and __zerofs_has_checkpoint' -a '(__zerofs_names)'
