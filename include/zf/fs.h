@@ -18,6 +18,7 @@ struct zf_fs_opts {
     mode_t umask;                      /* taken from 0444 and 0555 */
     double entry_timeout, attr_timeout; /* seconds */
     uint32_t max_threads;               /* 0 = choose */
+    uint32_t max_read;                  /* bytes of the largest request; 0 = the kernel's choice */
     uint32_t read_ahead_kib;            /* 0 = leave alone */
     bool debug;
     /* Called in the serving process for each failed read: one sentence. */

@@ -91,6 +91,7 @@ static int serve(const struct mount_job *job, int fd)
         .entry_timeout = o->entry_timeout,
         .attr_timeout = o->attr_timeout,
         .max_threads = (uint32_t)o->max_threads,
+        .max_read = o->max_read > UINT32_MAX ? UINT32_MAX : (uint32_t)o->max_read,
         .read_ahead_kib = (uint32_t)(o->read_ahead / 1024 > UINT32_MAX ? 0 : o->read_ahead / 1024),
         .debug = o->debug,
         .log = say,

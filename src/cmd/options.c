@@ -55,6 +55,7 @@ struct opts opts_default(void)
         .gid = UNSET,
         .umask = UNSET,
         .max_threads = UNSET,
+        .max_read = UNSET,
         .read_ahead = UNSET,
         .entry_timeout = NAN,
         .attr_timeout = NAN,
@@ -91,8 +92,8 @@ static bool settle(struct opts *o, struct zf_err *err)
     struct {
         uint64_t *field, dflt;
     } const numbers[] = {
-        {&o->shard_size, 0}, {&o->uid, getuid()},  {&o->gid, getgid()},
-        {&o->umask, 0},      {&o->max_threads, 0}, {&o->read_ahead, 1u << 20},
+        {&o->shard_size, 0},  {&o->uid, getuid()}, {&o->gid, getgid()},        {&o->umask, 0},
+        {&o->max_threads, 0}, {&o->max_read, 0},   {&o->read_ahead, 1u << 20},
     };
     /* Nothing in the tree ever changes. */
     const double for_ever = 1e9;
@@ -132,6 +133,10 @@ static bool append(struct opt_list *l, const char *text, struct zf_err *err)
 
 static bool set_text(char **field, const struct row *r, const char *value, struct zf_err *err)
 {
+    if (!*value) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a value: %s=%s", r->name, r->name,
+                       r->meta);
+    }
     if (*field && strcmp(*field, value) != 0) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is given twice, as \"%s\" and as \"%s\"",
                        r->name, *field, value);

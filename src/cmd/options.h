@@ -21,7 +21,7 @@ struct opts {
     char *format, *tag, *strip_prefix, *fsname, *subtype;
     struct opt_list rename, only, except, keep, limit, pass;
     bool degraded, all_tags, nonempty, debug;
-    uint64_t shard_size, uid, gid, umask, max_threads, read_ahead;
+    uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead;
     double entry_timeout, attr_timeout;
     struct zf_limits lim;
 };

@@ -446,13 +446,18 @@ static void no_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, of
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-    (void)userdata;
+    const struct fs *fs = userdata;
+
     /* One copy out of our buffer is cheaper than pipes; measured, docs/architecture.md. */
     conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
                               FUSE_CAP_AUTO_INVAL_DATA);
     conn->want |= conn->capable &
                   (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
                    FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+    /* libfuse wants to hear it here as well as among the mount options. */
+    if (fs->opts->max_read) {
+        conn->max_read = fs->opts->max_read;
+    }
     /* A stalled shard must not use up the kernel's queue for all others. */
     conn->max_background = 64;
     conn->congestion_threshold = 48;

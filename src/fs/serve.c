@@ -53,6 +53,12 @@ static bool build_args(struct fuse_args *args, const struct zf_fs_opts *o, struc
     for (uint32_t i = 0; ok && i < o->n_fuse_opt; i++) {
         ok = add_opt(args, o->fuse_opt[i], NULL);
     }
+    if (ok && o->max_read) {
+        char text[16];
+
+        (void)snprintf(text, sizeof text, "%u", o->max_read);
+        ok = add_opt(args, "max_read", text);
+    }
     if (ok && o->debug) {
         ok = fuse_opt_add_arg(args, "-d") == 0;
     }
@@ -148,13 +154,30 @@ static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_
     return true;
 }
 
+/* Asked first, because libfuse does not pass on why it cannot. */
+static bool check_device(struct zf_err *err)
+{
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+    if (fd < 0) {
+        (void)zf_fail_sys(err, "open /dev/fuse");
+        err->code = ZF_E_IO;
+        return false;
+    }
+    (void)close(fd);
+    return true;
+}
+
 static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
     struct herald h = {.o = o};
 
+    if (!mounted_by_others(o->mountpoint) && !check_device(err)) {
+        return false;
+    }
     if (fuse_session_mount(se, o->mountpoint) != 0) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "cannot mount here (is /dev/fuse there and may you use it?)");
+                      "cannot mount here (it takes root, or fusermount3 and the right to run it)");
         return zf_err_in(err, "%s", o->mountpoint);
     }
     bool ok = herald_start(&h, err) && loop(se, o, err);
