@@ -243,6 +243,8 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
         atomic_fetch_add_explicit(&f->bytes, bytes, memory_order_relaxed);
     } else {
         atomic_fetch_add_explicit(&f->errors, 1, memory_order_relaxed);
+        /* A changed file is no place in itself: the reader's is the one to tell. */
+        err->off = err->off == ZF_OFF_NONE ? off : err->off;
     }
     return ok;
 }
