@@ -7,8 +7,6 @@
 
 #include <zf/tree.h>
 
-enum zf_fs_log_level { ZF_FS_LOG_ERROR, ZF_FS_LOG_NOTE };
-
 struct zf_fs_opts {
     const char *mountpoint, *fsname, *subtype;
     const char *const *fuse_opt; /* handed to libfuse as they are: allow_other … */
@@ -21,8 +19,8 @@ struct zf_fs_opts {
     uint32_t max_read;                  /* bytes of the largest request; 0 = the kernel's choice */
     uint32_t read_ahead_kib;            /* 0 = leave alone */
     bool debug;
-    /* Called in the serving process for each failed read: one sentence. */
-    void (*log)(void *ctx, enum zf_fs_log_level level, const char *sentence);
+    /* Called in the serving process for each failed read, by the thread that failed. */
+    void (*log)(void *ctx, const struct zf_err *err);
     void *log_ctx;
     /* Called once, from a thread of its own, when the mount answers. */
     void (*ready)(void *ctx);

@@ -8,11 +8,12 @@
 #include <time.h>
 
 #define N_LINES 256
+#define LINE_MAX_LEN 800
 
 struct line {
     time_t when;
     uint64_t times;
-    char text[800];
+    struct zf_err err;
 };
 
 struct cmd_log {
@@ -45,49 +46,53 @@ void log_free(struct cmd_log *log)
 void log_detach(struct cmd_log *log)
 {
     openlog("zerofs", LOG_PID, LOG_DAEMON);
+    (void)pthread_mutex_lock(&log->lock);
     log->detached = true;
+    (void)pthread_mutex_unlock(&log->lock);
 }
 
-/* True when the sentence is new.  Under the lock. */
-static bool remember(struct cmd_log *log, const char *sentence)
+/* True when the failure is new.  Under the lock. */
+static bool remember(struct cmd_log *log, const struct zf_err *err)
 {
     for (size_t i = 0; i < log->n; i++) {
-        if (strncmp(log->line[i].text, sentence, sizeof log->line[i].text - 1) == 0) {
-            log->line[i].times++;
+        struct line *l = &log->line[i];
+
+        if (strcmp(l->err.msg, err->msg) == 0 && strcmp(l->err.path, err->path) == 0) {
+            l->times++;
             return false;
         }
     }
-    struct line *l = &log->line[log->next];
-    l->when = time(NULL);
-    l->times = 1;
-    (void)snprintf(l->text, sizeof l->text, "%s", sentence);
+    log->line[log->next] = (struct line){.when = time(NULL), .times = 1, .err = *err};
     log->next = (log->next + 1) % N_LINES;
     log->n += log->n < N_LINES;
     return true;
 }
 
-void log_say(struct cmd_log *log, const char *sentence)
+void log_say(struct cmd_log *log, const struct zf_err *err)
 {
+    char text[LINE_MAX_LEN];
+
     (void)pthread_mutex_lock(&log->lock);
-    bool fresh = remember(log, sentence);
+    bool fresh = remember(log, err), detached = log->detached;
     (void)pthread_mutex_unlock(&log->lock);
     if (!fresh) {
         return;
     }
-    if (log->detached) {
-        syslog(LOG_WARNING, "%s", sentence);
+    (void)zf_err_text(err, text, sizeof text);
+    if (detached) {
+        syslog(LOG_WARNING, "%s", text);
     } else {
-        (void)fprintf(stderr, "zerofs: %s\n", sentence);
+        (void)fprintf(stderr, "zerofs: %s\n", text);
     }
 }
 
 static void print_line(FILE *f, const struct line *l)
 {
-    char when[32];
+    char when[32], text[LINE_MAX_LEN];
     struct tm tm;
 
     (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&l->when, &tm));
-    (void)fprintf(f, "%s %s", when, l->text);
+    (void)fprintf(f, "%s %s", when, zf_err_text(&l->err, text, sizeof text));
     if (l->times > 1) {
         (void)fprintf(f, " (%llu times)", (unsigned long long)l->times);
     }

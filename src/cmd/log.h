@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a serving process has to say: on stderr in the foreground, to syslog behind it, and in a
- * ring that
- * /.zerofs/log shows.  Thread: any. */
+ * ring that /.zerofs/log shows.  Thread: any. */
 #ifndef ZF_CMD_LOG_H
 #define ZF_CMD_LOG_H
 
@@ -21,9 +20,9 @@ static inline void zf_auto_log(struct cmd_log **log)
 /* From now on to syslog. */
 void log_detach(struct cmd_log *log);
 
-/* One sentence.  The same sentence again within the ring is counted, not repeated: a broken shard
- * under 64 readers must not fill a disk. */
-void log_say(struct cmd_log *log, const char *sentence);
+/* One failure.  The same file and reason again within the ring is counted, not repeated, whichever
+ * byte it hits: a broken shard under 64 readers must not fill a disk. */
+void log_say(struct cmd_log *log, const struct zf_err *err);
 
 /* The ring as text, a line each, oldest first: "<UTC time> <sentence> (N times)".  Gives malloc'ed
  * text. */

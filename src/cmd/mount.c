@@ -54,12 +54,11 @@ static void ready(void *ctx)
     (void)close(n->fd);
 }
 
-static void say(void *ctx, enum zf_fs_log_level level, const char *sentence)
+static void say(void *ctx, const struct zf_err *err)
 {
-    struct notice *n = ctx;
+    const struct notice *n = ctx;
 
-    (void)level;
-    log_say(n->log, sentence);
+    log_say(n->log, err);
 }
 
 static struct zf_tree *open_served(const char *source, const struct opts *o, struct cmd_log *log,

@@ -123,14 +123,13 @@ static void refresh(struct tags *t)
 {
     struct timespec now;
     struct zf_err err;
-    char text[1024];
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     (void)pthread_mutex_lock(&t->lock);
     if (now.tv_sec - t->looked >= FRESH_SECONDS) {
         t->looked = now.tv_sec;
         if (!look(t, &err)) {
-            log_say(t->log, zf_err_text(&err, text, sizeof text));
+            log_say(t->log, &err);
         }
     }
     (void)pthread_mutex_unlock(&t->lock);
@@ -143,7 +142,6 @@ static struct zf_tree *open_tag(struct tags *t, struct tag *tag)
 {
     struct opts o = *t->o; /* borrows its texts */
     struct zf_err err;
-    char text[1024];
 
     o.tag = tag->name;
     struct zf_tree *tree = open_tree(t->path, &o, &err);
@@ -151,7 +149,7 @@ static struct zf_tree *open_tag(struct tags *t, struct tag *tag)
         tree = control_checkpoint(tree, t->log, &err);
     }
     if (!tree) {
-        log_say(t->log, zf_err_text(&err, text, sizeof text));
+        log_say(t->log, &err);
     }
     return tree;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -141,17 +140,6 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     (void)fuse_reply_open(req, fi);
 }
 
-static void tell(const struct fs *fs, fuse_ino_t ino, uint64_t off, const struct zf_err *err)
-{
-    char text[800], line[900];
-
-    if (fs->opts->log) {
-        (void)snprintf(line, sizeof line, "inode %llu, byte %llu: %s", (unsigned long long)ino,
-                       (unsigned long long)off, zf_err_text(err, text, sizeof text));
-        fs->opts->log(fs->opts->log_ctx, ZF_FS_LOG_ERROR, line);
-    }
-}
-
 /* The most bytes from off on that can be read in front of damage, below n (which cannot).  Whether
  * a prefix can be read is monotone in its length, so halving finds the first lost byte. */
 static size_t good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size_t n, uint64_t off)
@@ -187,7 +175,9 @@ static void fail_read(fuse_req_t req, fuse_ino_t ino, void *buf, size_t n, uint6
         (void)fuse_reply_buf(req, buf, good);
         return;
     }
-    tell(fs, ino, off, err);
+    if (fs->opts->log) {
+        fs->opts->log(fs->opts->log_ctx, err);
+    }
     (void)fuse_reply_err(req, zf_err_errno(err));
 }
 
