@@ -159,45 +159,47 @@ static int serve_behind(const struct mount_job *job)
     return code;
 }
 
-static bool is_empty(const char *dir)
+/* False with *err filled when it cannot be told, or there is something. */
+static bool check_empty(const char *dir, struct zf_err *err)
 {
     DIR *d = opendir(dir);
     bool empty = true;
 
-    for (struct dirent *e; d && empty && (e = readdir(d));) {
+    if (!d) {
+        return zf_fail_sys(err, "look into the mount point");
+    }
+    for (struct dirent *e; empty && (e = readdir(d));) {
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
     }
-    if (d) {
-        (void)closedir(d);
-    }
-    return empty;
+    (void)closedir(d);
+    return empty || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                            "the mount point is not empty; -o nonempty mounts over what is there");
 }
 
-static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_err *err)
+static bool check_directory(const char *mnt, struct zf_err *err)
 {
     struct stat st;
 
     if (stat(mnt, &st) != 0) {
-        if (errno == ENOTCONN) {
-            (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                          "a dead mount is in the way; `zerofs umount %s' takes it off", mnt);
-        } else if (errno == ENOENT) {
-            (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point does not exist");
-        } else {
-            (void)zf_fail_sys(err, "use the mount point");
-        }
-        return zf_err_in(err, "%s", mnt);
+        return errno == ENOENT
+                   ? zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point does not exist")
+                   : zf_fail_sys(err, "use the mount point");
     }
-    if (!S_ISDIR(st.st_mode)) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is no directory");
-        return zf_err_in(err, "%s", mnt);
+    return S_ISDIR(st.st_mode) ||
+           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is no directory");
+}
+
+/* The kernel may answer stat for a dead mount from its cache, so an open has to ask too. */
+static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_err *err)
+{
+    if (check_directory(mnt, err) && (o->nonempty || check_empty(mnt, err))) {
+        return true;
     }
-    if (!o->nonempty && !is_empty(mnt)) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "the mount point is not empty; -o nonempty mounts over what is there");
-        return zf_err_in(err, "%s", mnt);
+    if (err->sys == ENOTCONN) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "a dead mount is in the way; `zerofs umount %s' takes it off", mnt);
     }
-    return true;
+    return zf_err_in(err, "%s", mnt);
 }
 
 /* What is opened later would then be looked for in the mount itself. */
