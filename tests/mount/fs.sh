@@ -24,8 +24,8 @@ no_tool_writes() {
     done
 }
 check 'and so do the tools' no_tool_writes
-for f in raw cast bulk; do
-    eval "file=\$$f"
+for file in "$raw" "$cast" "$bulk"; do
+    f=${file#"$mnt"/}
     check "$f: every way to read gives the same bytes" look reads "$file" "$tmp/copy"
     check "$f: past the end, no bytes, negative and huge offsets" look edges "$file"
     check "$f: mapped shared and private" look maps "$file"

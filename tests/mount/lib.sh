@@ -14,6 +14,8 @@ tmp=$(cd "$tmp" && pwd -P)
 mnt=$tmp/mnt
 here=$top_srcdir/tests/mount
 mkdir "$mnt"
+# shellcheck disable=SC2034 # used by life.sh
+zerofs_binary=$ZEROFS # without any wrapper, for links to it
 
 # Mount points below $tmp, the inner ones first.
 mounted_below_tmp() {

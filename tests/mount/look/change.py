@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""change.py CHECK ARGUMENTS: shards that change under a mount; an exception is a failure."""
+import errno
+import hashlib
+import json
+import mmap
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+
+MIB = 1 << 20
+
+
+def tensor(name):
+    return b"".join(hashlib.sha256(b"%s %d" % (name.encode(), k)).digest() for k in range(MIB // 32))
+
+
+def shard(names, data):
+    head = {k: {"dtype": "F32", "shape": [MIB // 4], "data_offsets": [i * MIB, (i + 1) * MIB]}
+            for i, k in enumerate(names)}
+    text = json.dumps(head).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(data)
+
+
+def make_checkpoint(path):
+    os.mkdir(path)
+    where = {}
+    for i, letter in enumerate("ab"):
+        names = [f"{letter}.{k}" for k in range(3)]
+        file = f"model-0000{i + 1}-of-00002.safetensors"
+        where.update({n: file for n in names})
+        with open(os.path.join(path, file), "wb") as f:
+            f.write(shard(names, map(tensor, names)))
+        # Long ago: what was written within the clock's last tick cannot be told from what is written in this one.
+        os.utime(os.path.join(path, file), (10**9, 10**9))
+    with open(os.path.join(path, "model.safetensors.index.json"), "w") as f:
+        json.dump({"metadata": {"total_size": 6 * MIB}, "weight_map": where}, f)
+
+
+def read(mnt, name, at=0, n=MIB):
+    """Bytes, or the errno; never from the page cache."""
+    fd = os.open(os.path.join(mnt, name), os.O_RDONLY)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        return os.pread(fd, n, at)
+    except OSError as e:
+        return e.errno
+    finally:
+        os.close(fd)
+
+
+def truncated(mnt, path):
+    os.truncate(path, os.stat(path).st_size - MIB - 500000)
+    for _ in range(3):
+        for name in ("a.2.f32", "a.1.f32", "a.0.f32"):
+            size = os.stat(os.path.join(mnt, name)).st_size
+            assert size == MIB, "the size changed"
+            for at in range(0, MIB, 1 << 17):
+                got = read(mnt, name, at, 4096)
+                assert got in (errno.EIO, errno.ESTALE), (name, at, got if isinstance(got, int) else got[:20])
+    done = subprocess.run(["cat", os.path.join(mnt, "a.2.f32")], capture_output=True)
+    assert done.returncode != 0 and not done.stdout.strip(b"\0") and not done.stdout, "cat was content"
+
+
+def errors_counted(mnt, part):
+    with open(os.path.join(mnt, ".zerofs/stats.json")) as f:
+        sources = json.load(f)["sources"]
+    assert [s["errors"] > 0 for s in sources if part in s["file"]] == [True], sources
+    assert all(s["errors"] == 0 for s in sources if part not in s["file"]), sources
+
+
+def all_stale(mnt):
+    for _ in range(2):
+        for name in ("a.0.f32", "a.2.f32"):
+            got = read(mnt, name)
+            assert got == errno.ESTALE, (name, got if isinstance(got, int) else got[:20])
+
+
+def rewritten(mnt, path):
+    with open(path, "r+b") as f:
+        f.seek(2 * MIB)
+        f.write(b"new bytes")
+    all_stale(mnt)
+
+
+def rewritten_quietly(mnt, path):
+    st = os.stat(path)
+    with open(path, "r+b") as f:
+        f.seek(2 * MIB)
+        f.write(b"new bytes")
+    os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
+    all_stale(mnt)
+
+
+def touched(mnt, path):
+    os.utime(path)
+    all_stale(mnt)
+
+
+def old_or_stale(mnt):
+    for name in ("a.0", "a.1", "a.2"):
+        got = read(mnt, name + ".f32")
+        assert got in (errno.ESTALE, tensor(name)), (name, got if isinstance(got, int) else got[:20])
+
+
+def deleted(mnt, path):
+    assert read(mnt, "a.0.f32") == tensor("a.0")
+    os.unlink(path)
+    old_or_stale(mnt)
+
+
+def replaced(mnt, path):
+    assert read(mnt, "a.0.f32") == tensor("a.0")
+    names = ["a.0", "a.1", "a.2"]
+    with open(path + ".new", "wb") as f:
+        f.write(shard(names, [bytes(MIB)] * 3))
+    os.rename(path + ".new", path)
+    old_or_stale(mnt)
+
+
+def truncated_presentations(mnt, path):
+    os.truncate(path, 1000)
+    for name in ("npy/a.1.npy", "as/bf16/a.1.bf16", "as/f32/a.1.f32"):
+        got = read(mnt, name, 4096, 65536)
+        assert got in (errno.EIO, errno.ESTALE), (name, got if isinstance(got, int) else got[:20])
+    for name in ("model.safetensors", "pytorch_model.bin", "as/f16/model.safetensors"):
+        size = os.stat(os.path.join(mnt, name)).st_size
+        results = [read(mnt, name, at, 4096) for at in range(0, size, MIB // 4)]
+        assert any(isinstance(r, int) for r in results), name
+        assert all(isinstance(r, bytes) or r in (errno.EIO, errno.ESTALE) for r in results), results
+        assert all(isinstance(r, int) or r.strip(b"\0") for r in results), f"zeros in {name}"
+
+
+def mapped(mnt, path):
+    os.truncate(path, 1000)
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGBUS, signal.SIG_DFL)
+        fd = os.open(os.path.join(mnt, "a.1.f32"), os.O_RDONLY)
+        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as m:
+            os._exit(0 if m[MIB // 2] else 1)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS, status
+
+
+def race(mnt, path):
+    """One writer, eight readers; each read is all old bytes or ESTALE."""
+    stop, wrong = threading.Event(), []
+    want = {n: tensor(n) for n in ("a.0", "a.1", "a.2")}
+
+    def reader(k):
+        while not stop.is_set():
+            name = f"a.{k % 3}"
+            got = read(mnt, name + ".f32", 0, MIB)
+            if got not in (want[name], errno.ESTALE):
+                wrong.append((name, got if isinstance(got, int) else len(got)))
+                return
+
+    readers = [threading.Thread(target=reader, args=(k,)) for k in range(8)]
+    for t in readers:
+        t.start()
+    with open(path, "r+b", buffering=0) as f:
+        for k in range(300):
+            os.pwrite(f.fileno(), bytes([k % 256]) * 4096, 4096 * (k + 1))
+    stop.set()
+    for t in readers:
+        t.join()
+    assert not wrong, wrong
+    assert read(mnt, "a.0.f32") == errno.ESTALE
+
+
+def lost_exactly(damaged, whole, zerofs, mnt):
+    """Every byte that a mapping of the whole checkpoint finds in a file that is gone reads as EIO; all others are right."""
+    gone = {os.path.relpath(os.path.join(d, f), whole) for d, _, fs in os.walk(whole) for f in fs} - \
+           {os.path.relpath(os.path.join(d, f), damaged) for d, _, fs in os.walk(damaged) for f in fs}
+    assert gone, "nothing was removed"
+    subprocess.run([zerofs, "mount", whole, mnt + ".whole"], check=True)
+    try:
+        lost, kept = compare(mnt, mnt + ".whole", whole, gone)
+    finally:
+        subprocess.run([zerofs, "umount", mnt + ".whole"], check=True)
+    assert lost > 10 and kept > 10, (lost, kept)
+
+
+def compare(mnt, reference, whole, gone):
+    lost = kept = 0
+    for d, _, files in os.walk(reference):
+        rel = os.path.relpath(d, reference)
+        if {"npy", "as", "hf", "state"} & set(rel.split("/")):
+            continue
+        for f in files:
+            path = os.path.join(d, f)
+            if "user.zerofs.sources" not in os.listxattr(path):
+                continue
+            with open(path, "rb") as whole_file:
+                want = whole_file.read()
+            at = 0
+            for s in json.loads(os.getxattr(path, "user.zerofs.sources")):
+                missing = os.path.relpath(s["file"], whole) in gone
+                # The first and the last byte of each piece, and all of it.
+                for a, n in ((at, 1), (at + s["bytes"] - 1, 1), (at, s["bytes"])):
+                    got = read_exactly(mnt, os.path.join(rel, f), a, n)
+                    assert got == (errno.EIO if missing else want[a:a + n]), (f, a, n, missing, got)
+                at += s["bytes"]
+                lost += missing
+                kept += not missing
+    return lost, kept
+
+
+def read_exactly(mnt, name, at, n):
+    """A range as the daemon answers it: through the page cache a lost neighbour would spoil it."""
+    fd = os.open(os.path.join(mnt, name), os.O_RDONLY | os.O_DIRECT)
+    try:
+        return os.pread(fd, n, at)
+    except OSError as e:
+        return e.errno
+    finally:
+        os.close(fd)
+
+
+def lists(mnt, *expected):
+    assert os.listdir(mnt) == list(expected), os.listdir(mnt)
+
+
+def run_control(mnt):
+    with open(os.path.join(mnt, ".zerofs/index.json")) as f:
+        run = json.load(f)
+    assert run["schema"] == "zerofs.run/1" and run["tags"] == ["global_step3", "global_step20"], run
+    with open(os.path.join(mnt, "global_step20/.zerofs/index.json")) as f:
+        one = json.load(f)
+    assert one["schema"] == "zerofs.index/1" and one["tag"] == "global_step20", one
+    inodes = [os.stat(os.path.join(mnt, d, ".zerofs/log")).st_ino for d in ("", "global_step3", "global_step20")]
+    assert len(set(inodes)) == 3, inodes
+    for d in ("", "global_step3/.zerofs", "global_step3/npy"):
+        up = os.stat(os.path.join(mnt, d, "..")).st_ino
+        assert d == "" or up == os.stat(os.path.join(mnt, os.path.dirname(d))).st_ino, d
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
