@@ -1,3 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-TESTS += tests/cli/export.sh
-EXTRA_DIST += tests/cli/export.sh
+TESTS += \
+	tests/cli/cli.sh \
+	tests/cli/export.sh
+EXTRA_DIST += \
+	tests/cli/cli.sh \
+	tests/cli/export.sh \
+	tests/cli/look/cli.py

@@ -12,7 +12,7 @@ pids=
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/zerofs-test.XXXXXX") || exit 99
 tmp=$(cd "$tmp" && pwd -P)
 mnt=$tmp/mnt
-here=$top_srcdir/tests/mount
+here=$(dirname "$0")
 mkdir "$mnt"
 # shellcheck disable=SC2034 # used by life.sh
 zerofs_binary=$ZEROFS # without any wrapper, for links to it
@@ -163,5 +163,5 @@ finish() {
 # Whether the system lets anybody mount is asked without zerofs, so that its own failures are none of these.
 if [ -z "${NO_MOUNT:-}" ]; then
     [ -c /dev/fuse ] || skip_all '/dev/fuse is missing'
-    why=$(python3 -B "$here/look/can_mount.py" "$mnt" 2>&1) || skip_all "$why"
+    why=$(python3 -B "$top_srcdir/tests/mount/look/can_mount.py" "$mnt" 2>&1) || skip_all "$why"
 fi

@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# ls, info, cat and the words around them: data on stdout, sentences on stderr, the documented exit codes.
+NO_MOUNT=1
+# shellcheck source=tests/mount/lib.sh
+. "${top_srcdir:?run by make check}/tests/mount/lib.sh"
+
+c=$ZF_DATA/deepspeed/zero3_w2
+cd "$tmp" || exit 99
+
+# prints REGEX COMMAND...: exit code 0, nothing on stderr, and a line that matches on stdout.
+prints() {
+    regex=$1
+    shift
+    "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+    head -n 20 "$tmp/out"
+    cat "$tmp/err"
+    [ "$got" = 0 ] || { echo "exit code $got"; return 1; }
+    [ ! -s "$tmp/err" ] || { echo 'something was printed on stderr'; return 1; }
+    grep -qE -e "$regex" "$tmp/out" || { echo "expected /$regex/"; return 1; }
+}
+
+# ---- help and version ----
+check '--help' prints '^Usage: zerofs' "$ZEROFS" --help
+check '-h' prints '^Usage: zerofs' "$ZEROFS" -h
+check '--version' prints '^zerofs [0-9]+\.[0-9]+' "$ZEROFS" --version
+for command in mount umount ls info cat; do
+    check "$command --help" prints "^Usage: zerofs $command " "$ZEROFS" $command --help
+    check "$command with a wrong option" says 2 "^zerofs $command: .*--bogus" "$ZEROFS" $command --bogus
+    check "$command without words" says 2 "^zerofs $command: needs" "$ZEROFS" $command
+done
+no_words() {
+    "$ZEROFS" >"$tmp/out" 2>"$tmp/err"
+    [ $? = 2 ] && [ ! -s "$tmp/out" ] && grep -q '^Usage' "$tmp/err"
+}
+check 'no words at all' no_words
+check 'a word that is no command' says 2 'frobnicate' "$ZEROFS" frobnicate
+
+# ---- ls ----
+check 'ls' prints '^embed.weight.f32$' "$ZEROFS" ls "$c"
+check 'ls -l' prints '^ +140  f32 +\[7, 5\]  embed.weight.f32$' "$ZEROFS" ls -l "$c"
+check 'ls GLOB' prints '^optim/exp_avg/l1.bias.f32$' "$ZEROFS" ls "$c" '*l1.bias*'
+check 'a pattern finds presentations too' prints '^as/bf16/l1.bias.bf16$' "$ZEROFS" ls "$c" 'as/bf16/l1*'
+check 'ls -a' prints '^npy/l1.bias.npy$' "$ZEROFS" ls -a "$c"
+check 'options as -o and as --name' prints '^1.bias.f32$' "$ZEROFS" ls "$c" -o only=l1.bias --strip_prefix=l
+check 'options after --' says 5 '^zerofs: --strange: .*No such file' "$ZEROFS" ls -- --strange
+check 'a format by name' prints '^embed' "$ZEROFS" ls "$c" --format=deepspeed
+no_match() {
+    "$ZEROFS" ls "$c" 'nothing*' >"$tmp/out" 2>&1
+    [ $? = 1 ] && [ ! -s "$tmp/out" ]
+}
+check 'ls of nothing is 1, and silent' no_match
+null_ends() {
+    "$ZEROFS" ls -0 "$c" | tr '\0' '\n' >"$tmp/zero" && "$ZEROFS" ls "$c" | cmp - "$tmp/zero"
+}
+check 'ls -0' null_ends
+check 'ls --json: one object a line' look ls_json "$ZEROFS" "$c"
+check 'ls lists every file that cat can read' look all_readable "$ZEROFS" "$c"
+check 'names are one line each, whatever the checkpoint says' look odd_names "$ZEROFS" "$tmp/odd.safetensors"
+
+# ---- info ----
+check 'info' prints '^format +deepspeed: ' "$ZEROFS" info "$c"
+check 'info --json' look info_json "$ZEROFS" "$c"
+
+# ---- cat ----
+check 'cat gives the recorded bytes' look cat_digest "$ZEROFS" "$c"
+check 'cat of a path that is not there' says 5 'nope: no such file' "$ZEROFS" cat "$c" nope
+check 'cat of a directory' says 2 'optim: is a directory' "$ZEROFS" cat "$c" optim
+check 'cat to a terminal is refused' look cat_terminal "$ZEROFS" "$c"
+
+# ---- outputs that cannot be written ----
+for command in '--help' '--version' "ls $c" "info $c" "info --json $c" "cat $c l1.bias.f32"; do
+    full() {
+        # shellcheck disable=SC2086 # a list of words
+        "$ZEROFS" $command >/dev/full 2>"$tmp/err"
+        got=$?
+        cat "$tmp/err"
+        [ $got = 5 ] && grep -q 'standard output: No space left' "$tmp/err"
+    }
+    closed() {
+        # shellcheck disable=SC2086 # a list of words
+        "$ZEROFS" $command >&- 2>"$tmp/err"
+        got=$?
+        cat "$tmp/err"
+        [ $got = 5 ] && grep -q 'standard output: Bad file descriptor' "$tmp/err"
+    }
+    what=$(echo "$command" | sed "s|$ZF_DATA/||")
+    check "$what onto a full disk" full
+    check "$what with stdout closed" closed
+done
+check 'all streams closed' sh -c "'$ZEROFS' info '$c' <&- >&- 2>&-; [ \$? = 5 ]"
+
+# ---- what is no checkpoint, or a damaged one ----
+mkfifo fifo
+mkdir empty dir
+ln -s loop loop
+ln -s nowhere dangling
+echo hello >text
+: >nothing
+mkdir fifos && cp -r "$c/." fifos && rm fifos/global_step3/*_1_*optim* &&
+    mkfifo fifos/global_step3/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt
+head -c 3000 "$c/global_step3/zero_pp_rank_0_mp_rank_00_model_states.pt" >cut.pt
+mkdir cut && cp -r "$c/." cut && head -c 3000 "$c/global_step3/zero_pp_rank_0_mp_rank_00_model_states.pt" \
+    >cut/global_step3/zero_pp_rank_0_mp_rank_00_model_states.pt
+mkdir stale && cp -r "$c/global_step3" stale && echo global_step9 >stale/latest
+for command in ls info; do
+    check "$command of a path that is not there" says 5 '^zerofs: nowhere: .*No such file' "$ZEROFS" $command nowhere
+    check "$command of a FIFO" says 3 '^zerofs: fifo: ' timeout 60 "$ZEROFS" $command fifo
+    check "$command of a device" says 3 '^zerofs: /dev/null: ' "$ZEROFS" $command /dev/null
+    check "$command of a link to itself" says 5 '^zerofs: loop: .*symbolic links' "$ZEROFS" $command loop
+    check "$command of a dangling link" says 5 '^zerofs: dangling: ' "$ZEROFS" $command dangling
+    check "$command of an empty directory" says 3 '^zerofs: empty: ' "$ZEROFS" $command empty
+    check "$command of an empty file" says 3 '^zerofs: nothing: ' "$ZEROFS" $command nothing
+    check "$command of a text" says 3 '^zerofs: text: ' "$ZEROFS" $command text
+    check "$command of a truncated file" says 4 '^zerofs: cut.pt: ' "$ZEROFS" $command cut.pt
+    check "$command of a checkpoint with a truncated file" says 4 'model_states.pt: ' "$ZEROFS" $command cut
+    check "$command of a checkpoint with a FIFO as shard" says 4 'optim_states.pt' timeout 60 "$ZEROFS" $command fifos
+    check "$command of a stale latest" says 4 'global_step9' "$ZEROFS" $command stale
+done
+check 'nothing was written into any checkpoint' sh -c "[ -z \"\$(find '$c' -newer '$tmp/fifo')\" ]"
+finish

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cli.py CHECK ARGUMENTS: what the commands print; an exception is a failure."""
+import hashlib
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+
+
+def run(*words):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
+    assert done.returncode == 0 and not done.stderr, (words, done.returncode, done.stderr)
+    return done.stdout
+
+
+def ls_json(zerofs, checkpoint):
+    lines = [json.loads(line) for line in run(zerofs, "ls", "--json", checkpoint).splitlines()]
+    assert [x["path"] for x in lines] == run(zerofs, "ls", checkpoint).decode().splitlines()
+    by_path = {x["path"]: x for x in lines}
+    embed = by_path["embed.weight.f32"]
+    assert (embed["dtype"], embed["shape"], embed["bytes"]) == ("f32", [7, 5], 140), embed
+    assert by_path["state/ds_version.json"]["bytes"] == 9
+    cast = json.loads(run(zerofs, "ls", "--json", checkpoint, "as/bf16/embed*"))
+    assert (cast["dtype"], cast["bytes"]) == ("bf16", 70), cast
+
+
+def all_readable(zerofs, checkpoint):
+    entries = [json.loads(line) for line in run(zerofs, "ls", "-a", "--json", checkpoint).splitlines()]
+    assert len(entries) > 100, len(entries)
+    all_bytes = run(zerofs, "cat", checkpoint, *(x["path"] for x in entries))
+    assert len(all_bytes) == sum(x["bytes"] for x in entries)
+
+
+def odd_names(zerofs, path):
+    keys = ["a\nb", "\x1b[31mred", "..", "a/../../etc/passwd", "%41", ".hidden", "x" * 400, "é", ""]
+    head = {k: {"dtype": "U8", "shape": [1], "data_offsets": [i, i + 1]} for i, k in enumerate(keys)}
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + bytes(range(len(keys))))
+    listed = run(zerofs, "ls", path).split(b"\n")[:-1]
+    assert len(listed) == len(keys), listed
+    for name in listed:
+        assert len(name) <= 255 and b"/" not in name and name[:1] != b".", name
+        assert not [c for c in name if c < 32 or c == 127], name
+        assert len(run(zerofs, "cat", path, os.fsdecode(name))) == 1, name
+    assert run(zerofs, "cat", path, "a%0Ab.u8") == b"\0"
+
+
+def info_json(zerofs, checkpoint):
+    i = json.loads(run(zerofs, "info", "--json", checkpoint))
+    assert i["schema"] == "zerofs.info/1" and i["format"] == "deepspeed" and i["path"] == checkpoint, i
+    assert i["tag"] == "global_step3" and i["step"] == 3, i
+    root = [s for s in i["sets"] if s["path"] == ""]
+    assert len(root) == 1 and root[0]["tensors"] == 12 and root[0]["dtypes"]["f32"] > 0, root
+
+
+def cat_digest(zerofs, checkpoint):
+    with open(os.path.join(checkpoint, "expected.json")) as f:
+        want = json.load(f)["params"]["embed.weight"]["exp_avg"]["sha256"]
+    got = run(zerofs, "cat", checkpoint, "optim/exp_avg/embed.weight.f32")
+    assert hashlib.sha256(got).hexdigest() == want
+
+
+def cat_terminal(zerofs, checkpoint):
+    try:
+        keeper, terminal = pty.openpty()
+    except OSError:
+        return  # a machine without pseudo terminals
+    words = [zerofs, "cat", checkpoint, "scale.f32"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE)
+    assert done.returncode == 2 and b"terminal" in done.stderr, done
+    assert subprocess.run(words[:2] + ["-f"] + words[2:], stdin=subprocess.DEVNULL, stdout=terminal).returncode == 0
+    os.close(terminal)
+    assert os.read(keeper, 100)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
