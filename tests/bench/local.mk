@@ -4,3 +4,23 @@
 EXTRA_PROGRAMS += tests/bench/bench_pickle
 tests_bench_bench_pickle_SOURCES = tests/bench/bench_pickle.c
 tests_bench_bench_pickle_LDADD = $(ZF_CODEC)
+
+EXTRA_PROGRAMS += tests/bench/bench_cast
+tests_bench_bench_cast_SOURCES = tests/bench/bench_cast.c
+tests_bench_bench_cast_LDADD = $(ZF_MODEL)
+
+EXTRA_PROGRAMS += tests/bench/bench_read
+tests_bench_bench_read_SOURCES = tests/bench/bench_read.c
+tests_bench_bench_read_LDADD = $(ZF_ALL)
+
+EXTRA_PROGRAMS += tests/bench/null
+tests_bench_null_SOURCES = tests/bench/null.c
+tests_bench_null_LDADD = $(FUSE_LIBS)
+
+EXTRA_DIST += tests/bench/bench.py tests/bench/load_pickle.py
+
+# Ratios within one run; `make bench BENCH='read export'` runs these parts alone.
+.PHONY: bench
+bench: zerofs$(EXEEXT) tests/bench/bench_cast$(EXEEXT) tests/bench/bench_read$(EXEEXT) tests/bench/null$(EXEEXT)
+	top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' \
+		python3 -B $(srcdir)/tests/bench/bench.py $(BENCH)

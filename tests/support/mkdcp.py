@@ -3,9 +3,10 @@
 """Writes synthetic torch.distributed.checkpoint saves with the standard library only.
 
     mkdcp.py DIR [--tensors N] [--ranks R] [--rows N] [--cols N] [--sparse | --hollow] [--bytes N]
-             [--torch 1.13|2.6|2.14] [--protocol P] [--plans] [--bad CASE]
+             [--torch 1.13|2.6|2.14] [--protocol P] [--plans] [--columns] [--bad CASE]
 
-Each of N float32 tensors of rows x cols is cut along its rows into R chunks, chunk r in __r_0.distcp.
+Each of N float32 tensors of rows x cols is cut along its rows (or columns) into R chunks, chunk r in
+__r_0.distcp.
 With --sparse the data are holes in the files, so a checkpoint of terabytes takes little room; with
 --hollow the items are holes altogether: quick to make, good for mounting only.
 --expect writes DIR/expected.json with the SHA-256 of every tensor (not with --sparse).
@@ -180,11 +181,19 @@ class Checkpoint:
         for v in shape[1:]:
             row *= v
         data = None if a.sparse else content(name, row * (shape[0] if shape else 1))
-        chunks, parts = [], cuts(shape[0], a.ranks) if shape else [(0, 1)]
+        by_column = a.columns and len(shape) == 2
+        chunks, parts = [], cuts(shape[by_column], a.ranks) if shape else [(0, 1)]
         for r, (lo, n) in enumerate(parts):
-            box = (n,) + tuple(shape[1:]) if shape else ()
-            start = (lo,) + (0,) * (len(shape) - 1) if shape else ()
-            at, length = self.item(r, dtype, box, row * n if a.sparse else data[lo * row:(lo + n) * row])
+            box = (shape[0], n) if by_column else (n,) + tuple(shape[1:]) if shape else ()
+            start = (0, lo) if by_column else (lo,) + (0,) * (len(shape) - 1) if shape else ()
+            if a.sparse:
+                part = WIDTH[dtype] * shape[0] * n if by_column else row * n
+            elif by_column:
+                part = b''.join(data[at + lo * WIDTH[dtype]:at + (lo + n) * WIDTH[dtype]]
+                                for at in range(0, len(data), row))
+            else:
+                part = data[lo * row:(lo + n) * row]
+            at, length = self.item(r, dtype, box, part)
             if n == 0 and any(c.offsets.t == start for c in chunks):
                 continue
             chunks.append(w.of(w.ChunkStorageMetadata, offsets=w.size(*start), sizes=w.size(*box)))
@@ -315,6 +324,7 @@ def main():
     p.add_argument('--sparse', action='store_true')
     p.add_argument('--hollow', action='store_true')
     p.add_argument('--plans', action='store_true')
+    p.add_argument('--columns', action='store_true')
     p.add_argument('--expect', action='store_true')
     p.add_argument('--bad', default='')
     a = p.parse_args()

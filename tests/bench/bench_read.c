@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_read seq FILE…      seconds to read the files from end to end, 1 MiB a call
+ * bench_read random FILE N  median microseconds of N preads of 4 KiB all over the file
+ * bench_read tree CKPT PATH seconds to read a file of a checkpoint's tree without a kernel between
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <zf/format.h>
+#include <zf/view.h>
+
+#define BLOCK (1u << 20)
+
+static double now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int fail(const char *what)
+{
+    perror(what);
+    return 1;
+}
+
+static int seq(char **path, void *buf)
+{
+    double start = now();
+
+    for (; *path; path++) {
+        int fd = open(*path, O_RDONLY);
+        ssize_t n;
+
+        if (fd < 0) {
+            return fail(*path);
+        }
+        for (off_t off = 0; (n = pread(fd, buf, BLOCK, off)) > 0; off += n) {
+        }
+        (void)close(fd);
+        if (n < 0) {
+            return fail(*path);
+        }
+    }
+    printf("%.9f\n", now() - start);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int at_random(const char *path, size_t count, void *buf)
+{
+    zf_auto(mem) double *took = calloc(count ? count : 1, sizeof *took);
+    unsigned long long seed = 88172645463325252ull;
+    int fd = open(path, O_RDONLY);
+    struct stat st;
+
+    if (!took || fd < 0 || fstat(fd, &st) != 0) {
+        return fail(path);
+    }
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    for (size_t i = 0; i < count; i++) {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        off_t at = (off_t)(seed % ((unsigned long long)st.st_size / 4096)) * 4096;
+        double start = now();
+
+        if (pread(fd, buf, 4096, at) != 4096) {
+            return fail(path);
+        }
+        took[i] = now() - start;
+    }
+    (void)close(fd);
+    qsort(took, count, sizeof *took, by_value);
+    printf("%.3f\n", took[count / 2] * 1e6);
+    return 0;
+}
+
+static struct zf_tree *open_tree(const char *path, const struct zf_limits *lim, struct zf_err *err)
+{
+    struct zf_open_opts how = {.lim = lim};
+    struct zf_view_opts view = {.lim = lim};
+    zf_auto(store) struct zf_store *st = zf_store_dir(path, lim, err);
+    struct zf_checkpoint *c = st ? zf_open(st, &how, err) : NULL;
+
+    return c ? zf_tree_new(c, &view, err) : NULL;
+}
+
+static int tree(const char *ckpt, const char *path, void *buf)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    struct zf_stat st;
+    char text[800];
+    size_t n = 1;
+    bool ok = true;
+    zf_auto(tree) struct zf_tree *t = open_tree(ckpt, &lim, &err);
+
+    if (!t || !zf_tree_walk(t, path, &st)) {
+        fprintf(stderr, "%s\n", t ? path : zf_err_text(&err, text, sizeof text));
+        return 1;
+    }
+    double start = now();
+    for (uint64_t off = 0; ok && n > 0; off += n) {
+        ok = t->ops->read(t, st.ino, buf, BLOCK, off, &n, &err);
+    }
+    if (!ok) {
+        fprintf(stderr, "%s\n", zf_err_text(&err, text, sizeof text));
+        return 1;
+    }
+    printf("%.9f\n", now() - start);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    zf_auto(mem) void *buf = aligned_alloc(4096, BLOCK);
+
+    if (!buf || argc < 3) {
+        return 2;
+    }
+    memset(buf, 1, BLOCK);
+    if (strcmp(argv[1], "seq") == 0) {
+        return seq(argv + 2, buf);
+    }
+    if (argc == 4 && strcmp(argv[1], "random") == 0) {
+        return at_random(argv[2], strtoul(argv[3], NULL, 10), buf);
+    }
+    return argc == 4 && strcmp(argv[1], "tree") == 0 ? tree(argv[2], argv[3], buf) : 2;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* null SIZE MOUNTPOINT: a file system of one file, "v", whose bytes come from nowhere.  What it
+ * takes to read that file is what FUSE itself costs on this kernel; flags and replies are those of
+ * src/fs, so that the rest of the difference is ours. */
+#define FUSE_USE_VERSION 312
+#include <errno.h>
+#include <fuse_lowlevel.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_INO 2
+#define MOST (1u << 20)
+
+static off_t file_size;
+static char zeros[MOST];
+
+static void fill(fuse_ino_t ino, struct stat *st)
+{
+    memset(st, 0, sizeof *st);
+    st->st_ino = ino;
+    st->st_mode = ino == FILE_INO ? S_IFREG | 0444 : S_IFDIR | 0555;
+    st->st_nlink = 1;
+    st->st_size = ino == FILE_INO ? file_size : 0;
+    st->st_blksize = MOST;
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+    (void)userdata;
+    conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
+                              FUSE_CAP_AUTO_INVAL_DATA);
+    conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO);
+    conn->max_background = 64;
+    conn->congestion_threshold = 48;
+}
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct fuse_entry_param e = {.ino = FILE_INO, .entry_timeout = 1e9, .attr_timeout = 1e9};
+
+    if (parent != FUSE_ROOT_ID || strcmp(name, "v") != 0) {
+        (void)fuse_reply_err(req, ENOENT);
+        return;
+    }
+    fill(FILE_INO, &e.attr);
+    (void)fuse_reply_entry(req, &e);
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct stat st;
+
+    (void)fi;
+    fill(ino, &st);
+    (void)fuse_reply_attr(req, &st, 1e9);
+}
+
+static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    (void)ino;
+    fi->keep_cache = 1;
+    fi->noflush = 1;
+    (void)fuse_reply_open(req, fi);
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t ino, size_t n, off_t off, struct fuse_file_info *fi)
+{
+    (void)ino;
+    (void)fi;
+    if (off >= file_size) {
+        n = 0;
+    } else if ((off_t)n > file_size - off) {
+        n = (size_t)(file_size - off);
+    }
+    (void)fuse_reply_buf(req, zeros, n < MOST ? n : MOST);
+}
+
+static const struct fuse_lowlevel_ops ops = {
+    .init = op_init, .lookup = op_lookup, .getattr = op_getattr, .open = op_open, .read = op_read};
+
+int main(int argc, char **argv)
+{
+    struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+    int rc = 1;
+
+    if (argc != 3) {
+        return 2;
+    }
+    file_size = (off_t)strtoull(argv[1], NULL, 10);
+    if (fuse_opt_add_arg(&args, "null") != 0 || fuse_opt_add_arg(&args, "-oro") != 0) {
+        return 1;
+    }
+    struct fuse_session *se = fuse_session_new(&args, &ops, sizeof ops, NULL);
+    if (se && fuse_set_signal_handlers(se) == 0 && fuse_session_mount(se, argv[2]) == 0) {
+        struct fuse_loop_config *cfg = fuse_loop_cfg_create();
+
+        fuse_loop_cfg_set_max_threads(cfg, 64);
+        fuse_loop_cfg_set_idle_threads(cfg, 2);
+        rc = fuse_session_loop_mt(se, cfg) < 0;
+        fuse_loop_cfg_destroy(cfg);
+        fuse_session_unmount(se);
+    }
+    fuse_opt_free_args(&args);
+    return rc;
+}
