@@ -437,7 +437,8 @@ static enum export_end make_link(struct copy *c, struct export_file *f, struct z
 enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *buf,
                             struct zf_err *err)
 {
-    struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1, .spot.dir = -1};
+    struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1};
+    zf_auto(export_spot) struct export_spot spot = {.dir = -1};
     bool kept = false;
 
     c.map = zf_tree_map(run->tree, c.f->st.ino, err);
@@ -446,10 +447,10 @@ enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *b
     }
     sha256_init(&c.sum);
     identify(&c);
-    if (!export_dest_spot(run->root, c.f->to, &c.spot, err)) {
+    if (!export_dest_spot(run->root, c.f->to, &spot, err)) {
         return unwritable(&c, err);
     }
-    zf_auto(export_spot) struct export_spot spot = c.spot;
+    c.spot = spot;
     enum export_end end = look_at_old(&c, &kept, err);
     if (end == EXPORT_OK && kept) {
         atomic_fetch_add(&run->bytes, c.f->st.size);

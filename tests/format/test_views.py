@@ -25,7 +25,6 @@ REFUSED = {
     "tp2_zero1": "model-parallel",
     "moe_ep2_zero2_w4": "mixture-of-experts", "moe_zero2": "mixture-of-experts",
     "pp2_zero0_w2": "pipeline", "pp2_zero1_w2": "pipeline", "pp2_zero1": "pipeline",
-    "zero0_bf16_w2": "stage 0", "zero0_fused_bf16": "stage 0",
 }
 # Digests of bytes that stand nowhere in the checkpoint's files.
 MASTERS = ("fp32",)

@@ -83,7 +83,7 @@ def proc_mounts(mnt, source):
         lines = [line.split() for line in f if line.split()[1] == mnt]
     assert len(lines) == 1, lines
     where, _, kind, options = lines[0][:4]
-    assert where == source and kind == "fuse.zerofs", lines
+    assert where == os.path.realpath(source) and kind == "fuse.zerofs", lines
     for o in ("ro", "nosuid", "nodev", "noexec", "default_permissions"):
         assert o in options.split(","), options
 
