@@ -76,7 +76,7 @@ static bool load_placement(struct zf_torch *t, const struct zf_pv *v, uint32_t n
 {
     static const struct {
         const char *class;
-        enum zf_place place;
+        enum zf_placement place;
     } row[] = {
         {"Replicate", ZF_PLACE_REPLICATE},   {"Shard", ZF_PLACE_SHARD},
         {"_StridedShard", ZF_PLACE_STRIDED}, {"Partial", ZF_PLACE_PARTIAL},

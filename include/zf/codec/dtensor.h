@@ -7,7 +7,7 @@
 
 #include <zf/codec/torch.h>
 
-enum zf_place {
+enum zf_placement {
     ZF_PLACE_REPLICATE,
     ZF_PLACE_SHARD,   /* cut along dim */
     ZF_PLACE_STRIDED, /* cut along dim after a finer cut of split_factor (FSDP over tensor parallel) */
@@ -17,7 +17,7 @@ enum zf_place {
 struct zf_mesh_axis {
     const char *name; /* NULL = the mesh has no names */
     uint64_t size, coord; /* ranks along this axis; this rank's place, < size (0 without has_coord) */
-    enum zf_place place;
+    enum zf_placement place;
     uint32_t dim;          /* SHARD, STRIDED: < ndim */
     uint64_t split_factor; /* STRIDED: > 0 */
 };
