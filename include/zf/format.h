@@ -7,6 +7,8 @@
 
 enum zf_fit {
     ZF_FIT_NO,
+    ZF_FIT_WEAK,  /* what lies beside weights, or a save that was never finished: one further down
+                     goes first */
     ZF_FIT_NAMES, /* file names look right */
     ZF_FIT_PROOF, /* a magic or a manifest was read */
 };
@@ -49,6 +51,7 @@ struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
 struct zf_tags {
     char **name;
     size_t n, latest;
+    size_t weak; /* unfinished ones that were left out */
 };
 bool zf_tags_list(struct zf_store *st, struct zf_tags *out, struct zf_err *err) ZF_CHECKED;
 void zf_tags_free(struct zf_tags *t);

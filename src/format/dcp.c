@@ -13,13 +13,22 @@
 
 extern const struct zf_format zf_format_dcp;
 
-#define PARTS_MAX 64
-
-/* The directories whose metadata make up one checkpoint, "" for the root. */
+/* The directories whose metadata make up one checkpoint, "" for the root.  Each is a state dict of
+ * its own, but those of a model and its optimizer share one set of names. */
 struct parts {
-    const char *dir[PARTS_MAX];
+    struct part {
+        const char *dir;
+        struct zf_dcp_group group;
+    } part[ZF_DCP_GROUPS_MAX];
     uint32_t n;
 };
+
+static void add_part(struct parts *p, const char *dir, struct zf_dcp_group group)
+{
+    if (p->n < ZF_DCP_GROUPS_MAX) {
+        p->part[p->n++] = (struct part){.dir = dir, .group = group};
+    }
+}
 
 bool zf_dcp_forgive(struct zf_build *b, struct zf_err *err)
 {
@@ -87,21 +96,14 @@ static bool is_distcp(const char *name)
     return n > 7 && strcmp(name + n - 7, ".distcp") == 0;
 }
 
-/* "pytorch_model_fsdp_0", "optimizer_0": accelerate's save_state, which Trainer uses too.
- * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.20 … 1.15). */
-static bool is_accelerate(const char *name)
+/* The digits behind `stem` when they are all that follows, else NULL. */
+static const char *number_behind(const char *name, const char *stem)
 {
-    static const char *const stem[] = {"pytorch_model_fsdp_", "optimizer_"};
+    size_t n = strlen(stem);
 
-    for (size_t i = 0; i < sizeof stem / sizeof *stem; i++) {
-        size_t n = strlen(stem[i]);
-
-        if (strncmp(name, stem[i], n) == 0 && name[n] &&
-            !name[n + strspn(name + n, "0123456789")]) {
-            return true;
-        }
-    }
-    return false;
+    return strncmp(name, stem, n) == 0 && name[n] && !name[n + strspn(name + n, "0123456789")]
+               ? name + n
+               : NULL;
 }
 
 /* The first entry of `dir` that `fits`, or NULL. */
@@ -134,29 +136,83 @@ static bool is_save(struct zf_store *st, const char *dir)
            entry_of(st, dir, is_distcp);
 }
 
-/* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
-static void find_parts(struct zf_store *st, struct parts *out)
+/* Model and optimizer in directories of their own: NeMo-RL's policy/, and scripts that save the two
+ * apart. */
+static void find_pair(struct zf_store *st, struct parts *out)
+{
+    static const char *const model[] = {"model", "weights", "weights/model", "policy/weights",
+                                        "policy/weights/model"};
+    static const char *const optimizer[] = {"optimizer", "optim", "optimizer/optim",
+                                            "policy/optimizer", "policy/optimizer/optim"};
+
+    for (size_t i = 0; i < sizeof model / sizeof *model; i++) {
+        if (!is_save(st, model[i])) {
+            continue;
+        }
+        for (size_t k = 0; k < sizeof optimizer / sizeof *optimizer; k++) {
+            if (is_save(st, optimizer[k])) {
+                add_part(out, model[i], (struct zf_dcp_group){0});
+                add_part(out, optimizer[k], (struct zf_dcp_group){.head = "optimizer"});
+                return;
+            }
+        }
+    }
+}
+
+/* "pytorch_model_fsdp_0", "optimizer_0": accelerate's save_state, which Trainer uses too.
+ * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.20 … 1.15). */
+static void find_numbered(struct zf_store *st, const char *stem, struct parts *out)
 {
     const struct zf_entry *e;
     struct zf_err ignored = {0};
     size_t n;
 
-    *out = (struct parts){0};
-    if (is_save(st, "")) {
-        out->dir[out->n++] = "";
-        return;
-    }
-    if (zf_store_has(st, "model_and_optim", ZF_ENTRY_DIR) && is_save(st, "model_and_optim")) {
-        out->dir[out->n++] = "model_and_optim";
-        return;
-    }
     if (!zf_store_list(st, "", &e, &n, &ignored)) {
         return;
     }
-    for (size_t i = 0; i < n && out->n < PARTS_MAX; i++) {
-        if (e[i].kind == ZF_ENTRY_DIR && is_accelerate(e[i].name) && is_save(st, e[i].name)) {
-            out->dir[out->n++] = e[i].name;
+    for (size_t i = 0; i < n; i++) {
+        const char *number = e[i].kind == ZF_ENTRY_DIR ? number_behind(e[i].name, stem) : NULL;
+
+        if (number && is_save(st, e[i].name)) {
+            bool first = strcmp(number, "0") == 0;
+            add_part(out, e[i].name, (struct zf_dcp_group){.number = first ? NULL : number});
         }
+    }
+}
+
+/* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
+static void find_parts(struct zf_store *st, struct parts *out)
+{
+    *out = (struct parts){0};
+    if (is_save(st, "")) {
+        add_part(out, "", (struct zf_dcp_group){0});
+    } else if (is_save(st, "model_and_optim")) {
+        add_part(out, "model_and_optim", (struct zf_dcp_group){0});
+    } else {
+        find_numbered(st, "pytorch_model_fsdp_", out);
+        find_numbered(st, "optimizer_", out);
+        if (out->n == 0) {
+            find_pair(st, out);
+        }
+    }
+}
+
+/* Path of the metadata of `dir`, of the first rank where each rank has its own.  False: none. */
+static bool metadata_path(struct zf_store *st, const char *dir, char *path, size_t n)
+{
+    const char *name = entry_of(st, dir, is_metadata);
+
+    name = name ? name : entry_of(st, dir, is_rank_metadata);
+    return name && snprintf(path, n, "%s%s%s", dir, *dir ? "/" : "", name) < (int)n;
+}
+
+/* Appends the other directories to what proves the first. */
+static void tell_parts(const struct parts *parts, char *why, size_t n)
+{
+    for (uint32_t i = 1; i < parts->n; i++) {
+        size_t at = strlen(why);
+
+        snprintf(why + at, n - at, "%s %s", i == 1 ? ", joined with" : ",", parts->part[i].dir);
     }
 }
 
@@ -164,7 +220,6 @@ static bool dcp_probe(struct zf_store *st, const struct zf_open_opts *o, struct 
                       struct zf_err *err)
 {
     struct parts parts;
-    const char *dir, *name;
     char path[320];
     uint8_t head[2] = {0};
 
@@ -175,24 +230,23 @@ static bool dcp_probe(struct zf_store *st, const struct zf_open_opts *o, struct 
     if (parts.n == 0) {
         return true;
     }
-    dir = parts.dir[0];
-    name = entry_of(st, dir, is_metadata);
-    name = name ? name : entry_of(st, dir, is_rank_metadata);
-    if (name &&
-        snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name) < (int)sizeof path) {
+    const char *dir = parts.part[0].dir;
+    bool named = metadata_path(st, dir, path, sizeof path);
+    if (named) {
         struct zf_err ignored = {0};
         zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
 
         if (src && src->size >= sizeof head &&
             zf_source_pread(src, head, sizeof head, 0, &ignored) && head[0] == 0x80) {
             out->fit = ZF_FIT_PROOF;
-            snprintf(out->why, sizeof out->why, "%.100s is a pickle of protocol %u", path, head[1]);
+            snprintf(out->why, sizeof out->why, "%.80s is a pickle of protocol %u", path, head[1]);
+            tell_parts(&parts, out->why, sizeof out->why);
             return true;
         }
     }
-    out->fit = ZF_FIT_NAMES;
-    snprintf(out->why, sizeof out->why, "%.60s%sthere are .distcp files%s", dir, *dir ? ": " : "",
-             name ? "" : " without .metadata");
+    out->fit = named ? ZF_FIT_NAMES : ZF_FIT_WEAK;
+    snprintf(out->why, sizeof out->why, "there are .distcp files%s%.60s%s", *dir ? " in " : "", dir,
+             named ? "" : " without .metadata");
     return true;
 }
 
@@ -238,7 +292,9 @@ static bool dcp_open(struct zf_store *st, const struct zf_open_opts *o, struct z
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no .metadata and no .distcp file is here");
     }
     for (uint32_t i = 0; i < parts.n; i++) {
-        if (!read_part(d, st, parts.dir[i], o->lim, b, err)) {
+        d->at_group = i;
+        d->group[i] = parts.part[i].group;
+        if (!read_part(d, st, parts.part[i].dir, o->lim, b, err)) {
             return false;
         }
     }

@@ -54,13 +54,21 @@ static bool settle(struct reading *r, struct zf_err *err)
     return zf_dcp_forgive(r->b, err);
 }
 
+static uint64_t key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
+{
+    return zf_dcp_table_hash(d->seed + d->at_group, p, n);
+}
+
+/* The key of this name in the state dict that is read. */
 static uint32_t find_key(const struct zf_dcp *d, const char *p, uint64_t n)
 {
-    uint64_t hash = zf_dcp_table_hash(d->seed, p, n), at = 0;
+    uint64_t hash = key_hash(d, p, n), at = 0;
     uint32_t i;
 
     while ((i = zf_dcp_table_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
-        if (d->key[i].name_len == n && memcmp(d->key[i].name, p, n) == 0) {
+        const struct zf_dcp_key *k = &d->key[i];
+
+        if (k->group == d->at_group && k->name_len == n && memcmp(k->name, p, n) == 0) {
             return i;
         }
     }
@@ -219,10 +227,9 @@ static bool take_key(struct reading *r, const char *name, uint64_t n, uint32_t *
     }
     d->key = key;
     *key_out = (uint32_t)d->n_keys;
-    key[d->n_keys] =
-        (struct zf_dcp_key){.name = name, .name_len = (uint32_t)n, .pass = d->n_passes};
-    return zf_dcp_table_add(&d->keys, zf_dcp_table_hash(d->seed, name, n), *key_out, err) &&
-           ++d->n_keys;
+    key[d->n_keys] = (struct zf_dcp_key){
+        .name = name, .name_len = (uint32_t)n, .pass = d->n_passes, .group = d->at_group};
+    return zf_dcp_table_add(&d->keys, key_hash(d, name, n), *key_out, err) && ++d->n_keys;
 }
 
 /* dtype and shape of a TensorStorageMetadata. */
@@ -509,9 +516,9 @@ static bool take_root(struct reading *r, const struct zf_pv *root, struct zf_err
     if (!zf_pv_is_map(state)) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "is a pickle without state_dict_metadata (found \"%.80s\"), expected the Metadata of "
+            "is a pickle of \"%.80s\" without state_dict_metadata, expected the Metadata of "
             "torch.distributed.checkpoint",
-            zf_pv_name(root));
+            *zf_pv_name(root) ? zf_pv_name(root) : "a plain value");
     }
     if (!zf_pv_is_map(storage)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -15,6 +15,7 @@ struct zf_dcp_key {
     const char *name; /* terminated; may hold any byte */
     uint32_t name_len;
     uint32_t pass;       /* number of the metadata file that told of it first */
+    uint32_t group;      /* number of the state dict it belongs to */
     bool is_bytes;       /* an opaque item; then all that follows is 0 and there is one chunk */
     enum zf_dtype dtype; /* of the whole tensor */
     uint32_t ndim;
@@ -41,7 +42,16 @@ struct zf_dcp_chunk {
     bool lost; /* its records contradict each other */
 };
 
+/* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
+enum { ZF_DCP_GROUPS_MAX = 64 };
+struct zf_dcp_group {
+    const char *head;   /* a first step for paths that do not have one like it; NULL = none */
+    const char *number; /* digits behind the first step, to tell the second model; NULL = none */
+};
+
 struct zf_dcp {
+    struct zf_dcp_group group[ZF_DCP_GROUPS_MAX];
+    uint32_t at_group; /* of the metadata that is read */
     struct zf_dcp_key *key;
     uint64_t n_keys, cap_keys;
     struct zf_dcp_chunk *chunk; /* never of size 0: those hold nothing */

@@ -9,6 +9,7 @@
 #include "dcp_extra.h"
 #include "dcp_flat.h"
 #include "dcp_items.h"
+#include "dcp_path.h"
 #include "dcp_state.h"
 
 #define SHOW(n) ((unsigned long long)(n))
@@ -27,43 +28,6 @@ static uint64_t data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
     return zf_dtype_size(k->dtype, k->ndim, &d->box[c->box + k->ndim], &n) ? n : 0;
 }
 
-/* The path of a key: what planner_data says, else one step. */
-static bool path_of(struct zf_dcp *d, const struct zf_dcp_key *k, struct zf_path *out,
-                    struct zf_err *err)
-{
-    uint64_t n = zf_pv_is_seq(k->path) ? zf_pv_len(k->path) : 0, len;
-    struct zf_step *step = zf_arena_get(d->pickles, n ? n : 1, sizeof *step, err);
-    int64_t at;
-
-    if (!step) {
-        return false;
-    }
-    *out = (struct zf_path){.step = step, .n = (uint32_t)n};
-    for (uint64_t i = 0; i < n && n <= UINT32_MAX; i++) {
-        const struct zf_pv *v = zf_pv_item(k->path, i);
-
-        if (zf_pv_kind(v) == ZF_PV_STR) {
-            step[i].p = zf_pv_text(v, &len);
-            step[i].n = len;
-        } else if (zf_pv_int(v, &at)) {
-            step[i].p = zf_arena_fmt(d->pickles, err, "%" PRId64, at);
-            step[i].index = true;
-            if (!step[i].p) {
-                return false;
-            }
-            step[i].n = strlen(step[i].p);
-        } else {
-            out->n = 0; /* not a path: the key is taken as it stands */
-            break;
-        }
-    }
-    if (out->n == 0) {
-        step[0] = (struct zf_step){.p = k->name, .n = k->name_len};
-        out->n = 1;
-    }
-    return true;
-}
-
 static bool see_names(struct zf_dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
@@ -73,7 +37,7 @@ static bool see_names(struct zf_dcp_placing *p, struct zf_err *err)
         return false;
     }
     for (uint64_t i = 0; i < d->n_keys; i++) {
-        if (!path_of(d, &d->key[i], &p->path[i], err) ||
+        if (!zf_dcp_path(d, &d->key[i], &p->path[i], err) ||
             (!d->key[i].is_bytes && !zf_names_see(p->names, p->path[i], err))) {
             return false;
         }

@@ -38,11 +38,27 @@ static char *value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, ui
     return text;
 }
 
+static bool add_dotted(struct zf_text *out, const struct zf_path *path, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < path->n; i++) {
+        if ((i && !zf_text_add(out, ".", 1, err)) ||
+            !zf_text_add(out, path->step[i].p, path->step[i].n, err)) {
+            return false;
+        }
+    }
+    return zf_text_add(out, "", 0, err);
+}
+
 /* Appends "key": value. */
-static bool add_entry(struct zf_text *out, const struct zf_dcp_key *k, const char *value,
+static bool add_entry(struct zf_text *out, const struct zf_path *path, const char *value,
                       uint64_t n, struct zf_err *err)
 {
-    json_t *name = json_stringn(k->name, k->name_len); /* NULL: not UTF-8 */
+    zf_auto(text) struct zf_text key = {0};
+
+    if (!add_dotted(&key, path, err)) {
+        return false;
+    }
+    json_t *name = json_stringn(key.p, key.n); /* NULL: not UTF-8 */
     zf_auto(mem) char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
 
     json_decref(name);
@@ -75,7 +91,7 @@ bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
         }
         total += c->len;
         value = value_of(p, c, &n);
-        if (value && !add_entry(&out, k, value, n, err)) {
+        if (value && !add_entry(&out, &p->path[c->key], value, n, err)) {
             return false;
         }
     }

@@ -11,6 +11,7 @@ libzf_format_la_SOURCES = \
 	src/format/dcp_gather.c \
 	src/format/dcp_items.c \
 	src/format/dcp_metadata.c \
+	src/format/dcp_path.c \
 	src/format/dcp_place.c \
 	src/format/dcp_state.c \
 	src/format/dcp_table.c \
@@ -61,6 +62,7 @@ noinst_HEADERS += \
 	src/format/dcp_gather.h \
 	src/format/dcp_items.h \
 	src/format/dcp_metadata.h \
+	src/format/dcp_path.h \
 	src/format/dcp_place.h \
 	src/format/dcp_state.h \
 	src/format/dcp_table.h \
