@@ -28,22 +28,29 @@ static bool step_of(const char *name, int64_t *step_out)
 /* What the place alone tells; a family that knows better says it again. */
 static bool describe(struct zf_build *b, const struct zf_place *p, struct zf_err *err)
 {
-    const char *base = zf_store_base(p->store);
-    int64_t step;
-
     if (p->note[0] && !zf_build_note(b, err, "%s", p->note)) {
         return false;
     }
-    if (p->tag || zf_tags_is_step(base)) {
-        const char *tag = p->tag ? p->tag : base;
-        if (!zf_build_tag(b, tag, err)) {
-            return false;
-        }
-        if (zf_tags_is_step(tag) && step_of(tag, &step)) {
-            zf_build_step(b, step);
-        }
+    const char *base = zf_store_base(p->outer ? p->outer : p->store);
+    const char *tag = p->tag ? p->tag : base;
+    const char *named = zf_tags_is_step(tag) ? tag : base;
+    int64_t step;
+
+    if (zf_tags_is_step(named) && step_of(named, &step)) {
+        zf_build_step(b, step);
     }
-    return true;
+    return !(p->tag || zf_tags_is_step(tag)) || zf_build_tag(b, tag, err);
+}
+
+/* Failures name files as seen from the save; the user pointed at a directory above it. */
+static struct zf_checkpoint *refused(const struct zf_place *p, struct zf_err *err)
+{
+    const char *full = zf_store_name(p->store);
+
+    if (p->tag && err->code != ZF_E_USAGE && strncmp(err->path, full, strlen(full)) != 0) {
+        (void)zf_err_in(err, "%s", p->tag);
+    }
+    return NULL;
 }
 
 struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o, struct zf_err *err)
@@ -51,19 +58,19 @@ struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
     zf_auto(place) struct zf_place p = {.store = NULL};
     zf_auto(build) struct zf_build *b = NULL;
     struct zf_build *whole;
+    struct zf_checkpoint *c;
 
     if (!zf_locate(st, o, &p, err)) {
         return NULL;
     }
     b = zf_build_new(p.store, o->lim, o->degraded, err);
-    if (!b || !describe(b, &p, err) || !p.pick.format->open(p.store, o, b, err)) {
-        return NULL;
-    }
-    if (!zf_side_files(p.store, NULL, b, err) ||
+    if (!b || !describe(b, &p, err) || !p.pick.format->open(p.store, o, b, err) ||
+        !zf_side_files(p.store, NULL, b, err) ||
         (p.outer && !zf_side_files(p.outer, p.store, b, err))) {
-        return NULL;
+        return refused(&p, err);
     }
     whole = b;
     b = NULL;
-    return zf_build_seal(whole, p.pick.format->name, p.pick.probe.why, err);
+    c = zf_build_seal(whole, p.pick.format->name, p.pick.probe.why, err);
+    return c ? c : refused(&p, err);
 }

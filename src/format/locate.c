@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/name.h>
+
 #include "table.h"
 #include "tags.h"
 
-/* run directory / checkpoint-60 / global_step60 and one more to spare. */
-enum { MAX_LEVELS = 4, MAX_CHILDREN = 64 };
+/* At most so many steps down (experiment / run / checkpoint-60 / global_step60 and one to spare),
+ * and so far is looked for saves, in so many directories of one depth. */
+enum { MAX_LEVELS = 5, MAX_DEPTH = 3, MAX_DIRS = 128 };
 
 /* "a, b, c, …" within n bytes. */
 static void name_list(const struct zf_tags *t, char *out, size_t n)
@@ -56,6 +59,22 @@ static bool stale_pointer(struct zf_store *st, const char *tag, struct zf_err *e
                    tag, list);
 }
 
+/* Is one of the directories on the way the save of a step? */
+static bool has_step(const char *path)
+{
+    for (const char *end; *path; path = *end ? end + 1 : end) {
+        char name[ZF_NAME_MAX + 1];
+        size_t n = strcspn(path, "/");
+
+        end = path + n;
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), path);
+        if (zf_tags_is_step(name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The one save in t, or the newest of a numbered series; which it is goes to note[n]. */
 static bool choose_one(const struct zf_tags *t, const char **name_out, char *note, size_t n,
                        struct zf_err *err)
@@ -65,9 +84,7 @@ static bool choose_one(const struct zf_tags *t, const char **name_out, char *not
     char list[160];
 
     for (size_t i = 0; series && i < t->n; i++) {
-        const char *slash = strrchr(t->name[i], '/');
-        series = zf_tags_is_step(slash ? slash + 1 : t->name[i]) &&
-                 zf_tags_same_series(t->name[i], last);
+        series = has_step(t->name[i]) && zf_tags_same_series(t->name[i], last);
     }
     if (t->n > 1 && !series) {
         name_list(t, list, sizeof list);
@@ -78,35 +95,94 @@ static bool choose_one(const struct zf_tags *t, const char **name_out, char *not
             list);
     }
     if (t->n == 1) {
-        snprintf(note, n, "the checkpoint is in %.100s, the only one here", last);
+        snprintf(note, n, "the checkpoint is in %.80s, the only one here", last);
     } else {
         snprintf(note, n, "%.80s is the newest of %zu saves here", last, t->n);
+    }
+    if (t->weak) {
+        size_t at = strlen(note);
+        snprintf(note + at, n - at, "; %zu more %s unfinished or without weights", t->weak,
+                 t->weak == 1 ? "is" : "are");
     }
     *name_out = last;
     return true;
 }
 
-/* Saves in st or, when there are none, one directory further down. */
+struct dirs {
+    char *path[MAX_DIRS];
+    size_t n;
+};
+
+static void zf_auto_dirs(struct dirs *d)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        free(d->path[i]);
+    }
+    d->n = 0;
+}
+
+/* Adds the directories inside `dir`; what cannot be listed has none. */
+static bool add_children(struct zf_store *st, const char *dir, struct dirs *out, struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
+        return true;
+    }
+    for (size_t i = 0; i < n && out->n < MAX_DIRS; i++) {
+        if (e[i].kind != ZF_ENTRY_DIR || e[i].name[0] == '.') {
+            continue;
+        }
+        if (asprintf(&out->path[out->n], "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        out->n++;
+    }
+    return true;
+}
+
+/* Moves what is in `from` to the end of `to`. */
+static bool append(struct zf_tags *to, struct zf_tags *from, struct zf_err *err)
+{
+    char **more = realloc(to->name, (to->n + from->n + 1) * sizeof *more);
+
+    if (!more) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    to->name = more;
+    memcpy(to->name + to->n, from->name, from->n * sizeof *more);
+    to->n += from->n;
+    to->weak += from->weak;
+    from->n = 0;
+    return true;
+}
+
+/* The saves nearest below st: in it or, when there are none, in its directories, and so on. */
 static bool candidates(struct zf_store *st, struct zf_tags *out, struct zf_err *err)
 {
-    const struct zf_entry *e;
-    size_t n, dirs = 0;
+    zf_auto(dirs) struct dirs now = {.n = 0};
 
-    if (!zf_tags_below(st, "", out, err)) {
-        return false;
-    }
-    if (out->n || !zf_store_list(st, "", &e, &n, err)) {
+    if (!zf_tags_below(st, "", out, err) || out->n || !add_children(st, "", &now, err)) {
         return out->n != 0;
     }
-    for (size_t i = 0; i < n && dirs < MAX_CHILDREN && !out->n; i++) {
-        struct zf_err ignored = {.code = ZF_OK};
+    for (int depth = 1; depth < MAX_DEPTH && now.n && !out->n; depth++) {
+        zf_auto(dirs) struct dirs next = {.n = 0};
 
-        if (e[i].kind == ZF_ENTRY_DIR && e[i].name[0] != '.') {
-            dirs++;
-            if (!zf_tags_below(st, e[i].name, out, &ignored)) {
-                *out = (struct zf_tags){.name = NULL};
+        for (size_t i = 0; i < now.n; i++) {
+            zf_auto(tags) struct zf_tags t = {.name = NULL};
+            struct zf_err ignored = {.code = ZF_OK};
+
+            if ((zf_tags_below(st, now.path[i], &t, &ignored) && t.n && !append(out, &t, err)) ||
+                !add_children(st, now.path[i], &next, err)) {
+                zf_tags_free(out);
+                return false;
             }
         }
+        struct dirs swap = now;
+        now = next;
+        next = swap;
     }
     return true;
 }
@@ -160,14 +236,15 @@ static bool next_step(struct zf_place *p, const struct zf_open_opts *o, struct z
         !choose_one(&t, &name, p->note, sizeof p->note, err)) {
         return false;
     }
-    /* Found two levels down: one after the other, so that `outer` is the directory it lies in. */
-    const char *slash = strchr(name, '/');
-    if (slash) {
+    /* Found further down: one directory after the other, so that `outer` is the one it lies in. */
+    for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
         zf_auto(mem) char *first = strndup(name, (size_t)(slash - name));
         if (!first) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         }
-        return descend(p, first, err) && descend(p, slash + 1, err);
+        if (!descend(p, first, err)) {
+            return false;
+        }
     }
     return descend(p, name, err);
 }
@@ -185,6 +262,32 @@ static bool nothing(struct zf_store *st, struct zf_err *err)
         "directory below");
 }
 
+/* Is p's pick what was asked for, so that there is no need to look further down? */
+static bool settled(const struct zf_place *p, const struct zf_open_opts *o)
+{
+    const struct zf_format *f = p->pick.format;
+
+    return f && (!o->tag || f->tags) && (p->pick.probe.fit > ZF_FIT_WEAK || o->format);
+}
+
+/* Nothing was found below: what fits weakly, or a format that was asked for by name. */
+static bool fall_back(struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
+{
+    if (p->pick.format && !o->tag) {
+        return true;
+    }
+    if (!o->format) {
+        return nothing(p->store, err);
+    }
+    if (!zf_pick_file(p->store)) {
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                       "nothing here is of the format %.40s that was asked for", o->format);
+    }
+    *p->pick.probe.why = '\0';
+    p->pick.format = zf_table_find(o->format);
+    return true;
+}
+
 bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_place *out,
                struct zf_err *err)
 {
@@ -197,8 +300,7 @@ bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_plac
             zf_place_free(out);
             return false;
         }
-        const struct zf_format *f = out->pick.format;
-        if (f && (!here.tag || f->tags)) {
+        if (settled(out, &here)) {
             return true;
         }
         if (zf_pick_file(st) || !next_step(out, &here, err)) {
@@ -206,13 +308,11 @@ bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_plac
         }
         here.tag = NULL;
     }
-    if (err->code == ZF_OK && o->format) {
-        *out->pick.probe.why = '\0';
-        out->pick.format = zf_table_find(o->format);
+    if (err->code == ZF_OK && fall_back(out, &here, err)) {
         return true;
     }
     zf_place_free(out);
-    return err->code == ZF_OK ? nothing(st, err) : false;
+    return false;
 }
 
 void zf_place_free(struct zf_place *p)

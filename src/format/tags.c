@@ -37,6 +37,24 @@ bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out, str
     return true;
 }
 
+/* The directory of an iteration: Megatron's, or verl's where that is there instead. */
+static char *iteration(struct zf_store *st, unsigned long long step)
+{
+    zf_auto(mem) char *verl = NULL;
+    char *name;
+
+    if (asprintf(&verl, "global_step_%llu", step) < 0) {
+        verl = NULL;
+        return NULL;
+    }
+    if (zf_store_has(st, verl, ZF_ENTRY_DIR)) {
+        name = verl;
+        verl = NULL;
+        return name;
+    }
+    return asprintf(&name, "iter_%07llu", step) < 0 ? NULL : name;
+}
+
 bool zf_tags_megatron(struct zf_store *st, char **name_out, struct zf_err *err)
 {
     static const char file[] = "latest_checkpointed_iteration.txt";
@@ -54,8 +72,8 @@ bool zf_tags_megatron(struct zf_store *st, char **name_out, struct zf_err *err)
     }
     if (strcmp(word, "release") == 0) {
         name = strdup(word);
-    } else if (asprintf(&name, "iter_%07llu", step) < 0) {
-        name = NULL;
+    } else {
+        name = iteration(st, step);
     }
     if (!name) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -115,8 +133,8 @@ static bool push(struct zf_tags *t, const char *name, struct zf_err *err)
     return true;
 }
 
-/* Does `dir` hold a save?  What cannot be read, or is a riddle, is none. */
-static bool is_save(struct zf_store *st, const char *dir)
+/* How far `dir` looks like a save.  What cannot be read, or is a riddle, is none. */
+static enum zf_fit look(struct zf_store *st, const char *dir)
 {
     struct zf_open_opts o = {.lim = NULL};
     struct zf_limits lim = zf_limits_default();
@@ -126,12 +144,12 @@ static bool is_save(struct zf_store *st, const char *dir)
 
     o.lim = &lim;
     if (!sub) {
-        return false;
+        return ZF_FIT_NO;
     }
     if (!zf_pick(sub, &o, &pick, &err)) {
-        return err.code == ZF_E_FORMAT;
+        return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
     }
-    return pick.format != NULL;
+    return pick.format ? pick.probe.fit : ZF_FIT_NO;
 }
 
 /* Links beside the saves that name one of them, unfinished saves, and hidden things. */
@@ -144,7 +162,9 @@ static bool is_beside(const char *name)
            (n > 4 && strcmp(name + n - 4, ".tmp") == 0);
 }
 
-bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out, struct zf_err *err)
+/* The directories of `dir` that fit at least so well. */
+static bool collect(struct zf_store *st, const char *dir, enum zf_fit least, struct zf_tags *out,
+                    struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -164,13 +184,29 @@ bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out, st
             zf_tags_free(out);
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         }
-        if (is_save(st, path) && !push(out, path, err)) {
+        enum zf_fit fit = look(st, path);
+        out->weak += fit == ZF_FIT_WEAK;
+        if (fit >= least && !push(out, path, err)) {
             zf_tags_free(out);
             return false;
         }
     }
     out->latest = out->n;
     return true;
+}
+
+bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out, struct zf_err *err)
+{
+    if (!collect(st, dir, ZF_FIT_NAMES, out, err)) {
+        return false;
+    }
+    if (out->n || !out->weak) {
+        return true;
+    }
+    zf_tags_free(out);
+    bool ok = collect(st, dir, ZF_FIT_WEAK, out, err);
+    out->weak = 0;
+    return ok;
 }
 
 bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err)

@@ -16,13 +16,16 @@ bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out,
                      struct zf_err *err) ZF_CHECKED;
 
 /* The same for Megatron's latest_checkpointed_iteration.txt: "10" is iter_0000010.
- * Source: megatron/training/checkpointing.py, get_checkpoint_name (core 0.4 … 0.19). */
+ * verl writes the same file beside global_step_10.
+ * Source: megatron/training/checkpointing.py, get_checkpoint_name (core 0.4 … 0.19);
+ * verl/utils/checkpoint/checkpoint_manager.py, find_latest_ckpt_path (0.2 … 0.6). */
 bool zf_tags_megatron(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
 
 /* Whatever says which save is the latest; *name_out = NULL when nothing does. */
 bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
 
-/* The directories in `dir` that hold a save, in natural order; names are paths from st. */
+/* The directories in `dir` that hold a save, in natural order; names are paths from st.  Those that
+ * fit only weakly count where there is no other. */
 bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out,
                    struct zf_err *err) ZF_CHECKED;
 

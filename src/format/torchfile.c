@@ -70,7 +70,7 @@ static bool probe_dir(struct zf_store *st, struct zf_probe *out, struct zf_err *
         if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) || !sniff(st, e[i].name)) {
             continue;
         }
-        out->fit = zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS ? ZF_FIT_PROOF : ZF_FIT_NAMES;
+        out->fit = zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS ? ZF_FIT_PROOF : ZF_FIT_WEAK;
         snprintf(out->why, sizeof out->why, "%.100s begins as torch.save writes it", e[i].name);
     }
     return true;
