@@ -288,13 +288,19 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /* Kernel and linux/limits.h: XATTR_SIZE_MAX. */
 #define XATTR_MAX 65536u
+#define OURS "user.zerofs."
 
 static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     struct fs *fs = fs_of(req);
-    char *value = zf_buffer_get(XATTR_MAX), key[64];
     size_t len;
 
+    /* ls, cp and the kernel ask for security.* and ACLs of every file they meet. */
+    if (strncmp(name, OURS, strlen(OURS)) != 0) {
+        (void)fuse_reply_err(req, ENODATA);
+        return;
+    }
+    char *value = zf_buffer_get(XATTR_MAX), key[64];
     for (size_t i = 0; value && fs->tree->ops->xattr(fs->tree, ino, i, key, value, XATTR_MAX, &len);
          i++) {
         if (strcmp(key, name) != 0) {

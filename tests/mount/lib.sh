@@ -163,5 +163,6 @@ finish() {
 # Whether the system lets anybody mount is asked without zerofs, so that its own failures are none of these.
 if [ -z "${NO_MOUNT:-}" ]; then
     [ -c /dev/fuse ] || skip_all '/dev/fuse is missing'
+    [ -r /proc/self/mounts ] || skip_all '/proc is not mounted'
     why=$(python3 -B "$top_srcdir/tests/mount/look/can_mount.py" "$mnt" 2>&1) || skip_all "$why"
 fi

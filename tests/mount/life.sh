@@ -62,6 +62,15 @@ read_sizes() {
         serves "$mnt" && grep -q "^x $mnt fuse.y " /proc/self/mounts && unmount "$mnt"
 }
 check 'max_read, max_threads, timeouts, fsname, subtype' read_sizes
+few_descriptors() {
+    many=$ZF_DATA/deepspeed/zero3_w12
+    "$ZEROFS" cat "$many" model.safetensors optim/exp_avg/model.safetensors >"$tmp/all" &&
+        (ulimit -n 20 && exec "$ZEROFS" mount "$many" "$mnt") &&
+        cat "$mnt/model.safetensors" "$mnt/optim/exp_avg/model.safetensors" | cmp - "$tmp/all" && unmount "$mnt"
+}
+if [ -z "${VALGRIND:-}" ]; then
+    check '24 shards with 20 descriptors' few_descriptors
+fi
 if [ "$(id -u)" = 0 ]; then
     check 'a descriptor of /dev/fuse as mount point' look given_descriptor "$ZEROFS" "$c" "$mnt"
 else
