@@ -114,7 +114,16 @@ static bool push_ext(struct zf_pickle_vm *vm, int64_t code)
 
 bool zf_pickle_do_next_buffer(struct zf_pickle_vm *vm)
 {
-    return push_ext(vm, -1); /* the buffer travelled outside the pickle */
+    struct zf_pv **known = &vm->heap.next_buffer;
+
+    if (*known) {
+        return zf_pickle_push(vm, *known);
+    }
+    if (!push_ext(vm, -1)) { /* the buffer travelled outside the pickle */
+        return false;
+    }
+    *known = vm->stack[vm->sp - 1];
+    return true;
 }
 
 bool zf_pickle_do_readonly_buffer(struct zf_pickle_vm *vm)
@@ -134,13 +143,7 @@ static struct zf_pv *tuple_of(struct zf_pickle_vm *vm, struct zf_pv *const *from
         return NULL;
     }
     v->n = (uint32_t)n;
-    for (uint64_t i = 0; i < n; i++) {
-        v->at[i].v = from[i];
-        if (!zf_pickle_heap_holds(&vm->heap, v, from[i], vm->err)) {
-            return NULL;
-        }
-    }
-    return v;
+    return zf_pickle_heap_fill(&vm->heap, v, v->at, from, n, vm->err) ? v : NULL;
 }
 
 bool zf_pickle_do_tuple(struct zf_pickle_vm *vm)
@@ -339,10 +342,15 @@ static struct zf_pv *global_of(struct zf_pickle_vm *vm, struct zf_pv *module, st
     if (now != zf_pv_chars(module)) {
         module = zf_pickle_heap_text(&vm->heap, ZF_PV_STR, now, strlen(now), vm->err);
     }
-    struct zf_pv *v = module ? zf_pickle_heap_new(&vm->heap, ZF_PV_GLOBAL, 2, vm->err) : NULL;
+    struct zf_pv *v = vm->heap.last_global;
+    if (v && v->at[0].v == module && v->at[1].v == name) {
+        return v;
+    }
+    v = module ? zf_pickle_heap_new(&vm->heap, ZF_PV_GLOBAL, 2, vm->err) : NULL;
     if (!v) {
         return NULL;
     }
+    vm->heap.last_global = v;
     v->at[0].v = module;
     v->at[1].v = name;
     if (strcmp(zf_pv_chars(module), "copyreg") == 0 &&

@@ -2,12 +2,16 @@
 #include "pickle_heap.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <zf/base/num.h>
 
 /* Slabs are cut into 8-byte steps; the arena alone would round every value up to 16. */
 #define SLAB_MIN 1024u
 #define SLAB_MAX (256u << 10)
+/* Values of the stack whose memory is worth giving back early. */
+#define PIECE (128u << 10)
 
 const struct zf_pv zf_pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
 const struct zf_pv zf_pv_true = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED, .n = 1};
@@ -114,11 +118,23 @@ struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i, struct zf_
     return v;
 }
 
+/* Where the one value for this text is kept; NULL for all but the shortest. */
+static struct zf_pv **known_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                                 uint64_t n)
+{
+    if (kind != ZF_PV_STR || n > 1) {
+        return NULL;
+    }
+    return n == 0 ? &h->no_text : p && *p > 0 ? &h->letter[(unsigned char)*p] : NULL;
+}
+
 struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
                                   uint64_t n, struct zf_err *err)
 {
-    if (n == 0 && kind == ZF_PV_STR && h->no_text) {
-        return h->no_text;
+    struct zf_pv **known = known_text(h, kind, p, n);
+
+    if (known && *known) {
+        return *known;
     }
     if (n >= UINT32_MAX) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes is too long",
@@ -134,8 +150,8 @@ struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind
         memcpy(zf_pv_chars(v), p, n);
     }
     zf_pv_chars(v)[n] = '\0';
-    if (n == 0 && kind == ZF_PV_STR) {
-        h->no_text = v;
+    if (known) {
+        *known = v;
     }
     return v;
 }
@@ -194,6 +210,31 @@ static struct zf_pv_items **items_of(struct zf_pickle_heap *h, struct zf_pv *v, 
     return more ? &more->items : NULL;
 }
 
+/* Gives the memory of a piece of the stack back to the system; its values are spent. */
+static void release(struct zf_pv *const *piece)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), lo = (uintptr_t)piece,
+              hi = lo + PIECE * sizeof *piece;
+
+    lo = (lo + page - 1) / page * page;
+    (void)madvise((void *)lo, hi / page * page - lo, MADV_DONTNEED);
+}
+
+bool zf_pickle_heap_fill(struct zf_pickle_heap *h, struct zf_pv *to, union zf_pv_slot *at,
+                         struct zf_pv *const *from, uint64_t n, struct zf_err *err)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (!zf_pickle_heap_holds(h, to, from[i], err)) {
+            return false;
+        }
+        at[i].v = from[i];
+        if ((i + 1) % PIECE == 0) {
+            release(from + i + 1 - PIECE);
+        }
+    }
+    return true;
+}
+
 bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
                         uint64_t slots, struct zf_err *err)
 {
@@ -225,11 +266,8 @@ bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv
         }
         *items = b = larger;
     }
-    for (uint64_t i = 0; i < slots; i++) {
-        if (!zf_pickle_heap_holds(h, to, from[i], err)) {
-            return false;
-        }
-        b->at[have + i].v = from[i];
+    if (!zf_pickle_heap_fill(h, to, b->at + have, from, slots, err)) {
+        return false;
     }
     to->n = (uint32_t)(pairs ? need / 2 : need);
     return true;
@@ -250,17 +288,9 @@ struct zf_pv_more *zf_pickle_heap_more(struct zf_pickle_heap *h, struct zf_pv *c
     return more;
 }
 
-bool zf_pickle_heap_holds(struct zf_pickle_heap *h, struct zf_pv *v, const struct zf_pv *child,
-                          struct zf_err *err)
+bool zf_pickle_heap_too_deep(const struct zf_pickle_heap *h, struct zf_err *err)
 {
-    if (child->depth < v->depth) {
-        return true;
-    }
-    if (child->depth >= h->max_depth) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "values are nested deeper than the limit pickle_depth allows (%u levels)",
-                       h->max_depth);
-    }
-    v->depth = (uint16_t)(child->depth + 1);
-    return true;
+    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "values are nested deeper than the limit pickle_depth allows (%u levels)",
+                   h->max_depth);
 }

@@ -14,8 +14,9 @@ struct zf_pickle_heap {
     uint64_t slab_left, slab_next;
     uint64_t objects, bytes;
     uint16_t max_depth;
-    struct zf_pv *small[256]; /* one value for each small int */
-    struct zf_pv *no_text;
+    struct zf_pv *small[256];  /* one value for each small int */
+    struct zf_pv *letter[128]; /* one STR for each ASCII letter */
+    struct zf_pv *no_text, *next_buffer, *last_global;
     struct zf_pv_items *spare[ZF_PICKLE_CLASSES]; /* outgrown blocks; class c holds >= 2^c slots */
 };
 
@@ -43,8 +44,24 @@ bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv
 /* Gives a CALL its `more`; NULL on failure. */
 struct zf_pv_more *zf_pickle_heap_more(struct zf_pickle_heap *h, struct zf_pv *call,
                                        struct zf_err *err) ZF_CHECKED;
+bool zf_pickle_heap_too_deep(const struct zf_pickle_heap *h, struct zf_err *err) ZF_CHECKED;
 /* v now holds child: raises its depth.  False when that is too deep. */
-bool zf_pickle_heap_holds(struct zf_pickle_heap *h, struct zf_pv *v, const struct zf_pv *child,
-                          struct zf_err *err) ZF_CHECKED;
+ZF_CHECKED static inline bool zf_pickle_heap_holds(const struct zf_pickle_heap *h, struct zf_pv *v,
+                                                   const struct zf_pv *child, struct zf_err *err)
+{
+    if (child->depth < v->depth) {
+        return true;
+    }
+    if (child->depth >= h->max_depth) {
+        return zf_pickle_heap_too_deep(h, err);
+    }
+    v->depth = (uint16_t)(child->depth + 1);
+    return true;
+}
+/* Copies n values from the stack to slots of `to`.  The stack's memory is given back along the way
+ * when they are very many, so that both are never whole at the same time: they are gone from there.
+ */
+bool zf_pickle_heap_fill(struct zf_pickle_heap *h, struct zf_pv *to, union zf_pv_slot *at,
+                         struct zf_pv *const *from, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
 #endif

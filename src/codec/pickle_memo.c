@@ -9,22 +9,26 @@ struct zf_pickle_memo_far {
     struct zf_pv *v; /* NULL = free */
 };
 
-static uint64_t place(const struct zf_pickle_memo_far *far, uint64_t cap, uint64_t key)
+/* Where a key stands or would stand.  The upper bits of a seeded hash choose: no file can know
+ * which keys meet, and a table that doubles keeps its order, so that growing walks both in one
+ * sweep. */
+static struct zf_pickle_memo_far *place(const struct zf_pickle_memo *m, uint64_t key)
 {
-    uint64_t i = key * 0x9e3779b97f4a7c15u;
+    uint64_t i = (key ^ m->far_seed) * 0x9e3779b97f4a7c15u;
 
-    for (i ^= i >> 32;; i++) {
-        const struct zf_pickle_memo_far *f = &far[i & (cap - 1)];
+    i = (i ^ i >> 32) * 0xd6e8feb86659fd93u;
+    for (i >>= m->far_shift;; i++) {
+        struct zf_pickle_memo_far *f = &m->far[i & (m->far_cap - 1)];
 
         if (!f->v || f->key == key) {
-            return i & (cap - 1);
+            return f;
         }
     }
 }
 
 static struct zf_pv *far_get(const struct zf_pickle_memo *m, uint64_t key)
 {
-    return m->far_n ? m->far[place(m->far, m->far_cap, key)].v : NULL;
+    return m->far_n ? place(m, key)->v : NULL;
 }
 
 struct zf_pv *zf_pickle_memo_get(const struct zf_pickle_memo *m, uint64_t key)
@@ -60,6 +64,7 @@ static bool dense_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint6
 
 static bool far_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, struct zf_err *err)
 {
+    struct zf_pickle_memo old = *m;
     uint64_t cap = m->far_cap ? m->far_cap * 2 : 64;
 
     if (!zf_pickle_heap_charge(h, (cap - m->far_cap) * sizeof *m->far, err)) {
@@ -69,14 +74,27 @@ static bool far_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, struct 
     if (!far) {
         return zf_fail_sys(err, "grow the memo");
     }
-    for (uint64_t i = 0; i < m->far_cap; i++) {
-        if (m->far[i].v) {
-            far[place(far, cap, m->far[i].key)] = m->far[i];
-        }
-    }
-    free(m->far);
     m->far = far;
     m->far_cap = cap;
+    m->far_shift = old.far ? old.far_shift - 1 : 64 - 6;
+    m->far_seed = old.far ? old.far_seed : (uint64_t)(uintptr_t)far;
+    for (uint64_t i = 0; i < old.far_cap; i++) {
+        if (old.far[i].v) {
+            *place(m, old.far[i].key) = old.far[i];
+        }
+    }
+    free(old.far);
+    return true;
+}
+
+static bool count(struct zf_pickle_memo *m, const struct zf_pickle_heap *h, struct zf_err *err)
+{
+    if (m->n >= h->lim->pickle_memo) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "more memo entries than the limit pickle_memo allows (%llu)",
+                       (unsigned long long)h->lim->pickle_memo);
+    }
+    m->n++;
     return true;
 }
 
@@ -86,8 +104,13 @@ static bool far_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t
     if (m->far_n >= m->far_cap / 4 * 3 && !far_grow(m, h, err)) {
         return false;
     }
-    struct zf_pickle_memo_far *f = &m->far[place(m->far, m->far_cap, key)];
-    m->far_n += !f->v;
+    struct zf_pickle_memo_far *f = place(m, key);
+    if (!f->v) {
+        if (!count(m, h, err)) {
+            return false;
+        }
+        m->far_n++;
+    }
     *f = (struct zf_pickle_memo_far){.key = key, .v = v};
     return true;
 }
@@ -95,22 +118,16 @@ static bool far_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t
 bool zf_pickle_memo_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
                         struct zf_pv *v, struct zf_err *err)
 {
-    bool fresh = !zf_pickle_memo_get(m, key);
-
-    if (fresh && m->n >= h->lim->pickle_memo) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "more memo entries than the limit pickle_memo allows (%llu)",
-                       (unsigned long long)h->lim->pickle_memo);
+    if (key >= m->dense_n && key / 2 > m->n) {
+        return far_put(m, h, key, v, err);
     }
-    if (key < m->dense_n || key / 2 <= m->n) {
-        if (key >= m->dense_n && !dense_grow(m, h, key, err)) {
-            return false;
-        }
-        m->dense[key] = v;
-    } else if (!far_put(m, h, key, v, err)) {
+    if (!zf_pickle_memo_get(m, key) && !count(m, h, err)) {
         return false;
     }
-    m->n += fresh;
+    if (key >= m->dense_n && !dense_grow(m, h, key, err)) {
+        return false;
+    }
+    m->dense[key] = v;
     return true;
 }
 

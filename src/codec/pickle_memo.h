@@ -9,8 +9,9 @@ struct zf_pickle_memo {
     struct zf_pv **dense; /* [dense_n], NULL = not set */
     uint64_t dense_n, dense_cap;
     struct zf_pickle_memo_far *far; /* [far_cap], a power of two; open addressing */
-    uint64_t far_n, far_cap;
-    uint64_t n; /* keys set */
+    uint64_t far_n, far_cap, far_seed;
+    unsigned far_shift; /* 64 - log2(far_cap) */
+    uint64_t n;         /* keys set */
 };
 
 struct zf_pv *zf_pickle_memo_get(const struct zf_pickle_memo *m, uint64_t key);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a pickled value lies in memory: an 8-byte head and 8-byte slots.  Stack and memo counted, the
- * dearest opcodes cost 16 bytes a byte of pickle, and 20 in one mix (memoized empty lists, all in
- * one tuple). */
+ * dearest mixes of opcodes cost 16 bytes a byte of pickle. */
 #ifndef ZF_CODEC_PICKLE_NODE_H
 #define ZF_CODEC_PICKLE_NODE_H
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sticky cursor over bytes in memory: the only way codec and format touch input.  After the first
- * short read every read yields 0 or NULL and `bad` stays set; check once, at the end of a record. */
+ * short read every read yields 0 or NULL and `bad` stays set; check once, at the end of a record.
+ */
 #ifndef ZF_BASE_BYTES_H
 #define ZF_BASE_BYTES_H
+
+#include <endian.h>
+#include <string.h>
 
 #include <zf/base/err.h>
 
@@ -29,19 +33,69 @@ static inline uint64_t zf_bytes_off(const struct zf_bytes *b)
     return b->base + b->at;
 }
 
-/* Borrows the next n bytes, or NULL (and bad) when fewer are left. n = 0 gives a non-NULL pointer. */
-const void *zf_bytes_take(struct zf_bytes *b, uint64_t n);
+/* Borrows the next n bytes, or NULL (and bad) when fewer are left. n = 0 gives a non-NULL pointer.
+ */
+static inline const void *zf_bytes_take(struct zf_bytes *b, uint64_t n)
+{
+    if (b->bad || n > b->n - b->at) {
+        b->bad = true;
+        return NULL;
+    }
+    const uint8_t *p = b->p ? b->p + b->at : (const uint8_t *)"";
+    b->at += n;
+    return p;
+}
 
-uint8_t zf_bytes_u8(struct zf_bytes *b);
-uint16_t zf_bytes_le16(struct zf_bytes *b);
-uint32_t zf_bytes_le32(struct zf_bytes *b);
-uint64_t zf_bytes_le64(struct zf_bytes *b);
-uint64_t zf_bytes_be64(struct zf_bytes *b);
+static inline uint8_t zf_bytes_u8(struct zf_bytes *b)
+{
+    const uint8_t *p = zf_bytes_take(b, 1);
+
+    return p ? *p : 0;
+}
+
+static inline uint16_t zf_bytes_le16(struct zf_bytes *b)
+{
+    uint16_t v = 0;
+    const void *p = zf_bytes_take(b, sizeof v);
+
+    if (p) {
+        memcpy(&v, p, sizeof v);
+    }
+    return le16toh(v);
+}
+
+static inline uint32_t zf_bytes_le32(struct zf_bytes *b)
+{
+    uint32_t v = 0;
+    const void *p = zf_bytes_take(b, sizeof v);
+
+    if (p) {
+        memcpy(&v, p, sizeof v);
+    }
+    return le32toh(v);
+}
+
+static inline uint64_t zf_bytes_le64(struct zf_bytes *b)
+{
+    uint64_t v = 0;
+    const void *p = zf_bytes_take(b, sizeof v);
+
+    if (p) {
+        memcpy(&v, p, sizeof v);
+    }
+    return le64toh(v);
+}
+
+static inline uint64_t zf_bytes_be64(struct zf_bytes *b)
+{
+    return __builtin_bswap64(zf_bytes_le64(b));
+}
 
 /* Borrows a line without its '\n' (which is consumed); NULL (and bad) when there is no '\n'. */
 const char *zf_bytes_line(struct zf_bytes *b, uint64_t *len_out);
 
-/* True unless a read went short; otherwise ZF_E_FORMAT "<what> ends early" at the cursor's offset. */
+/* True unless a read went short; otherwise ZF_E_FORMAT "<what> ends early" at the cursor's offset.
+ */
 bool zf_bytes_ok(const struct zf_bytes *b, const char *what, struct zf_err *err) ZF_CHECKED;
 
 #endif

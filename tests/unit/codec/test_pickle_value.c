@@ -263,6 +263,11 @@ static void memory_is_bounded(void **state)
         {"(", "]NaNaNaNaNa", "t."},
         {"(", "}NNsNNsNNsNNsNNs", "t."},
         {"(", "N)RNaNaNa", "t."},
+        {"(", "(NoNa", "t."},
+        {"(", "N)}\x92", "t."},
+        {"(", "(i\n\nNa", "t."},
+        {"(", "(ia\n\nNa", "t."},
+        {"(", "\x97", "t."},
     };
     const uint64_t size = 1 << 20;
     zf_auto(mem) char *p = malloc(size + 64);
@@ -283,7 +288,7 @@ static void memory_is_bounded(void **state)
         if (!v) {
             assert_err(&err, ZF_E_LIMIT, err.off, "pickle_depth");
         }
-        if (zf_arena_used(a) > 17 * size + (1 << 20)) {
+        if (zf_arena_used(a) > 16 * size + (1 << 20)) {
             fail_msg("\"%s\" makes %.1f bytes a byte", mixes[i].piece,
                      (double)zf_arena_used(a) / (double)size);
         }
