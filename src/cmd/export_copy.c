@@ -15,8 +15,6 @@
 
 /* What is looked at for zeros in one go, and the smallest hole. */
 #define BLOCK 4096
-/* Handed to the disk while more is copied, so that the final fsync(2) finds little to do. */
-#define WRITE_BEHIND (8u << 20)
 /* How much an interruption by power costs at most. */
 #define CERTAIN (1ull << 30)
 
@@ -347,12 +345,6 @@ static enum export_end copy_step(struct copy *c, struct zf_err *err)
         c->off += n;
     }
     atomic_fetch_add_explicit(&c->run->bytes, c->off - before, memory_order_relaxed);
-    if (before / WRITE_BEHIND != c->off / WRITE_BEHIND) {
-        uint64_t from = before / WRITE_BEHIND * WRITE_BEHIND;
-
-        /* Only a hint: where it is not understood, the end takes longer. */
-        (void)sync_file_range(c->fd, (off_t)from, (off_t)(c->off - from), SYNC_FILE_RANGE_WRITE);
-    }
     return before / CERTAIN != c->off / CERTAIN ? make_certain(c, err) : EXPORT_OK;
 }
 
