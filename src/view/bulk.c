@@ -27,11 +27,15 @@ void bulk_fini(struct bulk *b)
     zf_arena_free(b->arena);
 }
 
+/* Counts n more bytes of the file. */
+static bool count(struct bulk_plan *p, uint64_t n, struct zf_err *err)
+{
+    return (zf_add(p->size, n, &p->size) && p->size <= INT64_MAX) ||
+           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more bytes than a file can hold");
+}
+
 static bool add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struct zf_err *err)
 {
-    if (n == 0) {
-        return true;
-    }
     if (p->n == p->cap) {
         uint64_t cap = p->cap ? 2 * p->cap : 64;
         struct zf_part *grown = realloc(p->part, cap * sizeof *grown);
@@ -46,24 +50,21 @@ static bool add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struc
     return true;
 }
 
-bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, bool copy, struct zf_err *err)
+bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_err *err)
 {
-    if (copy && n) {
-        char *own = zf_arena_get(p->arena, n, 1, err);
-
-        if (!own) {
-            return false;
-        }
-        memcpy(own, bytes, n);
-        bytes = own;
+    if (!count(p, n, err)) {
+        return false;
     }
-    struct zf_map *m = zf_map_of_mem(p->arena, bytes, n, err);
+    if (n == 0 || p->only_size) {
+        return true;
+    }
+    char *own = zf_arena_get(p->arena, n, 1, err);
+    if (!own) {
+        return false;
+    }
+    memcpy(own, bytes, n);
+    struct zf_map *m = zf_map_of_mem(p->arena, own, n, err);
     return m && add(p, m, n, err);
-}
-
-bool bulk_add_zeros(struct bulk_plan *p, uint64_t n, struct zf_err *err)
-{
-    return add(p, NULL, n, err);
 }
 
 bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
@@ -72,11 +73,19 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
     const struct zf_tensor *t = &ss->set->tensor[i];
     enum zf_dtype served = shelf_set_dtype(ss, i, cast);
     const struct zf_map *m = t->data;
+    uint64_t n =
+        zf_map_size(t->data) / zf_dtype_info(t->dtype)->bytes * zf_dtype_info(served)->bytes;
 
+    if (!count(p, n, err)) {
+        return false;
+    }
+    if (n == 0 || p->only_size) {
+        return true;
+    }
     if (served != t->dtype) {
         m = zf_map_of_cast(p->arena, t->data, t->dtype, served, err);
     }
-    return m && add(p, m, zf_map_size(m), err);
+    return m && add(p, m, n, err);
 }
 
 static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
@@ -88,21 +97,12 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 /* Under the lock. */
 static bool measure(struct bulk *b, uint64_t *out, struct zf_err *err)
 {
-    struct bulk_plan p = {0};
+    struct bulk_plan p = {.only_size = true};
     bool ok = plan(b, &p, err);
-    uint64_t size = 0;
 
-    for (uint64_t i = 0; ok && i < p.n; i++) {
-        ok = zf_add(size, p.part[i].n, &size) && size <= INT64_MAX;
-        if (!ok) {
-            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%s would be larger than a file can be",
-                          b->kind->name);
-        }
-    }
-    free(p.part);
     zf_arena_free(p.arena);
-    *out = size;
-    return ok;
+    *out = p.size;
+    return ok || zf_err_in(err, "%s", b->kind->name);
 }
 
 bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)

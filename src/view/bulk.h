@@ -12,16 +12,17 @@
 
 struct bulk;
 
-/* Plans the file: its bytes as pieces in memory and tensors' data, in order. */
+/* Plans the file: its bytes as pieces in memory and tensors' data, in order; or only their size. */
 struct bulk_plan {
     struct zf_arena *arena;
     struct zf_part *part;
     uint64_t n, cap;
+    uint64_t size;  /* bytes so far */
+    bool only_size; /* nothing is kept */
 };
-/* Adds bytes (copied when `copy`, else they must live in the plan's arena). */
-bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, bool copy,
+/* Adds bytes, copied.  Errors: ZF_E_LIMIT the file would be larger than files can be. */
+bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n,
                   struct zf_err *err) ZF_CHECKED;
-bool bulk_add_zeros(struct bulk_plan *p, uint64_t n, struct zf_err *err) ZF_CHECKED;
 /* Adds tensor i of the set as `as` serves it. */
 bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
                      enum zf_dtype cast, struct zf_err *err) ZF_CHECKED;

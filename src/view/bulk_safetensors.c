@@ -62,7 +62,7 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     if (!e || !zf_st_emit(e, pick.n, "{\"format\":\"pt\"}", &head, &len, err)) {
         return false;
     }
-    bool ok = bulk_add_mem(p, head, len, true, err);
+    bool ok = bulk_add_mem(p, head, len, err);
     free(head);
     for (uint32_t k = 0; ok && k < pick.n; k++) {
         ok = bulk_add_tensor(p, b->of, pick.index[k], b->cast, err);

@@ -57,7 +57,7 @@ static void add_small(struct zf_zip_write *w, struct zf_out *o, const char *name
 
 static bool flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err)
 {
-    bool ok = zf_out_ok(o, err) && bulk_add_mem(p, o->p, o->n, true, err);
+    bool ok = zf_out_ok(o, err) && bulk_add_mem(p, o->p, o->n, err);
 
     o->n = 0;
     return ok;

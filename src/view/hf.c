@@ -114,7 +114,7 @@ static bool plan_index(const struct bulk *b, struct bulk_plan *p, struct zf_err 
     if (!text) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
     }
-    bool ok = bulk_add_mem(p, text, strlen(text), true, err) && bulk_add_mem(p, "\n", 1, true, err);
+    bool ok = bulk_add_mem(p, text, strlen(text), err) && bulk_add_mem(p, "\n", 1, err);
     free(text);
     return ok;
 }

@@ -92,15 +92,20 @@ static bool put_side_files(struct planter *p, const char *dir, struct zf_err *er
     return ok;
 }
 
+/* The bulk made last is the set's model.safetensors: a single shard is the same file. */
 static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
+    uint32_t whole = p->t->n_bulks - 1;
     uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
     struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
     char *hf = plan ? join(a, dir, "hf", err) : NULL;
     bool ok = hf && hf_cut(plan, of->of, of->cast, size, a, err);
 
-    for (uint32_t i = 0; ok && i < plan->n; i++) {
+    if (ok && plan->n == 1) {
+        ok = put(p, join(a, hf, bulk_safetensors.name, err), NODE_BULK, whole, err);
+    }
+    for (uint32_t i = 0; ok && plan->n > 1 && i < plan->n; i++) {
         char name[64];
 
         hf_name(plan, i, name);
@@ -126,8 +131,8 @@ static bool put_presentations(struct planter *p, const struct shelf_set *ss, enu
     }
     char *npy_dir = dir ? join(a, dir, "npy", err) : NULL;
     return npy_dir && put_shelf(p, dir, raw, err) && put_shelf(p, npy_dir, npy, err) &&
-           put_bulk(p, dir, bulk_safetensors.name, &bulk_safetensors, &raw, NULL, err) &&
            put_bulk(p, dir, bulk_torch.name, &bulk_torch, &raw, NULL, err) &&
+           put_bulk(p, dir, bulk_safetensors.name, &bulk_safetensors, &raw, NULL, err) &&
            put_hf(p, dir, &raw, err);
 }
 
@@ -200,7 +205,7 @@ static bool check_longs(const struct shelf *s, struct zf_err *err)
         shelf_name(s, i, name);
         if (shelf_find(s, name, &found) && found != i) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the tensors \"%s\" and \"%s\" would both be the file %s",
+                           "the tensors \"%.64s\" and \"%.64s\" would both be the file %.64s",
                            s->of->set->tensor[found].name, s->of->set->tensor[i].name, name);
         }
     }

@@ -63,46 +63,50 @@ static void put_shape(const struct zf_tensor *x, struct zf_out *o)
 
 enum key { KEY_FORMAT, KEY_TAG, KEY_STEP, KEY_DTYPE, KEY_SHAPE, KEY_NAME, KEY_SOURCES, N_KEYS };
 
-/* Of every file. */
-static bool put_common(const struct zf_checkpoint *c, enum key key, struct zf_out *o)
+static bool has(const struct tree *t, const struct spot *s, enum key key)
 {
+    switch (key) {
+    case KEY_FORMAT:
+        return true;
+    case KEY_TAG:
+        return t->c->tag[0] != '\0';
+    case KEY_STEP:
+        return t->c->has_step;
+    default:
+        return s->shelf != NULL;
+    }
+}
+
+static void put(const struct tree *t, const struct spot *s, enum key key, size_t cap,
+                struct zf_out *o)
+{
+    const struct zf_tensor *x = s->shelf ? &s->shelf->of->set->tensor[s->i] : NULL;
     char step[24];
 
     switch (key) {
     case KEY_FORMAT:
-        zf_out_str(o, c->format);
-        return true;
+        zf_out_str(o, t->c->format);
+        break;
     case KEY_TAG:
-        zf_out_str(o, c->tag);
-        return c->tag[0] != '\0';
+        zf_out_str(o, t->c->tag);
+        break;
     case KEY_STEP:
-        zf_out_add(o, step, (size_t)snprintf(step, sizeof step, "%" PRId64, c->step));
-        return c->has_step;
-    default:
-        return false;
-    }
-}
-
-/* Of a tensor's files. */
-static bool put_tensor(const struct spot *s, enum key key, struct zf_out *o, size_t cap)
-{
-    const struct zf_tensor *x = &s->shelf->of->set->tensor[s->i];
-
-    switch (key) {
+        zf_out_add(o, step, (size_t)snprintf(step, sizeof step, "%" PRId64, t->c->step));
+        break;
     case KEY_DTYPE:
         zf_out_str(o, zf_dtype_info(shelf_dtype(s->shelf, s->i))->suffix);
-        return true;
+        break;
     case KEY_SHAPE:
         put_shape(x, o);
-        return true;
+        break;
     case KEY_NAME:
         zf_out_add(o, x->name, x->name_len);
-        return true;
+        break;
     case KEY_SOURCES:
         put_sources(x->data, o, cap);
-        return true;
-    default:
-        return false;
+        break;
+    case N_KEYS:
+        break;
     }
 }
 
@@ -116,19 +120,18 @@ bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[
     };
 
     for (int key = 0; key < N_KEYS; key++) {
-        zf_auto(out) struct zf_out o = {0};
-        bool has = put_common(t->c, (enum key)key, &o) ||
-                   (s->shelf && put_tensor(s, (enum key)key, &o, cap));
-
-        /* A value no attribute can hold is none. */
-        if (!has || o.bad || o.n > cap || k-- > 0) {
+        if (!has(t, s, (enum key)key) || k-- > 0) {
             continue;
         }
+        zf_auto(out) struct zf_out o = {0};
+
+        put(t, s, (enum key)key, cap, &o);
         (void)snprintf(name, 64, "user.zerofs.%s", names[key]);
-        if (o.n) {
-            memcpy(value, o.p, o.n);
+        /* A value that no attribute can hold is empty. */
+        *len = o.bad || o.n > cap ? 0 : o.n;
+        if (*len) {
+            memcpy(value, o.p, *len);
         }
-        *len = o.n;
         return true;
     }
     return false;
