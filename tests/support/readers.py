@@ -25,18 +25,18 @@ TYPES = {
     "float8_e5m2fnuz": ("f8_e5m2fnuz", 1, "F8_E5M2FNUZ", "<f4"),
     "float8_e8m0fnu": ("f8_e8m0", 1, "F8_E8M0", "<f4"), "float4_e2m1fn_x2": ("f4", 1, "F4", "|V1"),
     "qint8": ("qi8", 1, None, "|i1"), "quint8": ("qu8", 1, None, "|u1"), "qint32": ("qi32", 4, None, "<i4"),
+    "quint4x2": ("qu4x2", 1, None, "|u1"), "quint2x4": ("qu2x4", 1, None, "|u1"),
+    "bits1x8": ("bits1x8", 1, None, "|u1"), "bits2x4": ("bits2x4", 1, None, "|u1"),
+    "bits4x2": ("bits4x2", 1, None, "|u1"), "bits8": ("bits8", 1, None, "|u1"),
+    "bits16": ("bits16", 2, None, "<u2"),
 }
 SUFFIXES = {row[0]: name for name, row in TYPES.items()}
-INTEGERS_OF = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
+INTEGERS_OF = {"qint8": "int8", "quint8": "uint8", "qint32": "int32", "quint4x2": "uint8", "quint2x4": "uint8"}
 STORAGES = {
     "Bool": "bool", "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64",
     "Half": "float16", "BFloat16": "bfloat16", "Float": "float32", "Double": "float64",
     "ComplexFloat": "complex64", "ComplexDouble": "complex128",
 }
-
-
-def tuple_of(value):
-    return tuple(value)
 
 
 def elements(shape):
