@@ -25,8 +25,9 @@ closed_streams() {
     "$ZEROFS" mount "$c" "$mnt" <&- >&- 2>&- && serves "$mnt" && unmount "$mnt"
 }
 check 'with stdin, stdout and stderr closed' closed_streams
+# valgrind 3.19 stops at readlink of a link when it is told about FUSE: these two run without it.
 relative() {
-    (cd "$tmp" && ln -s "$c" ckpt && "$ZEROFS" mount ckpt mnt) && serves "$mnt" && (cd "$tmp" && unmount "$mnt")
+    (cd "$tmp" && ln -s "$c" ckpt && "$zerofs_binary" mount ckpt mnt) && serves "$mnt" && (cd "$tmp" && unmount "$mnt")
 }
 check 'relative paths' relative
 odd_names() {
@@ -35,7 +36,7 @@ odd_names() {
 }
 check 'blanks, commas and backslashes in paths' odd_names
 through_link() {
-    ln -s mnt "$tmp/link" && "$ZEROFS" mount "$c" "$tmp/link" && serves "$mnt" && "$ZEROFS" umount "$tmp/link" &&
+    ln -s mnt "$tmp/link" && "$zerofs_binary" mount "$c" "$tmp/link" && serves "$mnt" && "$ZEROFS" umount "$tmp/link" &&
         not_mounted "$mnt"
 }
 check 'a mount point that is a link' through_link
@@ -64,6 +65,7 @@ read_sizes() {
 check 'max_read, max_threads, timeouts, fsname, subtype' read_sizes
 few_descriptors() {
     many=$ZF_DATA/deepspeed/zero3_w12
+    # shellcheck disable=SC3045 # dash and bash have it
     "$ZEROFS" cat "$many" model.safetensors optim/exp_avg/model.safetensors >"$tmp/all" &&
         (ulimit -n 20 && exec "$ZEROFS" mount "$many" "$mnt") &&
         cat "$mnt/model.safetensors" "$mnt/optim/exp_avg/model.safetensors" | cmp - "$tmp/all" && unmount "$mnt"
@@ -176,10 +178,15 @@ refused_dead() {
     says 5 "$mnt: a dead mount" "$ZEROFS" mount "$c" "$mnt"
 }
 check 'umount takes off the mount of a killed daemon' killed
+# fusermount3 looks once whether the mount is dead, and may look before the kernel has closed all that the daemon held.
 auto_unmount() {
-    "$ZEROFS" mount "$c" "$mnt" -o auto_unmount || return 1
-    p=$(daemon_of "$mnt")
-    kill -9 "$p" && until_true 60 not_mounted "$mnt"
+    for _ in 1 2 3; do
+        "$ZEROFS" mount "$c" "$mnt" -o auto_unmount || return 1
+        p=$(daemon_of "$mnt")
+        kill -9 "$p" && until_true 5 not_mounted "$mnt" && return 0
+        "$ZEROFS" umount "$mnt"
+    done
+    return 1
 }
 if [ "$(id -u)" = 0 ]; then
     check '-o auto_unmount' auto_unmount
