@@ -12,5 +12,6 @@ EXTRA_DIST += \
 	scripts/lib.sh \
 	scripts/quickstart \
 	scripts/test \
+	scripts/test-frameworks \
 	scripts/test-sanitizers \
 	$(NULL)

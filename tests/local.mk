@@ -35,6 +35,7 @@ include tests/unit/format/local.mk
 include tests/unit/view/local.mk
 include tests/unit/fs/local.mk
 include tests/format/local.mk
+include tests/frameworks/local.mk
 include tests/cli/local.mk
 include tests/mount/local.mk
 include tests/fuzz/local.mk
