@@ -17,7 +17,9 @@ static bool build(struct made *m, const struct place *place, uint32_t n)
     struct place *copy = calloc(n + 1, sizeof *copy);
 
     assert_non_null(copy);
-    memcpy(copy, place, n * sizeof *copy);
+    if (n) {
+        memcpy(copy, place, n * sizeof *copy);
+    }
     m->arena = zf_arena_new(1 << 20, &err);
     assert_non_null(m->arena);
     bool ok = nodes_build(&m->nodes, copy, n, m->arena, &err);
