@@ -16,3 +16,7 @@ EXTRA_DIST += \
 	tests/mount/look/life.py \
 	tests/mount/look/mount.py \
 	tests/mount/mount.sh
+
+# Opened by handle, as an NFS server does.
+TESTS += tests/mount/test_handles.py
+EXTRA_DIST += tests/mount/test_handles.py

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files opened by handle, as an NFS server does: found again by inode number, ESTALE when there is none."""
+import ctypes
+import errno
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+CKPT = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "hf", "torchsave_legacy_views")
+AT_FDCWD = -100
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
+
+
+def handle_of(path):
+    h, mount = Handle(128), ctypes.c_int()
+    if LIBC.name_to_handle_at(AT_FDCWD, os.fsencode(path), ctypes.byref(h), ctypes.byref(mount), 0) != 0:
+        raise OSError(ctypes.get_errno(), "name_to_handle_at")
+    return h
+
+
+def open_handle(h, mount):
+    fd = LIBC.open_by_handle_at(mount, ctypes.byref(h), os.O_RDONLY)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "open_by_handle_at")
+    return fd
+
+
+def check(top):
+    path = os.path.join(top, "npy", "base.npy")
+    mount = os.open(top, os.O_RDONLY)
+    try:
+        file, folder = handle_of(path), handle_of(os.path.dirname(path))
+        fd = open_handle(file, mount)
+    except OSError as error:
+        os.close(mount)
+        if error.errno in (errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS):
+            return f"ok 1 # SKIP {error}"
+        raise
+    assert os.pread(fd, 6, 0) == b"\x93NUMPY" and os.fstat(fd).st_ino == os.stat(path).st_ino
+    os.close(fd)
+    fd = open_handle(folder, mount)
+    assert "base.npy" in os.listdir(fd)
+    os.close(fd)
+    struct.pack_into("<Q", file.data, 0, 12345 << 40)
+    try:
+        open_handle(file, mount)
+        raise AssertionError("an inode nobody has was opened")
+    except OSError as error:
+        assert error.errno == errno.ESTALE, error
+    os.close(mount)
+    return "ok 1 - files and directories are found by handle"
+
+
+def main():
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        print("1..0 # SKIP /dev/fuse cannot be opened")
+        return 0
+    print("1..1")
+    top = tempfile.mkdtemp(prefix="zf-handles-")
+    subprocess.run([ZEROFS, "mount", CKPT, top], check=True, timeout=60)
+    try:
+        print(check(top))
+        return 0
+    except (AssertionError, OSError) as error:
+        print(f"not ok 1 - {error!r}")
+        return 1
+    finally:
+        subprocess.run(["fusermount3", "-u", "-z", top], check=False, timeout=30)
+        os.rmdir(top)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
