@@ -2,6 +2,7 @@
 # One folder a format; what is in each is written with Python's standard library and compared with it.
 TESTS += \
 	tests/format/dcp/test_dcp.py \
+	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/hf/test_hf.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
@@ -10,6 +11,7 @@ TESTS += \
 	$(NULL)
 EXTRA_DIST += \
 	tests/format/dcp/test_dcp.py \
+	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
 	tests/format/made.py \
