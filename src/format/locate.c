@@ -270,6 +270,28 @@ static bool settled(const struct zf_place *p, const struct zf_open_opts *o)
     return f && (!o->tag || f->tags) && (p->pick.probe.fit > ZF_FIT_WEAK || o->format);
 }
 
+/* A pointer to a save that is gone (or to no save at all) beside saves that are there: what lies
+ * loose in this directory is not what was meant.  Fills *err when it returns true. */
+static bool misled(const struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
+{
+    zf_auto(mem) char *latest = NULL;
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+
+    if (!p->pick.format || p->pick.format->tags || o->tag || o->format) {
+        return false;
+    }
+    if (!zf_tags_latest(p->store, &latest, err)) {
+        return true;
+    }
+    if (!latest || zf_store_has(p->store, latest, ZF_ENTRY_DIR) ||
+        !zf_tags_list(p->store, &t, &ignored) || t.n == 0) {
+        return false;
+    }
+    (void)stale_pointer(p->store, latest, err);
+    return true;
+}
+
 /* Nothing was found below: what fits weakly, or a format that was asked for by name. */
 static bool fall_back(struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
 {
@@ -297,6 +319,10 @@ bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_plac
     *out = (struct zf_place){.store = zf_store_ref(st)};
     for (int level = 0; level < MAX_LEVELS; level++) {
         if (!zf_pick(out->store, &here, &out->pick, err)) {
+            zf_place_free(out);
+            return false;
+        }
+        if (!zf_pick_file(st) && misled(out, &here, err)) {
             zf_place_free(out);
             return false;
         }
