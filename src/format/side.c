@@ -6,8 +6,8 @@
 
 #include <zf/base/name.h>
 
-/* What from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py and
- * tokenization_utils_base.py (the names ending in _NAME and _FILE). */
+/* What from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py
+ * and tokenization_utils_base.py (the names ending in _NAME and _FILE). */
 static const char *const pattern[] = {
     "config.json",
     "generation_config.json",
@@ -18,6 +18,7 @@ static const char *const pattern[] = {
     "*.model",
     "vocab*",
     "merges.txt",
+    "params.json",
     "special_tokens_map.json",
     "added_tokens.json",
     "preprocessor_config.json",
@@ -33,29 +34,49 @@ static const char *const pattern[] = {
     "tokenization_*.py",
 };
 
-bool zf_side_is(const char *name)
+/* What training programs write as JSON anyway goes to state/ as it is.
+ * Source: transformers trainer.py (4.x, 5.x); NeMo-RL utils/checkpoint.py (0.3). */
+static const char *const state[] = {"trainer_state.json", "training_info.json",
+                                    "training_args.json", "fsdp_config.json"};
+
+static bool is_one_of(const char *name, const char *const *patterns, size_t n)
 {
-    for (size_t i = 0; i < sizeof pattern / sizeof pattern[0]; i++) {
-        if (fnmatch(pattern[i], name, FNM_PERIOD) == 0) {
+    for (size_t i = 0; i < n; i++) {
+        if (fnmatch(patterns[i], name, FNM_PERIOD) == 0) {
             return true;
         }
     }
     return false;
 }
 
-static bool pass_through(struct zf_store *st, const char *name, struct zf_build *b, struct zf_err *err)
+static bool is_state(const char *name)
 {
-    char file[ZF_NAME_MAX + 1];
+    return is_one_of(name, state, sizeof state / sizeof state[0]);
+}
+
+bool zf_side_is(const char *name)
+{
+    return is_one_of(name, pattern, sizeof pattern / sizeof pattern[0]) || is_state(name);
+}
+
+static bool pass_through(struct zf_store *st, const char *name, struct zf_build *b,
+                         struct zf_err *err)
+{
+    char file[sizeof "state/" + ZF_NAME_MAX] = "state/";
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
 
     if (!src) {
         return false;
     }
-    zf_name_encode(file, name, strlen(name), "");
+    zf_name_encode(is_state(name) ? file + 6 : file, name, strlen(name), "");
+    if (zf_build_has_file(b, file)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint itself holds a %s", file);
+    }
     return zf_build_blob(b, file, src, 0, src->size, err);
 }
 
-bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b, struct zf_err *err)
+bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b,
+                   struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -71,7 +92,8 @@ bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b
         }
         struct zf_err why = {.code = ZF_OK};
         if (!pass_through(st, e[i].name, b, &why) &&
-            !zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", e[i].name, why.msg)) {
+            !zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", e[i].name,
+                           why.msg)) {
             return false;
         }
     }

@@ -8,8 +8,8 @@
 /* Is this file passed through? */
 bool zf_side_is(const char *name);
 
-/* Adds the side files in st's root as blobs at the root of the tree, except those that `but` (or NULL) has
- * too. */
+/* Adds the side files in st's root as blobs at the root of the tree, except those that `but` (or
+ * NULL) has too. */
 bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b,
                    struct zf_err *err) ZF_CHECKED;
 

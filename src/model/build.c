@@ -307,6 +307,16 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
     return true;
 }
 
+bool zf_build_has_file(const struct zf_build *b, const char *path)
+{
+    const struct zf_blob_item *item = b->blobs;
+
+    while (item && strcmp(item->path, path) != 0) {
+        item = item->next;
+    }
+    return item != NULL;
+}
+
 bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, uint64_t off,
                    uint64_t n, struct zf_err *err)
 {

@@ -64,6 +64,8 @@ bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size
 bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, uint64_t off, uint64_t n,
                    struct zf_err *err) ZF_CHECKED;
 bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t n, struct zf_err *err) ZF_CHECKED;
+/* Is there a file of that path already? */
+bool zf_build_has_file(const struct zf_build *b, const char *path);
 
 /* What `info` tells.  Notes beyond a few hundred of one kind are dropped and counted. */
 bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)

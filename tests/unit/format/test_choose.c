@@ -314,7 +314,8 @@ static void test_side_names(void **state)
     assert_true(zf_side_is("tokenizer.model"));
     assert_true(zf_side_is("vocab.txt"));
     assert_false(zf_side_is("model.safetensors"));
-    assert_false(zf_side_is("trainer_state.json"));
+    assert_true(zf_side_is("trainer_state.json"));
+    assert_false(zf_side_is("eval_results.json"));
     assert_false(zf_side_is("zero_to_fp32.py"));
     assert_false(zf_side_is(".model"));
 }
