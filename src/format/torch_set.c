@@ -121,7 +121,10 @@ static void set_head(const struct zf_torch_set *s, struct member *m)
     if (m->role != ZF_ROLE_OPTIMIZER) {
         return;
     }
-    (void)snprintf(m->head, sizeof m->head, "optimizer");
+    stem_of(m->head, m->path);
+    if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER) {
+        (void)snprintf(m->head, sizeof m->head, "optimizer");
+    }
     for (size_t i = 0; i < s->n; i++) {
         const struct member *o = &s->member[i];
 
@@ -226,7 +229,8 @@ static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *l
         const struct member *m = &s->member[o.at];
 
         if (m->role == ZF_ROLE_WEIGHTS && m->rank == 0) {
-            ok = zf_walk(m->torch, zf_torch_root(m->torch), NULL, lim, own, &o, err);
+            const char *head = m->head[0] ? m->head : NULL;
+            ok = zf_walk(m->torch, zf_torch_root(m->torch), head, lim, own, &o, err);
         }
     }
     zf_hashes_fini(&o.key);
@@ -289,12 +293,50 @@ static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct
     return zf_join_finish(join, err);
 }
 
+/* "pytorch_model_1.bin": the second model of accelerate's save_state; answers its number, else
+ * NULL. Source: accelerate/checkpointing.py, save_accelerator_state (0.20 … 1.15). */
+static const char *model_number(const struct member *m)
+{
+    static const char stem[] = "pytorch_model_";
+    const char *number = m->path + sizeof stem - 1;
+
+    return m->role == ZF_ROLE_WEIGHTS && strncmp(m->path, stem, sizeof stem - 1) == 0 &&
+                   *number != '.' && strcmp(number + strspn(number, "0123456789"), ".bin") == 0
+               ? number
+               : NULL;
+}
+
+/* Several models: the first is the container, the others stand beside it. */
+static void name_models(struct zf_torch_set *s)
+{
+    bool several = false;
+
+    for (size_t i = 0; i < s->n; i++) {
+        struct member *m = &s->member[i];
+        const char *number = model_number(m);
+
+        if (number) {
+            (void)snprintf(m->head, sizeof m->head, "model_%.*s", (int)strcspn(number, "."),
+                           number);
+            several = true;
+        }
+    }
+    for (size_t i = 0; several && i < s->n; i++) {
+        struct member *m = &s->member[i];
+
+        if (strcmp(m->path, "pytorch_model.bin") == 0) {
+            (void)snprintf(m->head, sizeof m->head, "model");
+        }
+    }
+}
+
 bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, const struct zf_limits *lim,
                         struct zf_build *b, struct zf_err *err)
 {
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
     zf_auto(join) struct zf_join *join = names ? zf_join_new(b, names, world, lim, err) : NULL;
 
+    name_models(s);
     if (!join || !check_owners(s, lim, err)) {
         return false;
     }

@@ -217,6 +217,12 @@ static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct
         return false;
     }
     if (file && !index) {
+        if (shards_of(file) > 1 &&
+            !zf_build_note(b, err,
+                           "this is one of %lu files: point at its directory to see all tensors",
+                           shards_of(file))) {
+            return false;
+        }
         return zf_torch_set_add(s, st, file, ZF_ROLE_WEIGHTS, 0, o->lim, err) &&
                zf_torch_set_place(s, 1, o->lim, b, err);
     }
