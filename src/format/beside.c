@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "beside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/codec/torch.h>
@@ -53,4 +54,28 @@ bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_
         added++;
     }
     return added == 0 || zf_torch_set_place(s, 1, o->lim, b, err);
+}
+
+bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+{
+    const char *first = NULL;
+    const struct zf_entry *e;
+    char more[48] = "";
+    size_t n, found = 0;
+
+    if (!zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name) &&
+            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS && is_torch(st, e[i].name)) {
+            first = first ? first : e[i].name;
+            found++;
+        }
+    }
+    if (found > 1) {
+        (void)snprintf(more, sizeof more, " and %zu more of its kind", found - 1);
+    }
+    return !first || zf_build_note(b, err, "%s%s %s not shown: the weights are read from elsewhere",
+                                   first, more, found == 1 ? "is" : "are");
 }

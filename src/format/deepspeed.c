@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "beside.h"
 #include "locate.h"
 #include "tags.h"
 
@@ -65,11 +66,15 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
 {
     zf_auto(mem) char *name = NULL;
     zf_auto(arena) struct zf_arena *a = zf_arena_new(o->lim->model_memory, err);
+    const char *file = zf_pick_file(st);
     struct zf_ds_dir dir;
 
     out->fit = ZF_FIT_NO;
     if (!a) {
         return false;
+    }
+    if (file && !zf_ds_dir_owns(file)) {
+        return true;
     }
     zf_auto(store) struct zf_store *tag = points(st, o) ? peek_tag(st, o, &name) : zf_store_ref(st);
     if (!tag) {
@@ -335,7 +340,9 @@ static bool open_save(struct zf_store *st, const struct zf_open_opts *o, struct 
         return false;
     }
     ds.a = zf_arena_new(o->lim->model_memory, err);
-    ok = ds.a && read_all(&ds, err) && draft_all(&ds, err);
+    /* The Trainer keeps schedulers and random states beside the tag. */
+    ok = ds.a && read_all(&ds, err) && draft_all(&ds, err) &&
+         (!name || zf_beside_add(st, o, b, err));
     let_go(&ds);
     /* failures of sources name their files in full, ours by their place in the tag */
     const char *full = zf_store_name(tag);
@@ -346,6 +353,7 @@ static bool open_save(struct zf_store *st, const struct zf_open_opts *o, struct 
 const struct zf_format zf_format_deepspeed = {
     .name = "deepspeed",
     .summary = "DeepSpeed, ZeRO stages 0 to 3",
+    .one_file = true,
     .tags = true,
     .probe = probe,
     .open = open_save,

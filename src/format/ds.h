@@ -34,6 +34,9 @@ struct zf_ds_dir {
     const char *universal; /* the folder of a universal checkpoint, or NULL */
 };
 
+/* Is this the name of one rank's file? */
+bool zf_ds_dir_owns(const char *name);
+
 /* Sorts the names of directory st.  Strings live in the arena.
  * Errors: ZF_E_FORMAT two files claim one rank; of the store; of the arena. */
 bool zf_ds_dir_read(struct zf_store *st, struct zf_arena *a, struct zf_ds_dir *out,

@@ -89,6 +89,14 @@ static enum kind parse(const char *name, struct zf_ds_file *f)
                                                                                     : OTHER;
 }
 
+bool zf_ds_dir_owns(const char *name)
+{
+    struct zf_ds_file f;
+    enum kind kind = parse(name, &f);
+
+    return kind == MODEL || kind == RANK_MODEL || kind == OPTIM;
+}
+
 static int by_rank(const void *pa, const void *pb)
 {
     const struct zf_ds_file *a = pa, *b = pb;
