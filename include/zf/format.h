@@ -7,14 +7,14 @@
 
 enum zf_fit {
     ZF_FIT_NO,
-    ZF_FIT_WEAK,  /* what lies beside weights, or a save that was never finished: one further down
-                     goes first */
+    ZF_FIT_WEAK,  /* only what lies beside weights: a save further down goes first */
     ZF_FIT_NAMES, /* file names look right */
     ZF_FIT_PROOF, /* a magic or a manifest was read */
 };
 struct zf_probe {
     enum zf_fit fit;
-    char why[160]; /* shown by `info` and in the tie error */
+    bool unfinished; /* a save whose writer did not come to its end: others beside it go first */
+    char why[160];   /* shown by `info` and in the tie error */
 };
 
 /* What the user asked for. */

@@ -244,7 +244,8 @@ static bool dcp_probe(struct zf_store *st, const struct zf_open_opts *o, struct 
             return true;
         }
     }
-    out->fit = named ? ZF_FIT_NAMES : ZF_FIT_WEAK;
+    out->fit = ZF_FIT_NAMES;
+    out->unfinished = !named;
     snprintf(out->why, sizeof out->why, "there are .distcp files%s%.60s%s", *dir ? " in " : "", dir,
              named ? "" : " without .metadata");
     return true;
@@ -298,7 +299,8 @@ static bool dcp_open(struct zf_store *st, const struct zf_open_opts *o, struct z
             return false;
         }
     }
-    return zf_dcp_place(d, st, o->lim, b, err) && zf_beside_add(st, o, b, err);
+    return zf_dcp_place(d, st, o->lim, b, err) && zf_beside_add(st, o, b, err) &&
+           zf_beside_weights(st, b, err);
 }
 
 const struct zf_format zf_format_dcp = {

@@ -31,27 +31,44 @@ static inline void zf_auto_found(struct found *f)
     found_fini(f);
 }
 
-/* Does the first safetensors file in `dir` hold boxes? */
+/* R of shard-RRRRR-model-FFFFF-of-NNNNN.safetensors; 0 = another name. */
+static unsigned long shard_number(const char *name)
+{
+    unsigned long r = 0, f = 0, n = 0;
+    int end = 0;
+
+    if (sscanf(name, "shard-%5lu-model-%5lu-of-%5lu.safetensors%n", &r, &f, &n, &end) != 3 ||
+        !end || name[end]) {
+        return 0;
+    }
+    return r;
+}
+
+/* Do the safetensors files in `dir` hold boxes?  The first one tells, and any that is named so. */
 static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
     struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
+    const struct zf_entry *e, *first = NULL;
     char path[ZF_NAME_MAX + 16];
     size_t n;
 
-    if (*dir && !zf_store_has(st, dir, ZF_ENTRY_DIR)) {
-        return false;
-    }
     if (!zf_store_list(st, dir, &e, &n, &ignored)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name)) {
-            snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", e[i].name);
-            return zf_st_file_has_boxes(st, path, lim);
+        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name) &&
+            (!first || shard_number(e[i].name))) {
+            first = &e[i];
+            if (shard_number(first->name)) {
+                break;
+            }
         }
     }
-    return false;
+    if (!first) {
+        return false;
+    }
+    snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", first->name);
+    return zf_st_file_has_boxes(st, path, lim);
 }
 
 static bool ends_with(const char *s, const char *tail)
@@ -133,19 +150,6 @@ static bool add_indexed(struct zf_st_files *files, const struct zf_st_index *x, 
     return true;
 }
 
-/* R and the greatest R of shard-RRRRR-model-FFFFF-of-NNNNN.safetensors; 0 = another name. */
-static unsigned long shard_number(const char *name)
-{
-    unsigned long r = 0, f = 0, n = 0;
-    int end = 0;
-
-    if (sscanf(name, "shard-%5lu-model-%5lu-of-%5lu.safetensors%n", &r, &f, &n, &end) != 3 ||
-        !end || name[end]) {
-        return 0;
-    }
-    return r;
-}
-
 /* Every rank from 1 to the greatest must have a file: nothing else tells that one is missing. */
 static bool check_ranks(const struct zf_entry *e, size_t n, const struct zf_open_opts *o,
                         struct zf_build *b, struct zf_err *err)
@@ -222,7 +226,8 @@ static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf
         return false;
     }
     return zf_st_join(&files, f.index ? &x : NULL, NULL, b, err) &&
-           zf_st_files_metadata(&files, b, err) && zf_beside_add(st, o, b, err);
+           zf_st_files_metadata(&files, b, err) && zf_beside_add(st, o, b, err) &&
+           zf_beside_weights(st, b, err);
 }
 
 const struct zf_format zf_format_hf = {

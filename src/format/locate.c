@@ -138,7 +138,11 @@ static bool add_children(struct zf_store *st, const char *dir, struct dirs *out,
         if (asprintf(&out->path[out->n], "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         }
-        out->n++;
+        if (zf_tags_is_twin(st, out->path[out->n])) {
+            free(out->path[out->n]);
+        } else {
+            out->n++;
+        }
     }
     return true;
 }

@@ -8,6 +8,7 @@
 #include <zf/codec/torch.h>
 
 #include "pick.h"
+#include "st_file.h"
 #include "table.h"
 #include "torch_set.h"
 
@@ -141,6 +142,36 @@ static bool look(struct zf_store *st, struct groups *all, bool *mixed, struct zf
     return true;
 }
 
+/* Do all groups have their files? */
+static bool complete(const struct groups *all, bool mixed)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        const struct group *g = &all->group[i];
+
+        if ((mixed && g->name.world) || g->n != (g->name.world ? g->name.world : g->max + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool has_safetensors(struct zf_store *st)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
@@ -151,6 +182,11 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
     out->fit = ZF_FIT_NO;
     if (!look(st, &all, &mixed, err)) {
         return false;
+    }
+    /* What is left of another run does not hide whole weights; alone, open() says what is missing.
+     */
+    if (!zf_pick_file(st) && !complete(&all, mixed) && has_safetensors(st)) {
+        return true;
     }
     for (size_t i = 0; i < all.n && out->fit != ZF_FIT_PROOF; i++) {
         struct zf_err ignored = {.code = ZF_OK};

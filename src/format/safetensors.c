@@ -193,7 +193,7 @@ static bool open_safetensors(struct zf_store *st, const struct zf_open_opts *o, 
         return false;
     }
     return zf_st_files_metadata(&files, b, err) &&
-           (zf_pick_file(st) || zf_beside_add(st, o, b, err));
+           (zf_pick_file(st) || (zf_beside_add(st, o, b, err) && zf_beside_weights(st, b, err)));
 }
 
 const struct zf_format zf_format_safetensors = {

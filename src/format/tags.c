@@ -133,6 +133,23 @@ static bool push(struct zf_tags *t, const char *name, struct zf_err *err)
     return true;
 }
 
+bool zf_tags_is_twin(struct zf_store *st, const char *path)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(store) struct zf_store *sub = zf_store_sub(st, path, &ignored);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    zf_auto(mem) char *other = NULL;
+
+    if (!sub || strcmp(zf_store_base(sub), name) == 0) {
+        return false;
+    }
+    if (asprintf(&other, "%.*s%s", (int)(name - path), path, zf_store_base(sub)) < 0) {
+        other = NULL;
+        return false;
+    }
+    return zf_store_has(st, other, ZF_ENTRY_DIR);
+}
+
 /* How far `dir` looks like a save.  What cannot be read, or is a riddle, is none. */
 static enum zf_fit look(struct zf_store *st, const char *dir)
 {
@@ -149,7 +166,7 @@ static enum zf_fit look(struct zf_store *st, const char *dir)
     if (!zf_pick(sub, &o, &pick, &err)) {
         return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
     }
-    return pick.format ? pick.probe.fit : ZF_FIT_NO;
+    return !pick.format ? ZF_FIT_NO : pick.probe.unfinished ? ZF_FIT_WEAK : pick.probe.fit;
 }
 
 /* Links beside the saves that name one of them, unfinished saves, and hidden things. */
@@ -184,7 +201,7 @@ static bool collect(struct zf_store *st, const char *dir, enum zf_fit least, str
             zf_tags_free(out);
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         }
-        enum zf_fit fit = look(st, path);
+        enum zf_fit fit = zf_tags_is_twin(st, path) ? ZF_FIT_NO : look(st, path);
         out->weak += fit == ZF_FIT_WEAK;
         if (fit >= least && !push(out, path, err)) {
             zf_tags_free(out);

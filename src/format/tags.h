@@ -21,6 +21,9 @@ bool zf_tags_pointer(struct zf_store *st, const char *file, char **name_out,
  * verl/utils/checkpoint/checkpoint_manager.py, find_latest_ckpt_path (0.2 … 0.6). */
 bool zf_tags_megatron(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
 
+/* Is the directory `path` only a link to another one beside it ("last" -> "step-60")? */
+bool zf_tags_is_twin(struct zf_store *st, const char *path);
+
 /* Whatever says which save is the latest; *name_out = NULL when nothing does. */
 bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
 
