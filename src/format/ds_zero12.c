@@ -42,7 +42,8 @@ static uint64_t full_partition(const struct zf_ds *ds, uint32_t g, uint64_t need
 {
     uint64_t w = ds->n_ranks, aligned = need / (2 * w) + (need % (2 * w) != 0);
 
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
+    /* Not the last one: its padding was trimmed. */
+    for (uint32_t r = 0; r + 1 < ds->n_ranks; r++) {
         uint64_t n = ds->rank[r].lost ? 0 : ds->rank[r].part[g].master.n, end;
 
         if (n > 0 && zf_mul(n, r + 1ull, &end) && end < need) {
