@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,10 +72,30 @@ static struct zf_tree *open_served(const char *source, const struct opts *o, str
     return tree ? control_checkpoint(tree, log, err) : NULL;
 }
 
+/* What reading the metadata took is no longer needed: without this the C library would keep several
+ * times of what the tree needs, spread between what stays. */
+static void give_memory_back(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
+/* Large blocks go back to the system when they are freed, also after others were; the C library
+ * would learn from the first to keep them. */
+static void keep_no_large_blocks(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
+#endif
+}
+
 static int serve(const struct mount_job *job, int fd)
 {
     const struct opts *o = job->opts;
     struct zf_err err;
+
+    keep_no_large_blocks();
     zf_auto(log) struct cmd_log *log = log_new(&err);
     zf_auto(tree) struct zf_tree *tree = log ? open_served(job->source, o, log, &err) : NULL;
     struct notice notice = {.log = log, .fd = fd};
@@ -99,6 +120,7 @@ static int serve(const struct mount_job *job, int fd)
         .ready_ctx = &notice,
     };
 
+    give_memory_back();
     /* A daemon keeps no directory busy; every path was made absolute before. */
     if (!tree || (fd >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||
         !zf_fs_serve(tree, &fs, &err)) {

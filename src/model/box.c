@@ -5,7 +5,7 @@
 
 /* Rows of at least this many bytes are scattered by the kernel straight into the reply.  For
  * shorter ones the kernel's work per row outweighs copying them out of one block. */
-#define SHORT_ROW 512
+#define SHORT_ROW 2048
 /* On the stack, like everything else here. */
 #define BLOCK (128u << 10)
 #define IOVS 1024
@@ -123,6 +123,54 @@ static uint64_t rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
     return k;
 }
 
+#define COPY_ROWS(bytes)                                                                           \
+    case bytes:                                                                                    \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            memcpy(to + i * step, from + i * (bytes), bytes);                                      \
+        }                                                                                          \
+        break
+
+/* Scatters n packed rows; their usual lengths without a call a row. */
+static void scatter_rows(unsigned char *to, uint64_t step, const unsigned char *from, uint64_t len,
+                         uint64_t n)
+{
+    switch (len) {
+        COPY_ROWS(16);
+        COPY_ROWS(32);
+        COPY_ROWS(64);
+        COPY_ROWS(128);
+        COPY_ROWS(256);
+    default:
+        for (uint64_t i = 0; i < n; i++) {
+            memcpy(to + i * step, from + i * len, (size_t)len);
+        }
+    }
+}
+
+/* Copies rows out of a block of `have` bytes: what is left of this one, or all that follow at one
+ * distance.  Returns the bytes copied. */
+static uint64_t copy_rows(struct rows *r, const unsigned char *block, uint64_t have,
+                          unsigned char *reply, uint64_t off)
+{
+    uint32_t d = r->nd - 1;
+    uint64_t fit = have / r->len, at;
+
+    if (r->in != 0 || fit < 2) {
+        uint64_t k = rows_take(r, have, &at);
+
+        memcpy(reply + (at - off), block, (size_t)k);
+        return k;
+    }
+    uint64_t left = r->b->size[d] - r->idx[d], n = fit < left ? fit : left;
+    uint64_t step = r->b->tensor_stride[d];
+
+    scatter_rows(reply + (r->pos - off), step, block, r->len, n);
+    r->pos += (n - 1) * step;
+    r->idx[d] += n - 1;
+    rows_next(r);
+    return n * r->len;
+}
+
 /* ---- reading ------------------------------------------------------------------------------ */
 
 static void read_zeros(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
@@ -170,7 +218,6 @@ static bool read_copied(const struct zf_box *b, uint64_t lo, uint64_t hi, unsign
 {
     unsigned char block[BLOCK];
     struct rows r;
-    uint64_t at;
 
     rows_init(&r, b, lo);
     while (lo < hi) {
@@ -180,10 +227,7 @@ static bool read_copied(const struct zf_box *b, uint64_t lo, uint64_t hi, unsign
             return false;
         }
         for (uint64_t in = 0; in < n;) {
-            uint64_t k = rows_take(&r, n - in, &at);
-
-            memcpy(reply + (at - off), block + in, (size_t)k);
-            in += k;
+            in += copy_rows(&r, block + in, n - in, reply, off);
         }
         lo += n;
     }
