@@ -30,24 +30,6 @@ static void add_part(struct parts *p, const char *dir, struct zf_dcp_group group
     }
 }
 
-bool zf_dcp_forgive(struct zf_build *b, struct zf_err *err)
-{
-    char text[800];
-    struct zf_err trouble;
-
-    if (!zf_build_degraded(b) || err->code == ZF_E_NOMEM || err->code == ZF_E_LIMIT) {
-        return false;
-    }
-    zf_err_clear(&trouble);
-    zf_err_text(err, text, sizeof text);
-    if (!zf_build_note(b, &trouble, "%s", text)) {
-        *err = trouble;
-        return false;
-    }
-    zf_err_clear(err);
-    return true;
-}
-
 struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
 {
     struct zf_dcp *d = calloc(1, sizeof *d);

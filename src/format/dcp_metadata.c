@@ -51,7 +51,7 @@ static bool in_file(const struct reading *r, struct zf_err *err)
 static bool settle(struct reading *r, struct zf_err *err)
 {
     (void)in_file(r, err);
-    return zf_dcp_forgive(r->b, err);
+    return zf_forgive(r->b, err);
 }
 
 static uint64_t key_hash(const struct zf_dcp *d, const char *p, uint64_t n)

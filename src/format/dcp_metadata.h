@@ -9,6 +9,7 @@
 #include <zf/model/build.h>
 
 #include "dcp_table.h"
+#include "forgive.h"
 
 /* Something saved under one name (FQN). */
 struct zf_dcp_key {
@@ -82,8 +83,5 @@ static inline void zf_auto_dcp(struct zf_dcp **d)
  * ZF_E_LIMIT. */
 bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
                  const struct zf_limits *lim, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
-
-/* In a degraded build: notes the failure, forgets it and answers true. Else false. */
-bool zf_dcp_forgive(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -55,7 +55,7 @@ static bool open_files(struct zf_dcp_placing *p, struct zf_err *err)
                         "the file is missing; .metadata says that items stand in it");
                 zf_err_in(err, "%s", p->d->file[i]);
             }
-            if (!zf_dcp_forgive(p->b, err)) {
+            if (!zf_forgive(p->b, err)) {
                 return false;
             }
         }
@@ -77,7 +77,7 @@ static int by_place(const void *a, const void *b, void *ctx)
 /* Loses the chunk when degraded: the failure is told once, the bytes answer EIO. */
 static bool lose(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
 {
-    if (!zf_dcp_forgive(p->b, err)) {
+    if (!zf_forgive(p->b, err)) {
         return false;
     }
     c->lost = true;
@@ -247,7 +247,7 @@ static bool sort_chunks(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_o
         if (!c->lost) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"%.160s\": storage_data has no item for a chunk of it", key_name(d, c));
-            if (!lose(p, c, err)) {
+            if (zf_err_in(err, ".metadata") || !lose(p, c, err)) {
                 return false;
             }
         }
@@ -349,7 +349,7 @@ static bool put_composed(struct zf_dcp_placing *p, uint32_t *order, struct zf_er
         }
         if (!zf_dcp_composed(p, order + i, end - i, err)) {
             zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : d->file[c->file]);
-            if (!zf_dcp_forgive(p->b, err)) {
+            if (!zf_forgive(p->b, err)) {
                 return false;
             }
         }

@@ -10,6 +10,7 @@
 #include <zf/base/name.h>
 
 #include "beside.h"
+#include "forgive.h"
 #include "pick.h"
 #include "st_join.h"
 
@@ -176,13 +177,14 @@ static bool check_ranks(const struct zf_entry *e, size_t n, const struct zf_open
         want - 1);
 }
 
-static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char *dir,
-                      const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+/* Every safetensors file in `dir`. */
+static bool add_all(struct zf_st_files *files, struct zf_store *st, const char *dir,
+                    const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, err) || !check_ranks(e, n, o, b, err)) {
+    if (!zf_store_list(st, dir, &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -202,6 +204,16 @@ static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char
     return true;
 }
 
+static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char *dir,
+                      const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    return zf_store_list(st, dir, &e, &n, err) && check_ranks(e, n, o, b, err) &&
+           add_all(files, st, dir, o, b, err);
+}
+
 static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err)
 {
@@ -217,15 +229,16 @@ static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf
             err, ZF_E_UNKNOWN, ZF_OFF_NONE,
             "found neither an index JSON nor safetensors files that hold boxes of tensors");
     }
-    if (f.index) {
-        if (!zf_st_index_load(st, f.index, o->lim, &x, err) ||
-            !add_indexed(&files, &x, st, o, b, err)) {
-            return false;
-        }
-    } else if (!add_boxes(&files, st, f.dir, o, b, err)) {
+    bool indexed = f.index && zf_st_index_load(st, f.index, o->lim, &x, err);
+    if (f.index && !indexed && !zf_forgive(b, err)) {
         return false;
     }
-    return zf_st_join(&files, f.index ? &x : NULL, NULL, b, err) &&
+    if (indexed   ? !add_indexed(&files, &x, st, o, b, err)
+        : f.index ? !add_all(&files, st, "", o, b, err)
+                  : !add_boxes(&files, st, f.dir, o, b, err)) {
+        return false;
+    }
+    return zf_st_files_some(&files, err) && zf_st_join(&files, indexed ? &x : NULL, NULL, b, err) &&
            zf_st_files_metadata(&files, b, err) && zf_beside_add(st, o, b, err) &&
            zf_beside_weights(st, b, err);
 }

@@ -30,6 +30,7 @@ libzf_format_la_SOURCES = \
 	src/format/ds_zero12.c \
 	src/format/ds_zero3.c \
 	src/format/entry.c \
+	src/format/forgive.c \
 	src/format/groups.c \
 	src/format/hashes.c \
 	src/format/hf.c \
@@ -71,6 +72,7 @@ noinst_HEADERS += \
 	src/format/copies.h \
 	src/format/ds.h \
 	src/format/entry.h \
+	src/format/forgive.h \
 	src/format/groups.h \
 	src/format/hashes.h \
 	src/format/locate.h \

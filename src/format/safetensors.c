@@ -186,7 +186,7 @@ static bool open_safetensors(struct zf_store *st, const struct zf_open_opts *o, 
     bool collide = false;
 
     if (!zf_st_files_init(&files, o->lim, err) || !add_all(&files, st, o, b, err) ||
-        !zf_st_join_collides(&files, &collide, err)) {
+        !zf_st_files_some(&files, err) || !zf_st_join_collides(&files, &collide, err)) {
         return false;
     }
     if (collide ? !join_apart(&files, b, err) : !zf_st_join(&files, NULL, NULL, b, err)) {

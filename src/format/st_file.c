@@ -106,6 +106,9 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
             json_decref(file.boxes);
             return false;
         }
+        if (!f->n_skipped) {
+            f->first = *err;
+        }
         zf_err_text(err, text, sizeof text);
         zf_err_clear(err);
         if (!zf_build_note(b, err, "%s", text)) {
@@ -119,6 +122,15 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
         return err->code == ZF_OK;
     }
     f->file[f->n++] = file;
+    return true;
+}
+
+bool zf_st_files_some(const struct zf_st_files *f, struct zf_err *err)
+{
+    if (f->n == 0 && f->n_skipped) {
+        *err = f->first;
+        return false;
+    }
     return true;
 }
 

@@ -19,6 +19,7 @@ struct zf_st_files {
     struct zf_st_file *file;
     size_t n, cap;
     size_t n_skipped; /* -o degraded: damaged files, told in notes */
+    struct zf_err first; /* what was wrong with the first that was skipped */
 };
 
 bool zf_st_files_init(struct zf_st_files *f, const struct zf_limits *lim,
@@ -34,6 +35,9 @@ static inline void zf_auto_st_files(struct zf_st_files *f)
 bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *path,
                      const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err) ZF_CHECKED;
+
+/* Is there a file that could be read?  Errors: of the first one, where all are damaged. */
+bool zf_st_files_some(const struct zf_st_files *f, struct zf_err *err) ZF_CHECKED;
 
 /* The name without ".safetensors" and directory; *n_out = its length. */
 const char *zf_st_file_stem(const char *path, size_t *n_out);

@@ -78,6 +78,9 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
         return true;
     }
     zf_st_index_fini(out);
+    if (err->code == ZF_E_LIMIT) {
+        err->code = ZF_E_FORMAT; /* no true index is so long or so deep */
+    }
     return err->path[0] ? false : zf_err_in(err, "%s", path);
 }
 

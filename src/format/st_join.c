@@ -125,8 +125,12 @@ static bool add_whole(const struct join *j, const struct piece *p, struct zf_err
     if (!d || (there && !zf_draft_flat(d, 0, there, from, err))) {
         return false;
     }
-    return there == n ||
-           zf_draft_lost_flat(d, there, n - there, "the file ends before this byte", err);
+    if (there == n) {
+        return true;
+    }
+    char why[160];
+    (void)snprintf(why, sizeof why, "%.120s ends before this byte", p->file->path);
+    return zf_draft_lost_flat(d, there, n - there, why, err);
 }
 
 /* Where a box begins.  Errors: ZF_E_FORMAT the header names no such place. */

@@ -8,6 +8,7 @@
 
 #include <zf/codec/torch.h>
 
+#include "forgive.h"
 #include "pick.h"
 #include "st_index.h"
 #include "table.h"
@@ -206,6 +207,14 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
     return true;
 }
 
+static bool index_loads(struct zf_store *st, const char *index, const struct zf_open_opts *o,
+                        struct zf_err *err)
+{
+    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
+
+    return zf_st_index_load(st, index, o->lim, &x, err);
+}
+
 static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
@@ -215,6 +224,14 @@ static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct
 
     if (!s || !find_index(st, &index, err)) {
         return false;
+    }
+    if (index && !index_loads(st, index, o, err)) {
+        if (!zf_forgive(b, err)) {
+            return false;
+        }
+        free(index);
+        index = NULL;
+        file = NULL;
     }
     if (file && !index) {
         if (shards_of(file) > 1 &&

@@ -6,6 +6,7 @@ TESTS += \
 	tests/format/hf/test_hf.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
+	tests/format/test_damage.py \
 	tests/format/test_probing.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_torch.py \
@@ -18,6 +19,7 @@ EXTRA_DIST += \
 	tests/format/made.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
+	tests/format/test_damage.py \
 	tests/format/test_probing.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_torch.py \

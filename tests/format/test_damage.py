@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged checkpoints: refused with one sentence; degraded, the rest is served and the lost bytes fail."""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from golden import ZEROFS, Case  # noqa: E402
+from made import A, check, done, save  # noqa: E402
+
+MAKE = os.path.join(HERE, "../support/mkdcp.py")
+ONE = ("F32", [1], struct.pack("<f", 1))
+DEGRADED = ("-o", "degraded")
+
+# Case of mkdcp.py: parts of the sentence, weights that degraded must serve in full.
+DCP = {
+    "missing-item": ([".metadata", "layers.0.weight", "no item for a chunk"], (1, 2)),
+    "duplicate-index": ([".metadata", "layers.0.weight", "two items"], (1, 2)),
+    "overlap": (["layers.0.weight", "[5, 6]", "more than one piece"], (1, 2)),
+    "hole": (["layers.0.weight", "[5, 6]", "covered by nothing"], (1, 2)),
+    "outside": ([".metadata", "layers.0.weight", "0 … 6 of dimension 0, which has 5"], (1, 2)),
+    "negative": ([".metadata", "layers.0.weight"], (1, 2)),
+    "huge": ([".metadata", "layers.0.weight", "overflows"], (1, 2)),
+    "beyond": (["__0_0.distcp", "byte 1099511627776", "layers.0.weight", "ends at byte"], (1, 2)),
+    "same-item": (["__0_0.distcp", "byte 1641", "layers.0.weight", "layers.1.weight", "overlap"], (2,)),
+    "path": ([".metadata", "../x.distcp"], (1, 2)),
+    "unknown-dtype": ([".metadata", "int3"], (1, 2)),
+    "missing-file": (["__1_0.distcp", "missing"], ()),
+    "short-file": (["__1_0.distcp", "1577 bytes", "byte 100"], ()),
+    "no-metadata": (["incomplete", "no .metadata"], None),
+}
+# What only an item itself tells: mounted, refused when it is read.
+ITEM = {
+    "dtype": ("layers.0.weight.i32", ["__0_0.distcp", "float32", "int32"]),
+    "shape": ("layers.0.weight.f32", ["__0_0.distcp", "another shape"]),
+    "truncated-item": ("layers.0.weight.f32", ["__0_0.distcp", "no zip directory"]),
+    "encoding": ("layers.0.weight.f32", ["__0_0.distcp", "unsupported item encoding"]),
+}
+
+
+def run(command, path, *args):
+    return subprocess.run([ZEROFS, command, *args[1:], path, *args[:1]], capture_output=True, timeout=60)
+
+
+def one_sentence(r, parts, code=4):
+    text = r.stderr.decode()
+    return r.returncode == code and text.count("\n") == 1 and all(p in text for p in parts)
+
+
+def make(folder, case):
+    subprocess.run([sys.executable, MAKE, folder, "--tensors", "3", "--ranks", "2", "--plans", "--bad", case],
+                   check=True, capture_output=True)
+    return folder
+
+
+def size_of(path, name):
+    r = run("cat", path, name, *DEGRADED)
+    return len(r.stdout) if r.returncode == 0 else -1
+
+
+with tempfile.TemporaryDirectory() as top:
+    for case, (parts, whole) in DCP.items():
+        d = make(os.path.join(top, case), case)
+        r = subprocess.run([ZEROFS, "info", d], capture_output=True, timeout=60)
+        check(f"dcp {case} is refused", one_sentence(r, parts), r.stderr)
+        if whole is None:
+            continue
+        r = subprocess.run([ZEROFS, "info", *DEGRADED, d], capture_output=True, timeout=60)
+        check(f"dcp {case} is told when degraded", r.returncode == 0 and
+              all(p in r.stdout.decode() for p in parts), r.stdout + r.stderr)
+        got = [i for i in range(3) if size_of(d, f"layers.{i}.weight.f32") == 120]
+        check(f"dcp {case}: the rest is served", tuple(got) == whole, got)
+    for case, (name, parts) in ITEM.items():
+        d = make(os.path.join(top, case), case)
+        for opts in ((), DEGRADED):
+            r = run("cat", d, name, *opts)
+            check(f"dcp {case} {' '.join(opts)}: the item is not served", one_sentence(r, parts) and not r.stdout,
+                  r.stderr)
+        check(f"dcp {case}: the others are", size_of(d, "layers.1.weight.f32") == 120)
+
+INDEX = "model.safetensors.index.json"
+BAD_JSON = {
+    "nested deeply": (b'{"weight_map":' + b"[" * 100000 + b"]" * 100000 + b"}", ["byte", "nested deeper"]),
+    "a huge number": (b'{"metadata":{"total_size":1e999},"weight_map":{"a":"x.safetensors"}}', ["byte", "1e999"]),
+    "a huge integer": (b'{"metadata":{"n":%s},"weight_map":{"a":"x.safetensors"}}' % (b"9" * 40), ["byte"]),
+    "a name twice": (b'{"weight_map":{"a":"x.safetensors","a":"x.safetensors"}}', ["byte", "duplicate"]),
+    "no JSON": (b"hello", ["byte", "not sound JSON"]),
+    "nothing": (b"", ["byte 0"]),
+    "a list": (b'{"weight_map":["x.safetensors"]}', ["weight_map"]),
+    "a way out": (b'{"weight_map":{"a":"../x.safetensors"}}', ['"../x.safetensors"']),
+}
+for what, (text, parts) in BAD_JSON.items():
+    with Case() as c:
+        c.file(INDEX, text)
+        c.safetensors("x.safetensors", {"a": ONE})
+        r = subprocess.run([ZEROFS, "info", c.dir], capture_output=True, timeout=60)
+        check(f"an index with {what} is refused", one_sentence(r, [INDEX, *parts]), r.stderr)
+        check(f"an index with {what}, degraded", size_of(c.dir, "a.f32") == 4)
+    with Case() as c:
+        c.file("pytorch_model.bin.index.json", text.replace(b"x.safetensors", b"x.bin"))
+        save({"a": A}, os.path.join(c.dir, "x.bin"))
+        r = subprocess.run([ZEROFS, "info", c.dir], capture_output=True, timeout=60)
+        check(f"a .bin index with {what} is refused", one_sentence(r, ["pytorch_model.bin.index.json"]), r.stderr)
+        check(f"a .bin index with {what}, degraded", size_of(c.dir, "a.f32") == 12)
+
+with Case() as c:
+    c.file(INDEX, {"weight_map": {"a": "x.safetensors", "b": "y.safetensors"}})
+    c.safetensors("x.safetensors", {"a": ONE})
+    c.refused(INDEX, "y.safetensors", "not here")
+    c.told("y.safetensors is not here", opts=DEGRADED)
+    check("a missing file: the rest", size_of(c.dir, "a.f32") == 4)
+    c.safetensors("y.safetensors", {"z": ONE})
+    c.refused(INDEX, '"b"', "no file holds it")
+    c.told("tensor b is lost", opts=DEGRADED)
+    check("a missing tensor: the rest", size_of(c.dir, "a.f32") == 4 and size_of(c.dir, "z.f32") == 4)
+    c.safetensors("y.safetensors", {"b": ("F32", [3], b"\0" * 12)}, cut=5)
+    c.refused("y.safetensors", "found a file of", "describes")
+    r = run("cat", c.dir, "b.f32", *DEGRADED)
+    check("a file cut short: what is there", one_sentence(r, ["y.safetensors ends before"], 5) and len(r.stdout) in (0, 4), r)
+    check("a file cut short: the rest", size_of(c.dir, "a.f32") == 4)
+
+with Case() as c:
+    c.file("model.safetensors", struct.pack("<Q", 1 << 60) + b"{}")
+    for opts in ((), DEGRADED):
+        c.refused("model.safetensors", "byte 0", "1152921504606846976", opts=opts)
+
+done()
