@@ -10,6 +10,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz_pickle \
 	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_torch \
+	tests/fuzz/fuzz_zstd \
 	$(NULL)
 
 check_PROGRAMS += $(fuzz_programs)
@@ -42,6 +43,9 @@ tests_fuzz_fuzz_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS)
 tests_fuzz_fuzz_torch_SOURCES = tests/fuzz/fuzz_torch.c $(fuzz_driver)
 tests_fuzz_fuzz_torch_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_torch_LDADD = $(ZF_CODEC)
+tests_fuzz_fuzz_zstd_SOURCES = tests/fuzz/fuzz_zstd.c $(fuzz_driver)
+tests_fuzz_fuzz_zstd_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_zstd_LDADD = $(ZF_SOURCE)
 
 noinst_HEADERS += tests/fuzz/fuzz.h
 EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/pack_open.py tests/fuzz/corpus

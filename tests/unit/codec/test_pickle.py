@@ -525,7 +525,8 @@ def check_truncation(pickles):
 
 def as_json(pickles):
     data = b"".join(struct.pack("<Q", len(p)) + p for p in pickles)
-    out = io.BytesIO(subprocess.run([DUMP, "--json"], input=data, stdout=subprocess.PIPE, check=True).stdout)
+    out = io.BytesIO(subprocess.run([DUMP, "--json"], input=data, stdout=subprocess.PIPE, check=True,
+                                    preexec_fn=unlimited).stdout)
     return [out.read(int(out.readline())).decode() for _ in pickles]
 
 
