@@ -12,7 +12,7 @@ pids=
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/zerofs-test.XXXXXX") || exit 99
 tmp=$(cd "$tmp" && pwd -P)
 mnt=$tmp/mnt
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd) # scripts change directory, and make calls them by a relative path
 mkdir "$mnt"
 # shellcheck disable=SC2034 # used by life.sh
 zerofs_binary=$ZEROFS # without any wrapper, for links to it
