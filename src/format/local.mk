@@ -34,6 +34,7 @@ libzf_format_la_SOURCES = \
 	src/format/groups.c \
 	src/format/hashes.c \
 	src/format/hf.c \
+	src/format/lfs.c \
 	src/format/locate.c \
 	src/format/names.c \
 	src/format/pick.c \
@@ -75,6 +76,7 @@ noinst_HEADERS += \
 	src/format/forgive.h \
 	src/format/groups.h \
 	src/format/hashes.h \
+	src/format/lfs.h \
 	src/format/locate.h \
 	src/format/names.h \
 	src/format/pick.h \

@@ -6,6 +6,7 @@
 
 #include <zf/base/name.h>
 
+#include "lfs.h"
 #include "table.h"
 #include "tags.h"
 
@@ -255,6 +256,12 @@ static bool next_step(struct zf_place *p, const struct zf_open_opts *o, struct z
 
 static bool nothing(struct zf_store *st, struct zf_err *err)
 {
+    const char *pointer = zf_lfs_find(st, zf_pick_file(st));
+
+    if (pointer) {
+        (void)zf_lfs_fail(err);
+        return zf_err_in(err, "%s", pointer);
+    }
     if (zf_pick_file(st)) {
         zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                 "this is neither a torch.save file nor safetensors");

@@ -8,6 +8,8 @@
 #include <zf/base/bytes.h>
 #include <zf/base/name.h>
 
+#include "lfs.h"
+
 static const char suffix[] = ".safetensors";
 
 /* Where the Hugging Face writer of torch.distributed.checkpoint keeps the boxes.
@@ -65,6 +67,10 @@ static bool load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store
                  const struct zf_limits *lim, struct zf_err *err)
 {
     file->src = zf_store_open(st, file->path, err);
+    if (file->src && zf_lfs_is(file->src)) {
+        (void)zf_lfs_fail(err);
+        return zf_err_in(err, "%s", file->path);
+    }
     return file->src && zf_st_load_head(file->src, f->arena, lim, &file->head, err) &&
            load_boxes(file, lim, err);
 }

@@ -128,4 +128,13 @@ with Case() as c:
     for opts in ((), DEGRADED):
         c.refused("model.safetensors", "byte 0", "1152921504606846976", opts=opts)
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n"
+for name in ("model.safetensors", "pytorch_model.bin"):
+    with Case() as c:
+        c.file(name, POINTER)
+        c.file("config.json", {})
+        c.refused(name, "git lfs pull")
+        c.refused(name, "git lfs pull", at=name)
+        check(f"{name} that Git LFS did not fetch", True)
+
 done()
