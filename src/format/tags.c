@@ -169,13 +169,15 @@ static enum zf_fit look(struct zf_store *st, const char *dir)
     return !pick.format ? ZF_FIT_NO : pick.probe.unfinished ? ZF_FIT_WEAK : pick.probe.fit;
 }
 
-/* Links beside the saves that name one of them, unfinished saves, and hidden things. */
+/* Links beside the saves that name one of them, hidden things, and saves under the name they have
+ * while they are written: "step5-tmp" (OLMo), "tmp-checkpoint-5" (transformers 4.3x), "tmp_step_10"
+ * (NeMo-RL). */
 static bool is_beside(const char *name)
 {
     size_t n = strlen(name);
 
-    return name[0] == '.' || strncmp(name, "latest", 6) == 0 ||
-           (n > 4 && strcmp(name + n - 4, "-tmp") == 0) ||
+    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || strncmp(name, "tmp-", 4) == 0 ||
+           strncmp(name, "tmp_", 4) == 0 || (n > 4 && strcmp(name + n - 4, "-tmp") == 0) ||
            (n > 4 && strcmp(name + n - 4, ".tmp") == 0);
 }
 

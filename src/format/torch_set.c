@@ -84,10 +84,10 @@ enum zf_torch_role zf_torch_set_role(const char *name)
 {
     static const char *const optimizer[] = {"optim"};
     static const char *const rest[] = {
-        "rng_state",  "random_states",   "scheduler", "lr_scheduler",       "training_args",
-        "scaler",     "extra_state",     "trainer",   "train.pt",           "sampler",
-        "dl_state",   "meta.pt",         "args.",     "custom_checkpoint_", "data.pt",
-        "dataloader", "train_dataloader"};
+        "rng_state",  "random_states",    "scheduler", "lr_scheduler",       "training_args",
+        "scaler",     "extra_state",      "trainer",   "train.pt",           "sampler",
+        "dl_state",   "meta.pt",          "args.",     "custom_checkpoint_", "data.pt",
+        "dataloader", "train_dataloader", "common.pt"};
 
     if (has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0])) {
         return ZF_ROLE_OPTIMIZER;

@@ -240,6 +240,13 @@ with Dir() as d:
     check("a tag that is not there", r.returncode == 2 and "step-9" in r.stderr, r.stderr)
 
 with Dir() as d:
+    d.st("checkpoint-5/model.safetensors")
+    for writing in ("tmp-checkpoint-9", "checkpoint-9-tmp", "checkpoint-9.tmp", "tmp_step_9"):
+        d.st(writing + "/model.safetensors")
+    r, j = d.info()
+    check("saves under the names they are written with", j.get("tag") == "checkpoint-5", r.stderr or j)
+
+with Dir() as d:
     d.file("none/readme.txt", b"hello")
     d.file("none/empty.pt", b"")
     d.path("void/x")
