@@ -130,12 +130,14 @@ static bool herald_start(struct herald *h, struct zf_err *err)
     return true;
 }
 
-/* Threads come when all others are busy, so a stalled shard holds up only its own readers; a few
+/* A thread that is not among this many idle ones ends.  Room for some more than ever run at once:
+ * else a single busy reader makes threads come and go with every few requests. */
+#define IDLE_THREADS 12u
+
+/* Threads come when all others are busy, so a stalled shard holds up only its own readers; some
  * stay. */
 static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned idle = cpus < 2 ? 2 : cpus > 8 ? 8 : (unsigned)cpus;
     unsigned most = o->max_threads ? o->max_threads : 64;
     struct fuse_loop_config *cfg = fuse_loop_cfg_create();
 
@@ -143,7 +145,7 @@ static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the serving loop");
     }
     fuse_loop_cfg_set_max_threads(cfg, most);
-    fuse_loop_cfg_set_idle_threads(cfg, idle < most ? idle : most);
+    fuse_loop_cfg_set_idle_threads(cfg, IDLE_THREADS < most ? IDLE_THREADS : most);
     int rc = fuse_session_loop_mt(se, cfg);
     fuse_loop_cfg_destroy(cfg);
     /* > 0 is the signal that ended it, which is how one ends a daemon. */
