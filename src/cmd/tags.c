@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <zf/base/name.h>
@@ -27,7 +28,8 @@ struct tag {
     char *name;
     char file[ZF_NAME_MAX + 1]; /* the name as one component: a tag may hold a slash */
     atomic_bool listed;
-    pthread_mutex_t lock; /* of the opening */
+    struct timespec mtime; /* of its directory, when it was first seen */
+    pthread_mutex_t lock;  /* of the opening */
     bool tried;
     _Atomic(struct zf_tree *) tree;
 };
@@ -71,6 +73,17 @@ static uint32_t find_file(const struct tags *t, const char *file)
     return i;
 }
 
+static struct timespec mtime_of(const struct tags *t, const char *name)
+{
+    zf_auto(mem) char *path = NULL;
+    struct stat st;
+
+    if (asprintf(&path, "%s/%s", t->path, name) < 0) {
+        path = NULL;
+    }
+    return path && stat(path, &st) == 0 ? st.st_mtim : (struct timespec){.tv_sec = 0};
+}
+
 static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
 {
     uint32_t n = atomic_load_explicit(&t->n, memory_order_relaxed);
@@ -82,6 +95,7 @@ static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
                        "cannot show more than %u saves", n);
     }
     (void)zf_name_encode(tag->file, name, strlen(name), "");
+    tag->mtime = mtime_of(t, name);
     (void)pthread_mutex_init(&tag->lock, NULL);
     t->tag[n] = tag;
     atomic_store_explicit(&t->n, n + 1, memory_order_release);
@@ -203,21 +217,26 @@ static struct zf_tree *enter(struct tags *t, uint64_t ino, uint32_t *k_out, uint
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-static bool stat_tag(uint32_t k, struct zf_stat *out)
+static bool stat_tag(const struct tags *t, uint32_t k, struct zf_stat *out)
 {
-    *out = (struct zf_stat){
-        .ino = outer_ino(k, ZF_TREE_ROOT), .kind = ZF_NODE_DIR, .nlink = 2, .live = true};
+    *out = (struct zf_stat){.ino = outer_ino(k, ZF_TREE_ROOT),
+                            .kind = ZF_NODE_DIR,
+                            .nlink = 2,
+                            .mtime = t->tag[k]->mtime,
+                            .live = true};
     return true;
 }
 
 static bool stat_latest(struct tags *t, struct zf_stat *out)
 {
-    bool there = t->latest < t->n;
+    uint32_t k = t->latest;
+    bool there = k < t->n;
 
     *out = (struct zf_stat){.ino = INO_LATEST,
                             .kind = ZF_NODE_LINK,
-                            .size = there ? strlen(t->tag[t->latest]->file) : 0,
+                            .size = there ? strlen(t->tag[k]->file) : 0,
                             .nlink = 1,
+                            .mtime = there ? t->tag[k]->mtime : (struct timespec){.tv_sec = 0},
                             .live = true};
     return there;
 }
@@ -231,7 +250,7 @@ static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, stru
     if (dir == ZF_TREE_ROOT) {
         refresh(t);
         k = find_file(t, name);
-        return k < t->n ? stat_tag(k, out) : strcmp(name, "latest") == 0 && stat_latest(t, out);
+        return k < t->n ? stat_tag(t, k, out) : strcmp(name, "latest") == 0 && stat_latest(t, out);
     }
     struct zf_tree *tree = enter(t, dir, &k, &inner);
     if (!tree || !tree->ops->lookup(tree, inner, name, out)) {
@@ -255,7 +274,7 @@ static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
         return stat_latest(t, out);
     }
     if (inner_ino(ino) == ZF_TREE_ROOT && ino >> SHIFT <= t->n) {
-        return stat_tag((uint32_t)(ino >> SHIFT) - 1, out);
+        return stat_tag(t, (uint32_t)(ino >> SHIFT) - 1, out);
     }
     struct zf_tree *tree = enter(t, ino, &k, &inner);
     if (!tree || !tree->ops->stat(tree, inner, out)) {
@@ -287,7 +306,7 @@ static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name
     for (k = 0; k < t->n; k++) {
         if (t->tag[k]->listed && at-- == 0) {
             (void)snprintf(name, 256, "%s", t->tag[k]->file);
-            return stat_tag(k, out);
+            return stat_tag(t, k, out);
         }
     }
     strcpy(name, "latest");
