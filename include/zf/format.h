@@ -30,24 +30,27 @@ struct zf_format {
     const char *refines; /* wins over this format on a tie; or NULL */
     bool one_file;       /* also reads the one file the user pointed at (zf_store_focus) */
     bool tags;           /* open() is given a run directory and finds the save in it by itself */
-    /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error: it fits or
-     * not.  Errors: only of the store. */
-    bool (*probe)(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out, struct zf_err *err);
+    /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:
+     * it fits or not.  Errors: only of the store. */
+    bool (*probe)(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+                  struct zf_err *err);
     /* Speaks the verbs of zf/model/build.h. */
-    bool (*open)(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err);
+    bool (*open)(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                 struct zf_err *err);
 };
 
 /* Row i, or NULL past the end (for lists). */
 const struct zf_format *zf_format_row(size_t i);
 
-/* Finds the checkpoint at, in, or one level below st (run directories, tags), chooses the format, opens and
- * seals it.  Takes its own reference on st.
- * Errors: ZF_E_UNKNOWN nothing fits (the sentence says what to point at, if something near does); ZF_E_FORMAT;
- * ZF_E_USAGE unknown format or tag. */
-struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o, struct zf_err *err) ZF_CHECKED;
+/* Finds the checkpoint at, in, or one level below st (run directories, tags), chooses the format,
+ * opens and seals it.  Takes its own reference on st.
+ * Errors: ZF_E_UNKNOWN nothing fits (the sentence says what to point at, if something near does);
+ * ZF_E_FORMAT; ZF_E_USAGE unknown format or tag. */
+struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
+                              struct zf_err *err) ZF_CHECKED;
 
-/* The saves of a run directory, in order of age, newest last, and which one `latest` names (n = none).
- * names: malloc'ed array of malloc'ed strings, freed with zf_tags_free. */
+/* The saves of a run directory, in order of age, newest last, and which one `latest` names (n =
+ * none). names: malloc'ed array of malloc'ed strings, freed with zf_tags_free. */
 struct zf_tags {
     char **name;
     size_t n, latest;

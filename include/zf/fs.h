@@ -13,7 +13,7 @@ struct zf_fs_opts {
     uint32_t n_fuse_opt;
     uid_t uid;
     gid_t gid;
-    mode_t umask;                      /* taken from 0444 and 0555 */
+    mode_t umask;                       /* taken from 0444 and 0555 */
     double entry_timeout, attr_timeout; /* seconds */
     uint32_t max_threads;               /* 0 = choose */
     uint32_t max_read;                  /* bytes of the largest request; 0 = the kernel's choice */

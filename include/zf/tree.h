@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree of virtual files, as fs and cmd see it: by inode number, answered from tables.  Thread:
- * any, at once; nothing here blocks except read. */
+ * any, at once.  Only read touches shards; stat and lookup may work out a bulk file's size once. */
 #ifndef ZF_TREE_H
 #define ZF_TREE_H
 
@@ -24,8 +24,7 @@ struct zf_stat {
 
 struct zf_tree;
 struct zf_tree_ops {
-    /* The entry `name` of directory `dir`: ZF_E_NOENT when there is none (err may be left unfilled:
-     * cheap). */
+    /* The entry `name` of directory `dir`; false when there is none. */
     bool (*lookup)(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out);
     bool (*stat)(struct zf_tree *t, uint64_t ino, struct zf_stat *out);
     /* The entry at position `at` (0 …) of a directory in natural order; false past the end.  name:
@@ -36,8 +35,8 @@ struct zf_tree_ops {
     bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
                  struct zf_err *err);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
-    /* Extended attribute i of ino (0 …); false past the end.  name, value: borrowed until the next
-     * call in this thread; value is not terminated. */
+    /* Extended attribute i of ino (0 …); false past the end.  value gets *len <= cap bytes, not
+     * terminated. */
     bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value, size_t cap,
                   size_t *len);
     void (*free)(struct zf_tree *t);

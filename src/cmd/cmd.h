@@ -34,8 +34,8 @@ int cmd_mount_helper(int argc, char **argv);
 /* What mount.fuse3 runs for the type "fuse.zerofs": `zerofs SRC MNT [-o …]`, as `zerofs mount`. */
 int cmd_mount_bare(int argc, char **argv);
 
-/* Flushes stdout; a failure to write is told, and makes the exit code EXIT_IO unless code is worse.
- */
+/* Flushes stdout; a failure to write is told, and makes the exit code EXIT_IO unless code
+ * is worse. */
 int cmd_finish(int code);
 
 #endif

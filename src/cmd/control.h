@@ -10,8 +10,8 @@
 
 struct control_opts {
     struct cmd_log *log; /* borrowed */
-    /* Both give malloc'ed text; ctx is handed to them.  index is asked once, stats at every read.
-     */
+    /* Both give malloc'ed text; ctx is handed to them.  index is asked once, stats at
+     * every read. */
     char *(*index)(void *ctx, size_t *n_out, struct zf_err *err);
     char *(*stats)(void *ctx, size_t *n_out, struct zf_err *err);
     void *ctx;

@@ -307,8 +307,8 @@ static bool write_sparse(const struct copy *c, size_t n)
     return write_all(c->fd, c->buf + from, n - from, c->off + from);
 }
 
-/* Gives the part the length of what is copied, a hole at its end included, and puts it on the disk.
- */
+/* Gives the part the length of what is copied, a hole at its end included, and puts it on
+ * the disk. */
 static enum export_end make_certain(struct copy *c, struct zf_err *err)
 {
     if (ftruncate(c->fd, (off_t)c->off) != 0 || fdatasync(c->fd) != 0) {

@@ -171,8 +171,8 @@ bool export_dest_publish(const struct export_spot *s, bool force, struct zf_err 
     if (renameat2(s->dir, s->part, s->dir, s->name, force ? 0 : RENAME_NOREPLACE) == 0) {
         return true;
     }
-    /* Not every file system knows RENAME_NOREPLACE; a hard link does not replace anything either.
-     */
+    /* Not every file system knows RENAME_NOREPLACE; a hard link does not replace
+     * anything either. */
     if (!force && (errno == EINVAL || errno == ENOSYS) &&
         linkat(s->dir, s->part, s->dir, s->name, 0) == 0) {
         return unlinkat(s->dir, s->part, 0) == 0 || zf_fail_sys(err, "remove the partial name");

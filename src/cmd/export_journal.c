@@ -43,8 +43,8 @@ static int by_path(const void *a, const void *b)
     return c ? c : (x->at > y->at) - (x->at < y->at);
 }
 
-/* "part ID N PATH" or "done ID PATH"; false for what a crash tore, which then counts for nothing.
- */
+/* "part ID N PATH" or "done ID PATH"; false for what a crash tore, which then counts
+ * for nothing. */
 static bool parse(char *text, bool same_boot, struct line *out)
 {
     uint64_t certain = 0;

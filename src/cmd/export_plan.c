@@ -122,8 +122,8 @@ static int by_ino(const void *a, const void *b, void *ctx)
     return f[i].st.ino != f[j].st.ino ? (f[i].st.ino > f[j].st.ino ? 1 : -1) : (i > j) - (i < j);
 }
 
-/* The same file asked for twice is copied once (marked done); two files under one name are refused.
- */
+/* The same file asked for twice is copied once (marked done); two files under one name
+ * are refused. */
 static bool check_names(struct export_plan *p, uint32_t *order, struct zf_err *err)
 {
     qsort_r(order, p->n, sizeof *order, by_to, p->file);

@@ -186,8 +186,8 @@ static struct zf_tree *tag_tree(struct tags *t, struct tag *tag)
     return tree;
 }
 
-/* The control files' numbers have the top bit inside; here they move to the top of the tag's range.
- */
+/* The control files' numbers have the top bit inside; here they move to the top of the
+ * tag's range. */
 static uint64_t outer_ino(uint32_t k, uint64_t ino)
 {
     uint64_t low = ino >> 63 ? (1ull << (SHIFT - 1)) | (ino & 0xff) : ino;

@@ -57,8 +57,8 @@ static bool device(struct zf_pvjson *o, const struct zf_pv *v)
     return true;
 }
 
-/* CPython 3.11's early releases pickle a member so; the others write Enum(value), a call like any.
- */
+/* CPython 3.11's early releases pickle a member so; the others write Enum(value), a call
+ * like any. */
 static bool enum_member(struct zf_pvjson *o, const struct zf_pv *v)
 {
     const struct zf_pv *class = zf_pv_arg(v, 0), *name = zf_pv_arg(v, 1);

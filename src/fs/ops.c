@@ -218,8 +218,8 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     (void)fuse_reply_open(req, fi);
 }
 
-/* Position in a listing = offset of the next entry: 0 is ".", 1 is "..", then the tree's entries.
- */
+/* Position in a listing = offset of the next entry: 0 is ".", 1 is "..", then the
+ * tree's entries. */
 static bool entry_at(struct zf_tree *t, fuse_ino_t dir, uint64_t at, char *name, struct zf_stat *s)
 {
     if (at < 2) {

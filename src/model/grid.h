@@ -14,11 +14,11 @@ struct zf_grid_make {
 };
 
 /* Proves that the boxes tile the tensor: *fault_out tells what is wrong with them, or *map_out is
- * the map. Errors: ZF_E_LIMIT, ZF_E_NOMEM. */
+ * the map.  Errors: ZF_E_LIMIT, ZF_E_NOMEM. */
 bool zf_grid_make(const struct zf_grid_make *m, struct zf_fault *fault_out, struct zf_map **map_out,
                   struct zf_err *err) ZF_CHECKED;
-/* The same for boxes with faults: what is covered by none or by several comes from source m->lost.
- */
+/* The same for boxes with faults: what is covered by none or by several comes from
+ * source m->lost. */
 bool zf_grid_mend(const struct zf_grid_make *m, struct zf_map **map_out,
                   struct zf_err *err) ZF_CHECKED;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between draft and map: the pieces of one tensor in bytes, with as few dimensions as they allow.
- */
+/* Between draft and map: the pieces of one tensor in bytes, with as few dimensions as
+ * they allow. */
 #ifndef MODEL_PROVE_H
 #define MODEL_PROVE_H
 

@@ -9,8 +9,8 @@
  * Source: openat2(2), RESOLVE_BENEATH. */
 int zf_beneath_open(int dir, const char *path, int flags);
 
-/* The same without openat2 (kernels before 5.6, strict seccomp profiles): one component at a time.
- */
+/* The same without openat2 (kernels before 5.6, strict seccomp profiles): one component at
+ * a time. */
 int zf_beneath_walk(int dir, const char *path, int flags);
 
 #endif

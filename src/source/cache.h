@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decompressed blocks kept in memory, at most so many bytes; the longest unused go first.  All
- * files of a store share one cache, so a checkpoint of many compressed members keeps to one bound.
- */
+/* Decompressed blocks kept in memory, at most so many bytes; the longest unused go first.
+ * All files of a store share one cache, so a checkpoint of many compressed members keeps to
+ * one bound. */
 #ifndef SOURCE_CACHE_H
 #define SOURCE_CACHE_H
 

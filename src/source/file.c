@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads by pread(2) only: a mapping of a file that shrinks kills the process or yields zeros. After
- * each read an fstat(2) proves that the file is still the one that was mounted. */
+/* Reads by pread(2) only: a mapping of a file that shrinks kills the process or yields zeros.
+ * After each read an fstat(2) proves that the file is still the one that was mounted. */
 #include "file.h"
 
 #include <errno.h>

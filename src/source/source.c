@@ -34,8 +34,8 @@ void zf_source_fini(struct zf_source *s)
     s->name = NULL;
 }
 
-/* The innermost source that failed has named itself already; only a nameless failure gets our name.
- */
+/* The innermost source that failed has named itself already; only a nameless failure gets
+ * our name. */
 static bool named(const struct zf_source *s, struct zf_err *err)
 {
     return err->path[0] ? false : zf_err_in(err, "%s", s->name);

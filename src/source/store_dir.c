@@ -222,8 +222,8 @@ struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, str
     struct cut cut = {0};
     struct zf_pool *pool = pool_for(path, &copy, &cut, lim, err);
 
-    /* The user pointed at the link itself, so it may lead anywhere: what it stands for is opened.
-     */
+    /* The user pointed at the link itself, so it may lead anywhere: what it stands for
+     * is opened. */
     if (pool && !reachable(pool, cut.file)) {
         zf_pool_unref(&pool);
         real = realpath(path, NULL);

@@ -292,8 +292,8 @@ static bool read_data(const struct shelf *s, uint32_t i, void *buf, size_t n, ui
     return zf_map_read_cast(t->data, t->dtype, served, buf, n, off, err);
 }
 
-/* Bytes [off, off + n) of the tensor's data as numpy sees it: `served` elements widened one by one.
- */
+/* Bytes [off, off + n) of the tensor's data as numpy sees it: `served` elements widened one
+ * by one. */
 static bool read_widened(const struct shelf *s, uint32_t i, const struct npy_as *as, char *buf,
                          size_t n, uint64_t off, struct zf_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree of one checkpoint.  An inode number is a kept node's index + 1, or, for a computed file,
- * (shelf + 1) << 32 | (tensor + 1): so both directions are arithmetic, and remounts give the same.
- */
+/* The tree of one checkpoint.  An inode number is a kept node's index + 1, or, for a computed
+ * file, (shelf + 1) << 32 | (tensor + 1): so both directions are arithmetic, and remounts give
+ * the same. */
 #ifndef VIEW_TREE_H
 #define VIEW_TREE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* user.zerofs.*: what a file is, for tools that only see files (zerofs(5), "Extended attributes").
- */
+/* user.zerofs.*: what a file is, for tools that only see files (zerofs(5),
+ * "Extended attributes"). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 struct zf_arena;
 
-/* Gives an empty arena that will hand out at most `budget` bytes. Errors: ZF_E_NOMEM. */
+/* Gives an empty arena that will hand out at most `budget` bytes.  Errors: ZF_E_NOMEM. */
 struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err) ZF_CHECKED;
 
 /* Memory for n things of `size` bytes, zeroed, aligned for any type; lives as long as the arena.

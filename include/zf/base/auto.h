@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clean-up at the end of a scope (GCC and Clang): `zf_auto(source) struct zf_source *s = NULL;` calls
- * zf_auto_source(&s) however the scope is left.  Each door defines the zf_auto_* of its own types. */
+/* Clean-up at the end of a scope (GCC and Clang): `zf_auto(source) struct zf_source *s = NULL;`
+ * calls zf_auto_source(&s) however the scope is left.  Each door defines the zf_auto_* of its
+ * own types. */
 #ifndef ZF_BASE_AUTO_H
 #define ZF_BASE_AUTO_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sticky cursor over bytes in memory: the only way codec and format touch input.  After the first
- * short read every read yields 0 or NULL and `bad` stays set; check once, at the end of a record.
- */
+/* Sticky cursor over bytes in memory: the only way codec and format touch input.  After the
+ * first short read every read yields 0 or NULL and `bad` stays set; check once, at the end of
+ * a record. */
 #ifndef ZF_BASE_BYTES_H
 #define ZF_BASE_BYTES_H
 
@@ -33,8 +33,8 @@ static inline uint64_t zf_bytes_off(const struct zf_bytes *b)
     return b->base + b->at;
 }
 
-/* Borrows the next n bytes, or NULL (and bad) when fewer are left. n = 0 gives a non-NULL pointer.
- */
+/* Borrows the next n bytes, or NULL (and bad) when fewer are left. n = 0 gives a
+ * non-NULL pointer. */
 static inline const void *zf_bytes_take(struct zf_bytes *b, uint64_t n)
 {
     if (b->bad || n > b->n - b->at) {
@@ -94,8 +94,8 @@ static inline uint64_t zf_bytes_be64(struct zf_bytes *b)
 /* Borrows a line without its '\n' (which is consumed); NULL (and bad) when there is no '\n'. */
 const char *zf_bytes_line(struct zf_bytes *b, uint64_t *len_out);
 
-/* True unless a read went short; otherwise ZF_E_FORMAT "<what> ends early" at the cursor's offset.
- */
+/* True unless a read went short; otherwise ZF_E_FORMAT "<what> ends early" at the
+ * cursor's offset. */
 bool zf_bytes_ok(const struct zf_bytes *b, const char *what, struct zf_err *err) ZF_CHECKED;
 
 #endif

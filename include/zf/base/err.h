@@ -25,31 +25,33 @@ enum zf_code {
 
 struct zf_err {
     enum zf_code code;
-    int sys;        /* errno of the failing system call, 0 = none */
-    uint64_t off;   /* byte within the innermost path; ZF_OFF_NONE = no place */
-    char path[384]; /* outermost first: "step9/rank0.pt!archive/data.pkl"; long ones are cut in the middle */
-    char msg[320];  /* found X, expected Y; lower case, no newline, no full stop */
+    int sys;      /* errno of the failing system call, 0 = none */
+    uint64_t off; /* byte within the innermost path; ZF_OFF_NONE = no place */
+    /* outermost first: "step9/rank0.pt!archive/data.pkl"; long ones are cut in the middle */
+    char path[384];
+    char msg[320]; /* found X, expected Y; lower case, no newline, no full stop */
 };
 
 /* Fills *err and returns false, so that a failing place reads `return zf_fail(...)`.
- * Units: off bytes in the innermost path, or ZF_OFF_NONE.  Bytes of the message that a terminal could
- * take for a command (control bytes) are replaced by '?'. */
+ * Units: off bytes in the innermost path, or ZF_OFF_NONE.  Bytes of the message that a terminal
+ * could take for a command (control bytes) are replaced by '?'. */
 bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Fills *err from errno, which it reads before anything else: "cannot <what>: <strerror>". Returns false. */
+/* Fills *err from errno, which it reads before anything else: "cannot <what>: <strerror>".
+ * Returns false. */
 bool zf_fail_sys(struct zf_err *err, const char *what);
 
-/* Prepends a path component on the way up: "outer" joined by '/' or, before a '!' path, as it stands.
- * A component that ends in '!' is joined without a slash; a path that is absolute already is left as it
- * is.  Returns false. */
+/* Prepends a path component on the way up: "outer" joined by '/' or, before a '!' path, as it
+ * stands.  A component that ends in '!' is joined without a slash; a path that is absolute already
+ * is left as it is.  Returns false. */
 bool zf_err_in(struct zf_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Writes the one sentence "path: byte N: msg" (parts that are not known are left out); always
  * terminated.  Returns out. */
 const char *zf_err_text(const struct zf_err *err, char *out, size_t n);
 
-/* The only table from code to errno; what a read(2) answers. Returns a positive errno. */
+/* The only table from code to errno; what a read(2) answers.  Returns a positive errno. */
 int zf_err_errno(const struct zf_err *err);
 
 /* The only table from code to exit status (zerofs(1)): 0 ok, 1 negative answer, 2 usage, 3 not a

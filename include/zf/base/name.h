@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a parameter's raw name (any bytes) to one file name, and the order in which names are
- * listed. The rules are documented in zerofs(5), "File names". */
+ * listed.  The rules are documented in zerofs(5), "File names". */
 #ifndef ZF_BASE_NAME_H
 #define ZF_BASE_NAME_H
 
@@ -26,8 +26,8 @@ bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n) ZF_C
  * plain bytes, so it is a total order.  < 0, 0, > 0. */
 int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn);
 
-/* Bytes of the well-formed UTF-8 character at p, of which n > 0 bytes are there; 0 = there is none.
- */
+/* Bytes of the well-formed UTF-8 character at p, of which n > 0 bytes are there; 0 = there
+ * is none. */
 size_t zf_utf8_len(const char *p, size_t n);
 
 /* Is p[n] valid UTF-8 (no surrogates, no overlong forms)? */

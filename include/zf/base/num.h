@@ -18,8 +18,8 @@ __attribute__((warn_unused_result)) static inline bool zf_mul(uint64_t a, uint64
 }
 
 /* a * b + c */
-__attribute__((warn_unused_result)) static inline bool zf_mul_add(uint64_t a, uint64_t b, uint64_t c,
-                                                                  uint64_t *out)
+__attribute__((warn_unused_result)) static inline bool zf_mul_add(uint64_t a, uint64_t b,
+                                                                  uint64_t c, uint64_t *out)
 {
     uint64_t ab;
 
@@ -32,9 +32,10 @@ static inline bool zf_within(uint64_t off, uint64_t len, uint64_t size)
     return off <= size && len <= size - off;
 }
 
-/* The product of a shape [ndim], 1 for a scalar.  A zero extent makes 0 however large the others are. */
-__attribute__((warn_unused_result)) static inline bool zf_elems(uint32_t ndim, const uint64_t *shape,
-                                                                uint64_t *out)
+/* The product of a shape [ndim], 1 for a scalar.  A zero extent makes 0 however large the
+ * others are. */
+__attribute__((warn_unused_result)) static inline bool
+zf_elems(uint32_t ndim, const uint64_t *shape, uint64_t *out)
 {
     uint64_t n = 1;
     bool over = false, zero = false;
@@ -50,7 +51,8 @@ __attribute__((warn_unused_result)) static inline bool zf_elems(uint32_t ndim, c
     return true;
 }
 
-/* Fills stride [ndim], in elements, of a packed C-order tensor of that shape (checked by zf_elems). */
+/* Fills stride [ndim], in elements, of a packed C-order tensor of that shape (checked
+ * by zf_elems). */
 static inline void zf_packed_strides(uint32_t ndim, const uint64_t *shape, uint64_t *stride)
 {
     uint64_t n = 1;

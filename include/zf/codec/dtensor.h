@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of which a file holds one rank's piece: DTensor (FSDP2, tensor parallel) and ShardedTensor (FSDP1).
- * What the pickle says, bounded and checked, in the arena of the zf_torch; which box a piece fills is the
- * format's arithmetic.  Source: torch/distributed/tensor (2.6 … 2.14), torch/distributed/_shard (1.13 …). */
+/* Tensors of which a file holds one rank's piece: DTensor (FSDP2, tensor parallel) and
+ * ShardedTensor (FSDP1).  What the pickle says, bounded and checked, in the arena of the zf_torch;
+ * which box a piece fills is the format's arithmetic.  Source: torch/distributed/tensor (2.6 …
+ * 2.14), torch/distributed/_shard (1.13 …). */
 #ifndef ZF_CODEC_DTENSOR_H
 #define ZF_CODEC_DTENSOR_H
 
@@ -10,13 +11,14 @@
 enum zf_placement {
     ZF_PLACE_REPLICATE,
     ZF_PLACE_SHARD,   /* cut along dim */
-    ZF_PLACE_STRIDED, /* cut along dim after a finer cut of split_factor (FSDP over tensor parallel) */
+    ZF_PLACE_STRIDED, /* cut along dim after a finer cut of split_factor (FSDP over TP) */
     ZF_PLACE_PARTIAL, /* a summand: the value is spread over the ranks */
 };
 
 struct zf_mesh_axis {
     const char *name; /* NULL = the mesh has no names */
-    uint64_t size, coord; /* ranks along this axis; this rank's place, < size (0 without has_coord) */
+    uint64_t size;    /* ranks along this axis */
+    uint64_t coord;   /* this rank's place, < size (0 without has_coord) */
     enum zf_placement place;
     uint32_t dim;          /* SHARD, STRIDED: < ndim */
     uint64_t split_factor; /* STRIDED: > 0 */
@@ -30,12 +32,13 @@ struct zf_dtensor {
     uint32_t n_axes;
     const struct zf_mesh_axis *axis;
     bool has_coord; /* false: the saving rank was not part of the mesh */
-    const uint64_t *rank; /* [n_ranks] the ranks of the mesh (2.14: of its root mesh), C order; may be NULL */
+    /* [n_ranks] the ranks of the mesh (2.14: of its root mesh), C order; may be NULL */
+    const uint64_t *rank;
     uint64_t n_ranks;
 };
 
-/* v of kind DTENSOR.  Errors: ZF_E_FORMAT a field is missing or out of its range; ZF_E_UNSUPPORTED an
- * unknown placement. */
+/* v of kind DTENSOR.  Errors: ZF_E_FORMAT a field is missing or out of its range; ZF_E_UNSUPPORTED
+ * an unknown placement. */
 bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtensor *out,
                       struct zf_err *err) ZF_CHECKED;
 

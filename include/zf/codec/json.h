@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON in through jansson, behind checks it does not make: depth, size, duplicate keys, NUL, trailing bytes.
- * jansson's own types are used as they are. */
+/* JSON in through jansson, behind checks it does not make: depth, size, duplicate keys, NUL,
+ * trailing bytes. jansson's own types are used as they are. */
 #ifndef ZF_CODEC_JSON_H
 #define ZF_CODEC_JSON_H
 
@@ -11,7 +11,8 @@
 #include <zf/base/limits.h>
 
 /* Gives a reference.  Errors: ZF_E_FORMAT with the byte; ZF_E_LIMIT json_bytes, json_depth. */
-json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim,
+                     struct zf_err *err) ZF_CHECKED;
 
 static inline void zf_auto_json(json_t **j)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pickle protocols 0 … 5 as a tree of values.  Nothing is imported or called: a global is a name, REDUCE
- * and its kin make a *description* of a call.  Source: CPython Lib/pickle.py, Lib/pickletools.py, PEP 574. */
+/* Pickle protocols 0 … 5 as a tree of values.  Nothing is imported or called: a global is a name,
+ * REDUCE and its kin make a *description* of a call.  Source: CPython Lib/pickle.py,
+ * Lib/pickletools.py, PEP 574. */
 #ifndef ZF_CODEC_PICKLE_H
 #define ZF_CODEC_PICKLE_H
 
@@ -28,9 +29,9 @@ enum zf_pv_kind {
 
 struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with a depth */
 
-/* Reads one pickle from *in on and leaves *in behind its STOP (legacy torch files hold several in a row).
- * Values live in the arena and borrow nothing from in.  One thread at a time may use the values of one
- * pickle: zf_pv_get indexes a large mapping when it is first asked.
+/* Reads one pickle from *in on and leaves *in behind its STOP (legacy torch files hold several in a
+ * row).  Values live in the arena and borrow nothing from in.  One thread at a time may use the
+ * values of one pickle: zf_pv_get indexes a large mapping when it is first asked.
  * What Python 2 called `__builtin__` and `copy_reg` is `builtins` and `copyreg` here, and
  * copyreg._reconstructor(C, base, state), NEWOBJ's older spelling, is a CALL of C.
  * Errors: ZF_E_FORMAT with the offset of the opcode; ZF_E_LIMIT; ZF_E_NOMEM. */
@@ -40,9 +41,9 @@ const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
 /* All accessors take NULL and any kind, and then answer "not that": false, 0 or NULL. */
 enum zf_pv_kind zf_pv_kind(const struct zf_pv *v); /* NULL is NONE */
 bool zf_pv_bool(const struct zf_pv *v, bool *out);
-bool zf_pv_int(const struct zf_pv *v, int64_t *out);   /* INT and BOOL */
-bool zf_pv_u64(const struct zf_pv *v, uint64_t *out);  /* INT >= 0 and BIGINT that fits */
-bool zf_pv_float(const struct zf_pv *v, double *out);  /* FLOAT only */
+bool zf_pv_int(const struct zf_pv *v, int64_t *out);  /* INT and BOOL */
+bool zf_pv_u64(const struct zf_pv *v, uint64_t *out); /* INT >= 0 and BIGINT that fits */
+bool zf_pv_float(const struct zf_pv *v, double *out); /* FLOAT only */
 /* STR, BYTES, BIGINT: borrowed bytes, terminated by a NUL that is not counted. */
 const char *zf_pv_text(const struct zf_pv *v, uint64_t *n_out);
 bool zf_pv_eq(const struct zf_pv *v, const char *text); /* a STR with exactly this text? */
@@ -53,7 +54,8 @@ uint64_t zf_pv_len(const struct zf_pv *v);
 const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i);
 const struct zf_pv *zf_pv_key(const struct zf_pv *v, uint64_t i); /* DICT, CALL with items */
 const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i);
-/* The value of a text key in a DICT or in a CALL's items (last one wins, as in Python); NULL = absent. */
+/* The value of a text key in a DICT or in a CALL's items (last one wins, as in Python); NULL
+ * = absent. */
 const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key);
 /* Is it a mapping: a DICT, or a CALL that got items (OrderedDict, defaultdict)? */
 bool zf_pv_is_map(const struct zf_pv *v);
@@ -69,13 +71,15 @@ const struct zf_pv *zf_pv_callee(const struct zf_pv *v);
 const struct zf_pv *zf_pv_args(const struct zf_pv *v); /* CALL: the argument tuple (may be NULL) */
 const struct zf_pv *zf_pv_arg(const struct zf_pv *v, uint64_t i);
 const struct zf_pv *zf_pv_kwargs(const struct zf_pv *v); /* CALL: NEWOBJ_EX's dict, else NULL */
-const struct zf_pv *zf_pv_state(const struct zf_pv *v); /* CALL: the last BUILD's argument */
-/* The attribute of an instance: looks in its state's dict, then in the second half of a (dict, slots) pair. */
+const struct zf_pv *zf_pv_state(const struct zf_pv *v);  /* CALL: the last BUILD's argument */
+/* The attribute of an instance: looks in its state's dict, then in the second half of a (dict,
+ * slots) pair. */
 const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name);
 const struct zf_pv *zf_pv_persid(const struct zf_pv *v); /* PERSID: the id */
 
-/* Bytes however the protocol spelt them: BYTES, `_codecs.encode(text, 'latin1')`, `bytes()`, `bytearray(…)`.
- * Borrowed from v or put into the arena.  Errors: ZF_E_FORMAT it is none of these; ZF_E_LIMIT. */
+/* Bytes however the protocol spelt them: BYTES, `_codecs.encode(text, 'latin1')`, `bytes()`,
+ * `bytearray(…)`. Borrowed from v or put into the arena.  Errors: ZF_E_FORMAT it is none of
+ * these; ZF_E_LIMIT. */
 bool zf_pv_bytes(const struct zf_pv *v, struct zf_arena *arena, const char **p_out, uint64_t *n_out,
                  struct zf_err *err) ZF_CHECKED;
 

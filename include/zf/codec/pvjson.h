@@ -2,18 +2,21 @@
 /* A pickled value told as JSON for people and scripts: state/NAME.json.  One way; strict JSON
  * always.
  *
- *   dict, OrderedDict, defaultdict, Counter   object; a key that is no text becomes one, as Python
- * prints it; a key that is there already gets "#" and its place tuple, list, set, deque, torch.Size
- * array bytes                                      {"__bytes__": hex, "length": n}, cut when long
+ *   dict, OrderedDict, defaultdict, Counter    object; a key that is no text becomes one, as Python
+ *                                              prints it; one that is there already gets "#" and
+ *                                              its place
+ *   tuple, list, set, deque, torch.Size        array
+ *   bytes                                      {"__bytes__": hex, "length": n}, cut when long
  *   int of any size                            number, all digits
  *   nan, inf                                   {"__float__": "nan"}
  *   path, torch.dtype, torch.device, layout    text
  *   numpy scalar                               number
  *   object whose state is a dict               {"__class__": "module.Name", attributes …}
  *   any other call or object                   {"__class__": …, "args": […], "kwargs", "items",
- * "state"} getattr(Enum, 'NAME')                      {"__enum__": "module.Enum.NAME"} a name
- * alone, a persistent id              {"__global__": "module.name"}, {"__persid__": …} inside
- * itself; too deep                    {"__ref__": "2 levels up"}, {"__cut__": …} */
+ *                                              "state"}
+ *   getattr(Enum, 'NAME')                      {"__enum__": "module.Enum.NAME"}
+ *   a name alone, a persistent id              {"__global__": "module.name"}, {"__persid__": …}
+ *   inside itself; too deep                    {"__ref__": "2 levels up"}, {"__cut__": …} */
 #ifndef ZF_CODEC_PVJSON_H
 #define ZF_CODEC_PVJSON_H
 

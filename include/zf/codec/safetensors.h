@@ -25,7 +25,7 @@ struct zf_st_header {
 };
 
 /* Reads and checks the header of src as the reference does: length, JSON, offsets tile the data
- * without hole or overlap up to the last byte, sizes agree with dtype and shape. Errors:
+ * without hole or overlap up to the last byte, sizes agree with dtype and shape.  Errors:
  * ZF_E_FORMAT, ZF_E_LIMIT json_bytes, ZF_E_UNSUPPORTED unknown dtype. */
 bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                 struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;

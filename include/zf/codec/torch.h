@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What torch.save wrote: a zip archive (>= 1.6), a legacy pickle stream, or an ancient tar; and what its
- * pickled values mean as tensors.  Source: torch/serialization.py, torch/_utils.py (1.13 … 2.13). */
+/* What torch.save wrote: a zip archive (>= 1.6), a legacy pickle stream, or an ancient tar; and
+ * what its pickled values mean as tensors.  Source: torch/serialization.py, torch/_utils.py (1.13
+ * … 2.13). */
 #ifndef ZF_CODEC_TORCH_H
 #define ZF_CODEC_TORCH_H
 
@@ -13,8 +14,10 @@
 struct zf_torch;
 
 /* Takes its own reference on src.  Reads the pickle(s); storages are found, checked and never read.
- * Errors: ZF_E_UNKNOWN not a torch.save file at all; ZF_E_FORMAT damaged; ZF_E_UNSUPPORTED; ZF_E_LIMIT. */
-struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+ * Errors: ZF_E_UNKNOWN not a torch.save file at all; ZF_E_FORMAT damaged;
+ * ZF_E_UNSUPPORTED; ZF_E_LIMIT. */
+struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *lim,
+                               struct zf_err *err) ZF_CHECKED;
 void zf_torch_free(struct zf_torch *t); /* and every value and tensor obtained from it */
 static inline void zf_auto_torch(struct zf_torch **t)
 {
@@ -30,8 +33,8 @@ struct zf_arena *zf_torch_arena(struct zf_torch *t);
 const char *zf_torch_container(const struct zf_torch *t);
 
 struct zf_torch_storage {
-    const char *key;       /* as in the file; equal keys are one storage */
-    enum zf_dtype dtype;   /* of the storage class; U8 for UntypedStorage */
+    const char *key;     /* as in the file; equal keys are one storage */
+    enum zf_dtype dtype; /* of the storage class; U8 for UntypedStorage */
     uint64_t bytes;
     struct zf_source *src; /* borrowed from t: exactly `bytes` long, little-endian; NULL on meta */
 };
@@ -53,14 +56,14 @@ enum zf_torch_kind {
     ZF_TORCH_META,    /* shape and dtype without data */
     ZF_TORCH_DTENSOR, /* a shard of a DTensor: zf_torch_dtensor (zf/codec/dtensor.h) */
     ZF_TORCH_SHARDED, /* a ShardedTensor: zf_torch_sharded (there too) */
-    ZF_TORCH_NUMPY,   /* a numpy array or scalar inside the pickle: zf_torch_tensor reads simple ones */
-    ZF_TORCH_OPAQUE,  /* certainly a tensor, but of a kind that is not understood: zf_torch_tensor says why */
+    ZF_TORCH_NUMPY,   /* a numpy array or scalar in the pickle: zf_torch_tensor reads simple ones */
+    ZF_TORCH_OPAQUE,  /* surely a tensor, of a kind not understood: zf_torch_tensor says why */
 };
 enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v);
 
-/* DENSE, NUMPY and META (then storage->src is NULL).  Checks that every element lies inside the storage and
- * the storage inside its record; strides of extents <= 1 are normalised; conjugate and negative views are
- * resolved by the source.  For other kinds it fails with the reason.
+/* DENSE, NUMPY and META (then storage->src is NULL).  Checks that every element lies inside the
+ * storage and the storage inside its record; strides of extents <= 1 are normalised; conjugate and
+ * negative views are resolved by the source.  For other kinds it fails with the reason.
  * Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_LIMIT tensor_dims. */
 bool zf_torch_tensor(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_tensor *out,
                      struct zf_err *err) ZF_CHECKED;
@@ -71,9 +74,10 @@ struct zf_torch_part {
      * "zero_points", "axis"; "indices", "values", "crow_indices", "col_indices", "ccol_indices",
      * "row_indices"; "buffer", "sizes", "strides", "offsets"; or the attribute of a subclass. */
     const char *name;
-    const struct zf_torch_tensor *tensor; /* a dense piece, read and checked; lives during the call only */
-    /* Without tensor: a Python number, or a value of kind PARTS, META … to be asked again.  NULL for a
-     * piece that is no value of its own ("int_repr"). */
+    /* A dense piece, read and checked; lives during the call only. */
+    const struct zf_torch_tensor *tensor;
+    /* Without tensor: a Python number, or a value of kind PARTS, META … to be asked again.  NULL
+     * for a piece that is no value of its own ("int_repr"). */
     const struct zf_pv *value;
 };
 typedef bool zf_torch_part_fn(void *ctx, const struct zf_torch_part *part, struct zf_err *err);

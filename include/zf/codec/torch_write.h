@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pickle of a state dict as torch.load reads it, weights_only and mmap included: protocol 2, a
- * plain dict of name -> tensor.  Source: torch/_utils.py, torch/_weights_only_unpickler.py (2.13).
- */
+/* The pickle of a state dict as torch.load reads it, weights_only and mmap included: protocol
+ * 2, a plain dict of name -> tensor.  Source: torch/_utils.py,
+ * torch/_weights_only_unpickler.py (2.13). */
 #ifndef ZF_CODEC_TORCH_WRITE_H
 #define ZF_CODEC_TORCH_WRITE_H
 

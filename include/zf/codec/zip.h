@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A zip archive inside a source.  libzip parses; a recording source sees where stored data begins; what
- * libzip says is checked again here.  Not for several threads at once (build time, or under one's own lock). */
+/* A zip archive inside a source.  libzip parses; a recording source sees where stored data begins;
+ * what libzip says is checked again here.  Not for several threads at once (build time, or under
+ * one's own lock). */
 #ifndef ZF_CODEC_ZIP_H
 #define ZF_CODEC_ZIP_H
 
@@ -15,10 +16,12 @@ struct zf_zip_member {
     uint16_t method; /* 0 stored, 8 deflated */
 };
 
-/* Takes its own reference on src, all of which is the archive.  Checks every member of the directory: no
- * duplicate name, not encrypted, stored or deflated, compressed size = size when stored, inside src.
+/* Takes its own reference on src, all of which is the archive.  Checks every member of the
+ * directory: no duplicate name, not encrypted, stored or deflated, compressed size = size when
+ * stored, inside src.
  * Errors: ZF_E_FORMAT, ZF_E_LIMIT, ZF_E_UNSUPPORTED (encrypted, other methods). */
-struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim,
+                           struct zf_err *err) ZF_CHECKED;
 void zf_zip_free(struct zf_zip *z);
 static inline void zf_auto_zip(struct zf_zip **z)
 {
@@ -31,7 +34,8 @@ const struct zf_zip_member *zf_zip_member(const struct zf_zip *z, uint64_t i);
 bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out);
 
 /* Offset in src of a stored member's first data byte (remembered). */
-bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_err *err) ZF_CHECKED;
+bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out,
+                     struct zf_err *err) ZF_CHECKED;
 
 /* The member's bytes: a window on src, or an inflate source.  Named src's name + "!" + member. */
 struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err) ZF_CHECKED;

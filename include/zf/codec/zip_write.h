@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A zip archive written in pieces: the bytes around members that are not at hand.  Stored members
- * without data descriptors, payloads aligned as torch aligns them, zip64 where needed. Source:
+ * without data descriptors, payloads aligned as torch aligns them, zip64 where needed.  Source:
  * APPNOTE 6.3; torch's writer (caffe2/serialize/inline_container.cc) for the "FB" padding. */
 #ifndef ZF_CODEC_ZIP_WRITE_H
 #define ZF_CODEC_ZIP_WRITE_H
@@ -15,7 +15,7 @@ struct zf_zip_write {
 
 /* Appends to *head what stands before the member's `size` payload bytes: the caller puts the
  * payload behind it. crc may be 0 for payloads nobody has read: torch and libzip's stored reads do
- * not compare it. Payloads are aligned to 64 bytes of the archive. */
+ * not compare it.  Payloads are aligned to 64 bytes of the archive. */
 void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
                          struct zf_out *head);
 

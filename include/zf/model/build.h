@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Format readers speak only these verbs; seal proves: full coverage, no overlap, everything inside its source.
- * One thread.  With `degraded`, what cannot be proved is lost (EIO on exactly those bytes) instead of refused. */
+/* Format readers speak only these verbs; seal proves: full coverage, no overlap, everything inside
+ * its source.  One thread.  With `degraded`, what cannot be proved is lost (EIO on exactly those
+ * bytes) instead of refused. */
 #ifndef ZF_MODEL_BUILD_H
 #define ZF_MODEL_BUILD_H
 
@@ -20,30 +21,36 @@ static inline void zf_auto_build(struct zf_build **b)
 bool zf_build_degraded(const struct zf_build *b);
 struct zf_arena *zf_build_arena(struct zf_build *b); /* lives as long as the checkpoint */
 
-/* Starts a tensor.  set: tree path ("" = root), components encoded with zf_name_encode by the caller.
- * Shapes: shape [ndim] elements.  Borrows nothing (copies).
- * Errors: ZF_E_FORMAT two tensors of one name in one set, size overflow; ZF_E_LIMIT tensors, tensor_dims. */
-struct zf_draft *zf_build_tensor(struct zf_build *b, const char *set, const char *name, size_t name_len,
-                                 enum zf_dtype t, uint32_t ndim, const uint64_t *shape, struct zf_err *err) ZF_CHECKED;
+/* Starts a tensor.  set: tree path ("" = root), components encoded with zf_name_encode by the
+ * caller.  Shapes: shape [ndim] elements.  Borrows nothing (copies).
+ * Errors: ZF_E_FORMAT two tensors of one name in one set, size overflow; ZF_E_LIMIT
+ * tensors, tensor_dims. */
+struct zf_draft *zf_build_tensor(struct zf_build *b, const char *set, const char *name,
+                                 size_t name_len, enum zf_dtype t, uint32_t ndim,
+                                 const uint64_t *shape, struct zf_err *err) ZF_CHECKED;
 /* The draft of that name, or NULL. */
-struct zf_draft *zf_build_find(struct zf_build *b, const char *set, const char *name, size_t name_len);
+struct zf_draft *zf_build_find(struct zf_build *b, const char *set, const char *name,
+                               size_t name_len);
 
 struct zf_from {
-    struct zf_source *src;   /* takes its own reference; NULL = zeros */
-    uint64_t off;            /* bytes: first element of the piece in src */
-    const uint64_t *stride;  /* [ndim] elements; NULL = the piece is packed, C order */
+    struct zf_source *src;  /* takes its own reference; NULL = zeros */
+    uint64_t off;           /* bytes: first element of the piece in src */
+    const uint64_t *stride; /* [ndim] elements; NULL = the piece is packed, C order */
 };
 /* Elements [first, first + n) of the flattened tensor stand packed at from (stride must be NULL).
  * Pieces come in any order.  A tensor is made of flat pieces or of boxes, never both.
  * Errors: ZF_E_FORMAT outside the tensor, outside the source. */
-bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from, struct zf_err *err) ZF_CHECKED;
-/* The box [start, start + size) of the tensor, in elements, C order.  Boxes of size 0 are ignored. */
-bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size, struct zf_from from,
-                  struct zf_err *err) ZF_CHECKED;
+bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
+                   struct zf_err *err) ZF_CHECKED;
+/* The box [start, start + size) of the tensor, in elements, C order.  Boxes of size 0
+ * are ignored. */
+bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                  struct zf_from from, struct zf_err *err) ZF_CHECKED;
 /* The same places, known to be lost; only when degraded.  why: one sentence, copied. */
-bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const char *why, struct zf_err *err) ZF_CHECKED;
-bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size, const char *why,
-                       struct zf_err *err) ZF_CHECKED;
+bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const char *why,
+                        struct zf_err *err) ZF_CHECKED;
+bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       const char *why, struct zf_err *err) ZF_CHECKED;
 /* Where its metadata stands, for messages of seal: "file!key"; copied. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) ZF_CHECKED;
 
@@ -52,18 +59,21 @@ const uint64_t *zf_draft_shape(const struct zf_draft *d);
 enum zf_dtype zf_draft_dtype(const struct zf_draft *d);
 
 /* A second name for `of` in the same set (tied weights): one inode, two names. */
-bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len, struct zf_err *err) ZF_CHECKED;
-/* The draft's data once more in another set or under another name, as a tensor of its own (no tie). */
-bool zf_build_again(struct zf_build *b, struct zf_draft *of, const char *set, const char *name, size_t name_len,
+bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len,
                     struct zf_err *err) ZF_CHECKED;
+/* The draft's data once more in another set or under another name, as a tensor of its own
+ * (no tie). */
+bool zf_build_again(struct zf_build *b, struct zf_draft *of, const char *set, const char *name,
+                    size_t name_len, struct zf_err *err) ZF_CHECKED;
 /* A small tensor whose bytes are given here (Python scalars as tensors); copies them. */
-bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size_t name_len, enum zf_dtype t,
-                     const void *value, struct zf_err *err) ZF_CHECKED;
+bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size_t name_len,
+                     enum zf_dtype t, const void *value, struct zf_err *err) ZF_CHECKED;
 
 /* A file that is no tensor.  From a source (takes a reference), or from memory (copies). */
-bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, uint64_t off, uint64_t n,
+bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, uint64_t off,
+                   uint64_t n, struct zf_err *err) ZF_CHECKED;
+bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t n,
                    struct zf_err *err) ZF_CHECKED;
-bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t n, struct zf_err *err) ZF_CHECKED;
 /* Is there a file of that path already? */
 bool zf_build_has_file(const struct zf_build *b, const char *path);
 
@@ -75,6 +85,7 @@ void zf_build_step(struct zf_build *b, int64_t step);
 
 /* Proves and freezes.  b is freed, also on failure.  format, why: copied into the checkpoint.
  * Errors: ZF_E_FORMAT "tensor X: elements A … B are covered by nothing / twice"; ZF_E_LIMIT. */
-struct zf_checkpoint *zf_build_seal(struct zf_build *b, const char *format, const char *why, struct zf_err *err) ZF_CHECKED;
+struct zf_checkpoint *zf_build_seal(struct zf_build *b, const char *format, const char *why,
+                                    struct zf_err *err) ZF_CHECKED;
 
 #endif

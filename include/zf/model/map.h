@@ -34,8 +34,8 @@ struct zf_run zf_map_at(const struct zf_map *m, uint64_t off);
 bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
                  struct zf_err *err) ZF_CHECKED;
 
-/* The same of the elements of m (of type from) cast to `to`: n and off count bytes of the result.
- */
+/* The same of the elements of m (of type from) cast to `to`: n and off count bytes of
+ * the result. */
 bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype to, void *buf,
                       size_t n, uint64_t off, struct zf_err *err) ZF_CHECKED;
 

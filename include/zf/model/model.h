@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint as the rest of the program sees it: named tensors in sets, opaque files, notes.  Frozen. */
+/* A checkpoint as the rest of the program sees it: named tensors in sets, opaque files,
+ * notes.  Frozen. */
 #ifndef ZF_MODEL_MODEL_H
 #define ZF_MODEL_MODEL_H
 
@@ -9,7 +10,7 @@
 #include <zf/source/store.h>
 
 struct zf_tensor {
-    const char *name;   /* raw, any bytes; terminated */
+    const char *name; /* raw, any bytes; terminated */
     uint32_t name_len;
     uint32_t ndim;
     enum zf_dtype dtype;
@@ -21,7 +22,8 @@ struct zf_tensor {
 
 /* A tensor set is a directory of the tree. */
 struct zf_set {
-    const char *path; /* "" = the root, "optim/exp_avg", …: components already encoded as file names */
+    /* "" = the root, "optim/exp_avg", …: components already encoded as file names */
+    const char *path;
     const struct zf_tensor *tensor;
     uint32_t n; /* sorted by zf_name_cmp on raw names; names are distinct */
 };
@@ -63,11 +65,11 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
     zf_checkpoint_free(*c);
 }
 
-/* Which names to keep and how to call them, applied to every set, the same way each time: `only` and
- * `except` look at the name in the checkpoint, then strip_prefix is taken off (names without it stay), then
- * each rename rule in turn replaces its first match.
- * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a POSIX extended regex, the last '=' and its
- * replacement with \1 … \9 (and \0, the whole match).
+/* Which names to keep and how to call them, applied to every set, the same way each time: `only`
+ * and `except` look at the name in the checkpoint, then strip_prefix is taken off (names without it
+ * stay), then each rename rule in turn replaces its first match.
+ * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a POSIX extended regex, the last '='
+ * and its replacement with \1 … \9 (and \0, the whole match).
  * Ties are kept: when the tensor that others are tied to goes, the first of them stands for it. */
 struct zf_select {
     const char *strip_prefix; /* or NULL */

@@ -34,7 +34,7 @@ struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate
                                void (*ctx_free)(void *), struct zf_err *err) ZF_CHECKED;
 
 /* Adds an item while the checkpoint is being built (one thread); *addr_out = its address in the
- * source. Items of one rec_off may be added once only. Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
+ * source.  Items of one rec_off may be added once only.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
 bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint64_t *addr_out,
                   struct zf_err *err) ZF_CHECKED;
 

@@ -13,7 +13,7 @@
 struct zf_store;
 
 /* Opens the directory, or the directory that holds the file `path`; then zf_store_focus names the
- * file (a link that leads away from its directory: the file it stands for). Errors: ZF_E_NOENT,
+ * file (a link that leads away from its directory: the file it stands for).  Errors: ZF_E_NOENT,
  * ZF_E_IO; neither file nor directory: ZF_E_UNKNOWN. */
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
@@ -53,25 +53,25 @@ struct zf_entry {
     int64_t mtime; /* seconds */
 };
 /* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps
- * (and makes once, at the first question), so callers may ask again and again. Errors: ZF_E_NOENT,
+ * (and makes once, at the first question), so callers may ask again and again.  Errors: ZF_E_NOENT,
  * ZF_E_LIMIT dir_entries, ZF_E_IO. */
 bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
                    size_t *n_out, struct zf_err *err) ZF_CHECKED;
 
-/* Is there such an entry?  Answers from the listing; false also when its directory cannot be read.
- */
+/* Is there such an entry?  Answers from the listing; false also when its directory cannot
+ * be read. */
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind);
 
 /* Gives a reference to the file (one source a path, however often it is asked for).  Remembers
  * size, mtime, ctime and inode at the first opening; a later difference is ZF_E_STALE at the read
  * that meets it, a shorter file ZF_E_IO.  Only a file that was unlinked or renamed over is served
  * on while its descriptor is held, because its bytes are.  FIFOs and devices are refused without
- * being opened. Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file. */
+ * being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file. */
 struct zf_source *zf_store_open(struct zf_store *st, const char *path,
                                 struct zf_err *err) ZF_CHECKED;
 
-/* Reads a whole small file (at most max_bytes, else ZF_E_LIMIT); gives a terminated malloc'ed copy.
- */
+/* Reads a whole small file (at most max_bytes, else ZF_E_LIMIT); gives a terminated
+ * malloc'ed copy. */
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,
                      struct zf_err *err) ZF_CHECKED;
 
