@@ -18,12 +18,3 @@ const char *zf_bytes_line(struct zf_bytes *b, uint64_t *len_out)
     b->at += *len_out + 1;
     return (const char *)p;
 }
-
-bool zf_bytes_ok(const struct zf_bytes *b, const char *what, struct zf_err *err)
-{
-    if (!b->bad) {
-        return true;
-    }
-    return zf_fail(err, ZF_E_FORMAT, zf_bytes_off(b), "%s ends early: %llu bytes are left", what,
-                   (unsigned long long)(b->n - b->at));
-}

@@ -89,32 +89,6 @@ bool zf_dtype_by_safetensors(const char *name, enum zf_dtype *out)
     return false;
 }
 
-/* c10/core/ScalarType.h, AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS (2.13). */
-static const struct {
-    int64_t id;
-    enum zf_dtype t;
-} scalar_types[] = {
-    {0, ZF_DT_U8},       {1, ZF_DT_I8},           {2, ZF_DT_I16},          {3, ZF_DT_I32},
-    {4, ZF_DT_I64},      {5, ZF_DT_F16},          {6, ZF_DT_F32},          {7, ZF_DT_F64},
-    {8, ZF_DT_C32},      {9, ZF_DT_C64},          {10, ZF_DT_C128},        {11, ZF_DT_BOOL},
-    {12, ZF_DT_QI8},     {13, ZF_DT_QU8},         {14, ZF_DT_QI32},        {15, ZF_DT_BF16},
-    {16, ZF_DT_QU4X2},   {17, ZF_DT_QU2X4},       {18, ZF_DT_BITS1X8},     {19, ZF_DT_BITS2X4},
-    {20, ZF_DT_BITS4X2}, {21, ZF_DT_BITS8},       {22, ZF_DT_BITS16},      {23, ZF_DT_F8_E5M2},
-    {24, ZF_DT_F8_E4M3}, {25, ZF_DT_F8_E5M2FNUZ}, {26, ZF_DT_F8_E4M3FNUZ}, {27, ZF_DT_U16},
-    {28, ZF_DT_U32},     {29, ZF_DT_U64},         {44, ZF_DT_F8_E8M0},     {45, ZF_DT_F4},
-};
-
-bool zf_dtype_by_scalar_type(int64_t id, enum zf_dtype *out)
-{
-    for (size_t i = 0; i < sizeof scalar_types / sizeof scalar_types[0]; i++) {
-        if (scalar_types[i].id == id) {
-            *out = scalar_types[i].t;
-            return true;
-        }
-    }
-    return false;
-}
-
 bool zf_dtype_size(enum zf_dtype t, uint32_t ndim, const uint64_t *shape, uint64_t *out)
 {
     uint64_t n;

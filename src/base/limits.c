@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/base/limits.h>
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -42,31 +40,6 @@ static bool unknown(const char *name, int n, struct zf_err *err)
                    name, known);
 }
 
-static bool number(const char *text, uint64_t *out)
-{
-    static const char units[] = "kMGT";
-    char *end;
-
-    if (*text < '0' || *text > '9') {
-        return false;
-    }
-    errno = 0;
-    uint64_t v = strtoull(text, &end, 10);
-    if (errno != 0) {
-        return false;
-    }
-    const char *u = *end ? strchr(units, *end) : NULL;
-    if (u) {
-        uint64_t scale = 1024ull << (10 * (u - units));
-        end++;
-        if (!zf_mul(v, scale, &v)) {
-            return false;
-        }
-    }
-    *out = v;
-    return *end == '\0';
-}
-
 bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err *err)
 {
     const char *eq = strchr(assignment, '=');
@@ -77,7 +50,7 @@ bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err 
         if (strlen(rows[i].name) != n || memcmp(rows[i].name, assignment, n) != 0) {
             continue;
         }
-        if (!eq || !number(eq + 1, &v)) {
+        if (!eq || !zf_num_size(eq + 1, &v)) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                            "limit %s needs a number of %s, found \"%s\"", rows[i].name,
                            rows[i].unit, eq ? eq + 1 : "");
@@ -86,17 +59,4 @@ bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err 
         return true;
     }
     return unknown(assignment, (int)(n < 80 ? n : 80), err);
-}
-
-bool zf_limits_row(const struct zf_limits *lim, size_t i, struct zf_limit_row *out)
-{
-    struct zf_limits dflt = zf_limits_default();
-
-    if (i >= N_ROWS) {
-        return false;
-    }
-    *out = (struct zf_limit_row){.name = rows[i].name, .unit = rows[i].unit, .what = rows[i].what};
-    memcpy(&out->value, (const char *)lim + rows[i].at, sizeof out->value);
-    memcpy(&out->dflt, (const char *)&dflt + rows[i].at, sizeof out->dflt);
-    return true;
 }

@@ -7,6 +7,7 @@ libzf_base_la_SOURCES = \
 	src/base/err.c \
 	src/base/limits.c \
 	src/base/name.c \
+	src/base/num.c \
 	src/base/out.c \
 	$(NULL)
 libzf_base_la_LIBADD = $(NETTLE_LIBS)

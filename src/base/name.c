@@ -120,14 +120,6 @@ size_t zf_name_encode(char out[ZF_NAME_MAX + 1], const char *raw, size_t n, cons
     return at + strlen(suffix);
 }
 
-bool zf_name_is_cut(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), s = strlen(suffix);
-
-    /* A cut name is at most one character and one %XX short of the maximum. */
-    return n >= s + 17 && n + 6 >= ZF_NAME_MAX && name[n - s - 17] == '~';
-}
-
 static int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;

@@ -152,27 +152,18 @@ static bool set_text(char **field, const struct row *r, const char *value, struc
 
 static bool parse_number(const struct row *r, const char *value, uint64_t *out)
 {
-    static const char units[] = "kMGT";
+    uint64_t most = r->kind == OCTAL ? 0777 : r->kind == COUNT ? UINT32_MAX - 1 : UINT64_MAX - 1;
     char *end;
 
+    if (r->kind == SIZE) {
+        return zf_num_size(value, out) && *out <= most;
+    }
     if (!isdigit((unsigned char)*value)) {
         return false;
     }
     errno = 0;
-    uint64_t v = strtoull(value, &end, r->kind == OCTAL ? 8 : 10);
-    if (r->kind == SIZE && *end) {
-        const char *u = strchr(units, *end == 'K' ? 'k' : *end);
-
-        if (!u || !zf_mul(v, 1024ull << (10 * (u - units)), &v)) {
-            return false;
-        }
-        end++;
-        end += *end == 'i';
-        end += *end == 'B';
-    }
-    *out = v;
-    uint64_t most = r->kind == OCTAL ? 0777 : r->kind == COUNT ? UINT32_MAX - 1 : UINT64_MAX - 1;
-    return errno == 0 && *end == '\0' && v <= most;
+    *out = strtoull(value, &end, r->kind == OCTAL ? 8 : 10);
+    return errno == 0 && *end == '\0' && *out <= most;
 }
 
 static bool set_number(uint64_t *field, const struct row *r, const char *value, struct zf_err *err)

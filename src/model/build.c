@@ -62,11 +62,6 @@ bool zf_build_degraded(const struct zf_build *b)
     return b->degraded;
 }
 
-struct zf_arena *zf_build_arena(struct zf_build *b)
-{
-    return b->keep;
-}
-
 /* ---- names -------------------------------------------------------------------------------- */
 
 /* Paths of sets and blobs become paths of the tree, so they must be plain: relative, and every
@@ -235,39 +230,22 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, const char *set, const char
     return d;
 }
 
-/* A draft that shows the data of another one. */
-static struct zf_draft *share(struct zf_build *b, struct zf_draft *of, const char *set,
-                              const char *name, size_t n, struct zf_err *err)
+bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len,
+                    struct zf_err *err)
 {
-    struct zf_draft *d = new_draft(b, set, name, n, err);
+    struct zf_draft *d = new_draft(b, of->set->path, name, name_len, err);
 
     if (!d) {
-        return NULL;
+        return false;
     }
     d->same = zf_draft_data(of);
+    d->tie = of;
     d->shape = of->shape;
     d->ndim = of->ndim;
     d->dtype = of->dtype;
     d->elems = of->elems;
     d->bytes = of->bytes;
-    return d;
-}
-
-bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len,
-                    struct zf_err *err)
-{
-    struct zf_draft *d = share(b, of, of->set->path, name, name_len, err);
-
-    if (d) {
-        d->tie = of;
-    }
-    return d != NULL;
-}
-
-bool zf_build_again(struct zf_build *b, struct zf_draft *of, const char *set, const char *name,
-                    size_t name_len, struct zf_err *err)
-{
-    return share(b, of, set, name, name_len, err) != NULL;
+    return true;
 }
 
 bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size_t name_len,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <zf/base/name.h>
+#include <zf/base/out.h>
 
 /* "REGEX=REPLACEMENT", compiled.  The '=' is the last one, so that the regex may contain some. */
 struct rule {
@@ -75,87 +76,66 @@ static bool is_kept(const struct zf_select *how, const char *name)
            !matches_any(how->except, how->n_except, name);
 }
 
-/* A growing text. */
-struct text {
-    char *p;
-    size_t n, cap;
-};
-
-static void zf_auto_text(struct text *t)
+/* Puts a NUL behind the text, which does not count. */
+static bool terminate(struct zf_out *o, struct zf_err *err)
 {
-    free(t->p);
-}
-
-static bool put(struct text *t, const char *p, size_t n, struct zf_err *err)
-{
-    if (t->cap - t->n <= n) {
-        size_t cap = (t->n + n + 1) * 2;
-        char *grown = realloc(t->p, cap);
-
-        if (!grown) {
-            return zf_fail_sys(err, "rename a tensor");
-        }
-        t->p = grown;
-        t->cap = cap;
+    zf_out_u8(o, '\0');
+    if (!zf_out_ok(o, err)) {
+        return false;
     }
-    memcpy(t->p + t->n, p, n);
-    t->n += n;
-    t->p[t->n] = '\0';
+    o->n--;
     return true;
 }
 
 /* Appends the replacement: \1 to \9 are groups, \0 the whole match, a backslash before anything
  * else is dropped. */
-static bool put_replacement(struct text *t, const char *to, const char *name, const regmatch_t *at,
-                            struct zf_err *err)
+static void put_replacement(struct zf_out *o, const char *to, const char *name,
+                            const regmatch_t *at)
 {
     for (const char *p = to; *p; p++) {
         if (*p == '\\' && p[1] >= '0' && p[1] <= '9') {
             const regmatch_t *g = &at[*++p - '0'];
 
-            if (g->rm_so >= 0 && !put(t, name + g->rm_so, (size_t)(g->rm_eo - g->rm_so), err)) {
-                return false;
+            if (g->rm_so >= 0) {
+                zf_out_add(o, name + g->rm_so, (size_t)(g->rm_eo - g->rm_so));
             }
             continue;
         }
-        if (*p == '\\' && p[1]) {
-            p++;
-        }
-        if (!put(t, p, 1, err)) {
-            return false;
-        }
+        p += *p == '\\' && p[1];
+        zf_out_add(o, p, 1);
     }
-    return true;
 }
 
-/* The name after strip_prefix and all rules, in t. */
+/* The name after strip_prefix and all rules, in o, terminated. */
 static bool new_name(const struct zf_select *how, const struct rules *r,
-                     const struct zf_tensor *old, struct text *t, struct zf_err *err)
+                     const struct zf_tensor *old, struct zf_out *o, struct zf_err *err)
 {
     size_t skip = how->strip_prefix ? strlen(how->strip_prefix) : 0;
 
     if (skip > old->name_len || memcmp(old->name, skip ? how->strip_prefix : "", skip) != 0) {
         skip = 0;
     }
-    t->n = 0;
-    if (!put(t, old->name + skip, old->name_len - skip, err)) {
+    o->n = 0;
+    zf_out_add(o, old->name + skip, old->name_len - skip);
+    if (!terminate(o, err)) {
         return false;
     }
     for (uint32_t i = 0; i < r->n; i++) {
-        zf_auto(text) struct text next = {0};
+        zf_auto(out) struct zf_out next = {0};
         regmatch_t at[10];
 
-        if (regexec(&r->rule[i].re, t->p, 10, at, 0) != 0) {
+        if (regexec(&r->rule[i].re, o->p, 10, at, 0) != 0) {
             continue;
         }
         size_t end = (size_t)at[0].rm_eo;
-        if (!put(&next, t->p, (size_t)at[0].rm_so, err) ||
-            !put_replacement(&next, r->rule[i].to, t->p, at, err) ||
-            !put(&next, t->p + end, t->n - end, err)) {
+        zf_out_add(&next, o->p, (size_t)at[0].rm_so);
+        put_replacement(&next, r->rule[i].to, o->p, at);
+        zf_out_add(&next, o->p + end, o->n - end);
+        if (!terminate(&next, err)) {
             return false;
         }
-        struct text swap = *t;
-        *t = next;
+        struct zf_out swap = *o;
+        *o = next;
         next = swap;
     }
     return true;
@@ -218,7 +198,7 @@ static bool select_set(const struct zf_select *how, const struct rules *r, struc
     struct zf_set from = *set;
     zf_auto(mem) struct kept *k = calloc(from.n, sizeof *k);
     zf_auto(mem) uint32_t *owner = calloc(from.n, sizeof *owner);
-    zf_auto(text) struct text name = {0};
+    zf_auto(out) struct zf_out name = {0};
     uint32_t n = 0;
 
     if (!k || !owner) {

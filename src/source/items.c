@@ -253,7 +253,10 @@ bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint6
     struct items *t = (struct items *)items;
     uint64_t end;
 
-    if (!zf_add(items->size, len, &end) || rec_off > OFF_MAX) {
+    if (rec_off > OFF_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, rec_off, "an item starts beyond the largest file");
+    }
+    if (!zf_add(items->size, len, &end)) {
         return zf_fail(err, ZF_E_LIMIT, rec_off, "the items are larger than 2^64 bytes together");
     }
     if (t->n == t->cap && !resize(t, t->cap ? t->cap + t->cap / 2 : 8, err)) {

@@ -94,8 +94,4 @@ static inline uint64_t zf_bytes_be64(struct zf_bytes *b)
 /* Borrows a line without its '\n' (which is consumed); NULL (and bad) when there is no '\n'. */
 const char *zf_bytes_line(struct zf_bytes *b, uint64_t *len_out);
 
-/* True unless a read went short; otherwise ZF_E_FORMAT "<what> ends early" at the
- * cursor's offset. */
-bool zf_bytes_ok(const struct zf_bytes *b, const char *what, struct zf_err *err) ZF_CHECKED;
-
 #endif

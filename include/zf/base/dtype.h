@@ -71,9 +71,6 @@ bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out) ZF_CHECKE
 bool zf_dtype_by_storage(const char *name, size_t n, enum zf_dtype *out) ZF_CHECKED;
 bool zf_dtype_by_safetensors(const char *name, enum zf_dtype *out) ZF_CHECKED;
 
-/* c10's ScalarType number (quantized schemes, TorchScript); false for numbers without a row. */
-bool zf_dtype_by_scalar_type(int64_t id, enum zf_dtype *out) ZF_CHECKED;
-
 /* Bytes of a tensor; false on overflow. */
 bool zf_dtype_size(enum zf_dtype t, uint32_t ndim, const uint64_t *shape, uint64_t *out) ZF_CHECKED;
 

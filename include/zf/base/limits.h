@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every cap in the program, one table: it makes the struct, the defaults, `--limit NAME=N`, the man
- * page's list and what `info` prints. */
+/* Every cap in the program, one table: it makes the struct, the defaults and `--limit NAME=N`.
+ * zerofs(1) lists the same. */
 #ifndef ZF_BASE_LIMITS_H
 #define ZF_BASE_LIMITS_H
 
@@ -37,15 +37,8 @@ struct zf_limits {
 /* The defaults of the table. */
 struct zf_limits zf_limits_default(void);
 
-/* Applies one "name=number" (decimal, or with a k/M/G/T suffix of 1024).
+/* Applies one "name=number" (a size as zf_num_size reads it).
  * Errors: ZF_E_USAGE unknown name (the sentence lists the known ones) or not a number. */
 bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err *err) ZF_CHECKED;
-
-/* Row i of the table, for lists; false past the end.  Borrowed strings live for ever. */
-struct zf_limit_row {
-    const char *name, *unit, *what;
-    uint64_t value, dflt;
-};
-bool zf_limits_row(const struct zf_limits *lim, size_t i, struct zf_limit_row *out);
 
 #endif

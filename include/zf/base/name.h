@@ -15,10 +15,6 @@
  * Returns the length. */
 size_t zf_name_encode(char out[ZF_NAME_MAX + 1], const char *raw, size_t n, const char *suffix);
 
-/* Was `name` cut by zf_name_encode (so it cannot be decoded)?  Only a hint: a raw name may look so
- * too. */
-bool zf_name_is_cut(const char *name, const char *suffix);
-
 /* Undoes the %XX of file[n] into out (at least n + 1 bytes).  False when a %XX is malformed. */
 bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n) ZF_CHECKED;
 

@@ -63,4 +63,8 @@ static inline void zf_packed_strides(uint32_t ndim, const uint64_t *shape, uint6
     }
 }
 
+/* A number of bytes or things as people write it: decimal digits, then perhaps k (or K), M, G or T,
+ * powers of 1024 all of them, also spelt kiB or kB.  False for anything else. */
+__attribute__((warn_unused_result)) bool zf_num_size(const char *text, uint64_t *out);
+
 #endif

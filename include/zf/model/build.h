@@ -19,7 +19,6 @@ static inline void zf_auto_build(struct zf_build **b)
     zf_build_free(*b);
 }
 bool zf_build_degraded(const struct zf_build *b);
-struct zf_arena *zf_build_arena(struct zf_build *b); /* lives as long as the checkpoint */
 
 /* Starts a tensor.  set: tree path ("" = root), components encoded with zf_name_encode by the
  * caller.  Shapes: shape [ndim] elements.  Borrows nothing (copies).
@@ -61,10 +60,6 @@ enum zf_dtype zf_draft_dtype(const struct zf_draft *d);
 /* A second name for `of` in the same set (tied weights): one inode, two names. */
 bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len,
                     struct zf_err *err) ZF_CHECKED;
-/* The draft's data once more in another set or under another name, as a tensor of its own
- * (no tie). */
-bool zf_build_again(struct zf_build *b, struct zf_draft *of, const char *set, const char *name,
-                    size_t name_len, struct zf_err *err) ZF_CHECKED;
 /* A small tensor whose bytes are given here (Python scalars as tensors); copies them. */
 bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size_t name_len,
                      enum zf_dtype t, const void *value, struct zf_err *err) ZF_CHECKED;

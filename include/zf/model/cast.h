@@ -4,7 +4,7 @@
  * large becomes infinity.
  *
  * NaN, as torch 2.13 on x86-64 writes it:
- *   to f32    the payload's upper bits stay; made quiet from f64, f16 and f8_e5m2, kept as it is from bf16;
+ *   to f32    the payload's upper bits stay; made quiet from f64, f16 and f8_e5m2, kept from bf16;
  *             f8_e4m3 gives 7ff00000 with its sign, the types with one NaN (fnuz, e8m0) 7f800001
  *   to f16    sign and the payload's upper bits stay, made quiet
  *   to bf16   ffff from f32 and f64, 7fc0 from all others

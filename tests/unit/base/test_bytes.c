@@ -31,10 +31,9 @@ static void sticks_at_the_first_short_read(void **state)
         same = zf_bytes_le64(&b) == 0x0123456789abcdef && same;
         const char *line = zf_bytes_line(&b, &len);
         assert_int_equal(same && line && len == 4, cut == o.n);
-        assert_int_equal(zf_bytes_ok(&b, "the record", &err), cut == o.n);
+        assert_int_equal(b.bad, cut < o.n);
         if (cut < o.n) {
-            assert_int_equal(err.code, ZF_E_FORMAT);
-            assert_true(err.off >= 1000 && err.off <= 1000 + cut);
+            assert_true(zf_bytes_off(&b) <= 1000 + cut);
             assert_null(zf_bytes_take(&b, 0));
         }
     }

@@ -54,7 +54,6 @@ static void cuts_long_names_at_a_boundary(void **state)
     assert_int_equal(file[ZF_NAME_MAX - 4 - 17], '~');
     assert_memory_equal(file + ZF_NAME_MAX - 4 - 16, hex, 16);
     assert_string_equal(file + ZF_NAME_MAX - 4, ".f32");
-    assert_true(zf_name_is_cut(file, ".f32"));
     /* Two-byte characters and %XX are never cut in the middle. */
     for (size_t shift = 0; shift < 3; shift++) {
         for (size_t i = 0; i < 300; i += 2) {
