@@ -6,7 +6,7 @@
 #include <zf/base/err.h>
 
 /* Exit codes, as in zerofs(1).  Failures of the checkpoint come from zf_err_exit. */
-enum { EXIT_OK = 0, EXIT_NEGATIVE = 1, EXIT_USAGE = 2 };
+enum { EXIT_OK = 0, EXIT_NEGATIVE = 1, EXIT_USAGE = 2, EXIT_IO = 5 };
 
 struct cmd {
     const char *name, *args, *summary;
@@ -34,8 +34,7 @@ int cmd_mount_helper(int argc, char **argv);
 /* What mount.fuse3 runs for the type "fuse.zerofs": `zerofs SRC MNT [-o …]`, as `zerofs mount`. */
 int cmd_mount_bare(int argc, char **argv);
 
-/* Flushes stdout; a failure to write is told, and makes the exit code EXIT_IO unless code
- * is worse. */
+/* Flushes stdout; a failure to write is told, and makes the exit code EXIT_IO. */
 int cmd_finish(int code);
 
 #endif

@@ -47,9 +47,10 @@ static const char *index_once(struct control *c, size_t *n_out, struct zf_err *e
     if (!c->index) {
         c->index = c->o.index(c->o.ctx, &c->index_len, err);
     }
+    const char *index = c->index;
     *n_out = c->index_len;
     (void)pthread_mutex_unlock(&c->lock);
-    return c->index;
+    return index;
 }
 
 /* The text of a file as it is now; *owned_out says whether the caller frees it. */

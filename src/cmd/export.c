@@ -157,20 +157,17 @@ static void watch(struct crew *crew)
 static void copy_all(struct crew *crew, uint32_t jobs)
 {
     pthread_t thread[MOST_JOBS];
-    uint32_t n = 0;
+    uint32_t want = jobs < crew->run.plan->n ? jobs : crew->run.plan->n, n = 0;
 
     crew->start = now();
-    crew->working = jobs < crew->run.plan->n ? jobs : crew->run.plan->n;
-    for (uint32_t want = crew->working; n < want; n++) {
-        if (pthread_create(&thread[n], NULL, work, crew) != 0) {
-            break;
-        }
+    crew->working = want;
+    while (n < want && pthread_create(&thread[n], NULL, work, crew) == 0) {
+        n++;
     }
     (void)pthread_mutex_lock(&crew->say);
-    uint32_t missing = (jobs < crew->run.plan->n ? jobs : crew->run.plan->n) - n;
-    crew->working -= missing;
+    crew->working -= want - n;
     (void)pthread_mutex_unlock(&crew->say);
-    if (n == 0 && missing) {
+    if (n == 0 && want) {
         crew->working = 1;
         (void)work(crew);
     }

@@ -110,7 +110,7 @@ static bool write_text(const struct export_spot *s, const struct zf_out *out, st
 bool export_sums_write(int root, const struct export_plan *p, struct zf_err *err)
 {
     zf_auto(export_spot) struct export_spot spot = {.dir = -1};
-    struct zf_out out = {0};
+    zf_auto(out) struct zf_out out = {0};
 
     if (!export_dest_spot(root, EXPORT_SUMS_NAME, &spot, err)) {
         return zf_err_in(err, EXPORT_SUMS_NAME);
@@ -121,10 +121,8 @@ bool export_sums_write(int root, const struct export_plan *p, struct zf_err *err
         }
     }
     zf_auto(mem) char *old = read_old(&spot);
-    zf_auto(mem) char *text = NULL;
     bool ok = zf_out_ok(&out, err) &&
               ((old && merge(old, &out)) || zf_fail_sys(err, "write the digests")) &&
               zf_out_ok(&out, err) && write_text(&spot, &out, err);
-    text = out.p;
     return ok || zf_err_in(err, EXPORT_SUMS_NAME);
 }

@@ -144,14 +144,14 @@ static int wait_ready(pid_t child, int fd)
     }
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
-            return 5;
+            return EXIT_IO;
         }
     }
     if (WIFEXITED(status)) {
-        return WEXITSTATUS(status) ? WEXITSTATUS(status) : 5;
+        return WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_IO;
     }
     (void)fprintf(stderr, "zerofs: the serving process ended by signal %d\n", WTERMSIG(status));
-    return 5;
+    return EXIT_IO;
 }
 
 static int serve_behind(const struct mount_job *job)

@@ -104,16 +104,19 @@ static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
 
 static bool take_list(struct tags *t, const struct zf_tags *list, struct zf_err *err)
 {
-    for (uint32_t i = 0; i < t->n; i++) {
-        t->tag[i]->listed = false;
-    }
+    bool there[MAX_TAGS] = {false};
+
     for (size_t i = 0; i < list->n; i++) {
         uint32_t k = find_tag(t, list->name[i]);
 
         if (k == t->n && !add_tag(t, list->name[i], err)) {
             return false;
         }
-        t->tag[k]->listed = true;
+        there[k] = true;
+    }
+    /* Each is set once: a listing that is being read never sees a save vanish and come back. */
+    for (uint32_t i = 0; i < t->n; i++) {
+        t->tag[i]->listed = there[i];
     }
     t->latest = list->latest < list->n ? find_tag(t, list->name[list->latest]) : UINT32_MAX;
     return true;
@@ -227,18 +230,25 @@ static bool stat_tag(const struct tags *t, uint32_t k, struct zf_stat *out)
     return true;
 }
 
-static bool stat_latest(struct tags *t, struct zf_stat *out)
+/* The save that `latest` leads to, or NULL.  Asked once a call: it may change meanwhile. */
+static const struct tag *latest_tag(const struct tags *t)
 {
     uint32_t k = t->latest;
-    bool there = k < t->n;
+
+    return k < t->n ? t->tag[k] : NULL;
+}
+
+static bool stat_latest(const struct tags *t, struct zf_stat *out)
+{
+    const struct tag *tag = latest_tag(t);
 
     *out = (struct zf_stat){.ino = INO_LATEST,
                             .kind = ZF_NODE_LINK,
-                            .size = there ? strlen(t->tag[k]->file) : 0,
+                            .size = tag ? strlen(tag->file) : 0,
                             .nlink = 1,
-                            .mtime = there ? t->tag[k]->mtime : (struct timespec){.tv_sec = 0},
+                            .mtime = tag ? tag->mtime : (struct timespec){.tv_sec = 0},
                             .live = true};
-    return there;
+    return tag != NULL;
 }
 
 static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
@@ -348,13 +358,9 @@ static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uin
 
 static bool op_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
 {
-    struct tags *t = of(base);
+    const struct tag *tag = ino == INO_LATEST ? latest_tag(of(base)) : NULL;
 
-    if (ino != INO_LATEST || t->latest >= t->n) {
-        return false;
-    }
-    (void)snprintf(buf, n, "%s", t->tag[t->latest]->file);
-    return true;
+    return tag && snprintf(buf, n, "%s", tag->file) > 0;
 }
 
 static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, char name[64], char *value,
