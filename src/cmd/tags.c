@@ -277,7 +277,11 @@ static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
     uint64_t inner;
 
     if (ino == ZF_TREE_ROOT) {
-        *out = (struct zf_stat){.ino = ino, .kind = ZF_NODE_DIR, .nlink = 2 + t->n, .live = true};
+        *out = (struct zf_stat){.ino = ino,
+                                .kind = ZF_NODE_DIR,
+                                .nlink = 2 + t->n,
+                                .mtime = mtime_of(t, "."),
+                                .live = true};
         return true;
     }
     if (ino == INO_LATEST) {
