@@ -30,85 +30,6 @@ static void name_list(const struct zf_tags *t, char *out, size_t n)
     }
 }
 
-static bool no_such_tag(struct zf_store *st, const char *tag, struct zf_err *err)
-{
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
-    struct zf_err ignored = {.code = ZF_OK};
-    char list[160];
-
-    if (!zf_tags_list(st, &t, &ignored) || t.n == 0) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "there is no save \"%.60s\" here, nor any other", tag);
-    }
-    name_list(&t, list, sizeof list);
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s",
-                   tag, list);
-}
-
-static bool stale_pointer(struct zf_store *st, const char *tag, struct zf_err *err)
-{
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
-    struct zf_err ignored = {.code = ZF_OK};
-    char list[160] = "none";
-
-    if (zf_tags_list(st, &t, &ignored) && t.n) {
-        name_list(&t, list, sizeof list);
-    }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the latest save is said to be \"%.60s\", which is not here; saves here: %s "
-                   "(choose one with -o tag=NAME)",
-                   tag, list);
-}
-
-/* Is one of the directories on the way the save of a step? */
-static bool has_step(const char *path)
-{
-    for (const char *end; *path; path = *end ? end + 1 : end) {
-        char name[ZF_NAME_MAX + 1];
-        size_t n = strcspn(path, "/");
-
-        end = path + n;
-        (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), path);
-        if (zf_tags_is_step(name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The one save in t, or the newest of a numbered series; which it is goes to note[n]. */
-static bool choose_one(const struct zf_tags *t, const char **name_out, char *note, size_t n,
-                       struct zf_err *err)
-{
-    const char *last = t->name[t->n - 1];
-    bool series = strncmp(last, "global_step", 11) != 0;
-    char list[160];
-
-    for (size_t i = 0; series && i < t->n; i++) {
-        series = has_step(t->name[i]) && zf_tags_same_series(t->name[i], last);
-    }
-    if (t->n > 1 && !series) {
-        name_list(t, list, sizeof list);
-        return zf_fail(
-            err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-            "several checkpoints are here and nothing says which is meant: %s; point at one "
-            "of them or give -o tag=NAME",
-            list);
-    }
-    if (t->n == 1) {
-        snprintf(note, n, "the checkpoint is in %.80s, the only one here", last);
-    } else {
-        snprintf(note, n, "%.80s is the newest of %zu saves here", last, t->n);
-    }
-    if (t->weak) {
-        size_t at = strlen(note);
-        snprintf(note + at, n - at, "; %zu more %s unfinished or without weights", t->weak,
-                 t->weak == 1 ? "is" : "are");
-    }
-    *name_out = last;
-    return true;
-}
-
 struct dirs {
     char *path[MAX_DIRS];
     size_t n;
@@ -189,6 +110,85 @@ static bool candidates(struct zf_store *st, struct zf_tags *out, struct zf_err *
         now = next;
         next = swap;
     }
+    return true;
+}
+
+static bool no_such_tag(struct zf_store *st, const char *tag, struct zf_err *err)
+{
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+    char list[160];
+
+    if (!candidates(st, &t, &ignored) || t.n == 0) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "there is no save \"%.60s\" here, nor any other", tag);
+    }
+    name_list(&t, list, sizeof list);
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s",
+                   tag, list);
+}
+
+static bool stale_pointer(struct zf_store *st, const char *tag, struct zf_err *err)
+{
+    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+    char list[160] = "none";
+
+    if (zf_tags_list(st, &t, &ignored) && t.n) {
+        name_list(&t, list, sizeof list);
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the latest save is said to be \"%.60s\", which is not here; saves here: %s "
+                   "(choose one with -o tag=NAME)",
+                   tag, list);
+}
+
+/* Is one of the directories on the way the save of a step? */
+static bool has_step(const char *path)
+{
+    for (const char *end; *path; path = *end ? end + 1 : end) {
+        char name[ZF_NAME_MAX + 1];
+        size_t n = strcspn(path, "/");
+
+        end = path + n;
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), path);
+        if (zf_tags_is_step(name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The one save in t, or the newest of a numbered series; which it is goes to note[n]. */
+static bool choose_one(const struct zf_tags *t, const char **name_out, char *note, size_t n,
+                       struct zf_err *err)
+{
+    const char *last = t->name[t->n - 1];
+    bool series = strncmp(last, "global_step", 11) != 0;
+    char list[160];
+
+    for (size_t i = 0; series && i < t->n; i++) {
+        series = has_step(t->name[i]) && zf_tags_same_series(t->name[i], last);
+    }
+    if (t->n > 1 && !series) {
+        name_list(t, list, sizeof list);
+        return zf_fail(
+            err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+            "several checkpoints are here and nothing says which is meant: %s; point at one "
+            "of them or give -o tag=NAME",
+            list);
+    }
+    if (t->n == 1) {
+        snprintf(note, n, "the checkpoint is in %.80s, the only one here", last);
+    } else {
+        snprintf(note, n, "%.80s is the newest of %zu saves here", last, t->n);
+    }
+    if (t->weak) {
+        size_t at = strlen(note);
+        snprintf(note + at, n - at, "; %zu more %s unfinished or without weights", t->weak,
+                 t->weak == 1 ? "is" : "are");
+    }
+    *name_out = last;
     return true;
 }
 

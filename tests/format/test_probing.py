@@ -244,6 +244,9 @@ with Dir() as d:
     for writing in ("tmp-checkpoint-9", "checkpoint-9-tmp", "checkpoint-9.tmp", "tmp_step_9"):
         d.st(writing + "/model.safetensors")
     r, j = d.info()
+    r = subprocess.run([ZEROFS, "info", "-o", "tag=checkpoint-7", d.dir], capture_output=True, text=True)
+    check("saves that could be meant", r.returncode == 2 and "there are: checkpoint-5\n" in r.stderr, r.stderr)
+    r, j = d.info()
     check("saves under the names they are written with", j.get("tag") == "checkpoint-5", r.stderr or j)
 
 with Dir() as d:
