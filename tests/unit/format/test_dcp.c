@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.distributed.checkpoint: every real checkpoint by the digests of its writer,
  * made ones of every torch version, and damaged ones. */
+#include "config.h"
+
 #include "support/golden.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <zf/base/name.h>
@@ -201,6 +204,13 @@ static void test_fixture(void **state)
 {
     char rel[300];
 
+#ifndef HAVE_ZSTD
+    if (strstr(*state, "zstd")) {
+        /* not skip(): cmocka tells of it in a way that TAP takes for a failure */
+        print_message("# %s needs libzstd, which zerofs was built without\n", (const char *)*state);
+        return;
+    }
+#endif
     snprintf(rel, sizeof rel, "dcp/%s", (const char *)*state);
     check_fixture(rel);
 }
