@@ -95,20 +95,25 @@ static bool print_open(FILE *f, json_t *j)
     return text != NULL;
 }
 
+/* One element of a list, on a line of its own.  Takes j. */
+static bool print_item(FILE *f, const char **sep, json_t *j)
+{
+    bool ok = j && fputs(*sep, f) >= 0 && json_dumpf(j, f, JSON_COMPACT) == 0;
+
+    *sep = ",\n";
+    json_decref(j);
+    return ok;
+}
+
 static bool print_tensors(FILE *f, const struct zf_checkpoint *c)
 {
     const char *sep = "\n";
 
     for (uint32_t s = 0; s < c->n_sets; s++) {
         for (uint32_t i = 0; i < c->set[s].n; i++) {
-            json_t *j = index_tensor(&c->set[s], &c->set[s].tensor[i]);
-
-            if (!j || fputs(sep, f) < 0 || json_dumpf(j, f, JSON_COMPACT) != 0) {
-                json_decref(j);
+            if (!print_item(f, &sep, index_tensor(&c->set[s], &c->set[s].tensor[i]))) {
                 return false;
             }
-            json_decref(j);
-            sep = ",\n";
         }
     }
     return true;
@@ -119,16 +124,14 @@ static bool print_files(FILE *f, const struct zf_checkpoint *c)
     const char *sep = "\n";
 
     for (uint32_t i = 0; i < c->n_blobs; i++) {
-        json_t *j =
-            json_pack("{s:o, s:I}", "path", index_string(c->blob[i].path, strlen(c->blob[i].path)),
-                      "bytes", (json_int_t)zf_map_size(c->blob[i].data));
+        const struct zf_blob *b = &c->blob[i];
+        json_t *path = index_string(b->path, strlen(b->path));
 
-        if (!j || fputs(sep, f) < 0 || json_dumpf(j, f, JSON_COMPACT) != 0) {
-            json_decref(j);
+        if (!print_item(
+                f, &sep,
+                json_pack("{s:o, s:I}", "path", path, "bytes", (json_int_t)zf_map_size(b->data)))) {
             return false;
         }
-        json_decref(j);
-        sep = ",\n";
     }
     return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding the save and choosing its family. */
 #include "support/golden.h"
+#include "support/in_memory.h"
 
 #include <stdlib.h>
 
@@ -8,35 +9,6 @@
 #include "src/format/side.h"
 #include "src/format/table.h"
 #include "src/format/tags.h"
-
-struct fixture {
-    struct zf_limits lim;
-    struct zf_open_opts o;
-    struct zf_err err;
-    struct zf_store *st;
-};
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-
-    assert_non_null(f);
-    f->lim = zf_limits_default();
-    f->o.lim = &f->lim;
-    f->st = zf_store_mem(&f->lim, &f->err);
-    assert_non_null(f->st);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    zf_store_unref(&f->st);
-    free(f);
-    return 0;
-}
 
 static void add_text(struct fixture *f, const char *path, const char *text)
 {
