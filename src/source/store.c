@@ -190,7 +190,7 @@ static char *join(const char *a, const char *b)
                : out;
 }
 
-/* The path in the table, malloc'ed.  `what` may be "" where a directory is meant. */
+/* The path in the table, malloc'ed.  `path` may be "" where a directory is meant. */
 static char *path_in(const struct zf_store *st, const char *path, bool dir, struct zf_err *err)
 {
     if (!(dir && path[0] == '\0') && !sane(path)) {

@@ -134,6 +134,7 @@ static struct zf_map *build(struct bulk *b, struct zf_err *err)
     free(p.part);
     if (!m) {
         zf_arena_free(p.arena);
+        (void)zf_err_in(err, "%s", b->kind->name);
         return NULL;
     }
     b->arena = p.arena;

@@ -27,8 +27,8 @@ bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
         return false;
     }
     if (s == 0) {
-        *out = (struct spot){.node = &t->nodes.v[low - 1]};
-        return low <= t->nodes.n;
+        *out = (struct spot){.node = low <= t->nodes.n ? &t->nodes.v[low - 1] : NULL};
+        return out->node != NULL;
     }
     if (s > t->n_shelves || low > t->shelf[s - 1].of->set->n) {
         return false;
