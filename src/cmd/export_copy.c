@@ -51,8 +51,7 @@ static enum export_end cannot(const struct copy *c, const char *what, struct zf_
     return unwritable(c, err);
 }
 
-/* ---- what a file's bytes come from ------------------------------------------------------------
- */
+/* ---- what a file's bytes come from ----------------------------------------------------------- */
 
 struct identity {
     struct sha256_ctx ctx;
@@ -108,8 +107,7 @@ static void identify(struct copy *c)
     }
 }
 
-/* ---- what is there already --------------------------------------------------------------------
- */
+/* ---- what is there already ------------------------------------------------------------------- */
 
 static void hash(struct copy *c, const unsigned char *p, size_t n)
 {
@@ -262,8 +260,7 @@ static enum export_end open_part(struct copy *c, struct zf_err *err)
     return c->fd >= 0 ? EXPORT_OK : cannot(c, "create the file", err);
 }
 
-/* ---- copying ----------------------------------------------------------------------------------
- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
 static bool is_zero(const unsigned char *p, size_t n)
 {
@@ -387,8 +384,7 @@ static enum export_end copy_all(struct copy *c, struct zf_err *err)
     return end;
 }
 
-/* ---- links ------------------------------------------------------------------------------------
- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 static bool same_inode(const struct export_spot *a, const struct export_spot *b)
 {

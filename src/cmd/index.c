@@ -15,20 +15,11 @@ json_t *index_string(const char *p, size_t n)
     size_t at = 0;
 
     for (size_t i = 0; clean && i < n;) {
-        size_t len = 1;
+        size_t len = zf_utf8_len(p + i, n - i);
 
-        while (len < 4 && i + len < n && !zf_utf8_valid(p + i, len)) {
-            len++;
-        }
-        if (zf_utf8_valid(p + i, len)) {
-            memcpy(clean + at, p + i, len);
-            at += len;
-            i += len;
-        } else {
-            memcpy(clean + at, "\xef\xbf\xbd", 3);
-            at += 3;
-            i++;
-        }
+        memcpy(clean + at, len ? p + i : "\xef\xbf\xbd", len ? len : 3);
+        at += len ? len : 3;
+        i += len ? len : 1;
     }
     if (clean) {
         j = json_stringn(clean, at);

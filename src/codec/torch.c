@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/bytes.h>
-
 #define HEAD_BYTES 512u
 
 bool zf_torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
@@ -79,15 +77,13 @@ bool zf_torch_sniff(struct zf_source *src)
         return false;
     }
     enum container c = container_of(head, n);
-
-    /* Any archive begins like torch's; torch's has everything in one folder. */
-    struct zf_bytes b = zf_bytes_of(head, n);
-
-    b.at = n < 26 ? n : 26;
-    uint64_t len = zf_bytes_le16(&b);
-
-    len = len < HEAD_BYTES - 30 ? len : HEAD_BYTES - 30;
-    return c == ZIP ? memchr(head + 30, '/', len) != NULL : c != OTHER;
+    if (c != ZIP) {
+        return c != OTHER;
+    }
+    /* Any archive begins like torch's; torch's has everything in one folder, so the first member's
+     * name, whose length stands at 26, has a slash. */
+    uint64_t len = head[26] | (uint64_t)head[27] << 8;
+    return memchr(head + 30, '/', len < HEAD_BYTES - 30 ? len : HEAD_BYTES - 30) != NULL;
 }
 
 /* What else it may be: people point at the wrong file. */
