@@ -7,7 +7,8 @@
 
 #include <zf/base/num.h>
 
-/* Blocks grow up to this; larger requests get a block of their own. */
+/* A block is twice as large as the one before, up to BLOCK_MAX; larger requests get a block of
+ * their own. */
 #define BLOCK_MIN 4096
 #define BLOCK_MAX (1u << 20)
 #define ALIGN _Alignof(max_align_t)
@@ -93,7 +94,7 @@ char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err 
     if (!room(a, take, err)) {
         return NULL;
     }
-    /* From the back and rounded down only as a block's end: keeps the front aligned. */
+    /* From the back, so that texts of any length leave the front aligned. */
     a->head->back -= take;
     a->used += take;
     char *out = a->head->data + a->head->back;

@@ -44,10 +44,9 @@ static const struct {
     const char *name;
     enum zf_dtype t;
 } second_names[] = {
-    {"float", ZF_DT_F32},       {"double", ZF_DT_F64},   {"half", ZF_DT_F16},
-    {"short", ZF_DT_I16},       {"int", ZF_DT_I32},      {"long", ZF_DT_I64},
-    {"cfloat", ZF_DT_C64},      {"cdouble", ZF_DT_C128}, {"chalf", ZF_DT_C32},
-    {"bits1x8", ZF_DT_BITS1X8},
+    {"float", ZF_DT_F32},  {"double", ZF_DT_F64},   {"half", ZF_DT_F16},
+    {"short", ZF_DT_I16},  {"int", ZF_DT_I32},      {"long", ZF_DT_I64},
+    {"cfloat", ZF_DT_C64}, {"cdouble", ZF_DT_C128}, {"chalf", ZF_DT_C32},
 };
 
 bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out)

@@ -35,12 +35,18 @@ const char *zf_draft_text(const struct zf_draft *d, char out[ZF_DRAFT_TEXT])
     return out;
 }
 
-/* Prepends whose fault it is: the tensor in the sentence, its metadata in the path. */
-static bool refuse(const struct zf_draft *d, struct zf_err *err, const char *what)
+/* A sentence about the tensor, at no place yet. */
+static bool blame(const struct zf_draft *d, struct zf_err *err, const char *what)
 {
     char text[ZF_DRAFT_TEXT];
 
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s", zf_draft_text(d, text), what);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s", zf_draft_text(d, text), what);
+}
+
+/* The same where its metadata stands. */
+static bool refuse(const struct zf_draft *d, struct zf_err *err, const char *what)
+{
+    (void)blame(d, err, what);
     return d->where ? zf_err_in(err, "%s", d->where) : false;
 }
 
@@ -104,7 +110,7 @@ static bool outside(const struct zf_draft *d, const struct zf_source *src, uint6
     (void)snprintf(text, sizeof text,
                    "has a piece at byte %llu that reaches beyond the end of its data (%llu bytes)",
                    (unsigned long long)off, (unsigned long long)src->size);
-    (void)refuse(d, err, text);
+    (void)blame(d, err, text);
     return zf_err_in(err, "%s", src->name);
 }
 

@@ -234,6 +234,19 @@ static struct zf_block *load(struct zf_blocks *b, uint64_t k, struct zf_err *err
     return passed ? again(f, k, err) : block;
 }
 
+/* Before any block that is kept: one may have been put back while the CRC was found wrong. */
+static bool inflate_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
+                          struct zf_err *err)
+{
+    const struct inflater *f = (const struct inflater *)s;
+
+    if (atomic_load_explicit(&f->bad, memory_order_relaxed)) {
+        (void)bad_crc(f, err);
+        return false;
+    }
+    return zf_blocks_pread(s, buf, n, off, err);
+}
+
 static void inflate_fini(struct zf_source *s)
 {
     struct inflater *f = (struct inflater *)s;
@@ -248,7 +261,7 @@ static void inflate_fini(struct zf_source *s)
 
 static const struct zf_source_ops inflate_ops = {
     .kind = "inflate",
-    .pread = zf_blocks_pread,
+    .pread = inflate_pread,
     .fini = inflate_fini,
 };
 

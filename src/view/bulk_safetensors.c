@@ -38,11 +38,10 @@ static bool choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a,
 static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     struct pick pick = {.of = b->of, .cast = b->cast};
-    char *head = NULL;
-    uint64_t len;
-
     const struct hf_shard *shard = b->shard; /* NULL: all of the set */
     uint32_t lo = shard ? shard->lo : 0, hi = shard ? shard->hi : b->of->set->n;
+    char *head = NULL;
+    uint64_t len;
 
     if (!choose(&pick, lo, hi, p->arena, err)) {
         return false;

@@ -11,7 +11,6 @@
 bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
 {
     const struct zf_tensor *t = &ss->set->tensor[i];
-
     enum zf_dtype served = shelf_set_dtype(ss, i, cast);
 
     /* A header's "__metadata__" is no tensor, and half a byte (a pair's one value) is no size. */
