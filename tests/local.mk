@@ -10,6 +10,7 @@ AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	MALLOC_PERTURB_=165; export MALLOC_PERTURB_; \
 	ZEROFS='$(abs_top_builddir)/zerofs'; export ZEROFS; \
+	TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/support/tsan.supp'; export TSAN_OPTIONS; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	ZF_DATA='$(abs_top_srcdir)/tests/data'; export ZF_DATA;
@@ -25,7 +26,7 @@ ZF_ALL = libzf-fs.la libzf-view.la $(ZF_FORMAT)
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) -I$(top_srcdir)/tests
 
 noinst_HEADERS += tests/support/golden.h tests/support/in_memory.h tests/support/unit.h
-EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/readers.py
+EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/readers.py tests/support/tsan.supp
 
 include tests/unit/base/local.mk
 include tests/unit/source/local.mk
