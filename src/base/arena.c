@@ -42,8 +42,10 @@ struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err)
 static bool room(struct zf_arena *a, size_t n, struct zf_err *err)
 {
     if (n > a->budget - a->used) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu bytes of memory are needed",
-                       (unsigned long long)a->budget);
+        return zf_fail(
+            err, ZF_E_LIMIT, ZF_OFF_NONE,
+            "more than %llu bytes of memory are needed (limits pickle_memory, model_memory)",
+            (unsigned long long)a->budget);
     }
     if (a->head && a->head->back - a->head->at >= n) {
         return true;

@@ -283,7 +283,8 @@ static int run(const struct cmd *self, int argc, char **argv)
         return code;
     }
     if (argc - at != 2) {
-        return cmd_usage(self, "needs a checkpoint and a mount point, found %d words", argc - at);
+        return cmd_usage(self, "needs a checkpoint and a mount point, found %d word%s", argc - at,
+                         argc - at == 1 ? "" : "s");
     }
     o.debug = o.debug || debug;
     struct mount_job job = {.source = argv[at], .mountpoint = argv[at + 1], .opts = &o};

@@ -65,7 +65,7 @@ static bool check_end(struct zf_zip *z, const struct zf_zip_end *end, struct zf_
     }
     if (end->dir_bytes > z->lim.zip_directory) {
         return BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
-                   "a directory of %llu bytes, more than the limit zip_directory=%llu",
+                   "a zip directory of %llu bytes, more than the limit zip_directory=%llu",
                    (unsigned long long)end->dir_bytes, (unsigned long long)z->lim.zip_directory);
     }
     return true;

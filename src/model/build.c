@@ -171,7 +171,8 @@ static struct zf_draft *new_draft(struct zf_build *b, const char *set, const cha
         return NULL;
     }
     if (b->n_tensors >= b->lim.tensors || n > UINT32_MAX || b->n_tensors >= UINT32_MAX) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %llu tensors",
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "there are more than %llu tensors (limit tensors)",
                       (unsigned long long)b->lim.tensors);
         return NULL;
     }
@@ -204,7 +205,7 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, const char *set, const char
 
     if (ndim > b->lim.tensor_dims) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "tensor \"%.*s\" has %u dimensions, more than %llu",
+                      "tensor \"%.*s\" has %u dimensions, more than %llu (limit tensor_dims)",
                       (int)(name_len < 160 ? name_len : 160), name, ndim,
                       (unsigned long long)b->lim.tensor_dims);
         return NULL;
@@ -271,7 +272,8 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
         return false;
     }
     if (b->n_blobs >= b->lim.tensors || b->n_blobs == UINT32_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %llu files",
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "there are more than %llu files (limit tensors)",
                        (unsigned long long)b->lim.tensors);
     }
     item->map = map;

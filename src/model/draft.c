@@ -75,7 +75,8 @@ static struct zf_piece *new_piece(struct zf_draft *d, struct zf_err *err)
     uint64_t words = zf_piece_words(d);
 
     if (b->n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX - 1) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %llu pieces of tensors",
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "there are more than %llu pieces of tensors (limit pieces)",
                       (unsigned long long)b->lim.pieces);
         return NULL;
     }
