@@ -15,6 +15,13 @@ void zf_sha256(const void *p, size_t n, uint8_t out[32])
     sha256_digest(&ctx, 32, out);
 }
 
+bool zf_name_ends(const char *name, const char *tail)
+{
+    size_t n = strlen(name), m = strlen(tail);
+
+    return n >= m && memcmp(name + n - m, tail, m) == 0;
+}
+
 /* Source: RFC 3629, table of well-formed sequences. */
 size_t zf_utf8_len(const char *text, size_t n)
 {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/name.h>
+
 #define MAX_WRAPPERS 32 /* Parameter of a subclass of … */
 
 enum step {
@@ -42,13 +44,6 @@ static bool starts(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-static bool ends(const char *s, const char *with)
-{
-    size_t n = strlen(s), m = strlen(with);
-
-    return n >= m && strcmp(s + n - m, with) == 0;
-}
-
 static const struct row *find_row(const char *module, const char *name)
 {
     if (name[0] != '_' || !starts(module, "torch")) {
@@ -74,7 +69,7 @@ static bool class_form(const struct zf_pv *v, struct zf_torch_form *f)
         return true;
     }
     if ((strcmp(module, "torch") == 0 || strcmp(module, "torch.cuda") == 0) &&
-        ends(name, "Tensor") && zf_pv_kind(zf_pv_item(state, 0)) == ZF_PV_PERSID) {
+        zf_name_ends(name, "Tensor") && zf_pv_kind(zf_pv_item(state, 0)) == ZF_PV_PERSID) {
         *f = (struct zf_torch_form){.id = ZF_FORM_V2, .args = state};
         return true;
     }

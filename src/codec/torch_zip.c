@@ -5,12 +5,7 @@
 
 #include <string.h>
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
+#include <zf/base/name.h>
 
 /* The archive's folder is where its data.pkl is: torch takes it from the first member, but a
  * re-zipped archive may begin with anything.  Two of them at the top cannot both be meant. */
@@ -21,7 +16,7 @@ static bool find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err *er
     for (uint64_t i = 0; i < t->n_records; i++) {
         const char *name = zf_zip_member(t->zip, i)->name;
 
-        if (!ends_with(name, "/data.pkl")) {
+        if (!zf_name_ends(name, "/data.pkl")) {
             continue;
         }
         if (strchr(name, '/') + strlen("/data.pkl") == name + strlen(name)) {

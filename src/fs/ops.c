@@ -9,7 +9,8 @@
 
 #include "buffer.h"
 
-/* How long the kernel may remember that a name is not there, in a directory that may grow. */
+/* How long the kernel may remember a name whose file changes.  That a name is not there is not
+ * remembered at all in a directory that may grow. */
 #define LIVE_TIMEOUT 1.0
 #define BLOCK 512u
 #define BLKSIZE (1u << 20)
@@ -345,7 +346,7 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
     }
 }
 
-/* The inode table never changes: nothing is counted, nothing is freed. */
+/* No inode is ever given up: nothing is counted, nothing is freed. */
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 {
     (void)ino;

@@ -52,7 +52,7 @@ struct walk {
     uint64_t lo[ZF_BOX_DIMS], hi[ZF_BOX_DIMS];
     uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS], at[ZF_BOX_DIMS]; /* cells */
     bool done;
-    struct zf_tree_walk tree;
+    struct zf_boxtree_walk tree;
     uint32_t pos, end;
 };
 
@@ -62,7 +62,7 @@ static void walk_init(struct walk *w, const struct zf_grid *g)
     w->done = false;
     w->pos = w->end = 0;
     if (!g->cut) {
-        zf_tree_walk_init(&w->tree, g->tree, w->lo, w->hi);
+        zf_boxtree_walk_init(&w->tree, g->tree, w->lo, w->hi);
         return;
     }
     for (uint32_t d = 0; d < g->nd; d++) {
@@ -126,12 +126,12 @@ static bool next_in_tree(struct walk *w, uint32_t *box_out)
         for (; w->pos < w->end; w->pos++) {
             uint64_t row = (uint64_t)w->pos * g->nd;
 
-            if (zf_tree_touches(g->nd, g->start + row, g->size + row, w->lo, w->hi)) {
+            if (zf_boxtree_touches(g->nd, g->start + row, g->size + row, w->lo, w->hi)) {
                 *box_out = w->pos++;
                 return true;
             }
         }
-        if (!zf_tree_walk_next(&w->tree, &w->pos, &w->end)) {
+        if (!zf_boxtree_walk_next(&w->tree, &w->pos, &w->end)) {
             return false;
         }
     }

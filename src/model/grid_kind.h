@@ -11,7 +11,7 @@
 
 #include "box.h"
 #include "map_kind.h"
-#include "tree.h"
+#include "boxtree.h"
 
 struct zf_grid {
     struct zf_map map;
@@ -31,7 +31,7 @@ struct zf_grid {
     const uint32_t *lo, *hi;    /* [n] first and last cell of a box; NULL like cell */
 
     const uint64_t *start, *size; /* [n][nd] in the tree's order */
-    const struct zf_tree_index *tree;
+    const struct zf_boxtree *tree;
 };
 
 extern const struct zf_map_ops zf_grid_ops;

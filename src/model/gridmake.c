@@ -314,18 +314,18 @@ static uint32_t neighbour(const struct zf_grid *g, uint32_t at)
 {
     const uint64_t *start = g->start + (uint64_t)at * g->nd, *size = g->size + (uint64_t)at * g->nd;
     uint64_t hi[ZF_BOX_DIMS];
-    struct zf_tree_walk w;
+    struct zf_boxtree_walk w;
     uint32_t i, end;
 
     for (uint32_t d = 0; d < g->nd; d++) {
         hi[d] = start[d] + size[d] - 1;
     }
-    zf_tree_walk_init(&w, g->tree, start, hi);
-    while (zf_tree_walk_next(&w, &i, &end)) {
+    zf_boxtree_walk_init(&w, g->tree, start, hi);
+    while (zf_boxtree_walk_next(&w, &i, &end)) {
         for (; i < end; i++) {
             uint64_t row = (uint64_t)i * g->nd;
 
-            if (i != at && zf_tree_touches(g->nd, g->start + row, g->size + row, start, hi)) {
+            if (i != at && zf_boxtree_touches(g->nd, g->start + row, g->size + row, start, hi)) {
                 return i;
             }
         }
@@ -348,7 +348,7 @@ static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct zf_err *er
     for (uint32_t i = 0; i < box->n; i++) {
         order[i] = i;
     }
-    g->tree = zf_tree_index_new(m->keep, box->nd, box->start, box->size, order, box->n, err);
+    g->tree = zf_boxtree_new(m->keep, box->nd, box->start, box->size, order, box->n, err);
     if (!g->tree) {
         return NULL;
     }

@@ -3,6 +3,8 @@ noinst_LTLIBRARIES += libzf-model.la
 libzf_model_la_SOURCES = \
 	src/model/box.c \
 	src/model/box.h \
+	src/model/boxtree.c \
+	src/model/boxtree.h \
 	src/model/build.c \
 	src/model/cast.c \
 	src/model/cast_avx2.c \
@@ -30,8 +32,6 @@ libzf_model_la_SOURCES = \
 	src/model/select.c \
 	src/model/sources.c \
 	src/model/sources.h \
-	src/model/tree.c \
-	src/model/tree.h \
 	$(NULL)
 libzf_model_la_LIBADD = 
 

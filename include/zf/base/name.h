@@ -22,6 +22,9 @@ bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n) ZF_C
  * plain bytes, so it is a total order.  < 0, 0, > 0. */
 int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn);
 
+/* Does the text end in `tail`? */
+bool zf_name_ends(const char *name, const char *tail);
+
 /* Bytes of the well-formed UTF-8 character at p, of which n > 0 bytes are there; 0 = there
  * is none. */
 size_t zf_utf8_len(const char *p, size_t n);

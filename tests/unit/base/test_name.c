@@ -51,6 +51,7 @@ static void cuts_long_names_at_a_boundary(void **state)
     assert_int_equal(fread(hex, 1, 16, p), 16);
     (void)pclose(p);
     assert_int_equal(zf_name_encode(file, raw, 300, ".f32"), ZF_NAME_MAX);
+    assert_true(zf_name_ends(file, ".f32") && !zf_name_ends("32", ".f32"));
     assert_int_equal(file[ZF_NAME_MAX - 4 - 17], '~');
     assert_memory_equal(file + ZF_NAME_MAX - 4 - 16, hex, 16);
     assert_string_equal(file + ZF_NAME_MAX - 4, ".f32");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree.h"
+#include "boxtree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct node {
     uint32_t first, end, child;
 };
 
-struct zf_tree_index {
+struct zf_boxtree {
     uint32_t nd, n_nodes;
     const struct node *node;
     const uint64_t *bound; /* [n_nodes][2][nd]: lowest and highest coordinate, inclusive */
@@ -72,13 +72,13 @@ static uint32_t measure(const struct making *m, uint32_t i)
     return best;
 }
 
-struct zf_tree_index *zf_tree_index_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
-                                        const uint64_t *size, uint32_t *order, uint32_t n,
-                                        struct zf_err *err)
+struct zf_boxtree *zf_boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
+                                  const uint64_t *size, uint32_t *order, uint32_t n,
+                                  struct zf_err *err)
 {
     /* Halving stops at LEAF or fewer, so every leaf but the root has at least LEAF / 2 boxes. */
     uint64_t max_nodes = (uint64_t)n / (LEAF / 2) * 2 + 1;
-    struct zf_tree_index *t = zf_arena_get(keep, 1, sizeof *t, err);
+    struct zf_boxtree *t = zf_arena_get(keep, 1, sizeof *t, err);
     struct making m = {.nd = nd, .start = start, .size = size, .order = order};
 
     if (!t || !(m.node = zf_arena_get(keep, max_nodes, sizeof *m.node, err)) ||
@@ -100,12 +100,12 @@ struct zf_tree_index *zf_tree_index_new(struct zf_arena *keep, uint32_t nd, cons
         m.node[n_nodes++] = (struct node){first, mid, 0};
         m.node[n_nodes++] = (struct node){mid, end, 0};
     }
-    *t = (struct zf_tree_index){.nd = nd, .n_nodes = n_nodes, .node = m.node, .bound = m.bound};
+    *t = (struct zf_boxtree){.nd = nd, .n_nodes = n_nodes, .node = m.node, .bound = m.bound};
     return t;
 }
 
-bool zf_tree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size, const uint64_t *lo,
-                     const uint64_t *hi)
+bool zf_boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size,
+                        const uint64_t *lo, const uint64_t *hi)
 {
     for (uint32_t d = 0; d < nd; d++) {
         if (start[d] > hi[d] || start[d] + size[d] <= lo[d]) {
@@ -115,8 +115,8 @@ bool zf_tree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size, c
     return true;
 }
 
-void zf_tree_walk_init(struct zf_tree_walk *w, const struct zf_tree_index *t, const uint64_t *lo,
-                       const uint64_t *hi)
+void zf_boxtree_walk_init(struct zf_boxtree_walk *w, const struct zf_boxtree *t, const uint64_t *lo,
+                          const uint64_t *hi)
 {
     w->t = t;
     w->lo = lo;
@@ -125,7 +125,7 @@ void zf_tree_walk_init(struct zf_tree_walk *w, const struct zf_tree_index *t, co
     w->stack[0] = 0;
 }
 
-static bool node_touches(const struct zf_tree_walk *w, uint32_t i)
+static bool node_touches(const struct zf_boxtree_walk *w, uint32_t i)
 {
     const uint64_t *lo = w->t->bound + (uint64_t)i * 2 * w->t->nd, *hi = lo + w->t->nd;
 
@@ -138,7 +138,7 @@ static bool node_touches(const struct zf_tree_walk *w, uint32_t i)
 }
 
 /* Halving keeps the tree at 32 levels at most, and a level leaves one node on the stack. */
-bool zf_tree_walk_next(struct zf_tree_walk *w, uint32_t *first_out, uint32_t *end_out)
+bool zf_boxtree_walk_next(struct zf_boxtree_walk *w, uint32_t *first_out, uint32_t *end_out)
 {
     while (w->depth > 0) {
         uint32_t i = w->stack[--w->depth];
