@@ -35,8 +35,8 @@ struct zf_tree_ops {
     bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
                  struct zf_err *err);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
-    /* Extended attribute i of ino (0 …); false past the end.  value gets *len <= cap bytes, not
-     * terminated. */
+    /* Extended attribute i of ino (0 …); false past the end.  value gets *len <= cap bytes,
+     * not terminated. */
     bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value, size_t cap,
                   size_t *len);
     void (*free)(struct zf_tree *t);

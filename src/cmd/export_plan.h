@@ -21,10 +21,10 @@ struct export_plan {
     uint64_t bytes; /* of all leaders */
 };
 
-/* Looks path[n] up: a file goes into the destination by its own name, what a directory holds by its
- * path in it, what a pattern matches by its path below the last directory before the first
- * wildcard.  Errors: ZF_E_NOENT nothing is called or matches so; ZF_E_USAGE two files would become
- * one. */
+/* Looks path[n] up: a file goes into the destination by its own name, what a directory holds by
+ * its path in it, what a pattern matches by its path below the last directory before the first
+ * wildcard.  Errors: ZF_E_NOENT nothing is called or matches so; ZF_E_USAGE two files would
+ * become one. */
 bool export_plan_make(struct export_plan *p, struct zf_tree *tree, char **path, int n, bool all,
                       struct zf_err *err) ZF_CHECKED;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mount.zerofs and mount.fuse.zerofs, as mount(8) runs them: SRC MNT [-sfnv] [-N ns] [-t type] [-o
- * list]. */
+/* mount.zerofs and mount.fuse.zerofs, as mount(8) runs them: SRC MNT [-sfnv] [-N ns] [-t type]
+ * [-o list]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

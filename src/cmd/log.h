@@ -24,8 +24,8 @@ void log_detach(struct cmd_log *log);
  * byte it hits: a broken shard under 64 readers must not fill a disk. */
 void log_say(struct cmd_log *log, const struct zf_err *err);
 
-/* The ring as text, a line each, oldest first: "<UTC time> <sentence> (N times)".  Gives malloc'ed
- * text. */
+/* The ring as text, a line each, oldest first: "<UTC time> <sentence> (N times)".  Gives
+ * malloc'ed text. */
 char *log_text(struct cmd_log *log, size_t *n_out);
 
 #endif

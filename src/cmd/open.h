@@ -7,8 +7,8 @@
 
 #include "options.h"
 
-/* Gives the tree of the checkpoint at `path`.  Errors: as zf_open; the path stands in front of
- * them. */
+/* Gives the tree of the checkpoint at `path`.  Errors: as zf_open; the path stands in front
+ * of them. */
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err) ZF_CHECKED;
 
 /* The same up to the names the user asked for, without a tree. */

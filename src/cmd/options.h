@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of all commands: one table, options.def, read from -o lists and from --name=value
- * alike. */
+/* The options of all commands: one table, options.def, read from -o lists and from
+ * --name=value alike. */
 #ifndef ZF_CMD_OPTIONS_H
 #define ZF_CMD_OPTIONS_H
 

@@ -14,9 +14,9 @@
 #include "control.h"
 #include "index.h"
 
-/* An inode number is (tag + 1) << SHIFT | the number inside; the root's own files have tag 0.  A
- * tree's own numbers stay below 2^51 (zf_tree_new sees to it), and the top bit is the control
- * files'. */
+/* An inode number is (tag + 1) << SHIFT | the number inside; the root's own files have tag 0.
+ * A tree's own numbers stay below 2^51 (zf_tree_new sees to it), and the top bit is the
+ * control files'. */
 #define SHIFT 52
 #define INNER ((1ull << SHIFT) - 1)
 #define MAX_TAGS 2046

@@ -32,8 +32,8 @@ static bool is_ours(const char *mnt)
     return found;
 }
 
-/* The parent resolved, the last component as it stands: resolving it could hang or fail on a dead
- * mount. */
+/* The parent resolved, the last component as it stands: resolving it could hang or fail on a
+ * dead mount. */
 static char *resolve(const char *path)
 {
     char *copy = strdup(path);

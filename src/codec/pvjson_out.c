@@ -89,8 +89,8 @@ void zf_pvjson_chars(struct zf_pvjson *o, const char *text, uint64_t n)
         if (at) {
             zf_pvjson_fmt(o, "\\%c", letter[at - named]);
         } else if (p[i] == 0xed && n - i >= 3 && p[i + 1] >= 0xa0) {
-            /* Half a surrogate pair is no character; readers refuse its \u form, so it is spelt
-             * out. */
+            /* Half a surrogate pair is no character; readers refuse its \u form, so it is
+             * spelt out. */
             zf_pvjson_fmt(o, "\\\\u%04x", 0xd000 | (p[i + 1] & 0x3f) << 6 | (p[i + 2] & 0x3f));
             i += 2;
         } else if (p[i] == 0xed) {

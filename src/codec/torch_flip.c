@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conjugate and negative views: torch stores the bytes of the base and a flag.  Both only turn sign
- * bits. */
+/* Conjugate and negative views: torch stores the bytes of the base and a flag.  Both only turn
+ * sign bits. */
 #include "torch_file.h"
 
 struct flip {

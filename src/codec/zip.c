@@ -292,8 +292,8 @@ static bool locate(struct zf_zip *z, uint64_t i, struct place *out, struct zf_er
     return true;
 }
 
-/* Does the local header tell the same as the directory?  Its sizes may be left out, its name may
- * not. */
+/* Does the local header tell the same as the directory?  Its sizes may be left out, its name
+ * may not. */
 static bool check_local(struct zf_zip *z, uint64_t i, const struct place *at, struct zf_err *err)
 {
     const struct zf_zip_member *m = &z->member[i];

@@ -95,8 +95,8 @@ void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size
     w->n++;
 }
 
-/* The zip64 records always: torch writes them always, and every reader that knows them looks there
- * first. */
+/* The zip64 records always: torch writes them always, and every reader that knows them looks
+ * there first. */
 void zf_zip_write_end(struct zf_zip_write *w, struct zf_out *tail)
 {
     uint64_t dir = w->at, len = w->central.n;

@@ -39,8 +39,8 @@ static bool add_opt(struct fuse_args *args, const char *key, const char *value)
     return rc == 0;
 }
 
-/* Always: read-only, permissions checked by the kernel (we check none), nothing executable or
- * special. */
+/* Always: read-only, permissions checked by the kernel (we check none), nothing executable
+ * or special. */
 static bool build_args(struct fuse_args *args, const struct zf_fs_opts *o, struct zf_err *err)
 {
     static const char *const always[] = {"ro", "default_permissions", "nosuid", "nodev", "noexec"};
@@ -65,8 +65,8 @@ static bool build_args(struct fuse_args *args, const struct zf_fs_opts *o, struc
     return ok || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the mount options");
 }
 
-/* Waits until the mount answers, in a thread of its own because the answer comes from the
- * session's. */
+/* Waits until the mount answers, in a thread of its own because the answer comes from
+ * the session's. */
 struct herald {
     const struct zf_fs_opts *o;
     pthread_t thread;
@@ -134,8 +134,8 @@ static bool herald_start(struct herald *h, struct zf_err *err)
  * else a single busy reader makes threads come and go with every few requests. */
 #define IDLE_THREADS 12u
 
-/* Threads come when all others are busy, so a stalled shard holds up only its own readers; some
- * stay. */
+/* Threads come when all others are busy, so a stalled shard holds up only its own readers;
+ * some stay. */
 static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
     unsigned most = o->max_threads ? o->max_threads : 64;

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Elements that are turned to f32 on the way to a 16-bit type: small enough for the first-level
- * cache. */
+/* Elements that are turned to f32 on the way to a 16-bit type: small enough for the
+ * first-level cache. */
 #define STEP 1024
 
 bool zf_can_cast(enum zf_dtype from, enum zf_dtype to)

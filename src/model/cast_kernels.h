@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner loops of casting, in several builds that must agree bit for bit.  Neither side is
- * aligned. */
+/* The inner loops of casting, in several builds that must agree bit for bit.  Neither side
+ * is aligned. */
 #ifndef MODEL_CAST_KERNELS_H
 #define MODEL_CAST_KERNELS_H
 

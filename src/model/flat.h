@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packed pieces one behind the other, in bytes of the tensor: proof of coverage, and the map of
- * them. */
+/* Packed pieces one behind the other, in bytes of the tensor: proof of coverage, and the map
+ * of them. */
 #ifndef MODEL_FLAT_H
 #define MODEL_FLAT_H
 

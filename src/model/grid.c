@@ -167,8 +167,8 @@ static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
         .kind = ZF_RUN_SRC, .len = len, .src = box.src, .off = zf_box_place(&box, w.lo)};
 }
 
-/* Makes w the smallest region round bytes [off, off + n); returns how many of the n to read at
- * once. */
+/* Makes w the smallest region round bytes [off, off + n); returns how many of the n to read
+ * at once. */
 static uint64_t region(struct walk *w, const struct zf_grid *g, uint64_t off, uint64_t n)
 {
     uint32_t d = 0;

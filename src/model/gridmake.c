@@ -156,8 +156,8 @@ static struct zf_fault cell_fault(const struct zf_boxes *box, const struct cells
     return f;
 }
 
-/* Puts box i into its cells; with a fault at the first that is taken, unless overlaps are only
- * marked. */
+/* Puts box i into its cells; with a fault at the first that is taken, unless overlaps are
+ * only marked. */
 static struct zf_fault fill_box(const struct zf_boxes *box, struct cells *c, uint32_t i, bool mark,
                                 uint64_t *work)
 {

@@ -8,8 +8,8 @@
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-/* Like strcmp, but '/' sorts before every other byte, so that a directory is followed by what is in
- * it. */
+/* Like strcmp, but '/' sorts before every other byte, so that a directory is followed by what is
+ * in it. */
 static int cmp_paths(const char *a, const char *b)
 {
     while (*a && *a == *b) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decompressed blocks kept in memory, at most so many bytes; the longest unused go first.
- * All files of a store share one cache, so a checkpoint of many compressed members keeps to
- * one bound. */
+/* Decompressed blocks kept in memory, at most so many bytes; the longest unused go first. All files
+ * of a store share one cache, so a checkpoint of many compressed members keeps to one bound. */
 #ifndef SOURCE_CACHE_H
 #define SOURCE_CACHE_H
 
@@ -10,8 +9,8 @@
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 
-/* A counted piece of memory: whoever copies from it holds a reference, so no lock is held
- * meanwhile. */
+/* A counted piece of memory: whoever copies from it holds a reference, so no lock is
+ * held meanwhile. */
 struct zf_block {
     atomic_uint refs;
     size_t n;

@@ -23,8 +23,8 @@ static uint64_t bytes_of(const struct shelf_set *ss, uint32_t i, enum zf_dtype c
     const struct zf_tensor *t = &ss->set->tensor[i];
     uint64_t n = 0;
 
-    /* The size of the stored type was checked; a cast at most quadruples a byte, which a map
-     * checks. */
+    /* The size of the stored type was checked; a cast at most quadruples a byte, which a
+     * map checks. */
     (void)!zf_dtype_size(shelf_set_dtype(ss, i, cast), t->ndim, t->shape, &n);
     return n;
 }

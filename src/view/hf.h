@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hf/: the set cut into safetensors shards of a given size, with the index that names them, as
- * save_pretrained lays them out.  Source: huggingface_hub serialization
- * (split_torch_state_dict_into_shards). */
+/* hf/: the set cut into safetensors shards of a given size, with the index that
+ * names them, as save_pretrained lays them out.  Source: huggingface_hub
+ * serialization (split_torch_state_dict_into_shards). */
 #ifndef VIEW_HF_H
 #define VIEW_HF_H
 

@@ -34,8 +34,8 @@ static int cmp_place(const void *a, const void *b)
     return cmp_path(x->path, y->path);
 }
 
-/* A directory whose children are still to be made: its places, and how much of their paths leads to
- * it. */
+/* A directory whose children are still to be made: its places, and how much of their paths leads
+ * to it. */
 struct pending {
     uint32_t lo, hi;
     size_t depth; /* bytes of the path in front of the children's names */

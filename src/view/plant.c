@@ -77,8 +77,8 @@ static bool put_bulk(struct planter *p, const char *dir, const char *name,
     return put(p, join(t->arena, dir, name, err), NODE_BULK, t->n_bulks++, err);
 }
 
-/* A root's side files (config.json, the tokenizer) stand in hf/ too, so that from_pretrained finds
- * them. */
+/* A root's side files (config.json, the tokenizer) stand in hf/ too, so that from_pretrained
+ * finds them. */
 static bool put_side_files(struct planter *p, const char *dir, struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;

@@ -28,9 +28,9 @@ struct zf_pvjson;
 void zf_pvjson_raw(struct zf_pvjson *o, const char *json);             /* as it stands */
 void zf_pvjson_str(struct zf_pvjson *o, const char *text, uint64_t n); /* as a JSON string */
 
-/* Is called with every value that is no plain number, text or constant.  Either writes one JSON
- * value on one line and returns true, or writes nothing and returns false: then the rules above
- * hold. */
+/* Is called with every value that is no plain number, text or constant.  Either writes one
+ * JSON value on one line and returns true, or writes nothing and returns false: then the rules
+ * above hold. */
 typedef bool zf_pvjson_fn(void *ctx, const struct zf_pv *v, struct zf_pvjson *o);
 
 struct zf_pvjson_special {
