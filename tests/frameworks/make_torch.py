@@ -60,7 +60,6 @@ def save_fsdp2(rank, world, out, case, dtype):
     """fully_shard with a mixed precision policy or in 16 bits, and DCP of model and optimizer."""
     truth.watchdog()
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=world)
     mesh = dist.init_device_mesh("cpu", (world,))
     path = truth.folder(out, case) if rank == 0 else os.path.join(out, case, "ckpt")
     dist.barrier()

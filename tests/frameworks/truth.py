@@ -13,9 +13,11 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import traceback
 
 import torch
+from torch import distributed as dist
 
 # No process of a producer outlives this, whatever its collective operations wait for.
 LIFETIME = 390
@@ -83,16 +85,19 @@ def numbered(optimizer):
 
 def ranks(world, work, *args):
     """Forks `world` processes of one gloo group, each running work(rank, world, *args); True when all succeed."""
-    port = str(20000 + os.getpid() % 20000 + world)
+    # They meet in a file, not at a port: any number may be taken, and producers run side by side.
+    meeting = os.path.join(tempfile.mkdtemp(prefix="zerofs-ranks-"), "meeting")
     children = []
     for rank in range(world):
         pid = os.fork()
         if pid == 0:
             watchdog()
-            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), LOCAL_RANK=str(rank),
+            # DeepSpeed asks for the address although the group is there already.
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK=str(rank), LOCAL_RANK=str(rank),
                               WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
             status = 1
             try:
+                dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=world)
                 work(rank, world, *args)
                 status = 0
             except BaseException:  # pylint: disable=broad-except
@@ -102,4 +107,6 @@ def ranks(world, work, *args):
                 sys.stderr.flush()
                 os._exit(status)
         children.append(pid)
-    return all(os.waitpid(pid, 0)[1] == 0 for pid in children)
+    status = [os.waitpid(pid, 0)[1] for pid in children]
+    shutil.rmtree(os.path.dirname(meeting), ignore_errors=True)
+    return not any(status)
