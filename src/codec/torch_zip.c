@@ -154,6 +154,11 @@ bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err)
     if (!find_prefix(t, &pkl, err) || !load_byteorder(t, err) || !load_pickle(t, pkl, err)) {
         return false;
     }
+    /* Storages that share bytes would be two tensors of one; whoever opens a file wants most of its storages
+     * found in any case. */
+    if (!zf_zip_check_overlap(t->zip, err)) {
+        return false;
+    }
     t->ops = find_member(t, "", "constants.pkl", &i) ? &script_ops : &zip_ops;
     return true;
 }

@@ -378,3 +378,40 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
     return m->method == ZIP_CM_STORE ? zf_source_ref(raw)
                                      : zf_inflate_new(raw, m->size, m->crc, &z->lim, err);
 }
+
+static int cmp_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    return (x->header_off > y->header_off) - (x->header_off < y->header_off);
+}
+
+bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
+{
+    zf_auto(mem) struct place *span = calloc(z->n ? (size_t)z->n : 1, sizeof *span);
+    uint64_t n = 0;
+
+    if (!span) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    for (uint64_t i = 0; i < z->n; i++) {
+        uint64_t off;
+
+        if (z->member[i].comp_size == 0) {
+            continue;
+        }
+        if (!zf_zip_data_off(z, i, &off, err)) {
+            return false;
+        }
+        span[n++] = (struct place){z->place[i].header_off, off + z->member[i].comp_size};
+    }
+    qsort(span, n, sizeof *span, cmp_place);
+    for (uint64_t i = 1; i < n; i++) {
+        if (span[i].header_off < span[i - 1].data_off) {
+            return BAD(z, err, ZF_E_FORMAT, span[i].header_off,
+                       "two members overlap: one starts here, the one before ends at byte %llu",
+                       (unsigned long long)span[i - 1].data_off);
+        }
+    }
+    return true;
+}

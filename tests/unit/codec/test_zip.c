@@ -50,6 +50,7 @@ static void reads_whole_archives(void **state)
         assert_int_equal(empty->size, 0);
         assert_false(zf_zip_find(z, "a/dat", &i));
         assert_false(zf_zip_find(z, "A/DATA.PKL", &i));
+        assert_ok(zf_zip_check_overlap(z, &err), &err);
     }
 }
 
@@ -99,6 +100,7 @@ static void reads_beyond_4_gib(void **state)
     assert_true(zf_zip_find(z, "a/none", &i));
     zf_auto(source) struct zf_source *none = zf_zip_source(z, i, &err);
     assert_ok(none != NULL, &err);
+    assert_ok(zf_zip_check_overlap(z, &err), &err);
 }
 
 static void refuses_at_open(void **state)
@@ -155,6 +157,17 @@ static void refuses_at_the_member(void **state)
             fail_msg("%s was believed", names[k]);
         }
     }
+}
+
+static void refuses_overlapping_members(void **state)
+{
+    struct zf_err err;
+    zf_auto(zip) struct zf_zip *z = open_zip("overlap.zip", &err);
+
+    (void)state;
+    assert_ok(z != NULL, &err);
+    assert_false(zf_zip_check_overlap(z, &err));
+    assert_err(&err, ZF_E_FORMAT, 33, "overlap");
 }
 
 static void keeps_to_its_limits(void **state)
@@ -272,6 +285,7 @@ int main(void)
         cmocka_unit_test(reads_beyond_4_gib),
         cmocka_unit_test(refuses_at_open),
         cmocka_unit_test(refuses_at_the_member),
+        cmocka_unit_test(refuses_overlapping_members),
         cmocka_unit_test(keeps_to_its_limits),
         cmocka_unit_test(refuses_every_truncation),
         cmocka_unit_test(survives_every_flip),

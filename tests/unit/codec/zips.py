@@ -76,6 +76,20 @@ put("text.zip", b"this is no archive\n" * 10)
 inner = archive([("b/x", b"other", STORED)], b"")
 put("nested.zip", archive(MEMBERS, inner))
 
+# Two members whose local headers are honest and whose data overlap: the second hides in the first.
+hidden = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, 4, 4, 3, 0) + b"a/y" + b"DATA"
+outer = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, len(hidden), len(hidden), 3, 0) + b"a/x"
+body = outer + hidden
+
+
+def entry(name, size, off):
+    return struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, size, size, len(name), 0, 0, 0, 0, 0,
+                       off) + name
+
+
+directory = entry(b"a/x", len(hidden), 0) + entry(b"a/y", 4, len(outer))
+put("overlap.zip", body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 2, 2, len(directory), len(body), 0))
+
 # Beyond 4 GiB, as holes: a large member, and behind it a small and an empty one.
 BIG = (5 << 30) + 3
 with open(os.path.join(out, "big.zip"), "wb") as f:
