@@ -8,8 +8,8 @@
 /* More ranges than this in one dimension are nobody's mesh. */
 #define MAX_RANGES 65536
 
-/* Part `coord` of `size` parts of a range: each as long as the first, the last ones shorter or
- * empty. */
+/* Part `coord` of `size` parts of a range:
+ * each as long as the first, the last ones shorter or empty. */
 static struct zf_range chunk(struct zf_range r, uint64_t size, uint64_t coord)
 {
     uint64_t len = r.hi - r.lo;

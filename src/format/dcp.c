@@ -118,8 +118,8 @@ static bool is_save(struct zf_store *st, const char *dir)
            entry_of(st, dir, is_distcp);
 }
 
-/* Model and optimizer in directories of their own: NeMo-RL's policy/, and scripts that save the two
- * apart. */
+/* Model and optimizer in directories of their own:
+ * NeMo-RL's policy/, and scripts that save the two apart. */
 static void find_pair(struct zf_store *st, struct parts *out)
 {
     static const char *const model[] = {"model", "weights", "weights/model", "policy/weights",

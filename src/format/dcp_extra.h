@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a checkpoint holds beside plain tensors: bytes items, and tensors that are made of others.
- */
+/* What a checkpoint holds beside plain tensors:
+ * bytes items, and tensors that are made of others. */
 #ifndef FORMAT_DCP_EXTRA_H
 #define FORMAT_DCP_EXTRA_H
 
@@ -18,13 +18,13 @@ struct zf_dcp_usual {
 /* 683 … 1,636 were seen (torch 1.13 … 2.14); 29 KB with storage_alignment 4096, which is learnt. */
 #define ZF_DCP_USUAL ((struct zf_dcp_usual){.least = 600, .most = 1800})
 
-/* Must the item of data_len bytes be opened to know whether it is a plain tensor?  Its length
- * tells. */
+/* Must the item of data_len bytes be opened to know whether it is a plain tensor?
+ * Its length tells. */
 bool zf_dcp_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
                    const struct zf_dcp_usual *usual);
 
-/* Opens the item of chunk c: is it a tensor made of several others?  If not, *usual learns its
- * length. */
+/* Opens the item of chunk c: is it a tensor made of several others?
+ * If not, *usual learns its length. */
 bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,
                         struct zf_dcp_usual *usual, bool *out, struct zf_err *err) ZF_CHECKED;
 

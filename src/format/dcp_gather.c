@@ -36,8 +36,8 @@ static bool step(uint64_t *at, const uint64_t *size, const uint32_t *dims, uint3
     return false;
 }
 
-/* How many dimensions of by_stride one block can take in; *span_out = its elements in the storage.
- */
+/* How many dimensions of by_stride one block can take in;
+ * *span_out = its elements in the storage. */
 static uint32_t block_dims(const struct gather *g, const struct box *b, uint64_t *span_out)
 {
     uint64_t span = 1, wanted = 1;
@@ -86,8 +86,8 @@ static bool read_box(struct gather *g, const struct box *b, uint8_t *block, stru
     return true;
 }
 
-/* Reads the elements [first, end) in C order: cut into the few boxes that a range of them is made
- * of. */
+/* Reads the elements [first, end) in C order:
+ * cut into the few boxes that a range of them is made of. */
 static bool read_range(struct gather *g, uint8_t *out, uint64_t first, uint64_t end, uint8_t *block,
                        struct zf_err *err)
 {

@@ -180,8 +180,8 @@ static bool check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r
     return true;
 }
 
-/* Bytes that are no torch.save file are the tensor itself when they are exactly as many as it
- * needs. */
+/* Bytes that are no torch.save file are the tensor itself when they are
+ * exactly as many as it needs. */
 static bool locate_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r,
                        const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The items of one .distcp file: where an item's tensor really stands is found out at its first
- * read. */
+/* The items of one .distcp file: where an item's tensor really stands is
+ * found out at its first read. */
 #ifndef FORMAT_DCP_ITEMS_H
 #define FORMAT_DCP_ITEMS_H
 
@@ -19,8 +19,8 @@ struct zf_dcp_record {
 /* Tells shapes apart when an item is opened. */
 uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size);
 
-/* An items source over file: takes records (malloc'ed, in the order in which
- * the items are added; freed on failure too).
+/* An items source over file: takes records (malloc'ed, in the order in which the items are added;
+ * freed on failure too).
  * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said;
  * ZF_E_UNSUPPORTED its encoding. */
 struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record *records,
@@ -48,8 +48,8 @@ static inline void zf_auto_dcp_look(struct zf_dcp_look *look)
 }
 
 /* The one tensor that a look shows and that stands for the item: the item itself, or the only
- * tensor inside a subclass around it.  Errors: ZF_E_UNSUPPORTED it is of several parts; of
- * zf_torch_tensor. */
+ * tensor inside a subclass around it.
+ * Errors: ZF_E_UNSUPPORTED it is of several parts; of zf_torch_tensor. */
 bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out,
                         struct zf_err *err) ZF_CHECKED;
 

@@ -20,8 +20,8 @@ struct zf_dcp_placing {
     struct zf_source **items; /* [n_files]; NULL = no tensors in it */
 };
 
-/* Errors: ZF_E_FORMAT, ZF_E_NOENT a file is missing or too short, items overlap; of names and
- * build. */
+/* Errors: ZF_E_FORMAT, ZF_E_NOENT a file is missing or too short, items overlap;
+ * of names and build. */
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
                   struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 

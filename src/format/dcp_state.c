@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <zf/base/name.h>
 #include <zf/codec/json.h>
 #include <zf/codec/pvjson.h>
 
@@ -12,13 +13,6 @@
 /* Mounting reads metadata; this much more is well spent on learning rate and step. */
 #define ITEM_MAX (64u << 10)
 #define TOTAL_MAX (256u << 10)
-
-static bool ends_with(const char *name, size_t n, const char *tail)
-{
-    size_t m = strlen(tail);
-
-    return n >= m && memcmp(name + n - m, tail, m) == 0;
-}
 
 /* The JSON of one item, or NULL. */
 static char *value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t *len_out)
@@ -86,7 +80,7 @@ bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
         uint64_t n = 0;
 
         if (!k->is_bytes || c->lost || c->len > ITEM_MAX || total + c->len > TOTAL_MAX ||
-            ends_with(k->name, k->name_len, "_extra_state")) {
+            zf_name_ends(k->name, "_extra_state")) {
             continue;
         }
         total += c->len;

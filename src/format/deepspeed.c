@@ -117,13 +117,13 @@ static bool missing_rank(const struct zf_ds *ds, uint64_t r, uint64_t n, struct 
     return zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
         "%szero_pp_rank_%llu_mp_rank_%02u_optim_states.pt is missing: the optimizer is cut "
-        "in %llu partitions, %u files are there",
+        "in %llu partitions, optimizer files found: %u",
         some->bf16 ? "bf16_" : "", (unsigned long long)r, some->mp, (unsigned long long)n,
         ds->dir.n_optim);
 }
 
-/* Refuses (degraded: notes) files of ranks that the save does not have, and ranks without a file.
- */
+/* Refuses (degraded: notes) files of ranks that the save does not have,
+ * and ranks without a file. */
 static bool check_ranks(struct zf_ds *ds, uint64_t n, struct zf_err *err)
 {
     const struct zf_ds_dir *d = &ds->dir;

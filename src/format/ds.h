@@ -276,8 +276,8 @@ static inline bool zf_ds_err_named(const struct zf_err *err)
 
 /* Keeps a reference on src until the save is drafted; gives src back.  NULL stays NULL. */
 bool zf_ds_hold(struct zf_ds *ds, struct zf_source *src, struct zf_err *err) ZF_CHECKED;
-/* Copies a text value into the work arena; false (ZF_E_FORMAT, naming `what`) when it is no text.
- */
+/* Copies a text value into the work arena;
+ * false (ZF_E_FORMAT, naming `what`) when it is no text. */
 bool zf_ds_name_of(struct zf_ds *ds, const struct zf_pv *v, const char *what,
                    struct zf_ds_name *out, struct zf_err *err) ZF_CHECKED;
 /* A copy of a text value, "" for anything else; NULL: no memory. */

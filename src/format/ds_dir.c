@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file names of a tag directory.
- * Source: deepspeed/runtime/engine.py (_get_*_ckpt_name), utils/zero_to_fp32.py, 0.3.14 … 0.19.8.
- */
+ * Source: deepspeed/runtime/engine.py (_get_*_ckpt_name), utils/zero_to_fp32.py,
+ * 0.3.14 … 0.19.8. */
 #include "ds.h"
 
 #include <stdlib.h>

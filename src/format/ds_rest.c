@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What has no flat vector: buffers, frozen parameters and tied names, each in the dtype it was
- * saved in. Source: deepspeed/runtime/engine.py (_get_buffer_names, _get_shared_params), 0.6.0 …
- * 0.19.8. */
+ * saved in. Source: deepspeed/runtime/engine.py (_get_buffer_names, _get_shared_params),
+ * 0.6.0 … 0.19.8. */
 #include "ds.h"
 
 #include <string.h>
@@ -26,8 +26,8 @@ static bool is_listed(const struct zf_ds_name *list, uint32_t n, struct zf_ds_na
     return false;
 }
 
-/* Under stage 3 whatever is no buffer stands in `module` as an empty (before 0.6: one-element)
- * tensor. */
+/* Under stage 3 whatever is no buffer stands in `module` as an empty tensor
+ * (before 0.6: of one element). */
 static bool is_placeholder(const struct zf_ds *ds, const struct zf_ds_entry *e)
 {
     const struct zf_ds_model *m = &ds->model;

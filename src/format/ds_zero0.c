@@ -43,8 +43,8 @@ static bool is_candidate(const struct guess *q, uint32_t i)
            zf_dtype_info(e->view.dtype)->kind == 'f';
 }
 
-/* Are the weights of entry i what the master (n elements from v on) rounds to?  A failed read says
- * no. */
+/* Are the weights of entry i what the master (n elements from v on) rounds to?
+ * A failed read says no. */
 static bool rounds_to(const struct guess *q, uint32_t i, const struct zf_ds_view *v)
 {
     static const enum zf_dtype kinds[] = {ZF_DT_F32, ZF_DT_F16, ZF_DT_BF16};

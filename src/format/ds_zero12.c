@@ -2,8 +2,8 @@
 /* ZeRO stages 1 and 2 and BF16_Optimizer: the parameters of a group stand one behind the other in
  * one long vector, which is cut in equal partitions; a parameter may cross the cuts.  The last
  * partitions may have been trimmed when saved, so positions are sums of actual lengths. Source:
- * deepspeed/runtime/zero/stage_1_and_2.py, bf16_optimizer.py, utils/zero_to_fp32.py, 0.6.0 …
- * 0.19.8. */
+ * deepspeed/runtime/zero/stage_1_and_2.py, bf16_optimizer.py, utils/zero_to_fp32.py,
+ * 0.6.0 … 0.19.8. */
 #include "ds.h"
 
 #include <zf/base/num.h>
@@ -171,8 +171,8 @@ static bool is_whole(const struct zf_ds *ds, const struct cut *c, const struct z
     return true;
 }
 
-/* A parameter that touches several partitions is on all of them; the first that is not lost serves.
- */
+/* A parameter that touches several partitions is on all of them;
+ * the first that is not lost serves. */
 static bool place_whole(struct zf_ds *ds, const struct cut *c, const struct zf_ds_column *col,
                         struct zf_err *err)
 {
@@ -211,8 +211,8 @@ static bool place_whole(struct zf_ds *ds, const struct cut *c, const struct zf_d
     return draft != NULL;
 }
 
-/* How many ranks hold as many elements as their partition, trimmed or not; *n_out = ranks that are
- * there. */
+/* How many ranks hold as many elements as their partition, trimmed or not;
+ * *n_out = ranks that are there. */
 static uint32_t count_fits(const struct zf_ds *ds, const struct cut *c,
                            const struct zf_ds_column *col, uint32_t *n_out)
 {

@@ -2,8 +2,8 @@
 /* ZeRO stage 3: every parameter is cut by itself into ceil(n / ranks) elements a rank; a rank's
  * vector is one such slot of each parameter, one behind the other.  What a slot holds beyond the
  * parameter's end is uninitialised memory and is never looked at. Source:
- * deepspeed/runtime/zero/partition_parameters.py, stage3.py, utils/zero_to_fp32.py, 0.6.0 … 0.19.8.
- */
+ * deepspeed/runtime/zero/partition_parameters.py, stage3.py, utils/zero_to_fp32.py,
+ * 0.6.0 … 0.19.8. */
 #include "ds.h"
 
 #include <zf/base/num.h>

@@ -112,8 +112,8 @@ static void split_by_path(struct zf_entry *e, struct zf_path path, uint32_t stat
 }
 
 /* Does key[n] start with an optimizer's name?  It may stand behind one other word, as in
- * `app.optim` and `chained_0.optimizer`, but not inside a container: a model may have an
- * `optim_head`. */
+ * `app.optim` and `chained_0.optimizer`, but not inside a container:
+ * a model may have an `optim_head`. */
 static bool optimizer_head(const char *key, size_t n)
 {
     size_t w = zf_word_len(key, n);

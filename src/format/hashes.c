@@ -25,8 +25,8 @@ uint64_t zf_hash_pair(const char *a, size_t an, const char *b, size_t bn)
     return hash_more(hash_more(hash_more(FNV_START, a, an), "\xff", 1), b, bn);
 }
 
-/* The entry of a hash, or the free one where it would go; linear probing in a table of a power of
- * two. */
+/* The entry of a hash, or the free one where it would go;
+ * linear probing in a table of a power of two. */
 static struct zf_hash_slot *slot_of(const struct zf_hashes *t, uint64_t hash)
 {
     size_t i = (size_t)(hash * MIX >> 32) & (t->cap - 1);

@@ -72,20 +72,13 @@ static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_
     return zf_st_file_has_boxes(st, path, lim);
 }
 
-static bool ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), t = strlen(tail);
-
-    return n > t && strcmp(s + n - t, tail) == 0;
-}
-
 static bool look(struct zf_store *st, const struct zf_open_opts *o, struct found *out,
                  struct zf_err *err)
 {
     const char *file = zf_pick_file(st);
 
     *out = (struct found){.index = NULL};
-    if (file && !ends_with(file, index_tail)) {
+    if (file && !zf_name_ends(file, index_tail)) {
         return true;
     }
     if (file) {

@@ -214,8 +214,8 @@ static bool descend(struct zf_place *p, const char *name, struct zf_err *err)
     return true;
 }
 
-/* Where to go on from a directory that holds no save itself; false with err->code = ZF_OK: nowhere.
- */
+/* Where to go on from a directory that holds no save itself;
+ * false with err->code = ZF_OK: nowhere. */
 static bool next_step(struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
 {
     zf_auto(mem) char *latest = NULL;

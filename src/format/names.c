@@ -66,8 +66,8 @@ struct pending {
     struct zf_entry entry;
 };
 
-/* The entry's name as the tree spells it: integer ids by their parameter, Megatron-FSDP's words
- * dropped. */
+/* The entry's name as the tree spells it:
+ * integer ids by their parameter, Megatron-FSDP's words dropped. */
 static void reduce_entry(const struct zf_names *names, struct zf_entry *e)
 {
     while (names->opts.megatron_fsdp && zf_word_starts(e->name, e->name_len, "module.")) {

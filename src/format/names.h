@@ -42,8 +42,7 @@ struct zf_spot {
 
 struct zf_names_opts {
     bool megatron_fsdp;  /* drop every `module.` after `model.` or `optimizer.state.` */
-    bool flat_container; /* a flat `model.x` counts as the path (model, x): formats that say so only
-                          */
+    bool flat_container; /* a flat `model.x` counts as (model, x): formats that say so only */
 };
 
 struct zf_names;
@@ -72,8 +71,8 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path);
 
 /* Second pass: the same path always gets the same place.  The texts of *out stand until the next
- * call. Different paths may get the same place only when their dotted keys are equal.  Errors:
- * ZF_E_NOMEM. */
+ * call. Different paths may get the same place only when their dotted keys are equal.
+ * Errors: ZF_E_NOMEM. */
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err) ZF_CHECKED;
 bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
@@ -83,8 +82,8 @@ bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, stru
 bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err) ZF_CHECKED;
 
-/* The tree path "extra/<full key>" of a bytes item; stands until the next call.  NULL: ZF_E_NOMEM.
- */
+/* The tree path "extra/<full key>" of a bytes item; stands until the next call.
+ * NULL: ZF_E_NOMEM. */
 const char *zf_names_blob(struct zf_names *names, struct zf_path path,
                           struct zf_err *err) ZF_CHECKED;
 

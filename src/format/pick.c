@@ -3,20 +3,15 @@
 
 #include <stdio.h>
 
+#include <zf/base/name.h>
+
 #include "table.h"
-
-static bool ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), t = strlen(tail);
-
-    return n >= t && strcmp(s + n - t, tail) == 0;
-}
 
 /* Files that stand for the directory they lie in. */
 static bool is_manifest(const char *name)
 {
-    static const char *const whole[] = {"latest", "latest_universal", "metadata.json", "config.json",
-                                        "latest_checkpointed_iteration.txt"};
+    static const char *const whole[] = {"latest", "latest_universal", "metadata.json",
+                                        "config.json", "latest_checkpointed_iteration.txt"};
     static const char *const tail[] = {".metadata", ".distcp", "config.yaml", "metadata.yaml"};
 
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
@@ -25,7 +20,7 @@ static bool is_manifest(const char *name)
         }
     }
     for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
-        if (ends_with(name, tail[i])) {
+        if (zf_name_ends(name, tail[i])) {
             return true;
         }
     }
@@ -56,7 +51,8 @@ static bool unknown_name(const char *name, struct zf_err *err)
         size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", f->name);
     }
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no format \"%.40s\"; known are %s", name, list);
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no format \"%.40s\"; known are %s", name,
+                   list);
 }
 
 /* Settles row f, which fits as p says, against the best so far; *tie_out is set or cleared. */
@@ -103,7 +99,8 @@ const char *zf_pick_file(const struct zf_store *st)
     return focus && !is_manifest(focus) ? focus : NULL;
 }
 
-bool zf_pick(struct zf_store *st, const struct zf_open_opts *o, struct zf_pick *out, struct zf_err *err)
+bool zf_pick(struct zf_store *st, const struct zf_open_opts *o, struct zf_pick *out,
+             struct zf_err *err)
 {
     bool one_file = zf_pick_file(st) != NULL;
     unsigned level, level_won = 0;

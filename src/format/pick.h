@@ -11,13 +11,14 @@ struct zf_pick {
 };
 
 /* Asks every family about st (or only o->format).  A store focused on a plain file is shown only to
- * families that read one file; one focused on a manifest (.metadata, latest …) stands for its directory.
- * Errors: ZF_E_FORMAT two families fit and neither refines the other; ZF_E_USAGE o->format is unknown
- * (the sentence lists the names); of the store. */
+ * families that read one file; one on a manifest (.metadata, latest …) stands for its directory.
+ * Errors: ZF_E_FORMAT two families fit and neither refines the other; ZF_E_USAGE o->format is
+ * unknown (the sentence lists the names); of the store. */
 bool zf_pick(struct zf_store *st, const struct zf_open_opts *o, struct zf_pick *out,
              struct zf_err *err) ZF_CHECKED;
 
-/* The file that the user pointed at and wants read by itself (borrowed), or NULL: the whole directory. */
+/* The file that the user pointed at and wants read by itself (borrowed), or NULL: the whole
+ * directory is meant. */
 const char *zf_pick_file(const struct zf_store *st);
 
 #endif

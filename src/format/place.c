@@ -260,8 +260,8 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
     }
 }
 
-/* Pieces of pieces, one level after the other: however deep the file nests them, nothing recurses.
- */
+/* Pieces of pieces, one level after the other:
+ * however deep the file nests them, nothing recurses. */
 static bool place_later(struct placing *p, const struct zf_spot *outer, struct zf_err *err)
 {
     char *set = p->later ? zf_arena_str(p->arena, outer->set, strlen(outer->set), err) : NULL;
@@ -309,8 +309,8 @@ static bool ends_in_extra_state(struct zf_path path)
     return last && last->n >= w && memcmp(last->p + last->n - w, word, w) == 0;
 }
 
-/* A value that is no tensor: only the numbers of an optimizer's entries and opaque bytes are shown
- * here. */
+/* A value that is no tensor: only the numbers of an optimizer's entries and
+ * opaque bytes are shown here. */
 static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct zf_spot spot;

@@ -24,8 +24,8 @@ struct rank_name {
     const char *tail;
 };
 
-/* Reads decimal digits; *p moves behind them.  False when there is none or the number is too large.
- */
+/* Reads decimal digits; *p moves behind them.
+ * False when there is none or the number is too large. */
 static bool number(const char **p, uint64_t *out)
 {
     size_t n = strspn(*p, "0123456789");
@@ -183,8 +183,8 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
     if (!look(st, &all, &mixed, err)) {
         return false;
     }
-    /* What is left of another run does not hide whole weights; alone, open() says what is missing.
-     */
+    /* What is left of another run does not hide whole weights;
+     * alone, open() says what is missing. */
     if (!zf_pick_file(st) && !complete(&all, mixed) && has_safetensors(st)) {
         return true;
     }

@@ -81,8 +81,8 @@ static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, 
     return d;
 }
 
-/* Was this very box of this tensor there before?  Ranks outside an axis of the mesh hold equal
- * copies. */
+/* Was this very box of this tensor there before?  Ranks outside an axis of
+ * the mesh hold equal copies. */
 static bool seen_box(struct zf_join *j, const struct zf_draft *d, const uint64_t *start,
                      const uint64_t *size, uint32_t ndim, bool *seen, struct zf_err *err)
 {

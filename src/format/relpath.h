@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Relative, not empty, every component a plain name (no "", "." or ".."): what a store may be asked
- * for. */
+/* Relative, not empty, every component a plain name (no "", "." or ".."):
+ * what a store may be asked for. */
 bool zf_relpath_ok(const char *path);
 
 #endif

@@ -32,9 +32,8 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
 const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor);
 
 /* The index in st's root: model<tail>, else the only *<tail>; malloc'ed, NULL when there is none.
- * tail:
- * ".safetensors.index.json", ".bin.index.json".  Errors: ZF_E_UNKNOWN several and none of them is
- * the plain one. */
+ * tail: ".safetensors.index.json", ".bin.index.json".
+ * Errors: ZF_E_UNKNOWN several and none of them is the plain one. */
 bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out,
                       struct zf_err *err) ZF_CHECKED;
 

@@ -66,8 +66,8 @@ static bool tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
     return true;
 }
 
-/* state/<name>.json with v, unless v holds nothing but tensors.  prefix: the first step of its
- * paths. */
+/* state/<name>.json with v, unless v holds nothing but tensors.
+ * prefix: the first step of its paths. */
 static bool add_value(struct state *s, const char *name, size_t name_len, const char *prefix,
                       const struct zf_pv *v, struct zf_err *err)
 {

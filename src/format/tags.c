@@ -170,8 +170,8 @@ static enum zf_fit look(struct zf_store *st, const char *dir)
 }
 
 /* Links beside the saves that name one of them, hidden things, and saves under the name they have
- * while they are written: "step5-tmp" (OLMo), "tmp-checkpoint-5" (transformers 4.3x), "tmp_step_10"
- * (NeMo-RL). */
+ * while they are written: "step5-tmp" (OLMo), "tmp-checkpoint-5" (transformers 4.3x),
+ * "tmp_step_10" (NeMo-RL). */
 static bool is_beside(const char *name)
 {
     size_t n = strlen(name);

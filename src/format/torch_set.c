@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/name.h>
+
 #include "hashes.h"
 #include "place.h"
 #include "ranks_join.h"
@@ -60,20 +62,13 @@ static bool has_word(const char *name, const char *const *words, size_t n)
     return false;
 }
 
-static bool ends_with(const char *name, const char *tail)
-{
-    size_t n = strlen(name), t = strlen(tail);
-
-    return n > t && strcmp(name + n - t, tail) == 0;
-}
-
 bool zf_torch_set_named(const char *name)
 {
     static const char *const tail[] = {".pt",      ".pth", ".bin", ".ckpt",
                                        ".pth.tar", ".tar", ".pkl", ".torch"};
 
     for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
-        if (ends_with(name, tail[i])) {
+        if (zf_name_ends(name, tail[i])) {
             return true;
         }
     }

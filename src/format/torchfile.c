@@ -26,13 +26,6 @@ static bool sniff(struct zf_store *st, const char *name)
     return src && zf_torch_sniff(src);
 }
 
-static bool ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), t = strlen(tail);
-
-    return n > t && strcmp(s + n - t, tail) == 0;
-}
-
 /* The index of a directory, or the one that was pointed at.  Several that are no HF names: none. */
 static bool find_index(struct zf_store *st, char **out, struct zf_err *err)
 {
@@ -42,7 +35,7 @@ static bool find_index(struct zf_store *st, char **out, struct zf_err *err)
     if (!file) {
         return zf_st_index_find(st, index_tail, out, err);
     }
-    if (ends_with(file, index_tail) && !(*out = strdup(file))) {
+    if (zf_name_ends(file, index_tail) && !(*out = strdup(file))) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
     }
     return true;

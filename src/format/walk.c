@@ -171,8 +171,8 @@ static bool is_attributes(const struct zf_pv *state)
     return zf_pv_len(state) == 2;
 }
 
-/* What is looked into for the children of v, or NULL for a plain value.  An instance is its
- * attributes. */
+/* What is looked into for the children of v, or NULL for a plain value.
+ * An instance is its attributes. */
 static const struct zf_pv *inside(const struct zf_pv *v, enum naming *naming)
 {
     *naming = BY_STEP;
