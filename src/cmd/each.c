@@ -28,7 +28,7 @@ struct todo {
     size_t n;
 };
 
-static bool push(struct todo *todo, const char *dir, const char *name)
+static bool push(struct todo *todo, const char *dir)
 {
     char **path = realloc(todo->path, (todo->n + 1) * sizeof *path);
 
@@ -36,11 +36,16 @@ static bool push(struct todo *todo, const char *dir, const char *name)
         return false;
     }
     todo->path = path;
-    if (asprintf(&todo->path[todo->n], "%s%s%s", dir, *dir ? "/" : "", name) < 0) {
-        return false;
-    }
-    todo->n++;
-    return true;
+    todo->path[todo->n] = strdup(dir);
+    return todo->path[todo->n] && ++todo->n;
+}
+
+/* Malloc'ed: names may nest further than any fixed length. */
+static char *join(const char *dir, const char *name)
+{
+    char *path;
+
+    return asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0 ? NULL : path;
 }
 
 /* A stack gives the last one first; listings read better the other way. */
@@ -65,13 +70,12 @@ static bool list(const struct each *e, struct todo *todo, const char *dir, struc
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such directory in this checkpoint");
     }
     for (uint64_t at = 0; e->tree->ops->entry(e->tree, d.ino, at, name, &st); at++) {
-        char path[4096];
-
         if (!e->all && is_presentation(dir, name)) {
             continue;
         }
-        (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name);
-        if (st.kind == ZF_NODE_DIR && !push(todo, dir, name)) {
+        zf_auto(mem) char *path = join(dir, name);
+
+        if (!path || (st.kind == ZF_NODE_DIR && !push(todo, path))) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
         }
         if (st.kind != ZF_NODE_DIR && !e->file(e->ctx, path, &st, err)) {
@@ -85,8 +89,8 @@ static bool list(const struct each *e, struct todo *todo, const char *dir, struc
 bool each_file(const struct each *e, const char *dir, struct zf_err *err)
 {
     struct todo todo = {0};
-    bool ok = push(&todo, "", dir) ||
-              zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
+    bool ok =
+        push(&todo, dir) || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
 
     while (ok && todo.n > 0) {
         zf_auto(mem) char *path = todo.path[--todo.n];

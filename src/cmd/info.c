@@ -74,7 +74,7 @@ static void print_text(const char *path, const struct zf_checkpoint *c)
         print_set(&c->set[i]);
     }
     if (c->n_blobs) {
-        (void)printf("files    %" PRIu32 "\n", c->n_blobs);
+        (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
     }
     for (uint32_t i = 0; i < c->n_notes; i++) {
         (void)fputs(i ? "         " : "notes    ", stdout);

@@ -453,7 +453,7 @@ static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
     uint64_t files, bytes;
 
     op_totals(ctx, &files, &bytes);
-    return dump(json_pack("{s:s, s:I, s:I}", "schema", "zerofs.stats/1", "open_files",
+    return dump(json_pack("{s:s, s:I, s:I}", "schema", "zerofs.run_stats/1", "open_files",
                           (json_int_t)files, "open_bytes", (json_int_t)bytes),
                 n_out, err);
 }
