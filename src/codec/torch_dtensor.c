@@ -90,7 +90,7 @@ static bool load_placement(struct zf_torch *t, const struct zf_pv *v, uint32_t n
         i++;
     }
     if (i == sizeof row / sizeof *row) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a DTensor with the placement '%.80s'",
+        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a DTensor with the placement \"%.80s\"",
                             class);
     }
     out->place = row[i].place;

@@ -103,11 +103,11 @@ static bool place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
 
         if (r->es == 0) {
             return zf_torch_bad(t, err, ZF_E_FORMAT,
-                                "storage '%.80s' is of no known class: no value uses it", r->key);
+                                "storage \"%.80s\" is of no known class: no value uses it", r->key);
         }
         if (!zf_within(off, sizeof count, t->src->size)) {
             return zf_torch_bad(t, err, ZF_E_FORMAT,
-                                "the file ends at byte %llu, before storage '%.80s'",
+                                "the file ends at byte %llu, before storage \"%.80s\"",
                                 (unsigned long long)t->src->size, r->key);
         }
         if (!zf_source_pread(t->src, count, sizeof count, off, err)) {
@@ -120,7 +120,7 @@ static bool place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
         if (!zf_mul(n, r->es, &r->bytes) || !zf_within(r->off, r->bytes, t->src->size)) {
             return zf_torch_bad(
                 t, err, ZF_E_FORMAT,
-                "storage '%.80s' at byte %llu is said to have %llu elements of %u bytes, but "
+                "storage \"%.80s\" at byte %llu is said to have %llu elements of %u bytes, but "
                 "the file ends at byte %llu",
                 r->key, (unsigned long long)r->off, (unsigned long long)n, r->es,
                 (unsigned long long)t->src->size);

@@ -80,7 +80,7 @@ static bool sparse_parts(struct sink *s, const struct zf_torch_form *f, struct z
         }
         return ok;
     }
-    return zf_torch_bad(s->t, err, ZF_E_UNSUPPORTED, "a sparse tensor of layout '%.80s'",
+    return zf_torch_bad(s->t, err, ZF_E_UNSUPPORTED, "a sparse tensor of layout \"%.80s\"",
                         text ? text : "?");
 }
 
@@ -129,7 +129,7 @@ static bool wrapper_parts(struct sink *s, const struct zf_torch_form *f, struct 
     }
     return s->n ||
            zf_torch_bad(s->t, err, ZF_E_UNSUPPORTED,
-                        "a tensor of class '%.80s', which keeps no tensor in its state", f->name);
+                        "a tensor of class \"%.80s\", which keeps no tensor in its state", f->name);
 }
 
 bool zf_torch_parts(struct zf_torch *t, const struct zf_pv *v, zf_torch_part_fn *fn, void *ctx,

@@ -29,8 +29,8 @@ static bool load_class(struct zf_torch *t, const struct zf_pv *v, struct zf_torc
         return true;
     }
     return zf_dtype_by_storage(name, strlen(name), &out->dtype) ||
-           zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "storage '%.80s' is of the unknown class '%.80s'",
-                        out->key, name);
+           zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
+                        "storage \"%.80s\" is of the unknown class \"%.80s\"", out->key, name);
 }
 
 /* (key, offset, size) of old streams, in elements. */
@@ -44,7 +44,7 @@ static bool load_view(struct zf_torch *t, const struct zf_pv *v, struct zf_torch
         !zf_pv_u64(zf_pv_item(v, 2), &out->numel) ||
         !zf_within(out->first, out->numel, out->total)) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage '%.80s' has a view that is not inside its %llu elements",
+                            "storage \"%.80s\" has a view that is not inside its %llu elements",
                             out->key, (unsigned long long)out->total);
     }
     return true;
@@ -74,10 +74,11 @@ static bool check_same(struct zf_torch *t, const struct zf_torch_store *s,
     if (s->dtype == pid->dtype && s->untyped == pid->untyped && s->bytes == bytes) {
         return true;
     }
-    return zf_torch_bad(t, err, ZF_E_FORMAT,
-                        "storage '%.80s' is said to be %llu bytes of %s and also %llu bytes of %s",
-                        s->key, (unsigned long long)s->bytes, zf_dtype_info(s->dtype)->torch,
-                        (unsigned long long)bytes, zf_dtype_info(pid->dtype)->torch);
+    return zf_torch_bad(
+        t, err, ZF_E_FORMAT,
+        "storage \"%.80s\" is said to be %llu bytes of %s and also %llu bytes of %s", s->key,
+        (unsigned long long)s->bytes, zf_dtype_info(s->dtype)->torch, (unsigned long long)bytes,
+        zf_dtype_info(pid->dtype)->torch);
 }
 
 static struct zf_torch_store *new_store(struct zf_torch *t, struct zf_err *err)
@@ -97,7 +98,7 @@ struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_to
     uint64_t bytes, record = 0, have = 0;
 
     if (!zf_mul(pid->total, zf_dtype_info(pid->dtype)->bytes, &bytes) || bytes > INT64_MAX) {
-        (void)zf_torch_bad(t, err, ZF_E_FORMAT, "storage '%.80s' is said to have %llu elements",
+        (void)zf_torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is said to have %llu elements",
                            pid->key, (unsigned long long)pid->total);
         return NULL;
     }
@@ -111,9 +112,10 @@ struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_to
         }
     }
     if (!pid->meta && have < bytes) {
-        (void)zf_torch_bad(t, err, ZF_E_FORMAT,
-                           "storage '%.80s' should have %llu bytes, but the file holds %llu of it",
-                           pid->key, (unsigned long long)bytes, (unsigned long long)have);
+        (void)zf_torch_bad(
+            t, err, ZF_E_FORMAT,
+            "storage \"%.80s\" should have %llu bytes, but the file holds %llu of it", pid->key,
+            (unsigned long long)bytes, (unsigned long long)have);
         return NULL;
     }
     struct zf_torch_store *s = new_store(t, err);

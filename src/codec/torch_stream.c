@@ -179,7 +179,7 @@ bool zf_torch_record_sort(struct zf_torch *t, struct zf_err *err)
     }
     for (uint64_t i = 1; i < t->n_records; i++) {
         if (cmp_record(&t->record[i - 1], &t->record[i]) == 0) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT, "storage '%.80s' is listed twice",
+            return zf_torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is listed twice",
                                 t->record[i].key);
         }
     }
@@ -200,7 +200,7 @@ bool zf_torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_
 
     if (!r) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage '%.80s' is missing: the file does not list it", key);
+                            "storage \"%.80s\" is missing: the file does not list it", key);
     }
     *record_out = (uint64_t)(r - t->record);
     *bytes_out = r->bytes;

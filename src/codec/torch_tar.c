@@ -38,7 +38,7 @@ static bool find_member(struct zf_torch *t, const char *want, uint64_t *off_out,
         }
         off += (size + BLOCK - 1) / BLOCK * BLOCK;
     }
-    return zf_torch_bad(t, err, ZF_E_FORMAT, "the tar has no whole member '%s'", want);
+    return zf_torch_bad(t, err, ZF_E_FORMAT, "the tar has no whole member \"%s\"", want);
 }
 
 /* A storage or tensor key: an integer, or text.  Into the arena. */
@@ -100,7 +100,7 @@ static bool load_storage(struct zf_torch *t, uint64_t *off, struct zf_torch_reco
 
     if (!zf_dtype_by_storage(class, strlen(class), &r->dtype)) {
         return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                            "storage '%.80s' is of the unknown class '%.80s'", r->key, class);
+                            "storage \"%.80s\" is of the unknown class \"%.80s\"", r->key, class);
     }
     if (!read_u64(t, off, &n, err)) {
         return false;
@@ -109,7 +109,7 @@ static bool load_storage(struct zf_torch *t, uint64_t *off, struct zf_torch_reco
     r->off = *off;
     if (!zf_mul(n, r->es, &r->bytes) || !zf_within(r->off, r->bytes, t->src->size)) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage '%.80s' reaches beyond the end of the file", r->key);
+                            "storage \"%.80s\" reaches beyond the end of the file", r->key);
     }
     *off += r->bytes;
     return true;
@@ -130,7 +130,7 @@ static bool load_view(struct zf_torch *t, const struct zf_pv *v, struct zf_torch
         !zf_mul(first, whole->es, &off) || !zf_mul(n, whole->es, &r->bytes) ||
         !zf_within(off, r->bytes, whole->bytes)) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage '%.80s' is a view that is not inside its whole", r->key);
+                            "storage \"%.80s\" is a view that is not inside its whole", r->key);
     }
     r->off = whole->off + off;
     r->es = whole->es;
@@ -217,7 +217,7 @@ static bool load_tensor(struct zf_torch *t, uint64_t *off, struct zf_torch_entry
 
     if (!r) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "tensor '%.80s' is on storage '%.80s', which is missing", e->key,
+                            "tensor \"%.80s\" is on storage \"%.80s\", which is missing", e->key,
                             e->pid.key);
     }
     e->pid.dtype = r->dtype;

@@ -46,7 +46,8 @@ bool zf_torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *ou
         return zf_torch_bad(t, err, ZF_E_FORMAT, "the dtype of a tensor is no dtype");
     }
     return zf_dtype_by_torch(name, strlen(name), out) ||
-           zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "tensors of dtype '%.80s' cannot be read", name);
+           zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "tensors of dtype \"%.80s\" cannot be read",
+                        name);
 }
 
 /* Strides of extents <= 1 never matter: they become what a packed tensor has, so that equal tensors
@@ -80,7 +81,7 @@ static bool check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64
     if (!zf_dtype_size(out->dtype, out->ndim, out->shape, &bytes) || bytes > INT64_MAX ||
         !zf_elems(out->ndim, out->shape, &elems)) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "the shape of a tensor in storage '%.80s' is too large for any file",
+                            "the shape of a tensor in storage \"%.80s\" is too large for any file",
                             out->storage->key);
     }
     out->contiguous = settle_strides(out->ndim, out->shape, stride);
@@ -95,7 +96,7 @@ static bool check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64
     if (!ok || last >= have) {
         return zf_torch_bad(
             t, err, ZF_E_FORMAT,
-            "a tensor reaches beyond its storage '%.80s': element %llu of %llu is needed",
+            "a tensor reaches beyond its storage \"%.80s\": element %llu of %llu is needed",
             out->storage->key, ok ? (unsigned long long)last : ~0ull, (unsigned long long)have);
     }
     return true;
@@ -160,7 +161,7 @@ static bool load_strided(struct zf_torch *t, const struct zf_torch_pid *pid,
     }
     if (!zf_pv_u64(zf_pv_item(f->args, 1), &out->off_elems)) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "the offset of a tensor in its storage '%.80s' is no size", pid->key);
+                            "the offset of a tensor in its storage \"%.80s\" is no size", pid->key);
     }
     out->dtype = pid->dtype;
     if (v3 && !zf_torch_dtype(t, zf_pv_item(f->args, 6), &out->dtype, err)) {
@@ -176,10 +177,10 @@ static bool load_strided(struct zf_torch *t, const struct zf_torch_pid *pid,
         first = pid->first / es;
         if (pid->first % es) {
             return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                                "storage '%.80s' begins within an element", pid->key);
+                                "storage \"%.80s\" begins within an element", pid->key);
         }
     } else if (out->dtype != pid->dtype) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a tensor of %s on a storage '%.80s' of %s",
+        return zf_torch_bad(t, err, ZF_E_FORMAT, "a tensor of %s on a storage \"%.80s\" of %s",
                             zf_dtype_info(out->dtype)->torch, pid->key,
                             zf_dtype_info(pid->dtype)->torch);
     }
@@ -259,7 +260,8 @@ bool zf_torch_tensor_form(struct zf_torch *t, const struct zf_torch_form *f,
         }
         break;
     default:
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "not one tensor but something else: '%.120s'",
+        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
+                            "not one tensor but something else: \"%.120s\"",
                             f->name ? f->name : "a value of another kind");
     }
     if (f->cast && (!zf_torch_dtype(t, f->cast, &cast, err))) {

@@ -72,7 +72,7 @@ static bool load_byteorder(struct zf_torch *t, struct zf_err *err)
     }
     t->big = strcmp(word, "big") == 0;
     if (!t->big && strcmp(word, "little") != 0) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "byteorder is '%s', not little or big", word);
+        return zf_torch_bad(t, err, ZF_E_FORMAT, "byteorder is \"%s\", not little or big", word);
     }
     return true;
 }
@@ -108,8 +108,8 @@ static bool zip_find(struct zf_torch *t, const char *key, uint64_t *record_out, 
 {
     if (!find_member(t, "data/", key, record_out)) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage '%.80s' is missing: there is no member '%.80sdata/%.80s'", key,
-                            t->prefix, key);
+                            "storage \"%.80s\" is missing: there is no member \"%.80sdata/%.80s\"",
+                            key, t->prefix, key);
     }
     *bytes_out = zf_zip_member(t->zip, *record_out)->size;
     return true;
@@ -154,8 +154,8 @@ bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err)
     if (!find_prefix(t, &pkl, err) || !load_byteorder(t, err) || !load_pickle(t, pkl, err)) {
         return false;
     }
-    /* Storages that share bytes would be two tensors of one; whoever opens a file wants most of its storages
-     * found in any case. */
+    /* Storages that share bytes would be two tensors of one; whoever opens a file wants most of its
+     * storages found in any case. */
     if (!zf_zip_check_overlap(t->zip, err)) {
         return false;
     }

@@ -142,26 +142,26 @@ static bool check_member(struct zf_zip *z, const zip_stat_t *st, struct zf_zip_m
                                 .crc = st->crc,
                                 .method = st->comp_method};
     if (st->encryption_method != ZIP_EM_NONE) {
-        return BAD(z, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "member '%s' is encrypted", m->name);
+        return BAD(z, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "member \"%s\" is encrypted", m->name);
     }
     if (m->method != ZIP_CM_STORE && m->method != ZIP_CM_DEFLATE) {
         return BAD(z, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "member '%s' is compressed by method %u; stored and deflated ones can be read",
+                   "member \"%s\" is compressed by method %u; stored and deflated ones can be read",
                    m->name, m->method);
     }
     if (m->method == ZIP_CM_STORE && m->size != m->comp_size) {
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "member '%s' is stored, but its two sizes differ: %llu and %llu", m->name,
+                   "member \"%s\" is stored, but its two sizes differ: %llu and %llu", m->name,
                    (unsigned long long)m->comp_size, (unsigned long long)m->size);
     }
     if (m->comp_size > z->data_end) {
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "member '%s' has %llu bytes, the archive before its directory only %llu",
+                   "member \"%s\" has %llu bytes, the archive before its directory only %llu",
                    m->name, (unsigned long long)m->comp_size, (unsigned long long)z->data_end);
     }
     if (m->size / DEFLATE_RATIO > m->comp_size) {
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "member '%s': %llu bytes cannot come out of %llu deflated ones", m->name,
+                   "member \"%s\": %llu bytes cannot come out of %llu deflated ones", m->name,
                    (unsigned long long)m->size, (unsigned long long)m->comp_size);
     }
     return true;
@@ -201,7 +201,7 @@ static bool list_members(struct zf_zip *z, struct zf_err *err)
     qsort(z->by_name, z->n, sizeof *z->by_name, cmp_name);
     for (uint64_t i = 1; i < z->n; i++) {
         if (strcmp(z->by_name[i - 1]->name, z->by_name[i]->name) == 0) {
-            return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "duplicate member '%s'",
+            return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "duplicate member \"%s\"",
                        z->by_name[i]->name);
         }
     }
@@ -287,7 +287,7 @@ static bool locate(struct zf_zip *z, uint64_t i, struct place *out, struct zf_er
     }
     if (!read || out->header_off == ZF_OFF_NONE || out->data_off == ZF_OFF_NONE) {
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "member '%s' has no data where the directory says", z->member[i].name);
+                   "member \"%s\" has no data where the directory says", z->member[i].name);
     }
     return true;
 }
@@ -325,7 +325,7 @@ static bool check_local(struct zf_zip *z, uint64_t i, const struct place *at, st
         ok = memcmp(name, m->name, len) == 0;
     }
     return ok || BAD(z, err, ZF_E_FORMAT, at->header_off,
-                     "the header here is not the one that the directory promises for member '%s'",
+                     "the header here is not the one that the directory promises for member \"%s\"",
                      m->name);
 }
 
@@ -344,8 +344,8 @@ bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_
         }
         if (!zf_within(at.data_off, m->comp_size, z->data_end)) {
             return BAD(z, err, ZF_E_FORMAT, at.data_off,
-                       "member '%s' of %llu bytes reaches into the directory at byte %llu", m->name,
-                       (unsigned long long)m->comp_size, (unsigned long long)z->data_end);
+                       "member \"%s\" of %llu bytes reaches into the directory at byte %llu",
+                       m->name, (unsigned long long)m->comp_size, (unsigned long long)z->data_end);
         }
         z->place[i] = at;
     }
@@ -360,7 +360,7 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
 
     if (m->method == ZIP_CM_DEFLATE && m->size > z->lim.inflate_bytes) {
         (void)BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
-                  "member '%s' inflates to %llu bytes, more than the limit inflate_bytes=%llu",
+                  "member \"%s\" inflates to %llu bytes, more than the limit inflate_bytes=%llu",
                   m->name, (unsigned long long)m->size, (unsigned long long)z->lim.inflate_bytes);
         return NULL;
     }

@@ -16,6 +16,7 @@ import tarfile
 import tempfile
 import types
 import zipfile
+import zlib
 
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/codec/torch_dump")
 DATA = os.environ["ZF_DATA"]
@@ -176,6 +177,28 @@ def archive(obj, members, protocol=2, prefix="archive/", extra=()):
     return buf.getvalue()
 
 
+def overlapping(first, second):
+    """An archive whose headers are honest, but whose storages "0" and "1" overlap: `first` ends with all of "1"."""
+    def header(name, data):
+        return struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, zlib.crc32(data), len(data), len(data),
+                           len(name), 0) + name
+
+    def entry(name, data, off):
+        return struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 33, zlib.crc32(data), len(data), len(data),
+                           len(name), 0, 0, 0, 0, 0, off) + name
+
+    one, zero, pkl = b"archive/data/1", b"archive/data/0", b"archive/data.pkl"
+    hidden = header(one, second) + second
+    outer = first + hidden
+    text = pickled({k: tensor(storage(k, "ByteStorage", len(v)), 0, (len(v),), (1,))
+                    for k, v in (("0", outer), ("1", second))})
+    head = header(pkl, text) + text
+    at = len(head) + len(header(zero, outer)) + len(first)
+    body = head + header(zero, outer) + outer
+    directory = entry(pkl, text, 0) + entry(zero, outer, len(head)) + entry(one, second, at)
+    return body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 3, 3, len(directory), len(body), 0)
+
+
 MAGIC = 0x1950a86a20f9469cfc6c
 
 
@@ -279,7 +302,7 @@ reads("a tar of torch 0.1", old, {"w": ([3, 2], transposed), "v": ([2], F4[12:20
 
 # ---- damaged files ----------------------------------------------------------------------------------
 
-refuses("a tensor past its storage", archive(tensor(S, 1, (2, 3), (3, 1)), six), "beyond its storage '0'")
+refuses("a tensor past its storage", archive(tensor(S, 1, (2, 3), (3, 1)), six), 'beyond its storage "0"')
 refuses("an offset that wraps", archive(tensor(S, 2**64 - 1, (2,), (1,)), six), "beyond its storage")
 refuses("a stride that wraps", archive(tensor(S, 0, (3,), (2**63,)), six), "beyond its storage")
 refuses("a shape that wraps", archive(tensor(S, 0, (2**32, 2**32), (0, 0)), six), "too large")
@@ -290,7 +313,7 @@ refuses("a boolean for a size", archive(tensor(S, 0, (True,), (1,)), six), "no s
 refuses("too many dimensions", archive(tensor(S, 0, (1,) * 65, (1,) * 65), six), "tensor_dims=64")
 refuses("fewer strides than sizes", archive(tensor(S, 0, (2, 3), (1,)), six), "strides")
 refuses("a storage shorter than told", archive(T, {"0": F4[:-1]}), "24 bytes", "23")
-refuses("a storage that is not there", archive(T, {}), "storage '0' is missing", "archive/data/0")
+refuses("a storage that is not there", archive(T, {}), 'storage "0" is missing', "archive/data/0")
 refuses("a storage of a billion billions", archive(tensor(storage("0", "FloatStorage", 2**62), 0, (1,), (1,)), six),
         "elements")
 refuses("an unknown storage class", archive(tensor(storage("0", "OddStorage", 6), 0, (6,), (1,)), six), "OddStorage")
@@ -304,6 +327,10 @@ wrapped = T
 for _ in range(60):
     wrapped = Call("torch._utils", "_rebuild_parameter", wrapped, True, collections.OrderedDict())
 refuses("sixty wrappers", archive(wrapped, six), "something else")
+whole = overlapping(b"first ", b"second")
+check("Python reads the archive with overlapping members",
+      zipfile.ZipFile(io.BytesIO(whole)).namelist()[2] == "archive/data/1")
+refuses("storages that share bytes of the archive", whole, "overlap")
 refuses("two data.pkl", archive(T, six, extra=[("b/data.pkl", b"x")]), "data.pkl")
 refuses("no data.pkl", archive(T, six)[:0] + archive(T, six).replace(b"data.pkl", b"data.pkm"), "no data.pkl")
 real = open(os.path.join(DATA, "hf/torchsave_quantized/q.pt"), "rb").read()
@@ -318,8 +345,8 @@ refuses("an older pickle", pickle.dumps({"a": 1}, 2), "not one of torch.save")
 refuses("noise", bytes(range(7, 255)), "not a file of torch.save")
 
 L = legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,))}, {"7": (6, F4)})
-refuses("a legacy count of too many elements", L[:-32] + struct.pack("<q", 2**61) + F4, "storage '7'")
-refuses("a negative legacy count", L[:-32] + struct.pack("<q", -1) + F4, "storage '7'")
+refuses("a legacy count of too many elements", L[:-32] + struct.pack("<q", 2**61) + F4, 'storage "7"')
+refuses("a negative legacy count", L[:-32] + struct.pack("<q", -1) + F4, 'storage "7"')
 refuses("a legacy storage that no value uses", legacy({"w": 1}, {"7": (6, F4)}), "no value uses it")
 refuses("a legacy key listed twice", b"".join(
     pickled(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", "7"])), "listed twice")
