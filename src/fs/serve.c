@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 static void auto_args(struct fuse_args *args)
@@ -66,11 +67,16 @@ static bool build_args(struct fuse_args *args, const struct zf_fs_opts *o, struc
 }
 
 /* Waits until the mount answers, in a thread of its own because the answer comes from
- * the session's. */
+ * the session's; then sees to it that a signal of the first moments is not lost. */
 struct herald {
     const struct zf_fs_opts *o;
+    struct fuse_session *se;
+    pthread_t serving; /* the thread that the signals are for */
     pthread_t thread;
     bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool over; /* the loop has returned; guarded by lock */
 };
 
 /* The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own setting
@@ -97,6 +103,27 @@ static bool mounted_by_others(const char *mountpoint)
     return strncmp(mountpoint, "/dev/fd/", 8) == 0;
 }
 
+#define WATCHED_SECONDS 60
+
+/* libfuse's loop asks whether a signal came and only then goes to sleep: one that comes in between
+ * sets the flag but wakes nobody.  The loop sleeps once and for all, so this can only happen at the
+ * beginning, which on a busy machine may take a while; a second signal then wakes it. */
+static void watch_signals(struct herald *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    for (int i = 0; i < WATCHED_SECONDS && !h->over; i++) {
+        struct timespec until;
+
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        (void)pthread_cond_timedwait(&h->ended, &h->lock, &until);
+        if (!h->over && fuse_session_exited(h->se)) {
+            (void)pthread_kill(h->serving, SIGTERM);
+        }
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
 static void *herald_run(void *arg)
 {
     struct herald *h = arg;
@@ -110,6 +137,7 @@ static void *herald_run(void *arg)
             h->o->ready(h->o->ready_ctx);
         }
     }
+    watch_signals(h);
     return NULL;
 }
 
@@ -128,6 +156,15 @@ static bool herald_start(struct herald *h, struct zf_err *err)
     }
     h->running = true;
     return true;
+}
+
+/* After this it sends no more signals: unmounting is not to be interrupted. */
+static void herald_dismiss(struct herald *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    h->over = true;
+    (void)pthread_cond_signal(&h->ended);
+    (void)pthread_mutex_unlock(&h->lock);
 }
 
 /* A thread that is not among this many idle ones ends.  Room for some more than ever run at once:
@@ -172,7 +209,11 @@ static bool check_device(struct zf_err *err)
 
 static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
-    struct herald h = {.o = o};
+    struct herald h = {.o = o,
+                       .se = se,
+                       .serving = pthread_self(),
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .ended = PTHREAD_COND_INITIALIZER};
 
     if (!mounted_by_others(o->mountpoint) && !check_device(err)) {
         return false;
@@ -183,6 +224,8 @@ static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf
         return zf_err_in(err, "%s", o->mountpoint);
     }
     bool ok = herald_start(&h, err) && loop(se, o, err);
+    herald_dismiss(&h);
+    /* First, because the herald may still wait for an answer that no thread is left to give. */
     fuse_session_unmount(se);
     if (h.running) {
         (void)pthread_join(h.thread, NULL);
