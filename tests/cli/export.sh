@@ -53,6 +53,9 @@ until_true() {
         sleep 0.05
     done
 }
+ended() {
+    ! kill -0 "$1" || grep -q '^State:.*Z' "/proc/$1/status"
+}
 export_() {
     "$ZEROFS" export "$@"
 }
@@ -267,6 +270,7 @@ interrupted() {
     at=$(certain)
     export_direct huge model.safetensors big
     until_true further_than "${at:-0}" && kill "-$1" "$pid"
+    until_true ended "$pid" || kill -9 "$pid"
     wait "$pid"
     code=$?
     pid=

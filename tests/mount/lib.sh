@@ -64,7 +64,7 @@ check() {
 # look FUNCTION ARGUMENTS: a check written in Python, of the script's own file in look/.
 look() {
     name=${0##*/}
-    python3 -B "$here/look/${name%.sh}.py" "$@"
+    timeout --foreground 900 python3 -B "$here/look/${name%.sh}.py" "$@"
 }
 
 # until_true SECONDS COMMAND...: polls; fails when the time is over.
@@ -99,6 +99,12 @@ ended() {
     ! kill -0 "$1" 2>/dev/null || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
 }
 
+# status_of PID: the exit code of a child of the shell, which gets a minute to end and is killed then.
+status_of() {
+    until_true 60 ended "$1" || { echo "process $1 did not end"; kill -9 "$1"; }
+    wait "$1"
+}
+
 # The daemon ends after its mount is gone; a test that is over must not leave it behind.
 unmount() {
     served_by=$(daemon_of "$1")
@@ -131,6 +137,19 @@ refused() {
     shift 2
     says "$code" "$regex" "$ZEROFS" mount "$@" && [ -z "$(mounted_below_tmp)" ]
 }
+
+# A test that hangs is ended after an hour: killed daemons fail whoever waits for them, and the shell gets its turn.
+not_for_ever() {
+    timeout 3600 tail --pid=$$ -f /dev/null
+    [ $? = 124 ] || return
+    kill -TERM $$
+    for m in "$mnt" $(mounted_below_tmp); do
+        for p in $(daemon_of "$m"); do
+            kill -9 "$p"
+        done
+    done
+}
+not_for_ever >/dev/null 2>&1 </dev/null &
 
 # What a daemon has to say to a memory checker goes to files: its stderr is /dev/null.
 for tool in ASAN LSAN UBSAN TSAN; do

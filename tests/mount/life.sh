@@ -9,7 +9,8 @@ file=l1.bias.f32
 
 # serves MNT: the mount answers with the right bytes.
 serves() {
-    [ "$(stat -c %s "$1/$file")" = 44 ] && [ "$(stat -f -c %t "$1")" = 65735546 ] && cat "$1/$file" >"$tmp/bytes"
+    [ "$(timeout 60 stat -c %s "$1/$file")" = 44 ] && [ "$(timeout 60 stat -f -c %t "$1")" = 65735546 ] &&
+        timeout 60 cat "$1/$file" >"$tmp/bytes"
 }
 
 # ---- starting ----
@@ -128,7 +129,7 @@ foreground_ends() {
     pids="$pids $p"
     until_true 60 is_mounted "$mnt" && until_true 60 serves "$mnt" || return 1
     kill "-$1" "$p"
-    wait "$p"
+    status_of "$p"
     code=$?
     cat "$tmp/out"
     [ "$code" = 0 ] && not_mounted "$mnt" && [ ! -s "$tmp/out" ]
@@ -151,7 +152,7 @@ foreground_unmounted() {
     "$ZEROFS" mount "$c" "$mnt" -f &
     p=$!
     pids="$pids $p"
-    until_true 60 serves "$mnt" && "$ZEROFS" umount "$mnt" && wait "$p"
+    until_true 60 serves "$mnt" && "$ZEROFS" umount "$mnt" && status_of "$p"
 }
 check 'umount ends the foreground with 0' foreground_unmounted
 signal_with_reader() {
