@@ -157,7 +157,7 @@ static unsigned long shards_of(const char *name)
 }
 
 /* Shards without an index say themselves how many they are. */
-static bool check_shards(struct zf_store *st, const struct zf_open_opts *o, struct zf_err *err)
+static bool check_shards(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     unsigned long want = 0, have = 0;
@@ -172,9 +172,12 @@ static bool check_shards(struct zf_store *st, const struct zf_open_opts *o, stru
         have += of != 0;
         want = of > want ? of : want;
     }
-    return have >= want || o->degraded ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the names say that there are %lu files, but %lu are here", want, have);
+    if (have >= want) {
+        return true;
+    }
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "the names say that there are %lu files; found here: %lu", want, have);
+    return zf_forgive(b, err);
 }
 
 static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct zf_open_opts *o,
@@ -237,7 +240,7 @@ static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct
                zf_torch_set_place(s, 1, o->lim, b, err);
     }
     if (index ? !add_indexed(s, st, index, o, b, err)
-              : !check_shards(st, o, err) || !add_loose(s, st, o, true, err)) {
+              : !check_shards(st, b, err) || !add_loose(s, st, o, true, err)) {
         return false;
     }
     return add_loose(s, st, o, false, err) && zf_torch_set_place(s, 1, o->lim, b, err) &&

@@ -111,6 +111,8 @@ refused("a file of the index is missing", {**with_index, **first}, "is not here"
 tree = expect("the same, degraded", {**with_index, **first}, {":a": A}, degraded=True)
 check("what is lost is told", any("is not here" in n for n in tree.notes), tree.notes)
 refused("a numbered file is missing", first, "2 files")
+tree = expect("the same, degraded and without an index", first, {":a": A}, degraded=True)
+check("the missing number is told", any("found here: 1" in n for n in tree.notes), tree.notes)
 refused("a tensor of the index is missing", {**with_index, **first, "pytorch_model-00002-of-00002.bin": {"c": B}},
         '"b"')
 refused("two checkpoints in one directory", {"epoch1.pt": {"w": A}, "epoch2.pt": {"w": B}}, "point at one of them")
