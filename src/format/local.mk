@@ -10,7 +10,9 @@ libzf_format_la_SOURCES = \
 	src/format/dcp_flat.c \
 	src/format/dcp_gather.c \
 	src/format/dcp_items.c \
+	src/format/dcp_keys.c \
 	src/format/dcp_metadata.c \
+	src/format/dcp_storage.c \
 	src/format/dcp_path.c \
 	src/format/dcp_place.c \
 	src/format/dcp_state.c \
@@ -64,6 +66,7 @@ noinst_HEADERS += \
 	src/format/dcp_gather.h \
 	src/format/dcp_items.h \
 	src/format/dcp_metadata.h \
+	src/format/dcp_reading.h \
 	src/format/dcp_path.h \
 	src/format/dcp_place.h \
 	src/format/dcp_state.h \
