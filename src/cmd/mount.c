@@ -211,13 +211,14 @@ static bool check_directory(const char *mnt, struct zf_err *err)
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is no directory");
 }
 
-/* The kernel may answer stat for a dead mount from its cache, so an open has to ask too. */
+/* The kernel may answer stat for a dead mount from its cache, so an open has to ask too.  Who asks
+ * while the daemon dies gets ECONNABORTED, who comes later ENOTCONN. */
 static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_err *err)
 {
     if (check_directory(mnt, err) && (o->nonempty || check_empty(mnt, err))) {
         return true;
     }
-    if (err->sys == ENOTCONN) {
+    if (err->sys == ENOTCONN || err->sys == ECONNABORTED) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "a dead mount is in the way; `zerofs umount %s' takes it off", mnt);
     }
