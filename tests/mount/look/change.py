@@ -200,22 +200,27 @@ def compare(mnt, reference, whole, gone):
                 continue
             with open(path, "rb") as whole_file:
                 want = whole_file.read()
-            at = 0
+            at, first_lost = 0, None
             for s in json.loads(os.getxattr(path, "user.zerofs.sources")):
                 missing = os.path.relpath(s["file"], whole) in gone
                 # The first and the last byte of each piece, and all of it.
                 for a, n in ((at, 1), (at + s["bytes"] - 1, 1), (at, s["bytes"])):
                     got = read_exactly(mnt, os.path.join(rel, f), a, n)
                     assert got == (errno.EIO if missing else want[a:a + n]), (f, a, n, missing, got)
+                if missing and first_lost is None:
+                    first_lost = at
                 at += s["bytes"]
                 lost += missing
                 kept += not missing
+            # One read of it all stops short at the first lost byte, and fails only there.
+            got = read_exactly(mnt, os.path.join(rel, f), 0, MIB)
+            assert got == (errno.EIO if first_lost == 0 else want[:first_lost]), (f, first_lost, got)
     return lost, kept
 
 
 def read_exactly(mnt, name, at, n):
-    """A range as the daemon answers it: through the page cache a lost neighbour would spoil it."""
-    fd = os.open(os.path.join(mnt, name), os.O_RDONLY | os.O_DIRECT)
+    """A range as anybody reads it: a damaged file is not cached, where a lost neighbour would spoil its page."""
+    fd = os.open(os.path.join(mnt, name), os.O_RDONLY)
     try:
         return os.pread(fd, n, at)
     except OSError as e:
