@@ -9,6 +9,13 @@
 
 #include "buffer.h"
 
+/* Lets a file that goes past the page cache be mapped with MAP_SHARED too (Linux 6.6, libfuse 3.16). */
+#ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+#define SHARED_MAPS FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+#else
+#define SHARED_MAPS 0
+#endif
+
 /* How long the kernel may remember a name whose file changes.  That a name is not there is not
  * remembered at all in a directory that may grow. */
 #define LIVE_TIMEOUT 1.0
@@ -161,15 +168,24 @@ static size_t good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size_t n
     return good && t->ops->read(t, ino, buf, good, off, &got, &err) ? got : 0;
 }
 
-static void fail_read(fuse_req_t req, fuse_ino_t ino, void *buf, size_t n, uint64_t off,
-                      const struct zf_err *err)
+/* Is this a read(2) that goes past the page cache, so that who reads sees a short count?  A page of
+ * a mapping (and of splice) is asked for with the same request; the kernel makes the rest of a short
+ * answer zeros and the file as much shorter.  Only the first carries the owner of its file table:
+ * fuse_direct_io hands it to fuse_send_read, fuse_read_folio and readahead have none (Linux
+ * fs/fuse/file.c, 5.4 to 6.18); where it lacks, an error is never wrong. */
+static bool sees_count(const struct fuse_file_info *fi)
+{
+    return fi->lock_owner != 0;
+}
+
+static void fail_read(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, void *buf,
+                      size_t n, uint64_t off, const struct zf_err *err)
 {
     struct fs *fs = fs_of(req);
     struct zf_stat s;
     size_t good = 0;
 
-    /* Only where the reader sees a short count: in the page cache it would become zeros. */
-    if (fs->tree->ops->stat(fs->tree, ino, &s) && s.lost) {
+    if (sees_count(fi) && fs->tree->ops->stat(fs->tree, ino, &s) && s.lost) {
         good = good_prefix(fs->tree, ino, buf, n, off);
     }
     if (good) {
@@ -189,7 +205,6 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     struct zf_err err;
     size_t n = 0;
 
-    (void)fi;
     if (off < 0) {
         (void)fuse_reply_err(req, EINVAL);
         return;
@@ -200,7 +215,7 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
         return;
     }
     if (!fs->tree->ops->read(fs->tree, ino, buf, size, (uint64_t)off, &n, &err)) {
-        fail_read(req, ino, buf, size, (uint64_t)off, &err);
+        fail_read(req, ino, fi, buf, size, (uint64_t)off, &err);
         return;
     }
     (void)fuse_reply_buf(req, buf, n);
@@ -450,7 +465,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
                               FUSE_CAP_AUTO_INVAL_DATA);
     conn->want |= conn->capable &
                   (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
-                   FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+                   FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+                   SHARED_MAPS);
     /* libfuse wants to hear it here as well as among the mount options. */
     if (fs->opts->max_read) {
         conn->max_read = fs->opts->max_read;

@@ -2,16 +2,19 @@
 # Against the kernel: each script mounts below a directory of its own.
 TESTS += \
 	tests/mount/change.sh \
+	tests/mount/damage.sh \
 	tests/mount/fs.sh \
 	tests/mount/life.sh \
 	tests/mount/mount.sh
 EXTRA_DIST += \
 	tests/mount/change.sh \
+	tests/mount/damage.sh \
 	tests/mount/fs.sh \
 	tests/mount/lib.sh \
 	tests/mount/life.sh \
 	tests/mount/look/can_mount.py \
 	tests/mount/look/change.py \
+	tests/mount/look/damage.py \
 	tests/mount/look/fs.py \
 	tests/mount/look/life.py \
 	tests/mount/look/mount.py \
