@@ -31,6 +31,9 @@ struct zf_tree_ops {
      * at least 256 bytes.  "." and ".." are not listed. */
     bool (*entry)(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, struct zf_stat *out);
     bool (*parent)(struct zf_tree *t, uint64_t dir, uint64_t *out);
+    /* Can the directory be looked into?  NULL: every one can.  Asked before it is listed, and when
+     * a name was not found in it.  Errors: why not. */
+    bool (*enter)(struct zf_tree *t, uint64_t dir, struct zf_err *err);
     /* Reads at most n bytes at off; *n_out < n only at the end of the file. */
     bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
                  struct zf_err *err);

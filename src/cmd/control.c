@@ -57,11 +57,14 @@ static const char *index_once(struct control *c, size_t *n_out, struct zf_err *e
 static const char *text_of(struct control *c, enum file f, size_t *n_out, bool *owned_out,
                            struct zf_err *err)
 {
-    *owned_out = f != INDEX;
-    if (f == INDEX) {
+    *owned_out = f != INDEX || c->o.live;
+    if (!*owned_out) {
         return index_once(c, n_out, err);
     }
-    char *text = f == STATS ? c->o.stats(c->o.ctx, n_out, err) : log_text(c->o.log, n_out);
+    char *text = f == INDEX   ? c->o.index(c->o.ctx, n_out, err)
+                 : f == STATS ? c->o.stats(c->o.ctx, n_out, err)
+                 : c->o.log   ? log_text(c->o.log, n_out)
+                              : c->o.log_text(c->o.ctx, n_out);
     if (!text && f == LOG) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the log");
     }
@@ -73,14 +76,15 @@ static bool stat_mine(struct control *c, enum file f, struct zf_stat *out)
     struct zf_err err;
     struct zf_stat root;
 
-    *out = (struct zf_stat){.ino = BASE + f, .kind = ZF_NODE_FILE, .nlink = 1, .live = f != INDEX};
+    *out = (struct zf_stat){
+        .ino = BASE + f, .kind = ZF_NODE_FILE, .nlink = 1, .live = c->o.live || f != INDEX};
     if (c->inner->ops->stat(c->inner, ZF_TREE_ROOT, &root)) {
         out->mtime = root.mtime;
     }
     if (f == DIR_ITSELF) {
         out->kind = ZF_NODE_DIR;
         out->nlink = 2;
-        out->live = false;
+        out->live = c->o.live;
         return true;
     }
     bool owned;
@@ -139,6 +143,14 @@ static bool op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
 
     *out = ZF_TREE_ROOT;
     return mine(dir, &f) || of(t)->inner->ops->parent(of(t)->inner, dir, out);
+}
+
+static bool op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
+{
+    struct zf_tree *in = of(t)->inner;
+    enum file f;
+
+    return mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err);
 }
 
 static bool op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
@@ -202,6 +214,7 @@ static const struct zf_tree_ops ops = {
     .stat = op_stat,
     .entry = op_entry,
     .parent = op_parent,
+    .enter = op_enter,
     .read = op_read,
     .readlink = op_readlink,
     .xattr = op_xattr,

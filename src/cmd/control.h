@@ -9,12 +9,14 @@
 #include "log.h"
 
 struct control_opts {
-    struct cmd_log *log; /* borrowed */
-    /* Both give malloc'ed text; ctx is handed to them.  index is asked once, stats at
-     * every read. */
+    struct cmd_log *log; /* borrowed; NULL: log_text is asked instead */
+    /* All give malloc'ed text; ctx is handed to them.  index is asked once (live: at every read),
+     * the others at every read. */
     char *(*index)(void *ctx, size_t *n_out, struct zf_err *err);
     char *(*stats)(void *ctx, size_t *n_out, struct zf_err *err);
+    char *(*log_text)(void *ctx, size_t *n_out);
     void *ctx;
+    bool live; /* index.json may change */
 };
 
 /* Takes `inner` (freed with the tree, and on failure). */

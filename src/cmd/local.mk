@@ -18,6 +18,8 @@ zerofs_SOURCES = \
 	src/cmd/export_plan.h \
 	src/cmd/export_sums.c \
 	src/cmd/export_sums.h \
+	src/cmd/fingerprint.c \
+	src/cmd/fingerprint.h \
 	src/cmd/helper.c \
 	src/cmd/index.c \
 	src/cmd/index.h \
@@ -35,6 +37,8 @@ zerofs_SOURCES = \
 	src/cmd/options.h \
 	src/cmd/print.c \
 	src/cmd/print.h \
+	src/cmd/save.c \
+	src/cmd/save.h \
 	src/cmd/table.def \
 	src/cmd/tags.c \
 	src/cmd/tags.h \

@@ -99,6 +99,19 @@ static void print_line(FILE *f, const struct line *l)
     (void)fputc('\n', f);
 }
 
+char *log_line(time_t when, const struct zf_err *err, size_t *n_out)
+{
+    struct line l = {.when = when, .times = 1, .err = *err};
+    char *text = NULL;
+    FILE *f = open_memstream(&text, n_out);
+
+    if (!f) {
+        return NULL;
+    }
+    print_line(f, &l);
+    return fclose(f) == 0 ? text : (free(text), NULL);
+}
+
 char *log_text(struct cmd_log *log, size_t *n_out)
 {
     char *text = NULL;

@@ -4,6 +4,8 @@
 #ifndef ZF_CMD_LOG_H
 #define ZF_CMD_LOG_H
 
+#include <time.h>
+
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 
@@ -27,5 +29,8 @@ void log_say(struct cmd_log *log, const struct zf_err *err);
 /* The ring as text, a line each, oldest first: "<UTC time> <sentence> (N times)".  Gives
  * malloc'ed text. */
 char *log_text(struct cmd_log *log, size_t *n_out);
+
+/* One failure as the ring shows it.  Gives malloc'ed text. */
+char *log_line(time_t when, const struct zf_err *err, size_t *n_out);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "control.h"
 #include "index.h"
+#include "save.h"
 
 /* An inode number is (tag + 1) << SHIFT | the number inside; the root's own files have tag 0.
  * A tree's own numbers stay below 2^51 (zf_tree_new sees to it), and the top bit is the
@@ -29,9 +30,7 @@ struct tag {
     char file[ZF_NAME_MAX + 1]; /* the name as one component: a tag may hold a slash */
     atomic_bool listed;
     struct timespec mtime; /* of its directory, when it was first seen */
-    pthread_mutex_t lock;  /* of the opening */
-    bool tried;
-    _Atomic(struct zf_tree *) tree;
+    struct save *save;
 };
 
 struct tags {
@@ -94,9 +93,14 @@ static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
         return zf_fail(err, n < MAX_TAGS ? ZF_E_NOMEM : ZF_E_LIMIT, ZF_OFF_NONE,
                        "cannot show more than %u saves", n);
     }
+    tag->save = save_new(t->path, name, t->o, t->log, err);
+    if (!tag->save) {
+        free(tag->name);
+        free(tag);
+        return false;
+    }
     (void)zf_name_encode(tag->file, name, strlen(name), "");
     tag->mtime = mtime_of(t, name);
-    (void)pthread_mutex_init(&tag->lock, NULL);
     t->tag[n] = tag;
     atomic_store_explicit(&t->n, n + 1, memory_order_release);
     return true;
@@ -152,42 +156,7 @@ static void refresh(struct tags *t)
     (void)pthread_mutex_unlock(&t->lock);
 }
 
-/* ---- one save -------------------------------------------------------------------------------- */
-
-/* Under the tag's lock.  A save that cannot be opened is told once and stays an empty directory. */
-static struct zf_tree *open_tag(struct tags *t, struct tag *tag)
-{
-    struct opts o = *t->o; /* borrows its texts */
-    struct zf_err err;
-
-    o.tag = tag->name;
-    struct zf_tree *tree = open_tree(t->path, &o, &err);
-    if (tree) {
-        tree = control_checkpoint(tree, t->log, &err);
-    }
-    if (!tree) {
-        log_say(t->log, &err);
-    }
-    return tree;
-}
-
-static struct zf_tree *tag_tree(struct tags *t, struct tag *tag)
-{
-    struct zf_tree *tree = atomic_load_explicit(&tag->tree, memory_order_acquire);
-
-    if (tree) {
-        return tree;
-    }
-    (void)pthread_mutex_lock(&tag->lock);
-    tree = atomic_load_explicit(&tag->tree, memory_order_relaxed);
-    if (!tree && !tag->tried) {
-        tag->tried = true;
-        tree = open_tag(t, tag);
-        atomic_store_explicit(&tag->tree, tree, memory_order_release);
-    }
-    (void)pthread_mutex_unlock(&tag->lock);
-    return tree;
-}
+/* ---- inode numbers --------------------------------------------------------------------------- */
 
 /* The control files' numbers have the top bit inside; here they move to the top of the
  * tag's range. */
@@ -215,7 +184,7 @@ static struct zf_tree *enter(struct tags *t, uint64_t ino, uint32_t *k_out, uint
     }
     *k_out = (uint32_t)(k - 1);
     *inner_out = inner_ino(ino);
-    return tag_tree(t, t->tag[k - 1]);
+    return save_tree(t->tag[k - 1]->save);
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
@@ -345,6 +314,19 @@ static bool op_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
     return true;
 }
 
+/* stat(2) of a save opens nothing, so that `ls -l` of the run stays quick; looking into it does. */
+static bool op_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
+{
+    struct tags *t = of(base);
+    uint64_t k = dir >> SHIFT;
+
+    if (k == 0 || k > atomic_load_explicit(&t->n, memory_order_acquire) ||
+        inner_ino(dir) != ZF_TREE_ROOT) {
+        return true;
+    }
+    return save_enter(t->tag[k - 1]->save, err);
+}
+
 static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
                     size_t *n_out, struct zf_err *err)
 {
@@ -384,7 +366,7 @@ static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 
     *files = *bytes = 0;
     for (uint32_t k = 0; k < t->n; k++) {
-        struct zf_tree *tree = atomic_load_explicit(&t->tag[k]->tree, memory_order_acquire);
+        struct zf_tree *tree = save_opened(t->tag[k]->save);
         uint64_t f, b;
 
         if (tree) {
@@ -400,8 +382,7 @@ static void op_free(struct zf_tree *base)
     struct tags *t = of(base);
 
     for (uint32_t k = 0; k < t->n; k++) {
-        zf_tree_free(atomic_load_explicit(&t->tag[k]->tree, memory_order_relaxed));
-        (void)pthread_mutex_destroy(&t->tag[k]->lock);
+        save_free(t->tag[k]->save);
         free(t->tag[k]->name);
         free(t->tag[k]);
     }
@@ -415,6 +396,7 @@ static const struct zf_tree_ops ops = {
     .stat = op_stat,
     .entry = op_entry,
     .parent = op_parent,
+    .enter = op_enter,
     .read = op_read,
     .readlink = op_readlink,
     .xattr = op_xattr,

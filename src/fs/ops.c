@@ -76,11 +76,20 @@ static bool find(struct zf_tree *t, uint64_t dir, const char *name, struct zf_st
     return t->ops->lookup(t, dir, name, out);
 }
 
+/* Can directory `dir` be looked into?  Gives 0, or the errno that says why not. */
+static int dir_shut(struct zf_tree *t, fuse_ino_t dir)
+{
+    struct zf_err err;
+
+    return !t->ops->enter || t->ops->enter(t, dir, &err) ? 0 : zf_err_errno(&err);
+}
+
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct fs *fs = fs_of(req);
     struct fuse_entry_param e;
     struct zf_stat s, dir;
+    int why;
 
     if (strlen(name) > NAME_LEN) {
         (void)fuse_reply_err(req, ENAMETOOLONG);
@@ -90,6 +99,9 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         fill_entry(fs, &s, &e);
     } else if (!fs->tree->ops->stat(fs->tree, parent, &dir)) {
         (void)fuse_reply_err(req, ESTALE);
+        return;
+    } else if ((why = dir_shut(fs->tree, parent)) != 0) {
+        (void)fuse_reply_err(req, why);
         return;
     } else {
         /* Inode 0: "not there, and you may remember that". */
@@ -228,6 +240,11 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
     if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
         (void)fuse_reply_err(req, ESTALE);
+        return;
+    }
+    int why = dir_shut(fs->tree, ino);
+    if (why) {
+        (void)fuse_reply_err(req, why);
         return;
     }
     fi->cache_readdir = fi->keep_cache = !s.live;

@@ -25,6 +25,26 @@ static bool look(const struct zf_reach *r, const char *path, struct stat *st)
     return ok;
 }
 
+static uint64_t dir_mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9e3779b97f4a7c15;
+    return h ^ h >> 32;
+}
+
+static void dir_stamp(const struct stat *st, struct zf_entry *e)
+{
+    const uint64_t part[] = {
+        (uint64_t)st->st_dev,         (uint64_t)st->st_ino,          (uint64_t)st->st_size,
+        (uint64_t)st->st_mode,        (uint64_t)st->st_mtim.tv_sec,  (uint64_t)st->st_mtim.tv_nsec,
+        (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec,
+    };
+
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        e->stamp = dir_mix(e->stamp, part[i]);
+    }
+    e->changed = st->st_mtim.tv_sec > st->st_ctim.tv_sec ? st->st_mtim.tv_sec : st->st_ctim.tv_sec;
+}
+
 /* Fills kind, size and mtime of e->name in the directory `dir`, open as fd. */
 static void classify(const struct zf_reach *r, const char *dir, int fd, struct zf_entry *e)
 {
@@ -35,12 +55,14 @@ static void classify(const struct zf_reach *r, const char *dir, int fd, struct z
     if (fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
         return;
     }
+    dir_stamp(&st, e);
     if (S_ISLNK(st.st_mode)) {
         int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
 
         if (n < 0 || (size_t)n >= sizeof path || !look(r, path, &st)) {
             return;
         }
+        dir_stamp(&st, e);
     }
     if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         e->kind = S_ISREG(st.st_mode) ? ZF_ENTRY_FILE : ZF_ENTRY_DIR;

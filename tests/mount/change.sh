@@ -101,10 +101,26 @@ check 'the link leads there' test "$mnt/latest" -ef "$mnt/global_step100"
 cp -r "$run/global_step3" "$run/global_step200"
 rm "$run"/global_step200/*rank_1*optim*
 broken() {
-    [ -d "$mnt/global_step200" ] && [ -z "$(ls "$mnt/global_step200")" ]
+    [ -d "$mnt/global_step200" ] && look shut "$mnt/global_step200" 'rank.?1'
 }
-check 'a broken save is an empty directory' until_true 30 broken
+check 'a broken save: EIO, and its own log says why' until_true 30 broken
+check 'who copies it fails' sh -c "! cp -r '$mnt/global_step200' '$tmp/copied' 2>/dev/null"
 check 'and one line in the log' logged_once 'global_step200.*rank.?1'
+whole() {
+    cmp "$mnt/global_step200/$file" "$mnt/global_step3/$file" && ls "$mnt/global_step200/optim" &&
+        look index "$mnt/global_step200"
+}
+check 'mended, it is served without a new mount' sh -c "cp '$run'/global_step3/*rank_1*optim* '$run/global_step200'"
+check 'within a moment' until_true 30 whole
+mkdir "$run/global_step300"
+for part in "$run"/global_step3/*; do
+    cp "$part" "$run/global_step300"
+    ls "$mnt" "$mnt/global_step300" >/dev/null 2>&1
+done
+whole_too() {
+    cmp "$mnt/global_step300/$file" "$mnt/global_step3/$file"
+}
+check 'a save that is looked into while it is written' until_true 30 whole_too
 check 'the others are served' cmp "$mnt/global_step20/$file" "$mnt/global_step3/$file"
 check 'unmounted' unmount "$mnt"
 check 'a directory without saves' refused 3 . "$tmp/zero3/global_step3" "$mnt" -o all_tags

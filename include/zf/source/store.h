@@ -50,7 +50,9 @@ struct zf_entry {
     const char *name; /* one component; owned by the listing */
     enum zf_entry_kind kind;
     uint64_t size;
-    int64_t mtime; /* seconds */
+    int64_t mtime;   /* seconds */
+    int64_t changed; /* the later of mtime and ctime, seconds */
+    uint64_t stamp;  /* another one after any change of inode, size, mode, mtime or ctime */
 };
 /* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps
  * (and makes once, at the first question), so callers may ask again and again.  Errors: ZF_E_NOENT,

@@ -5,6 +5,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -71,6 +72,36 @@ def errors_counted(mnt, part):
         sources = json.load(f)["sources"]
     assert [s["errors"] > 0 for s in sources if part in s["file"]] == [True], sources
     assert all(s["errors"] == 0 for s in sources if part not in s["file"]), sources
+
+
+def gives(number, function, *args):
+    try:
+        function(*args)
+    except OSError as e:
+        assert e.errno == number, e
+    else:
+        raise AssertionError(f"{function.__name__} {args} works")
+
+
+def shut(save, why):
+    """A directory that is there and cannot be looked into, but for the files that say why."""
+    assert os.path.isdir(save)
+    gives(errno.EIO, os.listdir, save)
+    for name in ("l1.weight.f32", "model.safetensors", "optim", "nothing"):
+        gives(errno.EIO, os.stat, os.path.join(save, name))
+    with open(os.path.join(save, ".zerofs/log")) as f:
+        log = f.read()
+    assert log.count("\n") == 1 and re.search(why, log), log
+    with open(os.path.join(save, ".zerofs/index.json")) as f:
+        j = json.load(f)
+    assert j["schema"] == "zerofs.error/1" and j["tag"] == os.path.basename(save), j
+    assert re.search(why, j["error"]), j
+
+
+def index(save):
+    with open(os.path.join(save, ".zerofs/index.json")) as f:
+        j = json.load(f)
+    assert j["schema"] == "zerofs.index/1" and j["tag"] == os.path.basename(save), j["tag"]
 
 
 def all_stale(mnt):

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One hash over all entries below a directory.  The entries' own hashes are added up, so that the
+ * order in which directories are visited does not count.  A file written twice within one tick of
+ * the clock keeps its times: what changed within the last seconds makes the whole unsettled. */
+#include "fingerprint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Coarser than the clock of any file system in use (FAT: 2 s). */
+#define SETTLED_SECONDS 3
+/* Directories looked at; a save with more is judged by these. */
+#define FINGERPRINT_DIRS 4096
+
+struct fingerprint_walk {
+    struct zf_store *st;
+    char **dir; /* still to be listed */
+    size_t n, cap, seen;
+    int64_t newest; /* seconds */
+    uint64_t hash;
+};
+
+/* FNV-1a, then mixed, because the results are added. */
+static uint64_t fingerprint_mix(uint64_t h, const void *p, size_t n)
+{
+    const unsigned char *b = p;
+
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ b[i]) * 0x100000001b3;
+    }
+    h ^= h >> 32;
+    h *= 0xd6e8feb86659fd93;
+    return h ^ h >> 32;
+}
+
+/* Takes path, which may be NULL; without memory it is left out. */
+static void fingerprint_push(struct fingerprint_walk *w, char *path)
+{
+    if (path && w->n == w->cap) {
+        size_t cap = w->cap ? 2 * w->cap : 16;
+        char **more = realloc(w->dir, cap * sizeof *more);
+
+        if (more) {
+            w->dir = more;
+            w->cap = cap;
+        }
+    }
+    if (!path || w->n == w->cap || w->seen == FINGERPRINT_DIRS) {
+        free(path);
+        return;
+    }
+    w->dir[w->n++] = path;
+    w->seen++;
+}
+
+static void fingerprint_entry(struct fingerprint_walk *w, const char *dir, const struct zf_entry *e)
+{
+    uint64_t h = fingerprint_mix(0xcbf29ce484222325, dir, strlen(dir) + 1);
+    char *path = NULL;
+
+    h = fingerprint_mix(h, e->name, strlen(e->name) + 1);
+    h = fingerprint_mix(h, &e->kind, sizeof e->kind);
+    w->hash += fingerprint_mix(h, &e->stamp, sizeof e->stamp);
+    if (e->changed > w->newest) {
+        w->newest = e->changed;
+    }
+    if (e->kind == ZF_ENTRY_DIR) {
+        if (asprintf(&path, "%s/%s", dir, e->name) < 0) {
+            path = NULL;
+        }
+        fingerprint_push(w, path);
+    }
+}
+
+struct fingerprint fingerprint_take(const char *root, const char *dir, const struct zf_limits *lim)
+{
+    struct fingerprint_walk w = {.newest = 0};
+    struct zf_err err = {.code = ZF_OK};
+
+    w.st = zf_store_dir(root, lim, &err);
+    fingerprint_push(&w, strdup(dir));
+    while (w.st && w.n) {
+        zf_auto(mem) char *path = w.dir[--w.n];
+        const struct zf_entry *e;
+        size_t n;
+
+        if (!zf_store_list(w.st, path, &e, &n, &err)) {
+            w.hash += fingerprint_mix(err.code, path, strlen(path));
+            continue;
+        }
+        for (size_t i = 0; i < n; i++) {
+            fingerprint_entry(&w, path, &e[i]);
+        }
+    }
+    zf_store_unref(&w.st);
+    while (w.n) {
+        free(w.dir[--w.n]);
+    }
+    free(w.dir);
+    return (struct fingerprint){.hash = w.hash, .settled = time(NULL) - w.newest > SETTLED_SECONDS};
+}
