@@ -32,19 +32,6 @@ static inline void zf_auto_found(struct found *f)
     found_fini(f);
 }
 
-/* R of shard-RRRRR-model-FFFFF-of-NNNNN.safetensors; 0 = another name. */
-static unsigned long shard_number(const char *name)
-{
-    unsigned long r = 0, f = 0, n = 0;
-    int end = 0;
-
-    if (sscanf(name, "shard-%5lu-model-%5lu-of-%5lu.safetensors%n", &r, &f, &n, &end) != 3 ||
-        !end || name[end]) {
-        return 0;
-    }
-    return r;
-}
-
 /* Do the safetensors files in `dir` hold boxes?  The first one tells, and any that is named so. */
 static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
@@ -58,9 +45,9 @@ static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_
     }
     for (size_t i = 0; i < n; i++) {
         if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name) &&
-            (!first || shard_number(e[i].name))) {
+            (!first || zf_st_file_rank(e[i].name))) {
             first = &e[i];
-            if (shard_number(first->name)) {
+            if (zf_st_file_rank(first->name)) {
                 break;
             }
         }
@@ -137,7 +124,8 @@ static bool add_indexed(struct zf_st_files *files, const struct zf_st_index *x, 
                     "the index names the file \"%.120s\", which is not here (file %zu of %zu)",
                     x->file[i], i + 1, x->n_files);
             return zf_err_in(err, "%s", x->path);
-        } else if (!zf_build_note(b, err, "%s is not here; its tensors are lost", x->file[i])) {
+        } else if (!zf_build_note(b, err, "%s is not here; its tensors are lost", x->file[i]) ||
+                   !zf_st_files_lack(files, err, "%s", x->file[i])) {
             return false;
         }
     }
@@ -145,14 +133,14 @@ static bool add_indexed(struct zf_st_files *files, const struct zf_st_index *x, 
 }
 
 /* Every rank from 1 to the greatest must have a file: nothing else tells that one is missing. */
-static bool check_ranks(const struct zf_entry *e, size_t n, const struct zf_open_opts *o,
-                        struct zf_build *b, struct zf_err *err)
+static bool check_ranks(struct zf_st_files *files, const struct zf_entry *e, size_t n,
+                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
     unsigned long want = 1;
 
     /* The listing is in natural order, so ranks ascend. */
     for (size_t i = 0; i < n; i++) {
-        unsigned long r = shard_number(e[i].name);
+        unsigned long r = zf_st_file_rank(e[i].name);
 
         if (r > want && !o->degraded) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -160,7 +148,8 @@ static bool check_ranks(const struct zf_entry *e, size_t n, const struct zf_open
                            want, want, e[i].name);
         }
         if (r > want &&
-            !zf_build_note(b, err, "the files of ranks %lu to %lu are missing", want, r - 1)) {
+            (!zf_build_note(b, err, "the files of ranks %lu to %lu are missing", want, r - 1) ||
+             !zf_st_files_lack(files, err, "shard-%05lu-… of rank %lu", want, want))) {
             return false;
         }
         want = r >= want ? r + 1 : want;
@@ -203,7 +192,7 @@ static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char
     const struct zf_entry *e;
     size_t n;
 
-    return zf_store_list(st, dir, &e, &n, err) && check_ranks(e, n, o, b, err) &&
+    return zf_store_list(st, dir, &e, &n, err) && check_ranks(files, e, n, o, b, err) &&
            add_all(files, st, dir, o, b, err);
 }
 

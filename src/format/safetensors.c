@@ -119,11 +119,37 @@ static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b,
     return end_series(&s, b, err);
 }
 
-/* Says that the one file pointed at is part of a series. */
-static bool note_series(const char *file, struct zf_build *b, struct zf_err *err)
+/* Is there the file of another rank, that holds other boxes of the same tensors? */
+static bool has_sibling(struct zf_store *st, const char *file)
+{
+    unsigned long rank = zf_st_file_rank(file);
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!rank || !zf_store_list(st, "", &e, &n, &ignored)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (zf_st_file_rank(e[i].name) && zf_st_file_rank(e[i].name) != rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Says that the one file pointed at is part of a series.  Errors: ZF_E_UNKNOWN it holds boxes only. */
+static bool note_series(struct zf_store *st, const char *file, const struct zf_open_opts *o,
+                        struct zf_build *b, struct zf_err *err)
 {
     unsigned long number, of;
 
+    if (has_sibling(st, file) && zf_st_file_has_boxes(st, file, o->lim)) {
+        zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                "this file holds one rank's parts of tensors, the others are beside it: point at "
+                "its directory");
+        return zf_err_in(err, "%s", file);
+    }
     if (!series_number(file, &number, &of) || of < 2) {
         return true;
     }
@@ -139,7 +165,7 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct
     size_t n;
 
     if (one) {
-        return note_series(one, b, err) && zf_st_files_add(files, st, one, o, b, err);
+        return note_series(st, one, o, b, err) && zf_st_files_add(files, st, one, o, b, err);
     }
     if (!zf_store_list(st, "", &e, &n, err) || !check_series(e, n, b, err)) {
         return false;
@@ -158,7 +184,7 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct
 static bool join_apart(const struct zf_st_files *files, struct zf_build *b, struct zf_err *err)
 {
     for (size_t i = 0; i < files->n; i++) {
-        struct zf_st_files one = {.file = &files->file[i], .n = 1};
+        struct zf_st_files one = {.file = &files->file[i], .n = 1, .lacks = files->lacks};
         bool root = strcmp(files->file[i].path, main_file) == 0;
         char set[ZF_NAME_MAX + 1];
         size_t n;

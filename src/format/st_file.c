@@ -2,6 +2,7 @@
 #include "st_file.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,10 +126,25 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
         zf_source_unref(&file.src);
         json_decref(file.boxes);
         f->n_skipped++;
-        return err->code == ZF_OK;
+        return err->code == ZF_OK && zf_st_files_lack(f, err, "%s", path);
     }
     f->file[f->n++] = file;
     return true;
+}
+
+bool zf_st_files_lack(struct zf_st_files *f, struct zf_err *err, const char *fmt, ...)
+{
+    char name[200];
+    va_list ap;
+
+    if (f->lacks) {
+        return true;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    f->lacks = zf_arena_str(f->arena, name, strlen(name), err);
+    return f->lacks != NULL;
 }
 
 bool zf_st_files_some(const struct zf_st_files *f, struct zf_err *err)
@@ -153,6 +169,18 @@ bool zf_st_file_named(const char *path)
     size_t n = strlen(path);
 
     return n > sizeof suffix - 1 && strcmp(path + n - (sizeof suffix - 1), suffix) == 0;
+}
+
+unsigned long zf_st_file_rank(const char *name)
+{
+    unsigned long r = 0, f = 0, n = 0;
+    int end = 0;
+
+    if (sscanf(name, "shard-%5lu-model-%5lu-of-%5lu.safetensors%n", &r, &f, &n, &end) != 3 ||
+        !end || name[end]) {
+        return 0;
+    }
+    return r;
 }
 
 /* Entries that every file has, and the boxes, say nothing about the training. */

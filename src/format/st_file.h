@@ -19,6 +19,9 @@ struct zf_st_files {
     struct zf_st_file *file;
     size_t n, cap;
     size_t n_skipped; /* -o degraded: damaged files, told in notes */
+    /* -o degraded: the first file that should be here and could not be read, in the arena; NULL = none.
+     * What it said about the boxes of any tensor is lost with it. */
+    const char *lacks;
     struct zf_err first; /* what was wrong with the first that was skipped */
 };
 
@@ -36,6 +39,10 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
                      const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err) ZF_CHECKED;
 
+/* Remembers in `lacks` that this file is missing or unreadable; fmt makes its name. */
+bool zf_st_files_lack(struct zf_st_files *f, struct zf_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4))) ZF_CHECKED;
+
 /* Is there a file that could be read?  Errors: of the first one, where all are damaged. */
 bool zf_st_files_some(const struct zf_st_files *f, struct zf_err *err) ZF_CHECKED;
 
@@ -44,6 +51,9 @@ const char *zf_st_file_stem(const char *path, size_t *n_out);
 
 /* Is this a safetensors file by its name? */
 bool zf_st_file_named(const char *path);
+
+/* R of shard-RRRRR-model-FFFFF-of-NNNNN.safetensors, what one rank wrote; 0 = another name. */
+unsigned long zf_st_file_rank(const char *name);
 
 /* Shows what __metadata__ holds beyond the usual, as state/<stem>.metadata.json (or
  * state/metadata.json when the file is the only one). */

@@ -17,7 +17,9 @@ struct piece {
 };
 
 struct join {
-    struct piece *piece; /* sorted by name */
+    const char *lacks;    /* a file that cannot be read, so that boxes may be missing; or NULL */
+    uint64_t *n_unproven; /* tensors that are lost for it */
+    struct piece *piece;  /* sorted by name */
     size_t n;
     const struct zf_st_index *index;
     const char *set;
@@ -181,6 +183,31 @@ static bool hull(const struct piece *p, size_t n, uint64_t *shape, uint64_t *sta
     return true;
 }
 
+/* The shape is only known to be this large at least: nothing says where the tensor ends, so no byte
+ * of it can be given. */
+static bool add_unproven(const struct join *j, const struct piece *p, uint32_t ndim,
+                         const uint64_t *shape, struct zf_err *err)
+{
+    zf_auto(mem) uint64_t *zeros = calloc((size_t)ndim + 1, sizeof *zeros);
+    struct zf_draft *d;
+    uint64_t elems;
+    char why[320];
+
+    if (!zeros) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
+    }
+    (void)snprintf(why, sizeof why,
+                   "its shape is not known, because %.200s, which may hold more of it, cannot be "
+                   "read",
+                   j->lacks);
+    ++*j->n_unproven;
+    if (zf_elems(ndim, shape, &elems) && elems == 0) {
+        return true; /* a file of no bytes would look whole */
+    }
+    d = draft(j, p, ndim, shape, err);
+    return d && zf_draft_lost_box(d, zeros, shape, why, err);
+}
+
 static bool add_boxes(const struct join *j, const struct piece *p, size_t n, struct zf_err *err)
 {
     uint32_t ndim = p[0].entry->ndim;
@@ -191,7 +218,14 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
     if (!shape) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
     }
-    if (!hull(p, n, shape, start, err) || !(d = draft(j, p, ndim, shape, err))) {
+    if (!hull(p, n, shape, start, err)) {
+        return false;
+    }
+    if (j->lacks) {
+        return add_unproven(j, p, ndim, shape, err);
+    }
+    d = draft(j, p, ndim, shape, err);
+    if (!d) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -235,7 +269,7 @@ static bool add_group(const struct join *j, const struct piece *p, size_t n, str
         boxes = boxes || p[i].offs;
         inner = inner || is_inner(&p[i]);
     }
-    if (inner || (boxes && n > 1 && !file)) {
+    if (inner || (boxes && (n > 1 || (j->lacks && p->entry->ndim > 0)) && !file)) {
         return add_boxes(j, p, n, err);
     }
     if (n > 1 && !file) {
@@ -315,7 +349,9 @@ static bool join_all(struct join *j, struct zf_err *err)
 bool zf_st_join(const struct zf_st_files *f, const struct zf_st_index *index, const char *set,
                 struct zf_build *b, struct zf_err *err)
 {
-    struct join j = {.index = index, .set = set, .b = b};
+    uint64_t n_unproven = 0;
+    struct join j = {
+        .lacks = f->lacks, .n_unproven = &n_unproven, .index = index, .set = set, .b = b};
     zf_auto(mem) struct piece *piece = NULL;
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
 
@@ -324,7 +360,13 @@ bool zf_st_join(const struct zf_st_files *f, const struct zf_st_index *index, co
     }
     j.piece = piece;
     j.names = names;
-    return join_all(&j, err);
+    return join_all(&j, err) &&
+           (n_unproven == 0 ||
+            zf_build_note(b, err,
+                          "%" PRIu64
+                          " tensors are lost: nothing but %s says whether more of them is "
+                          "in it",
+                          n_unproven, f->lacks));
 }
 
 bool zf_st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err)

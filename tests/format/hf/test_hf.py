@@ -118,6 +118,39 @@ def missing_rank():
         assert c.run("cat", "t.u8", "-o", "degraded").returncode == 5
 
 
+def unproven_shapes():
+    """A lost file may hold more of any tensor: those whose shape only the boxes tell have no readable byte."""
+    for lost in (1, 2):
+        with Case() as c:
+            for n, (lo, raw) in enumerate(((0, b"abc"), (3, b"de")), 1):
+                tensors = {"t": ("U8", [len(raw)], raw), "s": ("U8", [], b"s")}
+                c.safetensors(shard(n), tensors if n == 1 else {"t": tensors["t"]}, {"t": [lo], "s": []})
+            path = os.path.join(c.dir, shard(lost))
+            with open(path, "r+b") as f:
+                f.seek(20)
+                f.write(b"\xff")
+            c.refused(shard(lost), "not sound JSON")
+            r = c.run("cat", "t.u8", "-o", "degraded")
+            assert r.returncode == 5 and r.stdout == b"", f"{r.stdout}"
+            assert "its shape is not known" in r.stderr.decode() and shard(lost) in r.stderr.decode(), r.stderr
+            c.told(shard(lost) + " says", opts=("-o", "degraded"))
+            if lost == 2:
+                c.cat("s.u8", b"s", "-o", "degraded")
+    with Case() as c:  # what is left is an empty shard
+        c.safetensors(shard(1), {"t": ("U8", [0], b""), "u": ("U8", [1], b"u")}, {"t": [0], "u": [0]})
+        c.file(shard(2), b"nothing")
+        r = c.run("ls", None, "-o", "degraded")
+        assert b"t.u8" not in r.stdout and b"u.u8" in r.stdout, r.stdout
+
+
+def one_rank_of_several():
+    with Case() as c:
+        c.safetensors(shard(1), {"t": ("U8", [1], b"x")}, {"t": [0]})
+        c.cat("t.u8", b"x", at=shard(1))
+        c.safetensors(shard(2), {"t": ("U8", [2], b"yz")}, {"t": [1]})
+        c.refused("one rank's parts", "point at its directory", at=shard(1), code=3)
+
+
 main(
     [
         index_decides,
@@ -129,5 +162,7 @@ main(
         sharded_alone,
         bad_boxes,
         missing_rank,
+        unproven_shapes,
+        one_rank_of_several,
     ]
 )

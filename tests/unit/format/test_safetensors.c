@@ -261,9 +261,8 @@ static void test_boxes_missing_rank(void **state)
     char got;
     assert_non_null(t);
     assert_true(t->lost);
-    assert_ok(zf_map_read(t->data, &got, 1, 2, &f->err), &f->err);
-    assert_int_equal(got, 'c');
     assert_false(zf_map_read(t->data, &got, 1, 1, &f->err));
+    assert_false(zf_map_read(t->data, &got, 1, 2, &f->err)); /* rank 1 may say that "a" is larger */
     assert_true(golden_note(c, "ranks 1 to 1 are missing"));
 }
 
