@@ -68,6 +68,34 @@ bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, 
     return true;
 }
 
+bool zf_dcp_is_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                     struct zf_dcp_usual *usual, struct zf_err *err)
+{
+    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    struct zf_torch_tensor t;
+    uint64_t n = 0;
+
+    if (usual->n_looks >= LOOKS_MAX || c->wrap == ZF_DCP_OTHER) {
+        return true;
+    }
+    usual->n_looks++;
+    if (!look_at(p, c, &look, err)) {
+        return false;
+    }
+    if (!look.torch) {
+        n = look.body->size;
+    } else if (zf_torch_kind(look.torch, zf_torch_root(look.torch)) == ZF_TORCH_DENSE) {
+        if (!zf_torch_tensor(look.torch, zf_torch_root(look.torch), &t, err)) {
+            return false;
+        }
+        n = zf_elems(t.ndim, t.shape, &n) ? n : 1;
+    }
+    return n == 0 || zf_fail(err, ZF_E_FORMAT, c->off,
+                             "the item of \"%.100s\" holds data, .metadata says that the tensor "
+                             "has no elements",
+                             p->d->key[c->key].name);
+}
+
 /* One composed tensor, chunk by chunk. */
 struct joining {
     struct zf_dcp_placing *p;

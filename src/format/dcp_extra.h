@@ -28,6 +28,11 @@ bool zf_dcp_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t d
 bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,
                         struct zf_dcp_usual *usual, bool *out, struct zf_err *err) ZF_CHECKED;
 
+/* Opens the item of chunk c, which has no elements: holds it none either?  Tensors made of others are not
+ * asked.  Errors: ZF_E_FORMAT it holds some. */
+bool zf_dcp_is_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                     struct zf_dcp_usual *usual, struct zf_err *err) ZF_CHECKED;
+
 /* Adds the parts of a composed tensor as <name>.<part>: chunks [n] are all of its key.
  * Errors: ZF_E_UNSUPPORTED its chunks cannot be joined part by part. */
 bool zf_dcp_composed(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state_dict_metadata: which tensors and byte items there are, and their chunks. */
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -142,6 +143,49 @@ static bool push_chunk(struct zf_dcp_reading *r, uint32_t key, bool known, struc
            ++d->n_chunks;
 }
 
+/* -o degraded: a chunk or another rank contradicts the shape of the key.  It becomes the smallest one that
+ * holds the box as well, where that makes sense. */
+static bool doubt(struct zf_dcp_reading *r, uint32_t key, const uint64_t *start,
+                  const uint64_t *size, struct zf_err *err)
+{
+    struct zf_dcp_key *k = &r->d->key[key];
+    uint64_t *wider = zf_arena_get(r->d->pickles, k->ndim, sizeof *wider, err), bytes;
+
+    if (!wider) {
+        return false;
+    }
+    k->doubtful = true;
+    for (uint32_t i = 0; i < k->ndim; i++) {
+        if (!zf_add(start ? start[i] : 0, size[i], &wider[i])) {
+            return true;
+        }
+        wider[i] = wider[i] > k->shape[i] ? wider[i] : k->shape[i];
+    }
+    if (zf_dtype_size(k->dtype, k->ndim, wider, &bytes) && bytes <= INT64_MAX) {
+        k->shape = wider;
+    }
+    return true;
+}
+
+/* A chunk of no elements holds nothing, but where the whole tensor is said to hold nothing its item is the
+ * only other witness. */
+static bool keep_empty(struct zf_dcp_reading *r, uint32_t key, const uint64_t *start,
+                       struct zf_err *err)
+{
+    struct zf_dcp *d = r->d;
+    uint64_t n;
+
+    if (!zf_elems(d->key[key].ndim, d->key[key].shape, &n) || n > 0 ||
+        zf_dcp_find_chunk(d, key, start, 0) != ZF_DCP_NONE) {
+        return true;
+    }
+    if (!push_chunk(r, key, false, err)) {
+        return false;
+    }
+    d->chunk[d->n_chunks - 1].empty = true;
+    return true;
+}
+
 /* Takes one ChunkStorageMetadata. */
 static bool take_chunk(struct zf_dcp_reading *r, uint32_t key, const struct zf_pv *v,
                        struct zf_err *err)
@@ -159,10 +203,11 @@ static bool take_chunk(struct zf_dcp_reading *r, uint32_t key, const struct zf_p
         !zf_dcp_read_size(zf_pv_attr(v, "sizes"), k->ndim, size)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": a chunk's offsets or sizes are not %u numbers >= 0", k->name,
-                       k->ndim);
+                       k->ndim) ||
+               (zf_dcp_settle(r, err) && doubt(r, key, NULL, k->shape, err));
     }
     if (zf_elems(k->ndim, size, &n) && n == 0) {
-        return true; /* an empty shard may even start behind the end */
+        return keep_empty(r, key, start, err); /* it may even start behind the end */
     }
     for (uint32_t i = 0; i < k->ndim; i++) {
         if (!zf_within(start[i], size[i], k->shape[i])) {
@@ -170,7 +215,8 @@ static bool take_chunk(struct zf_dcp_reading *r, uint32_t key, const struct zf_p
                            "\"%.160s\": a chunk spans %llu … %llu of dimension %u, which has %llu",
                            k->name, (unsigned long long)start[i],
                            (unsigned long long)(start[i] + size[i]), i,
-                           (unsigned long long)k->shape[i]);
+                           (unsigned long long)k->shape[i]) ||
+                   (zf_dcp_settle(r, err) && doubt(r, key, start, size, err));
         }
     }
     twin = zf_dcp_find_chunk(d, key, start, 0);
@@ -215,8 +261,11 @@ static bool take_key(struct zf_dcp_reading *r, const char *name, uint64_t n, uin
     }
     d->key = key;
     *key_out = (uint32_t)d->n_keys;
-    key[d->n_keys] = (struct zf_dcp_key){
-        .name = name, .name_len = (uint32_t)n, .pass = d->n_passes, .group = d->at_group};
+    key[d->n_keys] = (struct zf_dcp_key){.name = name,
+                                         .name_len = (uint32_t)n,
+                                         .from = r->path,
+                                         .pass = d->n_passes,
+                                         .group = d->at_group};
     return zf_dcp_table_add(&d->keys, key_hash(d, name, n), *key_out, err) && ++d->n_keys;
 }
 
@@ -261,6 +310,35 @@ static bool same_tensor(const struct zf_dcp_key *a, const struct zf_dcp_key *b)
            memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0;
 }
 
+/* "float32 [4, 6]", or "bytes". */
+static const char *describe(const struct zf_dcp_key *k, char *out, size_t n)
+{
+    int at = k->is_bytes ? snprintf(out, n, "bytes")
+                         : snprintf(out, n, "%s [", zf_dtype_info(k->dtype)->torch);
+
+    for (uint32_t i = 0; !k->is_bytes && i <= k->ndim && at > 0 && (size_t)at < n; i++) {
+        at += i == k->ndim ? snprintf(out + at, n - (size_t)at, "]")
+                           : snprintf(out + at, n - (size_t)at, "%s%llu", i ? ", " : "",
+                                      (unsigned long long)k->shape[i]);
+    }
+    return out;
+}
+
+/* The metadata of two ranks describe one name in two ways. */
+static bool differs(struct zf_dcp_reading *r, uint32_t key, const struct zf_dcp_key *seen,
+                    struct zf_err *err)
+{
+    struct zf_dcp_key *k = &r->d->key[key];
+    char here[80], there[80];
+
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "\"%.100s\" is %s, but %s in %.60s: metadata of two saves?", k->name,
+                  describe(seen, here, sizeof here), describe(k, there, sizeof there), k->from);
+    k->doubtful = true;
+    return zf_dcp_settle(r, err) &&
+           (seen->ndim != k->ndim || doubt(r, key, NULL, seen->shape, err));
+}
+
 static bool take_tensor(struct zf_dcp_reading *r, const char *name, uint64_t n,
                         const struct zf_pv *v, struct zf_err *err)
 {
@@ -285,9 +363,7 @@ static bool take_tensor(struct zf_dcp_reading *r, const char *name, uint64_t n,
         k->ndim = seen.ndim;
         k->shape = seen.shape;
     } else if (!same_tensor(&r->d->key[key], &seen)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.160s\" has another dtype or shape than in the metadata of another rank",
-                       name);
+        return differs(r, key, &seen, err);
     }
     for (uint64_t i = 0; i < zf_pv_len(chunks); i++) {
         if (!take_chunk(r, key, zf_pv_item(chunks, i), err) && !zf_dcp_settle(r, err)) {
@@ -306,9 +382,9 @@ static bool take_bytes(struct zf_dcp_reading *r, const char *name, uint64_t n, s
         return false;
     }
     if (!fresh) {
-        return r->d->key[key].is_bytes ||
-               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.160s\" is a tensor for one rank, bytes for another", name);
+        const struct zf_dcp_key seen = {.is_bytes = true};
+
+        return r->d->key[key].is_bytes || differs(r, key, &seen, err);
     }
     r->d->key[key].is_bytes = true;
     return zf_dcp_box_room(r->d, 0, err) && push_chunk(r, key, false, err);

@@ -28,7 +28,10 @@ static bool take_mcore(struct zf_dcp_reading *r, const struct zf_pv *mcore, stru
         uint32_t key = name ? zf_dcp_find_key(d, name, n) : ZF_DCP_NONE;
 
         if (key != ZF_DCP_NONE && !zf_dcp_flat_take(d, &d->key[key], zf_pv_val(mcore, i), err)) {
-            return false;
+            if (!zf_dcp_settle(r, err)) {
+                return false;
+            }
+            d->key[key].doubtful = true;
         }
     }
     return true;

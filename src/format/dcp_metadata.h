@@ -15,6 +15,7 @@
 struct zf_dcp_key {
     const char *name; /* terminated; may hold any byte */
     uint32_t name_len;
+    const char *from;    /* path of the metadata file that told of it first */
     uint32_t pass;       /* number of the metadata file that told of it first */
     uint32_t group;      /* number of the state dict it belongs to */
     bool is_bytes;       /* an opaque item; then all that follows is 0 and there is one chunk */
@@ -24,6 +25,7 @@ struct zf_dcp_key {
     const uint64_t
         *whole; /* [ndim - 1] the true shape of a flattened tensor (dcp_flat.h), or NULL */
     const struct zf_pv *path; /* planner_data's tuple, or NULL */
+    bool doubtful; /* -o degraded: its shape is contradicted, so no byte of it can be given */
     bool composed; /* for whoever opens items: its chunks are tensors made of several others */
 };
 
@@ -40,7 +42,8 @@ struct zf_dcp_chunk {
     uint64_t box;       /* where in zf_dcp.box: ndim starts, then ndim sizes, in elements */
     uint64_t addr; /* for whoever places the items: where the data stands in the items source */
     enum zf_dcp_wrap wrap;
-    bool lost; /* its records contradict each other */
+    bool lost;  /* its records contradict each other */
+    bool empty; /* of no elements, as its tensor */
 };
 
 /* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
@@ -55,7 +58,7 @@ struct zf_dcp {
     uint32_t at_group; /* of the metadata that is read */
     struct zf_dcp_key *key;
     uint64_t n_keys, cap_keys;
-    struct zf_dcp_chunk *chunk; /* never of size 0: those hold nothing */
+    struct zf_dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
     uint64_t n_chunks, cap_chunks;
     uint64_t *box;
     uint64_t n_box, cap_box;

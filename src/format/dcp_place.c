@@ -134,7 +134,17 @@ static bool look_at_odd(struct zf_dcp_placing *p, const uint32_t *order, uint64_
         uint64_t len = k->is_bytes ? 0 : data_len(d, c);
         bool composed = false;
 
-        if (c->lost || k->is_bytes || k->composed || !zf_dcp_is_odd(c, k->dtype, len, usual)) {
+        if (c->lost || k->is_bytes || k->composed || k->doubtful ||
+            (!c->empty && !zf_dcp_is_odd(c, k->dtype, len, usual))) {
+            continue;
+        }
+        if (c->empty) {
+            if (!zf_dcp_is_empty(p, c, usual, err)) {
+                if (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err)) {
+                    return false;
+                }
+                k->doubtful = true;
+            }
             continue;
         }
         if (!zf_dcp_is_composed(p, c, len, usual, &composed, err) &&
@@ -144,6 +154,14 @@ static bool look_at_odd(struct zf_dcp_placing *p, const uint32_t *order, uint64_
         k->composed = k->composed || composed;
     }
     return true;
+}
+
+/* Has the chunk bytes that are looked up when they are read? */
+static bool is_item(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+{
+    const struct zf_dcp_key *k = &d->key[c->key];
+
+    return !c->lost && !c->empty && !k->is_bytes && !k->composed && !k->doubtful;
 }
 
 /* Gives the tensors' items of one file their addresses. */
@@ -156,8 +174,7 @@ static bool add_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t 
     uint64_t n_records = 0, file = d->chunk[order[0]].file;
 
     for (uint64_t i = 0; i < n; i++) {
-        const struct zf_dcp_chunk *c = &d->chunk[order[i]];
-        n_records += !c->lost && !d->key[c->key].is_bytes && !d->key[c->key].composed;
+        n_records += is_item(d, &d->chunk[order[i]]);
     }
     if (n_records == 0) {
         return true;
@@ -171,7 +188,7 @@ static bool add_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t 
         const struct zf_dcp_chunk *c = &d->chunk[order[i]];
         const struct zf_dcp_key *k = &d->key[c->key];
 
-        if (!c->lost && !k->is_bytes && !k->composed) {
+        if (is_item(d, c)) {
             record[n_records++] = (struct zf_dcp_record){
                 .len = c->len & ZF_DCP_ITEM_MAX,
                 .dtype = k->dtype & 63,
@@ -186,10 +203,8 @@ static bool add_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t 
     }
     for (uint64_t i = 0; i < n; i++) {
         struct zf_dcp_chunk *c = &d->chunk[order[i]];
-        const struct zf_dcp_key *k = &d->key[c->key];
 
-        if (!c->lost && !k->is_bytes && !k->composed &&
-            !zf_items_add(*items, c->off, data_len(d, c), &c->addr, err)) {
+        if (is_item(d, c) && !zf_items_add(*items, c->off, data_len(d, c), &c->addr, err)) {
             return false;
         }
     }
@@ -244,7 +259,7 @@ static bool sort_chunks(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_o
             order[n++] = i;
             continue;
         }
-        if (!c->lost) {
+        if (!c->lost && !c->empty) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"%.160s\": storage_data has no item for a chunk of it", key_name(d, c));
             if (zf_err_in(err, ".metadata") || !lose(p, c, err)) {
@@ -257,12 +272,29 @@ static bool sort_chunks(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_o
     return true;
 }
 
+/* A tensor whose shape is contradicted: no byte of it can be given, and one that would be a file of no
+ * bytes is left out, because it would look whole. */
+static bool lose_tensor(struct zf_draft *draft, struct zf_err *err)
+{
+    uint32_t ndim = zf_draft_ndim(draft);
+    zf_auto(mem) uint64_t *zeros = calloc((size_t)ndim + 1, sizeof *zeros);
+
+    return zeros ? zf_draft_lost_box(draft, zeros, zf_draft_shape(draft),
+                                     ".metadata contradicts itself about the shape of this tensor",
+                                     err)
+                 : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
+}
+
 static bool make_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft **out,
                        struct zf_err *err)
 {
     const struct zf_dcp_key *k = &p->d->key[key];
     struct zf_spot spot;
+    uint64_t n;
 
+    if (k->doubtful && zf_elems(k->ndim, k->shape, &n) && n == 0) {
+        return true;
+    }
     if (!zf_names_place(p->names, p->path[key], &spot, err)) {
         return false;
     }
@@ -272,7 +304,7 @@ static bool make_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft *
     }
     *out = zf_build_tensor(p->b, spot.set, spot.name, spot.name_len, k->dtype,
                            k->whole ? k->ndim - 1 : k->ndim, k->whole ? k->whole : k->shape, err);
-    return *out != NULL;
+    return *out && (!k->doubtful || lose_tensor(*out, err));
 }
 
 /* Gives one chunk of a plain tensor to its draft. */
@@ -309,8 +341,9 @@ static bool put_tensors(struct zf_dcp_placing *p, struct zf_err *err)
     }
     for (uint64_t i = 0; i < d->n_chunks; i++) {
         const struct zf_dcp_chunk *c = &d->chunk[i];
-        bool ok = d->key[c->key].is_bytes ? zf_dcp_bytes(p, c, err)
-                                          : !draft[c->key] || put_box(p, c, draft[c->key], err);
+        const struct zf_dcp_key *k = &d->key[c->key];
+        bool none = c->empty || k->doubtful || !draft[c->key];
+        bool ok = k->is_bytes ? zf_dcp_bytes(p, c, err) : none || put_box(p, c, draft[c->key], err);
 
         if (!ok) {
             return false;
@@ -337,7 +370,7 @@ static bool put_composed(struct zf_dcp_placing *p, uint32_t *order, struct zf_er
     uint64_t n = 0, end;
 
     for (uint32_t i = 0; i < d->n_chunks; i++) {
-        if (d->key[d->chunk[i].key].composed) {
+        if (d->key[d->chunk[i].key].composed && !d->key[d->chunk[i].key].doubtful) {
             order[n++] = i;
         }
     }

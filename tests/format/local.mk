@@ -2,6 +2,7 @@
 # One folder a format; what is in each is written with Python's standard library and compared with it.
 TESTS += \
 	tests/format/dcp/test_dcp.py \
+	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/hf/test_hf.py \
 	tests/format/ranks/test_ranks.py \
@@ -13,6 +14,7 @@ TESTS += \
 	$(NULL)
 EXTRA_DIST += \
 	tests/format/dcp/test_dcp.py \
+	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
