@@ -6,7 +6,30 @@
 #include <zf/model/model.h>
 #include <zf/tree.h>
 
+/* What directories list; all of the tree is found by name whatever is listed. */
+enum zf_show {
+    ZF_SHOW_RAW = 1,
+    ZF_SHOW_NPY = 2,
+    ZF_SHOW_SAFETENSORS = 4,
+    ZF_SHOW_BIN = 8,
+    ZF_SHOW_HF = 16,
+    ZF_SHOW_AS = 32,
+    ZF_SHOW_OPTIM = 64,
+    ZF_SHOW_STORED = 128, /* and the framework's own forms: stacked/, bucket/ */
+    ZF_SHOW_STATE = 256,
+    ZF_SHOW_EXTRA = 512,
+    ZF_SHOW_ALL = 1023,
+    ZF_SHOW_AUTO = 1024, /* each presentation once, in the root; raw files elsewhere */
+};
+
+/* Is this one of the words of a list, such as "raw" or "auto"? */
+bool zf_show_word(const char *word);
+/* Adds the words of a list, separated by ',' or ':', to *mask (bits of enum zf_show).
+ * Errors: ZF_E_USAGE an unknown word, "all" or "auto" beside others. */
+bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err) ZF_CHECKED;
+
 struct zf_view_opts {
+    uint32_t show;           /* bits of enum zf_show; 0 = all */
     uint64_t shard_size;     /* bytes of one hf/ shard; 0 = 5 GB */
     const char *const *keep; /* globs: tensors that as/ leaves as they are */
     uint32_t n_keep;
@@ -16,6 +39,9 @@ struct zf_view_opts {
 /* Takes c (freed with the tree, and on failure). */
 struct zf_tree *zf_tree_new(struct zf_checkpoint *c, const struct zf_view_opts *o,
                             struct zf_err *err) ZF_CHECKED;
+
+/* From now on every directory lists all it holds.  Before the tree is shared between threads. */
+void zf_tree_list_all(struct zf_tree *t);
 
 /* The checkpoint inside a tree made by zf_tree_new (borrowed). */
 const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t);

@@ -296,7 +296,11 @@ static int run(const struct cmd *self, int argc, char **argv)
                          jobs_text);
     }
     zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
-    if (!tree || !export_plan_make(&plan, tree, argv + at + 1, argc - at - 2, all, &err)) {
+    if (!tree) {
+        return cmd_fail(&err);
+    }
+    all = open_listing(tree, &o, all);
+    if (!export_plan_make(&plan, tree, argv + at + 1, argc - at - 2, all, &err)) {
         return cmd_fail(&err);
     }
     crew.run.tree = tree;

@@ -4,6 +4,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include <zf/view.h>
+
 #include "each.h"
 
 /* One PATH while it is looked up. */
@@ -95,9 +97,12 @@ static bool look_up(struct export_plan *p, struct zf_tree *tree, const char *pat
             return false;
         }
         /* As `zerofs ls` does: a pattern may well mean a presentation. */
-        each.all = true;
-        if (p->n == before && !all && !each_file(&each, "", err)) {
-            return false;
+        if (p->n == before) {
+            zf_tree_list_all(tree);
+            each.all = true;
+            if (!each_file(&each, "", err)) {
+                return false;
+            }
         }
     }
     return p->n > before || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,

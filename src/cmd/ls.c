@@ -95,12 +95,17 @@ static int run(const struct cmd *self, int argc, char **argv)
     }
     ls.glob = argv[at + 1];
     zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
+    if (!tree) {
+        return cmd_fail(&err);
+    }
     ls.tree = tree;
-    if (!tree || !list_all(&ls, &err)) {
+    ls.all = open_listing(tree, &o, ls.all);
+    if (!list_all(&ls, &err)) {
         return cmd_fail(&err);
     }
     /* A pattern may well mean a presentation: look there before saying no. */
-    if (ls.shown == 0 && ls.glob && !ls.all) {
+    if (ls.shown == 0 && ls.glob) {
+        zf_tree_list_all(tree);
         ls.all = true;
         if (!list_all(&ls, &err)) {
             return cmd_fail(&err);

@@ -62,8 +62,17 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
         .keep = (const char *const *)o->keep.v,
         .n_keep = o->keep.n,
         .lim = &o->lim,
+        .show = o->shown,
     };
     struct zf_checkpoint *c = open_checkpoint(path, o, err);
 
     return c ? zf_tree_new(c, &how, err) : NULL;
+}
+
+bool open_listing(struct zf_tree *t, const struct opts *o, bool all)
+{
+    if (all || !o->show.n) {
+        zf_tree_list_all(t);
+    }
+    return all || o->show.n;
 }

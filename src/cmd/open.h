@@ -15,4 +15,8 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
                                       struct zf_err *err) ZF_CHECKED;
 
+/* Whether a listing takes presentations too.  Without -o show= the tree lists all it holds, and the
+ * command leaves presentations out unless `all`; with it the tree's own listing is what counts. */
+bool open_listing(struct zf_tree *t, const struct opts *o, bool all);
+
 #endif

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include <zf/base/num.h>
+#include <zf/view.h>
 
-enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, PASS };
+enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, PASS, WORDS };
 enum where { ANY, MOUNT };
 
 struct row {
@@ -79,7 +80,8 @@ void opts_fini(struct opts *o)
         if (rows[i].kind == TEXT) {
             free(*(char **)field);
             *(char **)field = NULL;
-        } else if (rows[i].kind == LIST || rows[i].kind == PASS) {
+        } else if (rows[i].kind == LIST || rows[i].kind == PASS ||
+                   rows[i].kind == WORDS) {
             list_fini(field);
             *(struct opt_list *)field = (struct opt_list){0};
         }
@@ -107,6 +109,12 @@ static bool settle(struct opts *o, struct zf_err *err)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
                        o->tag);
     }
+    for (uint32_t i = 0; i < o->show.n; i++) {
+        if (!zf_show_add(&o->shown, o->show.v[i], err)) {
+            return false;
+        }
+    }
+    o->shown = o->shown ? o->shown : ZF_SHOW_AUTO;
     for (uint32_t i = 0; i < o->limit.n; i++) {
         if (!zf_limits_set(&o->lim, o->limit.v[i], err)) {
             return false;
@@ -216,6 +224,7 @@ static bool apply(struct opts *o, const struct row *r, const char *value, struct
     case TEXT:
         return set_text(field, r, value, err);
     case LIST:
+    case WORDS:
         return append(field, value, err);
     case SECONDS:
         return set_seconds(field, r, value, err);
@@ -240,8 +249,17 @@ static bool is_ignored(const char *word)
     return strncmp(word, "x-", 2) == 0 || strncmp(word, "comment=", 8) == 0;
 }
 
-static bool apply_word(struct opts *o, char *word, bool mounting, struct zf_err *err)
+/* last: the row of the word in front, kept between calls. */
+static bool apply_word(struct opts *o, char *word, bool mounting, const struct row **last,
+                       struct zf_err *err)
 {
+    const struct row *before = *last;
+
+    /* "-o show=raw,npy": the comma that separates options separates these words, too. */
+    if (before && before->kind == WORDS && zf_show_word(word)) {
+        return append(&o->show, word, err);
+    }
+    *last = NULL;
     if (strcmp(word, "rw") == 0) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "rw: a view of a checkpoint is read-only");
     }
@@ -258,6 +276,7 @@ static bool apply_word(struct opts *o, char *word, bool mounting, struct zf_err 
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is an option of zerofs mount alone",
                            rows[i].name);
         }
+        *last = &rows[i];
         return apply(o, &rows[i], eq ? eq + 1 : NULL, err);
     }
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%.*s\"",
@@ -267,6 +286,7 @@ static bool apply_word(struct opts *o, char *word, bool mounting, struct zf_err 
 bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *err)
 {
     zf_auto(mem) char *word = malloc(strlen(list) + 1);
+    const struct row *last = NULL;
 
     if (!word) {
         return zf_fail_sys(err, "read options");
@@ -280,7 +300,7 @@ bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *e
             word[n++] = *p;
         }
         word[n] = '\0';
-        if (n && !apply_word(o, word, mounting, err)) {
+        if (n && !apply_word(o, word, mounting, &last, err)) {
             return false;
         }
         if (!*p) {

@@ -19,7 +19,8 @@ struct opt_list {
 /* As given; NULL or empty = not given.  Numbers hold their default. */
 struct opts {
     char *format, *tag, *strip_prefix, *fsname, *subtype;
-    struct opt_list rename, only, except, keep, limit, pass;
+    struct opt_list rename, only, except, keep, limit, pass, show;
+    uint32_t shown; /* show, as bits of enum zf_show */
     bool degraded, all_tags, nonempty, debug;
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead;
     double entry_timeout, attr_timeout;

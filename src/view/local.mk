@@ -12,6 +12,8 @@ libzf_view_la_SOURCES = \
 	src/view/plant.c \
 	src/view/shelf.c \
 	src/view/shelf.h \
+	src/view/show.c \
+	src/view/show.h \
 	src/view/tree.c \
 	src/view/tree.h \
 	src/view/walk.c \

@@ -103,6 +103,7 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
         .parent = parent,
         .kind = own ? first->kind : NODE_DIR,
         .payload = own ? first->payload : 0,
+        .hidden = own && first->hidden,
     };
     m->todo[m->out->n] =
         (struct pending){.lo = of.lo + own, .hi = of.hi, .depth = of.depth + len + 1};
@@ -110,7 +111,7 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
     return name != NULL;
 }
 
-static bool is_dir(const struct node *n)
+bool node_is_dir(const struct node *n)
 {
     return n->kind == NODE_DIR || n->kind == NODE_SHELF;
 }
@@ -118,7 +119,7 @@ static bool is_dir(const struct node *n)
 static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
 {
     struct pending p = m->todo[dir];
-    uint32_t first = m->out->n, n_dirs = 0;
+    uint32_t first = m->out->n;
 
     for (uint32_t lo = p.lo; lo < p.hi;) {
         const char *name = m->place[lo].path + p.depth;
@@ -132,12 +133,10 @@ static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
         if (!make_child(m, dir, (struct pending){lo, hi, p.depth}, len, err)) {
             return false;
         }
-        n_dirs += is_dir(&m->out->v[m->out->n - 1]);
         lo = hi;
     }
     m->out->v[dir].first = first;
     m->out->v[dir].n = m->out->n - first;
-    m->out->v[dir].n_dirs = n_dirs;
     return true;
 }
 
@@ -176,6 +175,36 @@ bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_a
     bool ok = make_all(&m, n, err);
     free(m.todo);
     return ok;
+}
+
+static void list_children(struct nodes *ns, struct node *dir)
+{
+    dir->n_listed = dir->n_dirs = 0;
+    for (uint32_t k = dir->first; k < dir->first + dir->n; k++) {
+        if (!ns->v[k].hidden) {
+            ns->listed[dir->first + dir->n_listed++] = k;
+            dir->n_dirs += node_is_dir(&ns->v[k]);
+        }
+    }
+}
+
+bool nodes_list(struct nodes *ns, struct zf_arena *a, struct zf_err *err)
+{
+    ns->listed = zf_arena_get(a, ns->n, sizeof *ns->listed, err);
+    for (uint32_t k = 0; ns->listed && k < ns->n; k++) {
+        list_children(ns, &ns->v[k]);
+    }
+    return ns->listed != NULL;
+}
+
+void nodes_list_all(struct nodes *ns)
+{
+    for (uint32_t k = 0; k < ns->n; k++) {
+        ns->v[k].hidden = false;
+    }
+    for (uint32_t k = 0; k < ns->n; k++) {
+        list_children(ns, &ns->v[k]);
+    }
 }
 
 uint32_t nodes_find(const struct nodes *ns, uint32_t dir, const char *name)

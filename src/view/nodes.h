@@ -13,7 +13,11 @@ struct node {
     const char *name; /* one component */
     uint32_t parent;
     uint32_t first, n; /* children */
-    uint32_t n_dirs;   /* directories among them */
+    uint32_t n_listed; /* of the children, see struct nodes */
+    uint32_t n_dirs;   /* directories among the listed ones */
+    uint32_t same;     /* the first node that shows the same blob or bulk file; or itself */
+    uint32_t links;    /* names of that file; counted at the first node */
+    bool hidden;       /* found by name, not listed */
     enum node_kind kind;
     uint32_t payload; /* index of the shelf, blob or bulk */
 };
@@ -21,6 +25,7 @@ struct node {
 struct nodes {
     struct node *v; /* v[0] is the root */
     uint32_t n;
+    uint32_t *listed; /* listed[dir.first + i], i < dir.n_listed: the nodes that `dir` lists */
 };
 
 /* What is to stand where.  path: '/'-separated, "" = the root. */
@@ -28,6 +33,7 @@ struct place {
     const char *path;
     enum node_kind kind;
     uint32_t payload;
+    bool hidden;
 };
 
 /* Sorts place[n] and makes nodes for all of them and for the directories between.
@@ -35,6 +41,13 @@ struct place {
  * is no file name; ZF_E_NOMEM. */
 bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_arena *a,
                  struct zf_err *err) ZF_CHECKED;
+
+/* Fills `listed` and what counts it, once nothing more is going to be hidden. */
+bool nodes_list(struct nodes *ns, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
+/* The same with nothing hidden. */
+void nodes_list_all(struct nodes *ns);
+
+bool node_is_dir(const struct node *n);
 
 /* The child of that name, or UINT32_MAX. */
 uint32_t nodes_find(const struct nodes *ns, uint32_t dir, const char *name);

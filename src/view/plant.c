@@ -6,6 +6,7 @@
 #include <zf/base/num.h>
 
 #include "hf.h"
+#include "show.h"
 #include "tree.h"
 
 static const enum zf_dtype casts[] = {ZF_DT_COUNT, ZF_DT_F32, ZF_DT_F16, ZF_DT_BF16};
@@ -22,8 +23,7 @@ struct planter {
     uint32_t n, cap, bulk_cap;
 };
 
-static bool put(struct planter *p, const char *path, enum node_kind kind, uint32_t payload,
-                struct zf_err *err)
+static bool put(struct planter *p, struct place what, struct zf_err *err)
 {
     if (p->n == p->cap) {
         uint32_t cap = p->cap ? 2 * p->cap : 256;
@@ -35,8 +35,8 @@ static bool put(struct planter *p, const char *path, enum node_kind kind, uint32
         p->place = grown;
         p->cap = cap;
     }
-    p->place[p->n++] = (struct place){.path = path, .kind = kind, .payload = payload};
-    return path != NULL;
+    p->place[p->n++] = what;
+    return what.path != NULL;
 }
 
 static char *join(struct zf_arena *a, const char *dir, const char *name, struct zf_err *err)
@@ -44,17 +44,26 @@ static char *join(struct zf_arena *a, const char *dir, const char *name, struct 
     return zf_arena_fmt(a, err, "%s%s%s", dir, *dir && *name ? "/" : "", name);
 }
 
-static bool put_shelf(struct planter *p, const char *path, struct shelf shelf, struct zf_err *err)
+static bool put_shelf(struct planter *p, const char *path, struct shelf shelf, bool listed,
+                      struct zf_err *err)
 {
     struct tree *t = p->t;
+    struct place at = {path, NODE_SHELF, t->n_shelves, !listed};
 
-    t->shelf[t->n_shelves] = shelf;
-    return put(p, path, NODE_SHELF, t->n_shelves++, err);
+    t->shelf[t->n_shelves++] = shelf;
+    return put(p, at, err);
 }
 
-static bool put_bulk(struct planter *p, const char *dir, const char *name,
-                     const struct bulk_kind *kind, const struct shelf *of, const void *shard,
-                     struct zf_err *err)
+/* A bulk file to be made. */
+struct bulk_place {
+    const char *dir, *name;
+    const struct bulk_kind *kind;
+    const struct shelf *of;
+    const void *shard; /* of the kind; or NULL */
+    bool hidden;
+};
+
+static bool put_bulk(struct planter *p, struct bulk_place what, struct zf_err *err)
 {
     struct tree *t = p->t;
 
@@ -72,9 +81,12 @@ static bool put_bulk(struct planter *p, const char *dir, const char *name,
     if (!b) {
         return false;
     }
-    bulk_init(b, kind, of->of, of->cast, shard);
+    bulk_init(b, what.kind, what.of->of, what.of->cast, what.shard);
     t->bulk[t->n_bulks] = b;
-    return put(p, join(t->arena, dir, name, err), NODE_BULK, t->n_bulks++, err);
+    return put(p,
+               (struct place){join(t->arena, what.dir, what.name, err), NODE_BULK, t->n_bulks++,
+                              what.hidden},
+               err);
 }
 
 /* A root's side files (config.json, the tokenizer) stand in hf/ too, so that from_pretrained
@@ -86,33 +98,42 @@ static bool put_side_files(struct planter *p, const char *dir, struct zf_err *er
 
     for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
         if (!strchr(c->blob[i].path, '/')) {
-            ok = put(p, join(p->t->arena, dir, c->blob[i].path, err), NODE_BLOB, i, err);
+            ok = put(
+                p,
+                (struct place){join(p->t->arena, dir, c->blob[i].path, err), NODE_BLOB, i, false},
+                err);
         }
     }
     return ok;
 }
 
 /* The bulk made last is the set's model.safetensors: a single shard is the same file. */
-static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, struct zf_err *err)
+static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, bool listed,
+                   struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
     uint32_t whole = p->t->n_bulks - 1;
     uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
     struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
     char *hf = plan ? join(a, dir, "hf", err) : NULL;
-    bool ok = hf && hf_cut(plan, of->of, of->cast, size, a, err);
+    bool ok = hf && put(p, (struct place){hf, NODE_DIR, 0, !listed}, err) &&
+              hf_cut(plan, of->of, of->cast, size, a, err);
 
     if (ok && plan->n == 1) {
-        ok = put(p, join(a, hf, bulk_safetensors.name, err), NODE_BULK, whole, err);
+        ok =
+            put(p, (struct place){join(a, hf, bulk_safetensors.name, err), NODE_BULK, whole, false},
+                err);
     }
     for (uint32_t i = 0; ok && plan->n > 1 && i < plan->n; i++) {
         char name[64];
 
         hf_name(plan, i, name);
-        ok = put_bulk(p, hf, name, &bulk_safetensors, of, &plan->shard[i], err);
+        ok = put_bulk(
+            p, (struct bulk_place){hf, name, &bulk_safetensors, of, &plan->shard[i], false}, err);
     }
     if (ok && plan->n > 1) {
-        ok = put_bulk(p, hf, bulk_hf_index.name, &bulk_hf_index, of, plan, err);
+        ok = put_bulk(
+            p, (struct bulk_place){hf, bulk_hf_index.name, &bulk_hf_index, of, plan, false}, err);
     }
     return ok && (of->of->set->path[0] || put_side_files(p, hf, err));
 }
@@ -122,18 +143,34 @@ static bool put_presentations(struct planter *p, const struct shelf_set *ss, enu
                               struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
-    struct shelf raw = {.of = ss, .kind = SHELF_RAW, .cast = cast};
+    uint32_t list = show_in_set(p->o->show, ss->set, cast != ZF_DT_COUNT);
+    struct shelf raw = {.of = ss, .kind = SHELF_RAW, .cast = cast, .hidden = !(list & ZF_SHOW_RAW)};
     struct shelf npy = {.of = ss, .kind = SHELF_NPY, .cast = cast};
+    struct bulk_place bin = {
+        .name = bulk_torch.name, .kind = &bulk_torch, .of = &raw, .hidden = !(list & ZF_SHOW_BIN)};
+    struct bulk_place safetensors = {.name = bulk_safetensors.name,
+                                     .kind = &bulk_safetensors,
+                                     .of = &raw,
+                                     .hidden = !(list & ZF_SHOW_SAFETENSORS)};
     const char *dir = ss->set->path;
 
     if (cast != ZF_DT_COUNT) {
         dir = zf_arena_fmt(a, err, "%s%sas/%s", dir, *dir ? "/" : "", zf_dtype_info(cast)->suffix);
     }
+    bin.dir = safetensors.dir = dir;
     char *npy_dir = dir ? join(a, dir, "npy", err) : NULL;
-    return npy_dir && put_shelf(p, dir, raw, err) && put_shelf(p, npy_dir, npy, err) &&
-           put_bulk(p, dir, bulk_torch.name, &bulk_torch, &raw, NULL, err) &&
-           put_bulk(p, dir, bulk_safetensors.name, &bulk_safetensors, &raw, NULL, err) &&
-           put_hf(p, dir, &raw, err);
+    return npy_dir && put_shelf(p, dir, raw, true, err) &&
+           put_shelf(p, npy_dir, npy, list & ZF_SHOW_NPY, err) && put_bulk(p, bin, err) &&
+           put_bulk(p, safetensors, err) && put_hf(p, dir, &raw, list & ZF_SHOW_HF, err);
+}
+
+/* as/ itself; what is in it is put there by every cast. */
+static bool put_as(struct planter *p, const struct zf_set *set, struct zf_err *err)
+{
+    bool listed = show_in_set(p->o->show, set, false) & ZF_SHOW_AS;
+
+    return put(p, (struct place){join(p->t->arena, set->path, "as", err), NODE_DIR, 0, !listed},
+               err);
 }
 
 /* A file with all of the set, every byte widened to four, must not be larger than a file can be. */
@@ -162,7 +199,7 @@ static bool put_set(struct planter *p, uint32_t i, struct zf_err *err)
     for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
         ok = put_presentations(p, ss, casts[k], err);
     }
-    return ok;
+    return ok && (ss->set->n == 0 || put_as(p, ss->set, err));
 }
 
 static bool put_all(struct planter *p, struct zf_err *err)
@@ -174,7 +211,7 @@ static bool put_all(struct planter *p, struct zf_err *err)
         ok = put_set(p, i, err);
     }
     for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
-        ok = put(p, c->blob[i].path, NODE_BLOB, i, err);
+        ok = put(p, (struct place){c->blob[i].path, NODE_BLOB, i, false}, err);
     }
     return ok;
 }
@@ -222,6 +259,30 @@ static bool check_names(const struct tree *t, struct zf_err *err)
     return check_nodes(t, err);
 }
 
+/* A blob or bulk file under several names is one inode: a single hf/ shard is model.safetensors. */
+static bool link_twins(struct tree *t, struct zf_err *err)
+{
+    uint32_t *first[] = {zf_arena_get(t->arena, t->c->n_blobs, sizeof(uint32_t), err),
+                         zf_arena_get(t->arena, t->n_bulks, sizeof(uint32_t), err)};
+
+    if (!first[0] || !first[1]) {
+        return false;
+    }
+    for (uint32_t k = 0; k < t->nodes.n; k++) {
+        struct node *n = &t->nodes.v[k];
+
+        n->same = k;
+        if (!node_is_dir(n)) {
+            uint32_t *at = &first[n->kind == NODE_BULK][n->payload];
+
+            *at = *at ? *at : k; /* node 0 is a directory */
+            n->same = *at;
+            t->nodes.v[n->same].links++;
+        }
+    }
+    return true;
+}
+
 /* Inode numbers stay below 2^51, so that a tree of trees can put its own bits on top. */
 #define MAX_SETS 60000
 
@@ -238,8 +299,12 @@ static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *er
     t->shelf = t->set ? zf_arena_get(t->arena, n * SHELVES_PER_SET, sizeof *t->shelf, err) : NULL;
     bool ok = t->shelf && put_all(&p, err) && nodes_build(&t->nodes, p.place, p.n, t->arena, err);
     free(p.place);
-    t->shelf_node = ok ? zf_arena_get(t->arena, t->n_shelves, sizeof *t->shelf_node, err) : NULL;
-    if (!t->shelf_node) {
+    if (!ok) {
+        return false;
+    }
+    show_hide_dirs(&t->nodes, o->show);
+    t->shelf_node = zf_arena_get(t->arena, t->n_shelves, sizeof *t->shelf_node, err);
+    if (!t->shelf_node || !nodes_list(&t->nodes, t->arena, err) || !link_twins(t, err)) {
         return false;
     }
     for (uint32_t k = 0; k < t->nodes.n; k++) {

@@ -33,6 +33,7 @@ struct shelf {
     const struct shelf_set *of;
     enum shelf_kind kind;
     enum zf_dtype cast; /* ZF_DT_COUNT = none */
+    bool hidden;        /* its files are found by name, not listed */
 };
 
 /* The type tensor i is served as. */

@@ -54,8 +54,10 @@ static void stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
     const struct node *n = &t->nodes.v[k];
     struct zf_err err;
 
-    *out = (struct zf_stat){
-        .ino = node_ino(k), .kind = ZF_NODE_FILE, .nlink = 1, .mtime = t->c->mtime};
+    *out = (struct zf_stat){.ino = node_ino(n->same),
+                            .kind = ZF_NODE_FILE,
+                            .nlink = t->nodes.v[n->same].links,
+                            .mtime = t->c->mtime};
     if (n->kind == NODE_BLOB) {
         const struct zf_blob *b = &t->c->blob[n->payload];
 
@@ -71,18 +73,13 @@ static void stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
     }
 }
 
-static bool is_dir(const struct node *n)
-{
-    return n && (n->kind == NODE_DIR || n->kind == NODE_SHELF);
-}
-
 static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
 {
     const struct tree *t = of(base);
     struct spot s;
     uint32_t i;
 
-    if (!tree_spot(t, dir, &s) || !is_dir(s.node)) {
+    if (!tree_spot(t, dir, &s) || !s.node || !node_is_dir(s.node)) {
         return false;
     }
     uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.v), name);
@@ -120,22 +117,23 @@ static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name
     const struct tree *t = of(base);
     struct spot s;
 
-    if (!tree_spot(t, dir, &s) || !is_dir(s.node)) {
+    if (!tree_spot(t, dir, &s) || !s.node || !node_is_dir(s.node)) {
         return false;
     }
-    if (at < s.node->n) {
-        uint32_t k = s.node->first + (uint32_t)at;
+    if (at < s.node->n_listed) {
+        uint32_t k = t->nodes.listed[s.node->first + at];
 
         (void)snprintf(name, 256, "%s", t->nodes.v[k].name);
         stat_node(t, k, out);
         return true;
     }
-    at -= s.node->n;
-    if (s.node->kind != NODE_SHELF || at >= t->shelf[s.node->payload].of->set->n) {
+    at -= s.node->n_listed;
+    const struct shelf *shelf = s.node->kind == NODE_SHELF ? &t->shelf[s.node->payload] : NULL;
+    if (!shelf || shelf->hidden || at >= shelf->of->set->n) {
         return false;
     }
-    shelf_name(&t->shelf[s.node->payload], (uint32_t)at, name);
-    stat_file(t, &t->shelf[s.node->payload], (uint32_t)at, out);
+    shelf_name(shelf, (uint32_t)at, name);
+    stat_file(t, shelf, (uint32_t)at, out);
     return true;
 }
 
@@ -237,6 +235,16 @@ const struct zf_tree_ops tree_ops = {
     .totals = op_totals,
     .free = op_free,
 };
+
+void zf_tree_list_all(struct zf_tree *base)
+{
+    struct tree *t = (struct tree *)base;
+
+    nodes_list_all(&t->nodes);
+    for (uint32_t i = 0; i < t->n_shelves; i++) {
+        t->shelf[i].hidden = false;
+    }
+}
 
 const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t)
 {

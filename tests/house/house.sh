@@ -72,7 +72,7 @@ completes() {
 }
 bash_completes() {
     c=$top_srcdir/tests/data/deepspeed/zero3_w2
-    completes 'umount' um && completes '--sha256 --shard_size=' export --sh && completes '--only=' ls --onl &&
+    completes 'umount' um && completes '--sha256 --shard_size= --show=' export --sh && completes '--only=' ls --onl &&
         completes 'read_ahead=' mount -o read && completes 'optim/' cat "$c" op &&
         completes 'optim/exp_avg/ optim/exp_avg_sq/' export -j 2 "$c" optim/e &&
         completes 'optim/exp_avg/embed.weight.f32' cat "$c" optim/exp_avg/em

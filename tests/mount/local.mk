@@ -5,7 +5,8 @@ TESTS += \
 	tests/mount/damage.sh \
 	tests/mount/fs.sh \
 	tests/mount/life.sh \
-	tests/mount/mount.sh
+	tests/mount/mount.sh \
+	tests/mount/show.sh
 EXTRA_DIST += \
 	tests/mount/change.sh \
 	tests/mount/damage.sh \
@@ -18,7 +19,9 @@ EXTRA_DIST += \
 	tests/mount/look/fs.py \
 	tests/mount/look/life.py \
 	tests/mount/look/mount.py \
-	tests/mount/mount.sh
+	tests/mount/look/show.py \
+	tests/mount/mount.sh \
+	tests/mount/show.sh
 
 # Opened by handle, as an NFS server does.
 TESTS += tests/mount/test_handles.py

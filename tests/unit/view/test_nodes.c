@@ -22,7 +22,8 @@ static bool build(struct made *m, const struct place *place, uint32_t n)
     }
     m->arena = zf_arena_new(1 << 20, &err);
     assert_non_null(m->arena);
-    bool ok = nodes_build(&m->nodes, copy, n, m->arena, &err);
+    bool ok = nodes_build(&m->nodes, copy, n, m->arena, &err) &&
+              nodes_list(&m->nodes, m->arena, &err);
     free(copy);
     return ok;
 }
@@ -36,14 +37,14 @@ static void drop(struct made *m)
 static void children_stand_together_in_natural_order(void **state)
 {
     static const struct place place[] = {
-        {"layers.10", NODE_SHELF, 1},
-        {"layers.2", NODE_SHELF, 2},
-        {"", NODE_SHELF, 0},
-        {"state/args.json", NODE_BLOB, 3},
-        {"layers.2/npy", NODE_SHELF, 4},
-        {"a", NODE_BULK, 5},
-        {"state", NODE_DIR, 0},
-        {"x/y/z", NODE_BLOB, 6},
+        {"layers.10", NODE_SHELF, 1, false},
+        {"layers.2", NODE_SHELF, 2, false},
+        {"", NODE_SHELF, 0, false},
+        {"state/args.json", NODE_BLOB, 3, false},
+        {"layers.2/npy", NODE_SHELF, 4, false},
+        {"a", NODE_BULK, 5, false},
+        {"state", NODE_DIR, 0, false},
+        {"x/y/z", NODE_BLOB, 6, false},
     };
     static const char *const want[] = {"a", "layers.2", "layers.10", "state", "x"};
     struct made m;
@@ -75,6 +76,33 @@ static void children_stand_together_in_natural_order(void **state)
     drop(&m);
 }
 
+static void what_is_hidden_is_found_but_not_listed(void **state)
+{
+    static const struct place place[] = {
+        {"b", NODE_SHELF, 0, true},
+        {"a", NODE_BULK, 1, false},
+        {"c", NODE_SHELF, 2, false},
+        {"b/x", NODE_BLOB, 3, false},
+    };
+    struct made m;
+
+    (void)state;
+    assert_ok(build(&m, place, sizeof place / sizeof place[0]), &err);
+    const struct node *root = &m.nodes.v[0];
+    assert_int_equal(root->n, 3);
+    assert_int_equal(root->n_listed, 2);
+    assert_int_equal(root->n_dirs, 1);
+    assert_string_equal(m.nodes.v[m.nodes.listed[root->first]].name, "a");
+    assert_string_equal(m.nodes.v[m.nodes.listed[root->first + 1]].name, "c");
+    uint32_t b = nodes_find(&m.nodes, 0, "b");
+    assert_int_not_equal(b, UINT32_MAX);
+    assert_int_equal(m.nodes.v[b].n_listed, 1);
+    nodes_list_all(&m.nodes);
+    assert_int_equal(root->n_listed, 3);
+    assert_int_equal(root->n_dirs, 2);
+    drop(&m);
+}
+
 static void refused(const struct place *place, uint32_t n, const char *part)
 {
     struct made m;
@@ -86,8 +114,8 @@ static void refused(const struct place *place, uint32_t n, const char *part)
 
 static void two_things_in_one_place(void **state)
 {
-    static const struct place twice[] = {{"npy", NODE_SHELF, 0}, {"npy", NODE_SHELF, 1}};
-    static const struct place below[] = {{"extra/x", NODE_BLOB, 0}, {"extra/x/y", NODE_BLOB, 1}};
+    static const struct place twice[] = {{"npy", NODE_SHELF, 0, false}, {"npy", NODE_SHELF, 1, false}};
+    static const struct place below[] = {{"extra/x", NODE_BLOB, 0, false}, {"extra/x/y", NODE_BLOB, 1, false}};
 
     (void)state;
     refused(twice, 2, "two things would stand at npy");
@@ -101,14 +129,14 @@ static void components_must_be_file_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        refused(&(struct place){bad[i], NODE_BLOB, 0}, 1, "cannot be the path of a file");
+        refused(&(struct place){bad[i], NODE_BLOB, 0, false}, 1, "cannot be the path of a file");
     }
     memset(longest, 'n', 256);
     longest[256] = '\0';
-    refused(&(struct place){longest, NODE_BLOB, 0}, 1, "cannot be the path");
+    refused(&(struct place){longest, NODE_BLOB, 0, false}, 1, "cannot be the path");
     longest[255] = '\0';
     struct made m;
-    assert_ok(build(&m, &(struct place){longest, NODE_BLOB, 0}, 1), &err);
+    assert_ok(build(&m, &(struct place){longest, NODE_BLOB, 0, false}, 1), &err);
     drop(&m);
 }
 
@@ -128,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(children_stand_together_in_natural_order),
+        cmocka_unit_test(what_is_hidden_is_found_but_not_listed),
         cmocka_unit_test(two_things_in_one_place),
         cmocka_unit_test(components_must_be_file_names),
         cmocka_unit_test(nothing_is_an_empty_root),

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "show.h"
+
+#include <string.h>
+
+#define PRESENTATIONS                                                                              \
+    (ZF_SHOW_RAW | ZF_SHOW_NPY | ZF_SHOW_SAFETENSORS | ZF_SHOW_BIN | ZF_SHOW_HF)
+
+static const struct show_word {
+    const char *name;
+    uint32_t bits;
+} words[] = {
+    {"raw", ZF_SHOW_RAW},       {"npy", ZF_SHOW_NPY},     {"safetensors", ZF_SHOW_SAFETENSORS},
+    {"bin", ZF_SHOW_BIN},       {"hf", ZF_SHOW_HF},       {"as", ZF_SHOW_AS},
+    {"optim", ZF_SHOW_OPTIM},   {"stored", ZF_SHOW_STORED}, {"state", ZF_SHOW_STATE},
+    {"extra", ZF_SHOW_EXTRA},   {"all", ZF_SHOW_ALL},     {"auto", ZF_SHOW_AUTO},
+};
+
+static uint32_t word_bits(const char *p, size_t n)
+{
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i].name) == n && memcmp(words[i].name, p, n) == 0) {
+            return words[i].bits;
+        }
+    }
+    return 0;
+}
+
+bool zf_show_word(const char *word)
+{
+    return word_bits(word, strlen(word)) != 0;
+}
+
+bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err)
+{
+    do {
+        size_t n = strcspn(list, ",:");
+        uint32_t bits = word_bits(list, n);
+
+        if (!bits) {
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                           "show lists raw, npy, safetensors, bin, hf, as, optim, stored, state, "
+                           "extra, or is all or auto; found \"%.*s\"",
+                           (int)(n < 60 ? n : 60), list);
+        }
+        bool alone = bits == ZF_SHOW_ALL || bits == ZF_SHOW_AUTO;
+        if (*mask && *mask != bits && (alone || *mask == ZF_SHOW_ALL || *mask == ZF_SHOW_AUTO)) {
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                           "show=all and show=auto stand alone: nothing can be added to them");
+        }
+        *mask |= bits;
+        list += n;
+        list += strspn(list, ",:");
+    } while (*list);
+    return true;
+}
+
+uint32_t show_in_set(uint32_t show, const struct zf_set *set, bool cast)
+{
+    if (show == ZF_SHOW_AUTO) {
+        return set->path[0] || cast ? ZF_SHOW_RAW : PRESENTATIONS;
+    }
+    if (show == 0) {
+        return ZF_SHOW_ALL;
+    }
+    /* Without a presentation, directories were asked for: of what is in them, the plain files. */
+    return show & PRESENTATIONS ? show : show | ZF_SHOW_RAW;
+}
+
+/* The word that a directory beside the weights belongs to; 0 = none, it is always listed. */
+static uint32_t dir_bits(const char *name)
+{
+    uint32_t bits = word_bits(name, strlen(name));
+
+    if (strcmp(name, "stacked") == 0 || strcmp(name, "bucket") == 0) {
+        return ZF_SHOW_STORED;
+    }
+    return bits == ZF_SHOW_OPTIM || bits == ZF_SHOW_STORED || bits == ZF_SHOW_STATE ||
+                   bits == ZF_SHOW_EXTRA
+               ? bits
+               : 0;
+}
+
+void show_hide_dirs(struct nodes *ns, uint32_t show)
+{
+    if (show == 0 || show == ZF_SHOW_AUTO) {
+        return;
+    }
+    for (uint32_t k = 1; k < ns->n; k++) {
+        struct node *n = &ns->v[k];
+        const struct node *up = &ns->v[n->parent];
+        bool beside = n->parent == 0 || (up->parent == 0 && strncmp(up->name, "mp_rank_", 8) == 0);
+        uint32_t bits = beside && node_is_dir(n) ? dir_bits(n->name) : 0;
+
+        n->hidden = n->hidden || (bits && !(show & bits));
+    }
+}
