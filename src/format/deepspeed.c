@@ -215,6 +215,9 @@ static bool read_ranks(struct zf_ds *ds, struct zf_err *err)
     if (first->lost) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file can be read");
     }
+    if (!zf_ds_agree_check(ds, false, err)) {
+        return false;
+    }
     n = first->partitions ? first->partitions : d->optim[d->n_optim - 1].dp + 1ull;
     if (!check_ranks(ds, n, err)) {
         return false;
@@ -229,7 +232,8 @@ static bool read_ranks(struct zf_ds *ds, struct zf_err *err)
 
         if (i == at - 1) {
             *r = *first;
-        } else if (!read_rank(ds, &d->optim[i], r, err) || (!r->lost && !same_cut(r, first, err))) {
+        } else if (!read_rank(ds, &d->optim[i], r, err) ||
+                   (!r->lost && (!same_cut(r, first, err) || !zf_ds_agree_check(ds, false, err)))) {
             return false;
         }
     }
@@ -282,6 +286,12 @@ static bool match_universal(struct zf_ds *ds, struct zf_err *err)
 
 /* ---- the save ---- */
 
+static bool read_model(struct zf_ds *ds, struct zf_err *err)
+{
+    return zf_ds_model_read(ds, &ds->dir.model[0], &ds->model, err) &&
+           zf_ds_agree_check(ds, true, err);
+}
+
 static bool read_all(struct zf_ds *ds, struct zf_err *err)
 {
     if (!zf_ds_dir_read(ds->st, ds->a, &ds->dir, err) || !supported(&ds->dir, err)) {
@@ -292,10 +302,10 @@ static bool read_all(struct zf_ds *ds, struct zf_err *err)
                        "the model-states file of rank 0 is missing: it names the parameters");
     }
     if (ds->dir.universal) {
-        return zf_ds_model_read(ds, &ds->dir.model[0], &ds->model, err) && match_universal(ds, err);
+        return read_model(ds, err) && match_universal(ds, err) && zf_ds_agree_models(ds, err);
     }
     if (ds->dir.n_optim == 0 && !ds->dir.by_rank) {
-        return zf_ds_model_read(ds, &ds->dir.model[0], &ds->model, err);
+        return read_model(ds, err);
     }
     if (ds->dir.n_optim == 0) {
         return zf_fail(
@@ -303,8 +313,7 @@ static bool read_all(struct zf_ds *ds, struct zf_err *err)
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    return zf_ds_model_read(ds, &ds->dir.model[0], &ds->model, err) && read_ranks(ds, err) &&
-           match_groups(ds, err);
+    return read_model(ds, err) && read_ranks(ds, err) && match_groups(ds, err);
 }
 
 static bool draft_all(struct zf_ds *ds, struct zf_err *err)
@@ -325,6 +334,9 @@ static void let_go(struct zf_ds *ds)
         zf_source_unref(&ds->held[i]);
     }
     free(ds->held);
+    zf_agree_free(ds->said);
+    zf_agree_free(ds->said_model);
+    zf_agree_free(ds->said_optim);
     zf_arena_free(ds->a);
 }
 

@@ -7,6 +7,8 @@
 #include <zf/codec/torch.h>
 #include <zf/format.h>
 
+#include "agree.h"
+
 /* Some name of the checkpoint: any bytes. */
 struct zf_ds_name {
     const char *p;
@@ -180,6 +182,8 @@ struct zf_ds {
     const uint32_t *tie;     /* of the entries of model */
     struct zf_source **held; /* references kept until the tensors are drafted */
     uint32_t n_held, cap_held;
+    struct zf_agree *said;                    /* what the file read last must share */
+    struct zf_agree *said_model, *said_optim; /* the same of the first file of each kind */
 };
 
 /* Reads a model-states file.  Everything is copied or held; the pickle is freed.
@@ -198,6 +202,22 @@ bool zf_ds_model_shapes(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_sh
 /* Reads an optimizer-states file, likewise. */
 bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_rank *out,
                       struct zf_err *err) ZF_CHECKED;
+
+/* ---- ds_agree.c: what all files of a save repeat ---- */
+
+/* One file that is being read. */
+struct zf_ds_said {
+    struct zf_agree *list;
+    struct zf_torch *torch;
+};
+/* Lists in ds->said what the open file t must have in common with the others. */
+bool zf_ds_agree_read(struct zf_ds *ds, struct zf_torch *t, const char *path, bool model,
+                      struct zf_err *err) ZF_CHECKED;
+/* Compares the file read last with the first of its kind, which is compared with the first of the
+ * other kind.  Errors: ZF_E_FORMAT naming both files and both values. */
+bool zf_ds_agree_check(struct zf_ds *ds, bool model, struct zf_err *err) ZF_CHECKED;
+/* Compares the model-states files that nothing else is read from. */
+bool zf_ds_agree_models(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
 /* ---- ds_column.c: what is kept for every parameter of a group ---- */
 

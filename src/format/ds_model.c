@@ -281,6 +281,7 @@ bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
         return false;
     }
     return (read_root(ds, t, out, err) &&
-            (f != ds->dir.model || zf_ds_state_model(ds, t, f->path, err))) ||
+            (f != ds->dir.model || zf_ds_state_model(ds, t, f->path, err)) &&
+            zf_ds_agree_read(ds, t, f->path, true, err)) ||
            (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
 }

@@ -313,6 +313,7 @@ bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
         return false;
     }
     /* the first file that can be read speaks for all */
-    return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err))) ||
+    return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err)) &&
+            zf_ds_agree_read(ds, t, f->path, false, err)) ||
            (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
 }

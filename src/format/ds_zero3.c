@@ -204,22 +204,13 @@ static const struct zf_ds_file *model_file(const struct zf_ds *ds, uint32_t r)
     return NULL;
 }
 
-/* Another rank's model file must be of the same save. */
-static bool same_save(const struct zf_ds *ds, const struct zf_ds_model *m, struct zf_err *err)
-{
-    if (m->steps != ds->model.steps) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "global_steps is %lld, but %lld in \"%s\": ranks of different saves",
-                (long long)m->steps, (long long)ds->model.steps, ds->model.path);
-        return zf_err_in(err, "%s", m->path);
-    }
-    return true;
-}
-
 bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
 {
     const struct zf_ds_shapes *frozen = &ds->model.frozen;
 
+    if (frozen->n == 0) {
+        return zf_ds_agree_models(ds, err);
+    }
     for (uint32_t i = 0; i < frozen->n; i++) {
         const struct zf_ds_param *p = &frozen->param[i];
         const struct zf_ds_view *v = find_fragment(&ds->model, i, p->name);
@@ -233,7 +224,7 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
             return false;
         }
     }
-    for (uint32_t r = 0; r < ds->n_ranks && frozen->n > 0; r++) {
+    for (uint32_t r = 0; r < ds->n_ranks; r++) {
         const struct zf_ds_file *f = model_file(ds, r);
         struct zf_ds_model m = ds->model;
 
@@ -245,7 +236,7 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
                 r, ds->dir.model[0].mp, frozen->n);
         }
         if (f && f != ds->dir.model &&
-            (!zf_ds_model_read(ds, f, &m, err) || !same_save(ds, &m, err))) {
+            (!zf_ds_model_read(ds, f, &m, err) || !zf_ds_agree_check(ds, true, err))) {
             return false;
         }
         if (!join_rank(ds, f ? &m : NULL, r, err)) {

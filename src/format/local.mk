@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-format.la
 libzf_format_la_SOURCES = \
+	src/format/agree.c \
 	src/format/beside.c \
 	src/format/boxes.c \
 	src/format/choose.c \
@@ -18,6 +19,7 @@ libzf_format_la_SOURCES = \
 	src/format/dcp_state.c \
 	src/format/dcp_table.c \
 	src/format/deepspeed.c \
+	src/format/ds_agree.c \
 	src/format/ds_column.c \
 	src/format/ds_dir.c \
 	src/format/ds_model.c \
@@ -71,6 +73,7 @@ noinst_HEADERS += \
 	src/format/dcp_place.h \
 	src/format/dcp_state.h \
 	src/format/dcp_table.h \
+	src/format/agree.h \
 	src/format/beside.h \
 	src/format/boxes.h \
 	src/format/copies.h \

@@ -4,6 +4,7 @@ TESTS += \
 	tests/format/dcp/test_dcp.py \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
+	tests/format/deepspeed/test_evidence.py \
 	tests/format/hf/test_hf.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
@@ -16,6 +17,7 @@ EXTRA_DIST += \
 	tests/format/dcp/test_dcp.py \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
+	tests/format/deepspeed/test_evidence.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
 	tests/format/made.py \
@@ -25,4 +27,5 @@ EXTRA_DIST += \
 	tests/format/test_probing.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_torch.py \
+	tests/format/torchedit.py \
 	$(NULL)

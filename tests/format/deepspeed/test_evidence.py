@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real DeepSpeed saves in which one value was changed and every checksum put right: two places of a save that
+record the same thing are compared."""
+import contextlib
+import glob
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from made import check, done  # noqa: E402
+from torchedit import Archive  # noqa: E402
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "deepspeed")
+
+
+def run(*args):
+    return subprocess.run([ZEROFS, *args], capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def copy(name):
+    """A copy of a save that may be written to; gives its tag directory."""
+    with tempfile.TemporaryDirectory(prefix="zf-evidence-") as top:
+        folder = os.path.join(top, "c")
+        shutil.copytree(os.path.join(DATA, name), folder)
+        for place, _, files in os.walk(folder):
+            os.chmod(place, 0o755)
+            for f in files:
+                os.chmod(os.path.join(place, f), 0o644)
+        with open(os.path.join(folder, "latest")) as f:
+            yield os.path.join(folder, f.read().strip())
+
+
+def files(tag, kind):
+    return sorted(glob.glob(os.path.join(tag, f"*{kind}_states.pt")))
+
+
+def refused(name, tag, *parts, opts=()):
+    r = run("info", tag, *opts)
+    text = r.stderr.decode(errors="replace")
+    check(" ".join([name, *opts]), r.returncode == 4 and text.count("\n") == 1 and all(p in text for p in parts),
+          f"exit {r.returncode}: {text}")
+
+
+def mixed(what, name, kind, change, *values):
+    """The last file of a kind says something else: both files and both values are named, degraded too."""
+    with copy(name) as tag:
+        one, *_, last = [*files(tag, kind)] * 2
+        last = files(tag, kind)[-1]
+        with Archive(last) as a:
+            change(a)
+        for opts in ((), ("-o", "degraded")):
+            refused(f"{name}: {what}", tag, os.path.basename(one), os.path.basename(last), *values, opts=opts)
+
+
+def alike(what, name, kind, change):
+    """The last file of a kind may say something else."""
+    with copy(name) as tag:
+        with Archive(files(tag, kind)[-1]) as a:
+            change(a)
+        r = run("info", tag)
+        check(f"{name}: {what} may differ", r.returncode == 0, r.stderr.decode())
+
+
+def inner(a):
+    return a.root["optimizer_state_dict"]
+
+
+def base(a):
+    return inner(a).get("base_optimizer_state") or inner(a)["optimizer_state_dict"]
+
+
+def raise_step(group):
+    def change(a):
+        states = base(a)
+        state = states[group] if isinstance(states, list) else states["state"][group]
+        if isinstance(state["step"], int):
+            state["step"] += 1
+        else:
+            raw = a.record(state["step"])
+            raw[:] = struct.pack("<f", struct.unpack("<f", raw[:4])[0] + 1)
+    return change
+
+
+def put(value, *keys):
+    def change(a):
+        at = a.root
+        for k in keys[:-1]:
+            at = at[k] if isinstance(at, (dict, list)) else at.state[k]
+        (at if isinstance(at, (dict, list)) else at.state)[keys[-1]] = value
+    return change
+
+
+def drop(*keys):
+    def change(a):
+        at = a.root
+        for k in keys[:-1]:
+            at = at[k]
+        del at[keys[-1]]
+    return change
+
+
+def shape(name, extents):
+    def change(a):
+        for group in a.root["param_shapes"]:
+            if name in group:
+                group[name].args = (extents,)
+    return change
+
+
+INNER = "optimizer_state_dict"
+for save, group in (("zero2_w2", 0), ("zero2_w2", 1), ("zero3_w2", 0), ("zero1_w2", 0), ("zero2_w2_elastic", 0),
+                    ("ds0_19_8_zero1_bf16opt_w3", 1), ("zero2_w12", 0), ("ds0_19_8_zero3_nvme_swp_w2", 3),
+                    ("ds0_19_8_zero2_muon_w2", 1)):
+    mixed(f"the step of group {group}", save, "optim", raise_step(group), f"[{group}].step is ", ", but ")
+for save in ("zero2_w2", "zero3_w2"):
+    groups = (INNER, "base_optimizer_state" if save == "zero2_w2" else INNER, "param_groups", 1)
+    mixed("a learning rate", save, "optim", put(0.125, *groups, "lr"), "param_groups[1].lr is 0.125, but 0.01")
+    mixed("a beta", save, "optim", put((0.5, 0.999), *groups, "betas"), "param_groups[1].betas[0] is 0.5, but 0.9")
+    mixed("the loss scale", save, "optim", put(64.0, INNER, "loss_scaler", "cur_scale"), "cur_scale is 64, but 1")
+    mixed("an overflow", save, "optim", put(True, INNER, "overflow"), "overflow is True, but False")
+    mixed("a missing flag", save, "optim", drop(INNER, "overflow"), "overflow is missing, but False")
+    mixed("the version", save, "optim", put("0.14.4", "ds_version"), "0.14.4", "0.14.5")
+    mixed("a setting", save, "optim", put(7, "ds_config", "train_micro_batch_size_per_gpu"),
+          "train_micro_batch_size_per_gpu is 7, but 4")
+    alike("who prints", save, "optim", put(9, "ds_config", "steps_per_print"))
+    alike("an estimate of the rank", save, "optim", put(0.5, *groups, "d_numerator"))
+mixed("the clipping", "zero2_w2", "optim", put(3.0, INNER, "clip_grad"), "clip_grad is 3, but 0")
+mixed("the partitions", "zero2_w2", "optim", put([3, 3], INNER, "partition_count"), "partition_count is 3, but 2")
+alike("the padding", "zero2_w2", "optim", put([5, 5], INNER, "group_paddings"))
+# rank files of the model: one save with frozen slices in them, one of which only rank 0's is needed
+for save in ("zero3_w2", "ds0_19_8_hftrainer_zero3_w2"):
+    mixed("the steps of the model", save, "model", put(99, "global_steps"), "global_steps is 99, but ")
+    mixed("the samples", save, "model", put(99, "global_samples"), "global_samples is 99, but ")
+    mixed("the skipped steps", save, "model", put(99, "skipped_steps"), "skipped_steps is 99, but 0")
+    alike("the client's state", save, "model", put(99, "client"))
+mixed("a shape", "zero3_w2", "model", shape("l1.weight", (5, 11)), "l1.weight[0] is 5, but 11")
+mixed("the steps of the model", "ds0_19_8_zero3_subgroups_w3_universal", "model", put(99, "global_steps"),
+      "global_steps is 99, but ")
+# both kinds of file tell the version and the settings
+for save in ("zero2_w2", "zero3_w2", "ds0_19_8_zero1_bf16opt_w3"):
+    with copy(save) as tag:
+        for f in files(tag, "optim"):
+            with Archive(f) as a:
+                put("0.14.1", "ds_version")(a)
+        refused(f"{save}: model and optimizer of two versions", tag, os.path.basename(files(tag, "optim")[0]),
+                os.path.basename(files(tag, "model")[0]), "ds_version is '0.14.1', but '0.1")
+    with copy(save) as tag:
+        for f in files(tag, "model"):
+            with Archive(f) as a:
+                put(9, "ds_config", "train_micro_batch_size_per_gpu")(a)
+        refused(f"{save}: model and optimizer of two settings", tag, os.path.basename(files(tag, "optim")[0]),
+                os.path.basename(files(tag, "model")[0]), "train_micro_batch_size_per_gpu is 4, but 9")
+done()
