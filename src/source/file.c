@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads by pread(2) only: a mapping of a file that shrinks kills the process or yields zeros.
- * After each read an fstat(2) proves that the file is still the one that was mounted. */
+ * After each read an fstat(2) proves that the file is still the one that was mounted: the same
+ * device, inode, size, mtime and ctime.  A write moves ctime before it moves a byte, and nothing can
+ * put ctime back, so bytes that were read while it held are the old ones.
+ *
+ * A file that was deleted, or replaced by a rename, keeps its bytes, but losing a name moves ctime
+ * just as a write does whose mtime was put back, and afterwards nobody can tell which of the two it
+ * was, or whether it was both.  So it is stale like any other.  And a file that was once seen
+ * changed stays stale, whatever it looks like later: what was put back is not known to be what was
+ * there. */
 #include "file.h"
 
 #include <errno.h>
@@ -10,29 +18,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* What a file was when it was first opened. */
-struct identity {
-    dev_t dev;
-    ino_t ino;
-    off_t size;
-    struct timespec mtime, ctime;
-};
-
 struct file {
     struct zf_source src;
     struct zf_slot slot;
     struct zf_pool *pool;
     char *path; /* relative to the pool's root */
-    struct identity id;
+    struct zf_identity id; /* what the file was when it was first opened */
+    atomic_bool stale;     /* it was seen changed once */
     atomic_uint_least64_t reads, bytes, errors;
 };
 
-static struct identity identity_of(const struct stat *st)
+static struct zf_identity identity_of(const struct stat *st)
 {
-    return (struct identity){
+    return (struct zf_identity){
         .dev = st->st_dev,
         .ino = st->st_ino,
-        .size = st->st_size,
+        .size = (uint64_t)st->st_size,
         .mtime = st->st_mtim,
         .ctime = st->st_ctim,
     };
@@ -43,35 +44,48 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Compares what a descriptor says now with what was remembered.  `size` comes first: a shorter file
- * is told by how much. */
-static bool unchanged(const struct file *f, const struct stat *st, struct zf_err *err)
+/* Compares with what was remembered.  `size` comes first: a shorter file is reported with by how
+ * much. */
+static bool compare(const struct zf_identity *id, const struct stat *st, struct zf_err *err)
 {
-    const struct identity *id = &f->id;
+    uint64_t size = (uint64_t)st->st_size;
 
     if (st->st_dev != id->dev || st->st_ino != id->ino) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                        "another file has taken the place of the one that was mounted");
     }
-    if (st->st_size < id->size) {
+    if (size < id->size) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the file is %" PRIu64 " bytes shorter than at mount time",
-                       (uint64_t)(id->size - st->st_size));
+                       "the file is %" PRIu64 " bytes shorter than at mount time", id->size - size);
     }
-    if (st->st_size > id->size) {
+    if (size > id->size) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       "the file has grown by %" PRIu64 " bytes since mount time",
-                       (uint64_t)(st->st_size - id->size));
+                       "the file has grown by %" PRIu64 " bytes since mount time", size - id->size);
     }
     if (!same_time(&st->st_mtim, &id->mtime)) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was written to since mount time");
     }
-    /* Unlinking moves ctime as well, but a file without a name keeps its bytes. */
-    if (!same_time(&st->st_ctim, &id->ctime) && st->st_nlink != 0) {
+    if (!same_time(&st->st_ctim, &id->ctime)) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       "the file's inode was changed since mount time, its bytes perhaps too");
+                       st->st_nlink == 0
+                           ? "the file was deleted or replaced since mount time; whether it was "
+                             "written to before that cannot be known"
+                           : "the file's inode was changed since mount time, its bytes perhaps too");
     }
     return true;
+}
+
+/* As compare, and remembers for ever that the file was changed. */
+static bool unchanged(struct file *f, const struct stat *st, struct zf_err *err)
+{
+    if (!compare(&f->id, st, err)) {
+        atomic_store_explicit(&f->stale, true, memory_order_relaxed);
+        return false;
+    }
+    return !atomic_load_explicit(&f->stale, memory_order_relaxed) ||
+           zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                   "the file was seen changed since mount time; that it looks as before again does "
+                   "not prove its bytes");
 }
 
 static bool sys_fail(struct zf_err *err, const char *what, uint64_t off)
@@ -155,7 +169,7 @@ static int enter(struct file *f, struct zf_err *err)
     return fd;
 }
 
-static bool guard(const struct file *f, int fd, struct zf_err *err)
+static bool guard(struct file *f, int fd, struct zf_err *err)
 {
     struct stat st;
 
@@ -164,7 +178,7 @@ static bool guard(const struct file *f, int fd, struct zf_err *err)
 }
 
 /* All n bytes, however the kernel cuts them. */
-static bool read_full(const struct file *f, int fd, struct iovec to, uint64_t off,
+static bool read_full(struct file *f, int fd, struct iovec to, uint64_t off,
                       struct zf_err *err)
 {
     char *buf = to.iov_base;
@@ -193,7 +207,7 @@ static bool read_full(const struct file *f, int fd, struct iovec to, uint64_t of
 }
 
 /* preadv(2) once; what it left is read piece by piece. */
-static bool readv_full(const struct file *f, int fd, const struct iovec *iov, int n_iov,
+static bool readv_full(struct file *f, int fd, const struct iovec *iov, int n_iov,
                        uint64_t off, struct zf_err *err)
 {
     ssize_t got;
@@ -254,6 +268,11 @@ static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return file_preadv(s, &(struct iovec){.iov_base = buf, .iov_len = n}, 1, off, err);
 }
 
+static struct zf_identity file_identity(const struct zf_source *s)
+{
+    return ((const struct file *)s)->id;
+}
+
 static void file_fini(struct zf_source *s)
 {
     struct file *f = (struct file *)s;
@@ -269,8 +288,28 @@ static const struct zf_source_ops file_ops = {
     .kind = "file",
     .pread = file_pread,
     .preadv = file_preadv,
+    .identity = file_identity,
     .fini = file_fini,
 };
+
+/* The clock that stamps files moves in ticks of some milliseconds: what is written in the tick that
+ * is in ctime already leaves no trace.  So a file of this very tick is looked at again after it; who
+ * reads from then on reads what the second look saw, or ctime moves. */
+static bool let_tick_pass(int fd, struct stat *st, struct zf_err *err)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    struct timespec now;
+
+    for (int i = 0; i < 20; i++) {
+        (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        if (st->st_ctim.tv_sec != now.tv_sec || st->st_ctim.tv_nsec < now.tv_nsec) {
+            return i == 0 || fstat(fd, st) == 0 ||
+                   sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
+        }
+        (void)nanosleep(&ms, NULL);
+    }
+    return true;
+}
 
 struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
                               struct zf_err *err)
@@ -279,6 +318,10 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
     int fd = open_regular(pool, path, &st, err);
 
     if (fd < 0) {
+        return NULL;
+    }
+    if (!let_tick_pass(fd, &st, err)) {
+        (void)close(fd);
         return NULL;
     }
     struct file *f = calloc(1, sizeof *f);

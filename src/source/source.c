@@ -117,6 +117,14 @@ struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off)
     return s;
 }
 
+bool zf_source_identity(const struct zf_source *s, struct zf_identity *out)
+{
+    if (s->ops->identity) {
+        *out = s->ops->identity(s);
+    }
+    return s->ops->identity != NULL;
+}
+
 struct zf_source *zf_source_ref(struct zf_source *s)
 {
     if (s) {

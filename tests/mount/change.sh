@@ -39,6 +39,10 @@ check 'only its time changed: ESTALE' look touched "$mnt" "$first"
 fresh
 check 'deleted while open: right bytes or ESTALE' look deleted "$mnt" "$first"
 fresh
+check 'rewritten, then deleted: never good again' look stays_stale "$mnt" "$first"
+fresh
+check 'rewritten and deleted before anybody looks' look rewritten_unseen "$mnt" "$first"
+fresh
 check 'replaced by another file: old bytes or ESTALE' look replaced "$mnt" "$first"
 check 'files of the other shard are served' cmp "$mnt/b.0.f32" "$tmp/b.0"
 fresh

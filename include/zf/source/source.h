@@ -6,12 +6,19 @@
 
 #include <stdatomic.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 #include <zf/base/limits.h>
 
 struct zf_source;
+
+/* What a file was when it was first opened.  A later difference in any of it is ZF_E_STALE. */
+struct zf_identity {
+    uint64_t dev, ino, size;
+    struct timespec mtime, ctime;
+};
 
 struct zf_source_ops {
     const char *kind; /* "file", "window", "inflate", … */
@@ -25,6 +32,8 @@ struct zf_source_ops {
      * moves *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not
      * stand one to one in the parent. */
     bool (*origin)(struct zf_source *s, uint64_t *off, struct zf_source **parent_out);
+    /* Of a file; NULL = this is none. */
+    struct zf_identity (*identity)(const struct zf_source *s);
     void (*fini)(struct zf_source *s); /* frees what is inside and s itself */
 };
 
@@ -47,6 +56,9 @@ bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, u
 /* Follows origin() to the file (or memory) that byte `off` of s stands in; moves *off along.  Stops
  * at a source whose bytes are made (inflate).  Borrows. */
 struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
+
+/* False when s is no file. */
+bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);
 
 struct zf_source *zf_source_ref(struct zf_source *s);
 /* Drops a reference and nulls the pointer; NULL inside is fine. */

@@ -65,9 +65,9 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind);
 
 /* Gives a reference to the file (one source a path, however often it is asked for).  Remembers
- * size, mtime, ctime and inode at the first opening; a later difference is ZF_E_STALE at the read
- * that meets it, a shorter file ZF_E_IO.  Only a file that was unlinked or renamed over is served
- * on while its descriptor is held, because its bytes are.  FIFOs and devices are refused without
+ * size, mtime, ctime, device and inode at the first opening; a later difference is ZF_E_STALE at
+ * the read that meets it and at all later ones, a shorter file ZF_E_IO.  A file that was deleted or
+ * replaced is stale too, even while its descriptor is held: see src/source/file.c.  FIFOs and devices are refused without
  * being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file. */
 struct zf_source *zf_store_open(struct zf_store *st, const char *path,
                                 struct zf_err *err) ZF_CHECKED;
@@ -87,5 +87,10 @@ struct zf_file_stats {
 };
 void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_file_stats *),
                     void *ctx);
+
+/* What each file was when it was opened, in the order of opening. */
+void zf_store_identities(struct zf_store *st,
+                         void (*fn)(void *ctx, const char *path, const struct zf_identity *id),
+                         void *ctx);
 
 #endif

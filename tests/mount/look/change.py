@@ -153,6 +153,28 @@ def replaced(mnt, path):
     old_or_stale(mnt)
 
 
+def stays_stale(mnt, path):
+    """Changed and seen so; what becomes of its name afterwards makes the new bytes no better."""
+    rewritten_quietly(mnt, path)
+    os.rename(path, path + ".away")
+    all_stale(mnt)
+    os.rename(path + ".away", path)
+    all_stale(mnt)
+    os.unlink(path)
+    all_stale(mnt)
+
+
+def rewritten_unseen(mnt, path):
+    """Nobody reads between the write and the deletion: all that shows is one move of ctime."""
+    held = os.open(path, os.O_RDONLY)
+    st = os.fstat(held)
+    with open(path, "r+b") as f:
+        f.write(os.pread(held, 4096, 0) + bytes(st.st_size - 4096))
+    os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
+    os.unlink(path)
+    old_or_stale(mnt)
+
+
 def truncated_presentations(mnt, path):
     os.truncate(path, 1000)
     for name in ("npy/a.1.npy", "as/bf16/a.1.bf16", "as/f32/a.1.f32"):

@@ -110,7 +110,51 @@ static void a_rewritten_file_is_stale(void **state)
     assert_fails(a, ZF_E_STALE, "inode was changed");
 }
 
-static void a_replaced_file_is_served_while_it_is_held(void **state)
+/* Overwrites bytes and puts the time back; the descriptor stays open for more of that. */
+static int rewrite_quietly(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(pwrite(fd, "XXXX", 4, 2), 4);
+    assert_int_equal(futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim}), 0);
+    return fd;
+}
+
+static void a_rewritten_file_stays_stale_when_it_is_deleted(void **state)
+{
+    char path[4200];
+
+    scratch_file(*state, "a", "0123456789");
+    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    assert_reads(a, "0123456789");
+    scratch_path(*state, "a", path);
+    assert_int_equal(close(rewrite_quietly(path)), 0);
+    assert_fails(a, ZF_E_STALE, "inode was changed");
+    assert_int_equal(unlink(path), 0);
+    assert_fails(a, ZF_E_STALE, "deleted or replaced");
+}
+
+/* Nobody looked between the write and the deletion: only ctime moved, once. */
+static void a_deleted_file_may_have_been_rewritten(void **state)
+{
+    char path[4200];
+
+    scratch_file(*state, "a", "0123456789");
+    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    assert_reads(a, "0123456789");
+    scratch_path(*state, "a", path);
+    int fd = rewrite_quietly(path);
+    assert_int_equal(unlink(path), 0);
+    assert_fails(a, ZF_E_STALE, "cannot be known");
+    assert_int_equal(close(fd), 0);
+}
+
+static void a_replaced_file_is_stale(void **state)
 {
     char from[4200], to[4200];
 
@@ -122,13 +166,53 @@ static void a_replaced_file_is_served_while_it_is_held(void **state)
     scratch_path(*state, "new", from);
     scratch_path(*state, "a", to);
     assert_int_equal(rename(from, to), 0);
-    assert_reads(a, "0123456789");
+    assert_fails(a, ZF_E_STALE, "deleted or replaced");
     push_out(st);
     assert_fails(a, ZF_E_STALE, "another file has taken the place");
     assert_int_equal(unlink(to), 0);
     assert_fails(a, ZF_E_STALE, "gone since mount time");
     assert_int_equal(mkfifo(to, 0600), 0);
     assert_fails(a, ZF_E_FORMAT, "not a regular file");
+}
+
+/* The very inode, unchanged, in its place again: another file stood there meanwhile. */
+static void stale_is_for_ever(void **state)
+{
+    char dir[4200], away[4200];
+
+    scratch_file(*state, "d/a", "0123456789");
+    scratch_file(*state, "e/a", "0123456789");
+    scratch_file(*state, "other", "x");
+    zf_auto(store) struct zf_store *st = store_at(*state, 1);
+    zf_auto(source) struct zf_source *a = file_at(st, "d/a");
+    push_out(st);
+    scratch_path(*state, "d", dir);
+    scratch_path(*state, "e", away);
+    assert_int_equal(renameat2(AT_FDCWD, dir, AT_FDCWD, away, RENAME_EXCHANGE), 0);
+    assert_fails(a, ZF_E_STALE, "another file has taken the place");
+    assert_int_equal(renameat2(AT_FDCWD, dir, AT_FDCWD, away, RENAME_EXCHANGE), 0);
+    assert_fails(a, ZF_E_STALE, "was seen changed");
+}
+
+/* In the tick of the clock in which it was made, a file can be written to without a trace. */
+static void a_write_right_after_opening_is_seen(void **state)
+{
+    char path[4200], name[20];
+    struct zf_err err;
+
+    zf_auto(store) struct zf_store *st = store_at(*state, 512);
+    for (int i = 0; i < 50; i++) {
+        char got[10] = "";
+
+        (void)snprintf(name, sizeof name, "f%d", i);
+        scratch_file(*state, name, "0123456789");
+        zf_auto(source) struct zf_source *a = file_at(st, name);
+        scratch_path(*state, name, path);
+        assert_int_equal(close(rewrite_quietly(path)), 0);
+        if (zf_source_pread(a, got, sizeof got, 0, &err)) {
+            assert_memory_equal(got, "0123456789", sizeof got);
+        }
+    }
 }
 
 static void changes_while_closed_are_seen(void **state)
@@ -243,7 +327,8 @@ static void a_process_short_of_descriptors_still_reads(void **state)
     }
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
     tight = was;
-    tight.rlim_cur = (rlim_t)descriptors() + 4;
+    int before = descriptors();
+    tight.rlim_cur = (rlim_t)before + 4;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     for (int k = 0; k < FILES; k++) {
         (void)snprintf(name, sizeof name, "f%d", k);
@@ -252,9 +337,22 @@ static void a_process_short_of_descriptors_still_reads(void **state)
     for (int k = 0; k < FILES; k++) {
         (void)snprintf(name, sizeof name, "f%d", k);
         assert_reads(file[k], name);
-        zf_source_unref(&file[k]);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+
+    /* And keeps more of them once it may, though not at once. */
+    time_t end = time(NULL) + 30;
+    while (descriptors() < before + FILES && time(NULL) < end) {
+        for (int k = 0; k < FILES; k++) {
+            (void)snprintf(name, sizeof name, "f%d", k);
+            assert_reads(file[k], name);
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    assert_int_equal(descriptors(), before + FILES);
+    for (int k = 0; k < FILES; k++) {
+        zf_source_unref(&file[k]);
+    }
 }
 
 /* A file may be kept longer than its store. */
@@ -273,7 +371,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH(a_truncated_file_is_no_zeros),
         SCRATCH(a_rewritten_file_is_stale),
-        SCRATCH(a_replaced_file_is_served_while_it_is_held),
+        SCRATCH(a_rewritten_file_stays_stale_when_it_is_deleted),
+        SCRATCH(a_deleted_file_may_have_been_rewritten),
+        SCRATCH(a_replaced_file_is_stale),
+        SCRATCH(stale_is_for_ever),
+        SCRATCH(a_write_right_after_opening_is_seen),
         SCRATCH(changes_while_closed_are_seen),
         SCRATCH(twenty_files_share_two_descriptors),
         SCRATCH(a_process_short_of_descriptors_still_reads),
