@@ -20,7 +20,7 @@ struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim, struct
         return NULL;
     }
     atomic_init(&p->refs, 1);
-    p->limit = lim->open_files ? lim->open_files : 1;
+    p->most = p->limit = lim->open_files ? lim->open_files : 1;
     (void)pthread_mutex_init(&p->lock, NULL);
     return p;
 }
@@ -93,9 +93,30 @@ static bool shut(struct zf_pool *p, struct zf_slot *s)
     return true;
 }
 
+static time_t pool_now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+/* Whether descriptors are free again is found out by taking more of them, which at worst fails once
+ * a second and is put right by relieve. */
+static void recover(struct zf_pool *p)
+{
+    time_t now = p->limit < p->most && p->n >= p->limit ? pool_now() : p->tried;
+
+    if (now > p->tried) {
+        p->limit = p->limit < p->most / 2 ? 2 * p->limit : p->most;
+        p->tried = now;
+    }
+}
+
 /* The clock: who was used since the last round gets one more round. */
 static void make_room(struct zf_pool *p)
 {
+    recover(p);
     for (size_t steps = 2 * p->n; steps > 0 && p->n >= p->limit; steps--) {
         p->hand = p->hand + 1 < p->n ? p->hand + 1 : 0;
         struct zf_slot *s = p->ring[p->hand];
@@ -106,12 +127,13 @@ static void make_room(struct zf_pool *p)
     }
 }
 
-/* Gives back some descriptors for good; false when there are none to give. */
+/* Gives back some descriptors; false when there are none to give. */
 static bool relieve(struct zf_pool *p)
 {
     (void)pthread_mutex_lock(&p->lock);
     size_t before = p->n;
     p->limit = before > 1 ? before / 2 : 1;
+    p->tried = pool_now();
     make_room(p);
     bool less = p->n < before;
     (void)pthread_mutex_unlock(&p->lock);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include <zf/base/err.h>
 #include <zf/base/limits.h>
@@ -30,8 +31,10 @@ struct zf_pool {
     atomic_uint refs;
     struct zf_reach reach;
     struct zf_cache *cache; /* of what is decompressed from the files */
-    uint64_t limit;         /* descriptors; overrun only while more reads than that run at once */
+    uint64_t most;          /* descriptors; overrun only while more reads than that run at once */
     pthread_mutex_t lock;   /* of all below */
+    uint64_t limit;         /* <= most: lower for a while after the process ran out of them */
+    time_t tried;           /* when the limit was last moved; CLOCK_MONOTONIC */
     struct zf_slot **ring;
     size_t n, cap, hand;
 };
@@ -42,8 +45,9 @@ struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim,
 struct zf_pool *zf_pool_ref(struct zf_pool *p);
 void zf_pool_unref(struct zf_pool **p);
 
-/* As zf_reach_open.  When the process has no descriptor left, the pool keeps half as many from then
- * on and tries again. */
+/* As zf_reach_open.  When the process has no descriptor left, the pool keeps half as many and tries
+ * again; from then on it may keep twice as many each second, until it is at its own limit or the
+ * process is short again. */
 int zf_pool_open(struct zf_pool *p, const char *path, int flags);
 
 void zf_slot_init(struct zf_slot *s);
