@@ -177,18 +177,34 @@ static void copy_all(struct crew *crew, uint32_t jobs)
     }
 }
 
-/* What decides, beside a file's own shards, which bytes it has. */
-static void make_seed(const char *ckpt, const struct opts *o, uint8_t out[32])
+/* Field by field: a struct may have gaps that hold anything. */
+static void mix_file(void *ctx, const char *path, const struct zf_identity *id)
+{
+    const uint64_t v[] = {id->dev,
+                          id->ino,
+                          id->size,
+                          (uint64_t)id->mtime.tv_sec,
+                          (uint64_t)id->mtime.tv_nsec,
+                          (uint64_t)id->ctime.tv_sec,
+                          (uint64_t)id->ctime.tv_nsec};
+
+    sha256_update(ctx, strlen(path) + 1, (const uint8_t *)path);
+    sha256_update(ctx, sizeof v, (const uint8_t *)v);
+}
+
+/* All that decides which bytes a file has.  Every file that was opened counts for every copy: a
+ * cast, a header or a state/ file has no shard of its own, and a checkpoint of which one file was
+ * rewritten is another checkpoint. */
+static void make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32])
 {
     const struct opt_list *lists[] = {&o->rename, &o->only, &o->except, &o->keep};
     const char *texts[] = {o->format, o->tag, o->strip_prefix};
+    uint64_t v[] = {o->degraded, o->shard_size};
     struct sha256_ctx ctx;
-    struct stat st = {0};
 
-    (void)stat(ckpt, &st);
-    uint64_t v[] = {st.st_ino, o->degraded, o->shard_size};
     sha256_init(&ctx);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);
+    zf_store_identities(st, mix_file, &ctx);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *text = texts[i] ? texts[i] : "";
 
@@ -306,7 +322,7 @@ static int run(const struct cmd *self, int argc, char **argv)
     crew.run.tree = tree;
     crew.run.dest = argv[argc - 1];
     crew.show = !quiet && isatty(STDERR_FILENO) == 1;
-    make_seed(argv[at], &o, crew.run.seed);
+    make_seed(zf_tree_checkpoint(tree)->store, &o, crew.run.seed);
     return export_to(&crew, argv[at], jobs);
 }
 

@@ -53,55 +53,18 @@ static enum export_end cannot(const struct copy *c, const char *what, struct zf_
 
 /* ---- what a file's bytes come from ----------------------------------------------------------- */
 
-struct identity {
-    struct sha256_ctx ctx;
-    char last[4096]; /* shards are asked once a run of pieces */
-};
-
-static void mix_file(struct sha256_ctx *ctx, const char *path)
-{
-    struct stat st;
-    uint64_t v[4] = {0};
-
-    if (stat(path, &st) == 0) {
-        v[0] = st.st_ino;
-        v[1] = (uint64_t)st.st_size;
-        v[2] = (uint64_t)st.st_mtim.tv_sec;
-        v[3] = (uint64_t)st.st_mtim.tv_nsec;
-    }
-    sha256_update(ctx, sizeof v, (const uint8_t *)v);
-}
-
-static bool mix_source(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
-{
-    struct identity *id = ctx;
-    uint64_t v[2] = {off, len};
-    size_t n = strcspn(s->name, "!");
-
-    sha256_update(&id->ctx, sizeof v, (const uint8_t *)v);
-    if (n < sizeof id->last && (strncmp(id->last, s->name, n) != 0 || id->last[n] != '\0')) {
-        memcpy(id->last, s->name, n);
-        id->last[n] = '\0';
-        mix_file(&id->ctx, id->last);
-    }
-    return true;
-}
-
 static void identify(struct copy *c)
 {
     const struct zf_stat *st = &c->f->st;
     uint64_t v[3] = {st->size, (uint64_t)st->mtime.tv_sec, (uint64_t)st->mtime.tv_nsec};
-    struct identity id = {.last = ""};
+    struct sha256_ctx ctx;
     uint8_t sum[32];
 
-    sha256_init(&id.ctx);
-    sha256_update(&id.ctx, sizeof c->run->seed, c->run->seed);
-    sha256_update(&id.ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
-    sha256_update(&id.ctx, sizeof v, (const uint8_t *)v);
-    if (c->map) {
-        (void)zf_map_each_source(c->map, mix_source, &id);
-    }
-    sha256_digest(&id.ctx, sizeof sum, sum);
+    sha256_init(&ctx);
+    sha256_update(&ctx, sizeof c->run->seed, c->run->seed);
+    sha256_update(&ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
+    sha256_update(&ctx, sizeof v, (const uint8_t *)v);
+    sha256_digest(&ctx, sizeof sum, sum);
     for (size_t i = 0; i < EXPORT_ID_LEN / 2; i++) {
         (void)snprintf(c->id + 2 * i, 3, "%02x", sum[i]);
     }

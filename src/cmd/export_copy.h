@@ -16,7 +16,8 @@ struct export_run {
     const char *dest; /* as the user named it, for messages */
     int root;         /* the destination, open */
     bool force, sums;
-    uint8_t seed[32]; /* digest of the checkpoint and of the options that change what is shown */
+    uint8_t seed[32]; /* digest of the files that were opened and of the options that change what is
+                         shown */
     atomic_bool stop; /* somebody asks all copies to end */
     atomic_uint_least64_t bytes; /* that need no more copying */
 };

@@ -482,3 +482,20 @@ void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_f
     }
     (void)pthread_mutex_unlock(&st->t->lock);
 }
+
+void zf_store_identities(struct zf_store *st,
+                         void (*fn)(void *ctx, const char *path, const struct zf_identity *id),
+                         void *ctx)
+{
+    struct opened *f, *next;
+    struct zf_identity id;
+
+    (void)pthread_mutex_lock(&st->t->lock);
+    HASH_ITER(hh, st->t->files, f, next)
+    {
+        if (zf_source_identity(f->src, &id)) {
+            fn(ctx, f->path, &id);
+        }
+    }
+    (void)pthread_mutex_unlock(&st->t->lock);
+}

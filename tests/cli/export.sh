@@ -228,6 +228,33 @@ starts_again() {
         export_ ckpt layers.0.weight.f32 short && cmp all/layers.0.weight.f32 short/layers.0.weight.f32
 }
 check 'after a change of the shards it starts again' starts_again
+# rewritten CKPT: its first shard gets other bytes in place, and its old time back.
+rewritten() {
+    python3 -B - "$1/__0_0.distcp" <<'EOF'
+import os
+import sys
+
+st = os.stat(sys.argv[1])
+with open(sys.argv[1], "r+b") as f:
+    old = os.pread(f.fileno(), 1 << 20, 1 << 20)
+    os.pwrite(f.fileno(), bytes(b ^ 0xff for b in old), 1 << 20)
+os.utime(sys.argv[1], ns=(st.st_atime_ns, st.st_mtime_ns))
+EOF
+}
+# never_mixed CKPT FILE: what is copied before and after the shard was rewritten is one checkpoint's.
+never_mixed() {
+    rm -rf short before
+    export_ "$1" "$2" before &&
+        answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export "$2" "$3" short' sh "$ZEROFS" "$1" "$2" &&
+        rewritten "$1" && export_ "$1" "$2" short && "$ZEROFS" cat "$1" "$2" >now && cmp now "short/${2##*/}" &&
+        ! cmp -s "before/${2##*/}" now
+}
+check 'also when its size and time are what they were' never_mixed ckpt layers.0.weight.f32
+check 'for a presentation' never_mixed ckpt npy/layers.0.weight.npy
+check 'for a type that is converted' never_mixed ckpt as/bf16/layers.0.weight.bf16
+cp -r ckpt 'run!7'
+check 'in a directory with ! in its name' never_mixed 'run!7' layers.0.weight.f32
+rewritten ckpt
 after_power_loss() {
     out_of_room && mark "short/$part" && sed -i -e 's/^boot .*/boot other/' -e 's/^part \([0-9a-f]*\) [0-9]*/part \1 0/' \
         short/.zerofs-export && export_ ckpt layers.0.weight.f32 short &&
