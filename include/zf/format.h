@@ -23,6 +23,7 @@ struct zf_open_opts {
     const char *format; /* -o format=NAME, or NULL */
     const char *tag;    /* -o tag=NAME, or NULL */
     bool degraded;
+    bool fill_lost; /* with degraded: zf_build_fill_lost */
 };
 
 struct zf_format {

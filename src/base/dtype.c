@@ -23,6 +23,29 @@ const struct zf_dtype_info *zf_dtype_info(enum zf_dtype t)
     return &table[t];
 }
 
+/* The upper bytes say it, the others are 0; those of e8m0 and fnuz are the one NaN they have. */
+uint32_t zf_dtype_nan(enum zf_dtype t, uint8_t out[16])
+{
+    static const struct {
+        uint8_t half, top, next; /* bytes of a number, and its two upper ones */
+    } nan[ZF_DT_COUNT] = {
+        [ZF_DT_F16] = {2, 0x7e, 0},         [ZF_DT_BF16] = {2, 0x7f, 0xc0},
+        [ZF_DT_F32] = {4, 0x7f, 0xc0},      [ZF_DT_F64] = {8, 0x7f, 0xf8},
+        [ZF_DT_C32] = {2, 0x7e, 0},         [ZF_DT_C64] = {4, 0x7f, 0xc0},
+        [ZF_DT_C128] = {8, 0x7f, 0xf8},     [ZF_DT_F8_E4M3] = {1, 0x7f, 0},
+        [ZF_DT_F8_E5M2] = {1, 0x7e, 0},     [ZF_DT_F8_E4M3FNUZ] = {1, 0x80, 0},
+        [ZF_DT_F8_E5M2FNUZ] = {1, 0x80, 0}, [ZF_DT_F8_E8M0] = {1, 0xff, 0},
+    };
+    uint32_t n = nan[t].half ? table[t].bytes : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t left = nan[t].half - i % nan[t].half;
+
+        out[i] = left == 1 ? nan[t].top : left == 2 ? nan[t].next : 0;
+    }
+    return n;
+}
+
 static bool same(const char *row, const char *name, size_t n)
 {
     return row && strlen(row) == n && memcmp(row, name, n) == 0;

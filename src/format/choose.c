@@ -64,6 +64,9 @@ struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
         return NULL;
     }
     b = zf_build_new(p.store, o->lim, o->degraded, err);
+    if (b && o->fill_lost) {
+        zf_build_fill_lost(b);
+    }
     if (!b || !describe(b, &p, err) || !p.pick.format->open(p.store, o, b, err) ||
         !zf_side_files(p.store, NULL, b, err) ||
         (p.outer && !zf_side_files(p.outer, p.store, b, err))) {

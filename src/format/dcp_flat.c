@@ -47,7 +47,8 @@ bool zf_dcp_flat_take(struct zf_dcp *d, struct zf_dcp_key *key, const struct zf_
 }
 
 bool zf_dcp_flat_put(const struct zf_dcp_key *key, struct zf_draft *draft, const uint64_t *start,
-                     const uint64_t *size, struct zf_from from, const char *why, struct zf_err *err)
+                     const uint64_t *size, struct zf_from from, const struct zf_lost *lost,
+                     struct zf_err *err)
 {
     uint32_t n = key->ndim - 1, elem = zf_dtype_info(key->dtype)->bytes;
     uint64_t local[DIMS], packed[DIMS], at[DIMS], extent[DIMS];
@@ -80,8 +81,8 @@ bool zf_dcp_flat_put(const struct zf_dcp_key *key, struct zf_draft *draft, const
         for (uint32_t d = 0; d < n; d++) {
             at[d] += start[d] * local[d];
         }
-        ok = why ? zf_draft_lost_box(draft, at, extent, why, err)
-                 : zf_draft_box(draft, at, extent, from, err);
+        ok = lost ? zf_draft_lost_box(draft, at, extent, lost, err)
+                  : zf_draft_box(draft, at, extent, from, err);
         if (!ok) {
             return false;
         }

@@ -15,9 +15,9 @@ bool zf_dcp_flat_take(struct zf_dcp *d, struct zf_dcp_key *key, const struct zf_
                       struct zf_err *err) ZF_CHECKED;
 
 /* Gives a chunk of such a tensor to its draft: the few boxes that a range of elements is made of.
- * start, size: of the chunk as stored.  why: NULL, or why the bytes are lost. */
+ * start, size: of the chunk as stored.  lost: NULL, or why the bytes are lost. */
 bool zf_dcp_flat_put(const struct zf_dcp_key *key, struct zf_draft *draft, const uint64_t *start,
-                     const uint64_t *size, struct zf_from from, const char *why,
+                     const uint64_t *size, struct zf_from from, const struct zf_lost *lost,
                      struct zf_err *err) ZF_CHECKED;
 
 #endif

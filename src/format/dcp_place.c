@@ -2,6 +2,7 @@
 #include "dcp_place.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -279,9 +280,10 @@ static bool lose_tensor(struct zf_draft *draft, struct zf_err *err)
     uint32_t ndim = zf_draft_ndim(draft);
     zf_auto(mem) uint64_t *zeros = calloc((size_t)ndim + 1, sizeof *zeros);
 
-    return zeros ? zf_draft_lost_box(draft, zeros, zf_draft_shape(draft),
-                                     ".metadata contradicts itself about the shape of this tensor",
-                                     err)
+    const struct zf_lost how = {
+        .why = ".metadata contradicts itself about the shape of this tensor", .unshaped = true};
+
+    return zeros ? zf_draft_lost_box(draft, zeros, zf_draft_shape(draft), &how, err)
                  : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
 }
 
@@ -307,22 +309,48 @@ static bool make_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft *
     return *out && (!k->doubtful || lose_tensor(*out, err));
 }
 
+/* Why the bytes of a chunk are lost, for who reads them; text: where the sentence is made. */
+static struct zf_lost why_lost(const struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                               char text[64], char path[1024])
+{
+    const struct zf_source *file = c->file == ZF_DCP_NONE ? NULL : p->file[c->file];
+    const char *name = c->file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->file];
+
+    (void)snprintf(path, 1024, "%s/%s", zf_store_name(p->st), name);
+    if (c->file == ZF_DCP_NONE) {
+        return (struct zf_lost){.file = path, .why = "names no item for it that can be had"};
+    }
+    if (!file) {
+        return (struct zf_lost){.file = path, .why = "is missing or cannot be opened"};
+    }
+    if (!zf_within(c->off, c->len, file->size)) {
+        (void)snprintf(text, 64, "ends at byte %llu", SHOW(file->size));
+        return (struct zf_lost){.file = path, .why = text};
+    }
+    (void)snprintf(text, 64, "has a damaged item at byte %llu", SHOW(c->off));
+    return (struct zf_lost){.file = path, .why = text};
+}
+
 /* Gives one chunk of a plain tensor to its draft. */
 static bool put_box(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_draft *draft,
                     struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
     const uint64_t *start = &d->box[c->box], *size = start + d->key[c->key].ndim;
-    const char *why = c->lost ? "the item of this chunk is missing or damaged" : NULL;
     struct zf_from from = {.off = c->addr};
+    struct zf_lost lost;
+    char text[64], path[1024];
 
-    if (!c->lost) {
+    if (c->lost) {
+        lost = why_lost(p, c, text, path);
+    } else {
         from.src = p->items[c->file];
     }
     if (d->key[c->key].whole) {
-        return zf_dcp_flat_put(&d->key[c->key], draft, start, size, from, why, err);
+        return zf_dcp_flat_put(&d->key[c->key], draft, start, size, from, c->lost ? &lost : NULL,
+                               err);
     }
-    return c->lost ? zf_draft_lost_box(draft, start, size, why, err)
+    return c->lost ? zf_draft_lost_box(draft, start, size, &lost, err)
                    : zf_draft_box(draft, start, size, from, err);
 }
 

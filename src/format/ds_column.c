@@ -2,6 +2,7 @@
 #include "ds.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The first rank whose file is there: the others must agree with it.  There is always one. */
 static const struct zf_ds_rank *first_rank(const struct zf_ds *ds)
@@ -168,20 +169,40 @@ static bool locate(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank
     return true;
 }
 
-static const char *lost_rank(char why[64], uint32_t rank)
+/* The file of a rank that was lost is called like those of the others. */
+static struct zf_lost lost_rank(const struct zf_ds *ds, uint32_t rank, char path[1024])
 {
-    snprintf(why, 64, "the optimizer file of rank %u is missing", rank);
-    return why;
+    static const char before[] = "zero_pp_rank_";
+    const struct zf_ds_rank *r = &ds->rank[rank], *other = ds->rank;
+
+    while (other->lost) {
+        other++;
+    }
+    const char *number = strstr(other->path, before);
+    if (r->path[0]) {
+        (void)snprintf(path, 1024, "%s/%s", zf_store_name(ds->st), r->path);
+        return (struct zf_lost){.file = path, .why = "is damaged"};
+    }
+    if (!number) {
+        (void)snprintf(path, 1024, "the optimizer file of rank %u is missing", rank);
+        return (struct zf_lost){.why = path};
+    }
+    number += sizeof before - 1;
+    (void)snprintf(path, 1024, "%s/%.*s%u%s", zf_store_name(ds->st), (int)(number - other->path),
+                   other->path, rank, number + strspn(number, "0123456789"));
+    return (struct zf_lost){.file = path, .why = "is missing"};
 }
 
 bool zf_ds_column_piece(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
                         struct zf_draft *d, const uint64_t span[3], struct zf_err *err)
 {
     struct zf_from from = {0};
-    char why[64];
 
     if (!c->flat[rank]) {
-        return zf_draft_lost_flat(d, span[0], span[1], lost_rank(why, rank), err);
+        char path[1024];
+        const struct zf_lost how = lost_rank(ds, rank, path);
+
+        return zf_draft_lost_flat(d, span[0], span[1], &how, err);
     }
     return locate(ds, c, rank, (const uint64_t[]){span[2], span[1]}, &from, err) &&
            zf_draft_flat(d, span[0], span[1], from, err);
@@ -193,10 +214,12 @@ bool zf_ds_column_box(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t r
     const uint64_t stride[2] = {1, box->rows};
     const uint64_t at_n[2] = {box->at, box->size[0] * box->size[1]};
     struct zf_from from = {.stride = stride};
-    char why[64];
 
     if (!c->flat[rank]) {
-        return zf_draft_lost_box(d, box->start, box->size, lost_rank(why, rank), err);
+        char path[1024];
+        const struct zf_lost how = lost_rank(ds, rank, path);
+
+        return zf_draft_lost_box(d, box->start, box->size, &how, err);
     }
     return locate(ds, c, rank, at_n, &from, err) &&
            zf_draft_box(d, box->start, box->size, from, err);

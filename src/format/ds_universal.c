@@ -5,6 +5,7 @@
  * … 0.19.8. */
 #include "ds.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_DEPTH 16 /* a parameter's name may hold '/' */
@@ -124,6 +125,16 @@ static bool walk(struct zf_ds *ds, uint64_t *left, struct zf_err *err)
     return true;
 }
 
+static bool lose(struct zf_ds *ds, struct zf_draft *d, struct zf_ds_name name, uint64_t n,
+                 struct zf_err *err)
+{
+    char path[1024];
+
+    (void)snprintf(path, sizeof path, "%s/zero/%.*s/fp32.pt", zf_store_name(ds->st), (int)name.n,
+                   name.p);
+    return zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.file = path, .why = "is missing"}, err);
+}
+
 /* Every trained parameter must have been there. */
 static bool check_all(struct zf_ds *ds, struct zf_err *err)
 {
@@ -135,7 +146,7 @@ static bool check_all(struct zf_ds *ds, struct zf_err *err)
 
             if (!d && ds->o->degraded) {
                 d = zf_build_tensor(ds->b, "", name.p, name.n, ZF_DT_F32, p->ndim, p->shape, err);
-                if (!d || !zf_draft_lost_flat(d, 0, p->n, "its fp32.pt is missing", err)) {
+                if (!d || !lose(ds, d, name, p->n, err)) {
                     return false;
                 }
             }

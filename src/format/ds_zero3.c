@@ -6,6 +6,8 @@
  * 0.6.0 … 0.19.8. */
 #include "ds.h"
 
+#include <stdio.h>
+
 #include <zf/base/num.h>
 
 static uint64_t slot_of(uint64_t n, uint32_t ranks)
@@ -168,6 +170,17 @@ static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i
     return zf_draft_flat(d, span[0], span[1], from, err);
 }
 
+static bool lose_slice(struct zf_ds *ds, uint32_t r, struct zf_draft *d, const uint64_t span[2],
+                       struct zf_err *err)
+{
+    char path[1024];
+
+    (void)snprintf(path, sizeof path, "%s/zero_pp_rank_%u_mp_rank_%02u_model_states.pt",
+                   zf_store_name(ds->st), r, ds->dir.model[0].mp);
+    return zf_draft_lost_flat(d, span[0], span[1],
+                              &(struct zf_lost){.file = path, .why = "is missing"}, err);
+}
+
 static bool join_rank(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t r, struct zf_err *err)
 {
     const struct zf_ds_shapes *frozen = &ds->model.frozen;
@@ -182,9 +195,7 @@ static bool join_rank(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t r,
         }
         left = p->n - first;
         uint64_t span[2] = {first, left < slot ? left : slot};
-        if (!m &&
-            !zf_draft_lost_flat(d, span[0], span[1],
-                                "the model file of a rank that holds this slice is missing", err)) {
+        if (!m && !lose_slice(ds, r, d, span, err)) {
             return false;
         }
         if (m && !join_slice(ds, m, i, d, span, err)) {

@@ -130,9 +130,10 @@ static bool add_whole(const struct join *j, const struct piece *p, struct zf_err
     if (there == n) {
         return true;
     }
-    char why[160];
-    (void)snprintf(why, sizeof why, "%.120s ends before this byte", p->file->path);
-    return zf_draft_lost_flat(d, there, n - there, why, err);
+    char why[64];
+    (void)snprintf(why, sizeof why, "ends at byte %" PRIu64, size);
+    const struct zf_lost how = {.file = p->file->src->name, .why = why};
+    return zf_draft_lost_flat(d, there, n - there, &how, err);
 }
 
 /* Where a box begins.  Errors: ZF_E_FORMAT the header names no such place. */
@@ -205,7 +206,8 @@ static bool add_unproven(const struct join *j, const struct piece *p, uint32_t n
         return true; /* a file of no bytes would look whole */
     }
     d = draft(j, p, ndim, shape, err);
-    return d && zf_draft_lost_box(d, zeros, shape, why, err);
+    return d &&
+           zf_draft_lost_box(d, zeros, shape, &(struct zf_lost){.why = why, .unshaped = true}, err);
 }
 
 static bool add_boxes(const struct join *j, const struct piece *p, size_t n, struct zf_err *err)
@@ -236,7 +238,11 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
             return false;
         }
         if (e->end > p[i].file->src->size) {
-            if (!zf_draft_lost_box(d, start, e->shape, "the file ends before this byte", err)) {
+            char why[64];
+
+            (void)snprintf(why, sizeof why, "ends at byte %" PRIu64, p[i].file->src->size);
+            const struct zf_lost how = {.file = p[i].file->src->name, .why = why};
+            if (!zf_draft_lost_box(d, start, e->shape, &how, err)) {
                 return false;
             }
         } else if (!zf_draft_box(d, start, e->shape, from, err)) {

@@ -62,6 +62,11 @@ bool zf_build_degraded(const struct zf_build *b)
     return b->degraded;
 }
 
+void zf_build_fill_lost(struct zf_build *b)
+{
+    b->fill_lost = true;
+}
+
 /* ---- names -------------------------------------------------------------------------------- */
 
 /* Paths of sets and blobs become paths of the tree, so they must be plain: relative, and every

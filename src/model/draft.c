@@ -115,8 +115,20 @@ static bool outside(const struct zf_draft *d, const struct zf_source *src, uint6
     return zf_err_in(err, "%s", src->name);
 }
 
-/* A piece whose source is too short: refused, or, when degraded, kept, because every source answers
- * EIO for what lies beyond its end. */
+bool zf_draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cut, uint64_t size,
+                          const struct zf_lost *how, uint32_t *out, struct zf_err *err)
+{
+    struct zf_lost with = *how;
+
+    with.fill.n =
+        d->b->fill_lost && !how->unshaped ? (uint8_t)zf_dtype_nan(d->dtype, with.fill.byte) : 0;
+    d->unshaped = d->unshaped || how->unshaped;
+    zf_auto(source) struct zf_source *s = zf_lost_behind(parent, cut, size, &with, err);
+    d->lost = true;
+    return s && zf_sources_add(d->b->sources, s, out, err);
+}
+
+/* A piece whose source is too short: refused, or, when degraded, noted. */
 static bool tolerate(struct zf_draft *d, const struct zf_source *src, uint64_t off,
                      struct zf_err *err)
 {
@@ -128,21 +140,32 @@ static bool tolerate(struct zf_draft *d, const struct zf_source *src, uint64_t o
     }
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    d->lost = true;
     return zf_build_note(d->b, err, "%s", text);
 }
 
-static bool lost_source(struct zf_draft *d, const char *why, uint64_t *out, struct zf_err *err)
+/* Instead of from->src: the number of a source that lost what such a piece of `span` bytes has
+ * beyond the end.  Where lost elements are filled, one that is cut in two is lost whole. */
+static bool cut_short(struct zf_draft *d, struct zf_from *from, uint64_t span, uint32_t *number,
+                      struct zf_err *err)
 {
-    uint32_t number;
-    zf_auto(source) struct zf_source *s = zf_lost_new(d->bytes, why, err);
+    uint64_t size = from->src->size, end;
+    uint64_t there = size > from->off ? size - from->off : 0;
+    char why[64];
 
-    if (!s || !zf_sources_add(d->b->sources, s, &number, err)) {
-        return false;
+    (void)snprintf(why, sizeof why, "ends at byte %llu", (unsigned long long)size);
+    const struct zf_lost how = {.file = from->src->name, .why = why};
+    if (d->b->fill_lost) {
+        there -= there % zf_dtype_info(d->dtype)->bytes;
     }
-    d->lost = true;
-    *out = number;
-    return true;
+    if (there == 0) {
+        from->off = 0;
+        return zf_draft_lost_source(d, NULL, 0, span, &how, number, err);
+    }
+    /* Offsets stay the file's, so that provenance stays true. */
+    if (!zf_add(from->off, span, &end)) {
+        end = UINT64_MAX;
+    }
+    return zf_draft_lost_source(d, from->src, from->off + there, end, &how, number, err);
 }
 
 /* ---- flat --------------------------------------------------------------------------------- */
@@ -193,27 +216,24 @@ bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_fro
     /* Inside the tensor, whose bytes were counted: cannot overflow. */
     bytes = n * zf_dtype_info(d->dtype)->bytes;
     if (from.src && !zf_within(from.off, bytes, from.src->size)) {
-        if (!tolerate(d, from.src, from.off, err)) {
-            return false;
-        }
-        if (from.off > UINT64_MAX - bytes) {
-            return zf_draft_lost_flat(d, first, n, "its place is beyond any file", err);
-        }
+        return tolerate(d, from.src, from.off, err) && cut_short(d, &from, bytes, &number, err) &&
+               add_flat(d, first, n, from.off, number, err);
     }
     return zf_sources_add(d->b->sources, from.src, &number, err) &&
            add_flat(d, first, n, from.off, number, err);
 }
 
-bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const char *why,
+bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
                         struct zf_err *err)
 {
-    uint64_t number;
+    uint32_t number;
 
     d = zf_draft_data(d);
     if (!flat_inside(d, first, n, err)) {
         return false;
     }
-    return n == 0 || (lost_source(d, why, &number, err) && add_flat(d, first, n, 0, number, err));
+    return n == 0 || (zf_draft_lost_source(d, NULL, 0, d->bytes, how, &number, err) &&
+                      add_flat(d, first, n, 0, number, err));
 }
 
 /* ---- boxes -------------------------------------------------------------------------------- */
@@ -330,26 +350,35 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
             return false;
         }
         if (!sane) {
-            return zf_draft_lost_box(d, start, size, "its place is beyond any file", err);
+            const struct zf_lost how = {.file = from.src->name, .why = "ends before this piece"};
+
+            return zf_draft_lost_box(d, start, size, &how, err);
         }
-    }
-    struct zf_piece what = {.off = from.off, .stride = from.stride};
-    if (!zf_sources_add(d->b->sources, from.src, &number, err)) {
+        if (!cut_short(d, &from, span, &number, err)) {
+            return false;
+        }
+    } else if (!zf_sources_add(d->b->sources, from.src, &number, err)) {
         return false;
     }
-    what.src = number;
+    struct zf_piece what = {.off = from.off, .stride = from.stride, .src = number};
     return add_box(d, start, size, &what, err);
 }
 
 bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                       const char *why, struct zf_err *err)
+                       const struct zf_lost *how, struct zf_err *err)
 {
     uint64_t n = 0;
-    struct zf_piece what = {0};
+    uint32_t number = 0;
 
     d = zf_draft_data(d);
     if (!box_inside(d, start, size, &n, err)) {
         return false;
     }
-    return n == 0 || (lost_source(d, why, &what.src, err) && add_box(d, start, size, &what, err));
+    if (n == 0) {
+        return true;
+    }
+    if (!zf_draft_lost_source(d, NULL, 0, d->bytes, how, &number, err)) {
+        return false;
+    }
+    return add_box(d, start, size, &(struct zf_piece){.src = number}, err);
 }

@@ -45,7 +45,7 @@ struct zf_draft {
     uint32_t name_len, ndim, index;
     enum zf_dtype dtype;
     enum zf_draft_kind kind;
-    bool lost;
+    bool lost, unshaped;
     UT_hash_handle hh;
 };
 
@@ -89,7 +89,7 @@ struct zf_build {
     uint32_t n_blobs, n_notes, n_sets;
     const char *tag;
     int64_t step;
-    bool has_step, degraded;
+    bool has_step, degraded, fill_lost;
 };
 
 /* Checkpoints carry their sources behind the public part. */
@@ -112,6 +112,10 @@ static inline uint64_t zf_piece_words(const struct zf_draft *d)
     return sizeof(struct zf_piece) / 8 +
            2 * (uint64_t)(d->ndim && d->kind == ZF_DRAFT_BOX ? d->ndim : 1);
 }
+
+/* A source of size bytes for d that lost those from `cut` on (zf_lost_behind), and its number. */
+bool zf_draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cut, uint64_t size,
+                          const struct zf_lost *how, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
 /* Makes d->map out of its pieces: the proof (prove.c). */
 bool zf_draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;

@@ -22,6 +22,7 @@ libzf_model_la_SOURCES = \
 	src/model/gridmake.c \
 	src/model/hash.c \
 	src/model/hash.h \
+	src/model/loss.c \
 	src/model/map.c \
 	src/model/map_kind.h \
 	src/model/model.c \

@@ -53,9 +53,8 @@ static bool lose(struct zf_draft *d, struct zf_fault f, uint32_t *lost_out, stru
     (void)tell(d, f, err);
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    d->lost = true;
-    zf_auto(source) struct zf_source *s = zf_lost_new(d->bytes, text, err);
-    return s && zf_sources_add(d->b->sources, s, lost_out, err) &&
+    return zf_draft_lost_source(d, NULL, 0, d->bytes, &(struct zf_lost){.why = text}, lost_out,
+                                err) &&
            zf_build_note(d->b, err, "%s", text);
 }
 

@@ -104,6 +104,7 @@ static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err
     }
     for (uint64_t i = 0; i < b->n_tensors; i++) {
         struct zf_draft *d = draft[i], *data = zf_draft_data(d);
+        uint8_t nan[16];
 
         t[i] = (struct zf_tensor){.name = d->name,
                                   .name_len = d->name_len,
@@ -112,7 +113,9 @@ static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err
                                   .shape = d->shape,
                                   .data = data->map,
                                   .alias_of = d->tie ? d->tie->index : d->index,
-                                  .lost = data->lost};
+                                  .lost = data->lost,
+                                  .filled = data->lost && b->fill_lost && !data->unshaped &&
+                                            zf_dtype_nan(d->dtype, nan) > 0};
     }
     /* A set is made for its first tensor, so none is empty unless that tensor was refused. */
     for (uint32_t i = 0; i < b->n_sets; i++) {

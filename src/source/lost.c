@@ -1,47 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of a degraded checkpoint that are not there. */
+/* Bytes of a degraded checkpoint that are not there.  A source of them may have a sound beginning,
+ * which comes from the file that was cut short, at the same offsets; what follows fails with a
+ * sentence, or reads as one element's NaN over and over. */
 #include <zf/source/source.h>
 
 #include <string.h>
 
 struct lost {
     struct zf_source src;
+    struct zf_source *parent; /* NULL when cut is 0 */
+    uint64_t cut;             /* the first lost byte, where an element begins */
+    struct zf_fill fill;
+    bool unshaped;
+    char *file;
     char why[];
 };
 
 static bool lost_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     const struct lost *l = (const struct lost *)s;
+    unsigned char *out = buf;
+    uint64_t end = off + n;
 
-    (void)buf, (void)n, (void)off;
-    return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s", l->why);
+    if (end > l->cut && !l->fill.n) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s", l->why);
+        return l->file[0] ? zf_err_in(err, "%s", l->file) : false;
+    }
+    if (off < l->cut) {
+        size_t k = end < l->cut ? n : (size_t)(l->cut - off);
+
+        if (!zf_source_pread(l->parent, out, k, off, err)) {
+            return false;
+        }
+        out += k;
+        off += k;
+    }
+    for (; off < end; off++) {
+        *out++ = l->fill.byte[(off - l->cut) % l->fill.n];
+    }
+    return true;
+}
+
+/* What stands in front of the cut stands in the parent; where the rest stood nobody knows. */
+static bool lost_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
+{
+    const struct lost *l = (const struct lost *)s;
+
+    if (*off >= l->cut) {
+        return false;
+    }
+    *parent_out = l->parent;
+    return true;
 }
 
 static void lost_fini(struct zf_source *s)
 {
+    struct lost *l = (struct lost *)s;
+
+    zf_source_unref(&l->parent);
     zf_source_fini(s);
-    free(s);
+    free(l->file);
+    free(l);
 }
 
 static const struct zf_source_ops lost_ops = {
     .kind = "lost",
     .pread = lost_pread,
+    .origin = lost_origin,
     .fini = lost_fini,
 };
 
-struct zf_source *zf_lost_new(uint64_t size, const char *why, struct zf_err *err)
+struct zf_source *zf_lost_behind(struct zf_source *parent, uint64_t cut, uint64_t size,
+                                 const struct zf_lost *how, struct zf_err *err)
 {
-    size_t n = strlen(why) + 1;
+    size_t n = strlen(how->why) + 1;
     struct lost *l = calloc(1, sizeof *l + n);
 
-    if (!l) {
+    if (!l || !(l->file = strdup(how->file ? how->file : ""))) {
+        free(l);
         (void)zf_fail_sys(err, "note what is lost");
         return NULL;
     }
-    if (!zf_source_init(&l->src, &lost_ops, "", size, err)) {
+    if (!zf_source_init(&l->src, &lost_ops, cut ? parent->name : "", size, err)) {
+        free(l->file);
         free(l);
         return NULL;
     }
-    memcpy(l->why, why, n);
+    memcpy(l->why, how->why, n);
+    l->parent = cut ? zf_source_ref(parent) : NULL;
+    l->cut = cut;
+    l->fill = how->fill;
+    l->unshaped = how->unshaped;
     return &l->src;
+}
+
+struct zf_source *zf_lost_new(uint64_t size, const char *why, struct zf_err *err)
+{
+    return zf_lost_behind(NULL, 0, size, &(struct zf_lost){.why = why}, err);
+}
+
+bool zf_source_lost(const struct zf_source *s, uint64_t off, uint64_t *until, struct zf_lost *out)
+{
+    const struct lost *l = (const struct lost *)s;
+
+    *until = s->size;
+    if (s->ops != &lost_ops) {
+        return false;
+    }
+    if (off < l->cut) {
+        *until = l->cut;
+        return false;
+    }
+    *out =
+        (struct zf_lost){.file = l->file, .why = l->why, .unshaped = l->unshaped, .fill = l->fill};
+    return true;
 }

@@ -65,6 +65,10 @@ struct zf_dtype_info {
 /* The row of a type; t must be one of the enum. */
 const struct zf_dtype_info *zf_dtype_info(enum zf_dtype t);
 
+/* The little-endian bytes of a quiet NaN of the type, of both halves of a complex one; returns how
+ * many there are, 0 for a type without NaN. */
+uint32_t zf_dtype_nan(enum zf_dtype t, uint8_t out[16]);
+
 /* Finds a type by a grammar's name; false when no row has it. */
 bool zf_dtype_by_suffix(const char *name, enum zf_dtype *out) ZF_CHECKED;
 bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out) ZF_CHECKED;

@@ -19,6 +19,8 @@ static inline void zf_auto_build(struct zf_build **b)
     zf_build_free(*b);
 }
 bool zf_build_degraded(const struct zf_build *b);
+/* Lost elements of types that have a NaN read as one, from here on. */
+void zf_build_fill_lost(struct zf_build *b);
 
 /* Starts a tensor.  set: tree path ("" = root), components encoded with zf_name_encode by the
  * caller.  Shapes: shape [ndim] elements.  Borrows nothing (copies).
@@ -45,11 +47,11 @@ bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_fro
  * are ignored. */
 bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                   struct zf_from from, struct zf_err *err) ZF_CHECKED;
-/* The same places, known to be lost; only when degraded.  why: one sentence, copied. */
-bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const char *why,
+/* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */
+bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
                         struct zf_err *err) ZF_CHECKED;
 bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                       const char *why, struct zf_err *err) ZF_CHECKED;
+                       const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
 /* Where its metadata stands, for messages of seal: "file!key"; copied. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) ZF_CHECKED;
 

@@ -17,7 +17,8 @@ struct zf_tensor {
     const uint64_t *shape;     /* [ndim] elements, C order */
     const struct zf_map *data; /* bytes, little-endian, packed C order */
     uint32_t alias_of;         /* index in the set of the tensor it is tied to, or its own index */
-    bool lost;                 /* -o degraded: some bytes answer EIO */
+    bool lost;                 /* -o degraded: some bytes answer EIO, or, when filled, */
+    bool filled;               /* read as NaN */
 };
 
 /* A tensor set is a directory of the tree. */
@@ -57,6 +58,18 @@ struct zf_checkpoint {
 const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path);
 /* Borrows the tensor of that raw name in the set, or NULL (binary search). */
 const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, size_t n);
+
+/* Lost bytes [first, end) of a tensor that lie side by side, and why; see struct zf_lost. */
+struct zf_loss {
+    uint64_t first, end;
+    struct zf_lost how; /* texts are borrowed from the map */
+};
+/* The first such bytes that end behind byte `off` of a tensor's data; false: there are none. */
+bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out);
+/* Calls fn once for each piece of the map that lost bytes, in no particular order; quicker than
+ * looking for their places.  Stops when fn returns false, and then returns false. */
+bool zf_map_each_loss(const struct zf_map *m, bool (*fn)(void *ctx, const struct zf_lost *how),
+                      void *ctx);
 
 /* NULL is fine; drops the sources. */
 void zf_checkpoint_free(struct zf_checkpoint *c);

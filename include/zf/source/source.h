@@ -100,8 +100,26 @@ struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
 struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width,
                               struct zf_err *err) ZF_CHECKED;
 
+/* What is known of lost bytes.  "FILE WHY" is a sentence when file is not empty ("x.pt" and "is
+ * missing"), else why is one. */
+struct zf_lost {
+    const char *file; /* the shard that is missing, short or damaged; NULL or "" = not known */
+    const char *why;
+    bool unshaped; /* not even the tensor's shape is proven: never filled */
+    /* What they read as, over and over: one element.  n = 0: reading them fails with ZF_E_IO. */
+    struct zf_fill {
+        uint8_t n, byte[16];
+    } fill;
+};
 /* `size` bytes that are known to be lost: every read fails with ZF_E_IO and this sentence. */
 struct zf_source *zf_lost_new(uint64_t size, const char *why, struct zf_err *err) ZF_CHECKED;
+/* The same of those from `cut` on, where an element begins; those before stand in parent at the
+ * same offsets (NULL when cut is 0).  Copies *how, takes its own reference on parent. */
+struct zf_source *zf_lost_behind(struct zf_source *parent, uint64_t cut, uint64_t size,
+                                 const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
+/* Is byte `off` of s known to be lost?  The answer holds for all bytes below *until.  *out (its
+ * texts are the source's) is filled when it is. */
+bool zf_source_lost(const struct zf_source *s, uint64_t off, uint64_t *until, struct zf_lost *out);
 
 /* Tests: passes through to parent, but fails (ZF_E_IO) whatever touches [off, off+len). */
 struct zf_source *zf_fault_new(struct zf_source *parent, uint64_t off, uint64_t len,

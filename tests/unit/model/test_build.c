@@ -200,7 +200,8 @@ static void degraded_loses_only_what_is_lost(void **state)
     assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){s, 0, NULL}, &err), &err);
     assert_ok(zf_draft_flat(d, 4, 6, (struct zf_from){s, 4, NULL}, &err), &err);
     assert_ok(zf_draft_flat(d, 12, 4, (struct zf_from){s, 62, NULL}, &err), &err);
-    assert_ok(zf_draft_lost_flat(d, 18, 2, "rank 3 is missing", &err), &err);
+    assert_ok(zf_draft_lost_flat(d, 18, 2, &(struct zf_lost){.why = "rank 3 is missing"}, &err),
+              &err);
     assert_ok(zf_draft_flat(d, 16, 2, (struct zf_from){s, 16, NULL}, &err), &err);
     bytes(b, "", "whole", s, 0, 4);
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);

@@ -264,7 +264,9 @@ static void lost_bytes_are_errors_and_only_those(void **state)
     struct zf_draft *d = zf_build_tensor(b, "", "half", 4, ZF_DT_U8, 1, &shape, &err);
     assert_ok(d, &err);
     assert_ok(zf_draft_flat(d, 0, 4, (struct zf_from){.src = NULL}, &err), &err);
-    assert_ok(zf_draft_lost_flat(d, 4, 4, "rank1.pt is not there", &err), &err);
+    assert_ok(zf_draft_lost_flat(
+                  d, 4, 4, &(struct zf_lost){.file = "rank1.pt", .why = "is not there"}, &err),
+              &err);
     zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
     assert_ok(t, &err);
     struct zf_stat s = walk(t, "half.u8");
@@ -274,7 +276,8 @@ static void lost_bytes_are_errors_and_only_those(void **state)
     assert_ok(t->ops->read(t, s.ino, got, 4, 0, &n, &err), &err);
     assert_int_equal(n, 4);
     assert_false(t->ops->read(t, s.ino, got, 5, 0, &n, &err));
-    assert_non_null(strstr(err.msg, "rank1.pt is not there"));
+    assert_string_equal(err.path, "rank1.pt");
+    assert_non_null(strstr(err.msg, "is not there"));
     s = walk(t, "npy/half.npy");
     assert_ok(t->ops->read(t, s.ino, got, 4, 128, &n, &err), &err);
     assert_false(t->ops->read(t, s.ino, got, 1, 135, &n, &err));
