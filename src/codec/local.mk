@@ -4,6 +4,7 @@ libzf_codec_la_SOURCES = \
 	src/codec/json.c \
 	src/codec/pickle.c \
 	src/codec/pickle_atom.c \
+	src/codec/pickle_call.c \
 	src/codec/pickle_do.c \
 	src/codec/pickle_heap.c \
 	src/codec/pickle_heap.h \

@@ -217,6 +217,15 @@ static void zf_auto_vm(struct zf_pickle_vm *vm)
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
                                    const struct zf_limits *lim, struct zf_err *err)
 {
+    const struct zf_pv *pids;
+
+    return zf_pickle_load_pids(in, arena, lim, &pids, err);
+}
+
+const struct zf_pv *zf_pickle_load_pids(struct zf_bytes *in, struct zf_arena *arena,
+                                        const struct zf_limits *lim, const struct zf_pv **pids_out,
+                                        struct zf_err *err)
+{
     zf_auto(vm) struct zf_pickle_vm vm = {.in = *in, .err = err};
     uint64_t limit = UINT64_MAX; /* vm.in.n, when it is shorter than the input */
 
@@ -231,5 +240,6 @@ const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
         }
     }
     in->at = vm.in.at;
+    *pids_out = vm.first_pid;
     return vm.result;
 }

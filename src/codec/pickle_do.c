@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each opcode does, but for those of pickle_atom.c.  Stack and operand are already checked and
+/* What each opcode does, but for those of pickle_atom.c and pickle_call.c.  Stack and operand are already checked and
  * taken: see pickle_vm.h. */
 #include "pickle_vm.h"
 
@@ -133,7 +133,7 @@ bool zf_pickle_do_readonly_buffer(struct zf_pickle_vm *vm)
 
 /* ---- containers ---- */
 
-static struct zf_pv *tuple_of(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
+struct zf_pv *zf_pickle_tuple(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
 {
     if (n == 0) {
         return (struct zf_pv *)&zf_pv_no_tuple;
@@ -148,12 +148,12 @@ static struct zf_pv *tuple_of(struct zf_pickle_vm *vm, struct zf_pv *const *from
 
 bool zf_pickle_do_tuple(struct zf_pickle_vm *vm)
 {
-    return zf_pickle_push(vm, tuple_of(vm, vm->popped, vm->n_popped));
+    return zf_pickle_push(vm, zf_pickle_tuple(vm, vm->popped, vm->n_popped));
 }
 
 bool zf_pickle_do_tuple_mark(struct zf_pickle_vm *vm)
 {
-    return zf_pickle_push(vm, tuple_of(vm, vm->items, vm->n_items));
+    return zf_pickle_push(vm, zf_pickle_tuple(vm, vm->items, vm->n_items));
 }
 
 bool zf_pickle_do_empty_list(struct zf_pickle_vm *vm)
@@ -183,7 +183,7 @@ static bool extend(struct zf_pickle_vm *vm, struct zf_pv *to, struct zf_pv *cons
     return zf_pickle_push(vm, to);
 }
 
-static bool not_for(struct zf_pickle_vm *vm, const struct zf_pv *v)
+bool zf_pickle_not_for(struct zf_pickle_vm *vm, const struct zf_pv *v)
 {
     return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s on %s", vm->op,
                    zf_pv_kind_names[v->kind]);
@@ -197,7 +197,7 @@ static bool add_elements(struct zf_pickle_vm *vm, enum zf_pv_kind kind, struct z
     bool call = to->kind == ZF_PV_CALL && !(to->flags & ZF_PV_MAP);
 
     if (to->kind != kind && !call) {
-        return not_for(vm, to);
+        return zf_pickle_not_for(vm, to);
     }
     return extend(vm, to, from, n);
 }
@@ -208,7 +208,7 @@ static bool add_pairs(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64
     bool call = to->kind == ZF_PV_CALL && ((to->flags & ZF_PV_MAP) || to->n == 0);
 
     if (to->kind != ZF_PV_DICT && !call) {
-        return not_for(vm, to);
+        return zf_pickle_not_for(vm, to);
     }
     if (n % 2) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
@@ -325,159 +325,7 @@ bool zf_pickle_do_get_text(struct zf_pickle_vm *vm)
     return text_key(vm, &key) && memo_get(vm, key);
 }
 
-/* ---- names and descriptions of calls ---- */
-
-static struct zf_pv *global_of(struct zf_pickle_vm *vm, struct zf_pv *module, struct zf_pv *name)
-{
-    if (!module || !name) {
-        return NULL;
-    }
-    if (module->kind != ZF_PV_STR || name->kind != ZF_PV_STR ||
-        ((module->flags | name->flags) & ZF_PV_HAS_NUL)) {
-        (void)zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s has no module and name as text",
-                      vm->op);
-        return NULL;
-    }
-    const char *now = zf_pv_module_now(zf_pv_chars(module));
-    if (now != zf_pv_chars(module)) {
-        module = zf_pickle_heap_text(&vm->heap, ZF_PV_STR, now, strlen(now), vm->err);
-    }
-    struct zf_pv *v = vm->heap.last_global;
-    if (v && v->at[0].v == module && v->at[1].v == name) {
-        return v;
-    }
-    v = module ? zf_pickle_heap_new(&vm->heap, ZF_PV_GLOBAL, 2, vm->err) : NULL;
-    if (!v) {
-        return NULL;
-    }
-    vm->heap.last_global = v;
-    v->at[0].v = module;
-    v->at[1].v = name;
-    if (strcmp(zf_pv_chars(module), "copyreg") == 0 &&
-        strcmp(zf_pv_chars(name), "_reconstructor") == 0) {
-        v->flags |= ZF_PV_REMAKER;
-    }
-    return v;
-}
-
-static struct zf_pv *global_of_lines(struct zf_pickle_vm *vm)
-{
-    struct zf_pv *module =
-        zf_pickle_told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
-    struct zf_pv *name =
-        module ? zf_pickle_told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p2, vm->arg.n2, vm->err))
-               : NULL;
-
-    return global_of(vm, module, name);
-}
-
-bool zf_pickle_do_global(struct zf_pickle_vm *vm)
-{
-    return zf_pickle_push(vm, global_of_lines(vm));
-}
-
-bool zf_pickle_do_stack_global(struct zf_pickle_vm *vm)
-{
-    return zf_pickle_push(vm, global_of(vm, vm->popped[0], vm->popped[1]));
-}
-
-static struct zf_pv *call_of(struct zf_pickle_vm *vm, const struct zf_pv *callee,
-                             const struct zf_pv *args)
-{
-    if (!args) {
-        return NULL;
-    }
-    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_CALL, 2, vm->err);
-    if (!v || !zf_pickle_heap_holds(&vm->heap, v, callee, vm->err) ||
-        !zf_pickle_heap_holds(&vm->heap, v, args, vm->err)) {
-        return NULL;
-    }
-    v->at[0].v = callee;
-    v->at[1].v = args;
-    return v;
-}
-
-/* copyreg._reconstructor(class, base, state) is how protocols 0 and 1 say NEWOBJ: an object of the
- * class, whose content, if the base is not plain `object`, is the only argument. */
-static bool push_remade(struct zf_pickle_vm *vm, struct zf_pv *args)
-{
-    bool plain = args->at[2].v->kind == ZF_PV_NONE;
-    struct zf_pv *state = (struct zf_pv *)args->at[2].v;
-
-    return zf_pickle_push(vm, call_of(vm, args->at[0].v, tuple_of(vm, &state, plain ? 0 : 1)));
-}
-
-bool zf_pickle_do_reduce(struct zf_pickle_vm *vm)
-{
-    struct zf_pv *callee = vm->popped[0], *args = vm->popped[1];
-
-    /* A namedtuple of arguments is a CALL. */
-    if (args->kind != ZF_PV_TUPLE && args->kind != ZF_PV_CALL) {
-        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode %s takes a tuple of arguments, found %s", vm->op,
-                       zf_pv_kind_names[args->kind]);
-    }
-    if ((callee->flags & ZF_PV_REMAKER) && callee->kind == ZF_PV_GLOBAL &&
-        args->kind == ZF_PV_TUPLE && args->n == 3) {
-        return push_remade(vm, args);
-    }
-    return zf_pickle_push(vm, call_of(vm, callee, args));
-}
-
-bool zf_pickle_do_newobj_ex(struct zf_pickle_vm *vm)
-{
-    struct zf_pv *args = vm->popped[1], *kwargs = vm->popped[2];
-
-    if (args->kind != ZF_PV_TUPLE || kwargs->kind != ZF_PV_DICT) {
-        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode NEWOBJ_EX takes a tuple and a dict of arguments, found %s and %s",
-                       zf_pv_kind_names[args->kind], zf_pv_kind_names[kwargs->kind]);
-    }
-    struct zf_pv *v = call_of(vm, vm->popped[0], args);
-    struct zf_pv_more *more = v ? zf_pickle_heap_more(&vm->heap, v, vm->err) : NULL;
-    if (!more || !zf_pickle_heap_holds(&vm->heap, v, kwargs, vm->err)) {
-        return false;
-    }
-    more->kwargs = kwargs;
-    return zf_pickle_push(vm, v);
-}
-
-bool zf_pickle_do_inst(struct zf_pickle_vm *vm)
-{
-    struct zf_pv *class = global_of_lines(vm);
-
-    return class && zf_pickle_push(vm, call_of(vm, class, tuple_of(vm, vm->items, vm->n_items)));
-}
-
-bool zf_pickle_do_obj(struct zf_pickle_vm *vm)
-{
-    if (vm->n_items == 0) {
-        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode OBJ finds no class above the mark");
-    }
-    return zf_pickle_push(vm,
-                          call_of(vm, vm->items[0], tuple_of(vm, vm->items + 1, vm->n_items - 1)));
-}
-
-/* Attaches the state; of two, the last counts.  A global, a persistent id and an extension may be
- * any object to Python, but here they are names: their state is dropped. */
-bool zf_pickle_do_build(struct zf_pickle_vm *vm)
-{
-    struct zf_pv *v = vm->popped[0], *state = vm->popped[1];
-
-    if (v->kind == ZF_PV_GLOBAL || v->kind == ZF_PV_PERSID || v->kind == ZF_PV_EXT) {
-        return zf_pickle_push(vm, v);
-    }
-    if (v->kind != ZF_PV_CALL) {
-        return not_for(vm, v);
-    }
-    struct zf_pv_more *more = zf_pickle_heap_more(&vm->heap, v, vm->err);
-    if (!more || !zf_pickle_heap_holds(&vm->heap, v, state, vm->err)) {
-        return false;
-    }
-    more->state = state;
-    return zf_pickle_push(vm, v);
-}
+/* ---- extensions ---- */
 
 bool zf_pickle_do_ext(struct zf_pickle_vm *vm)
 {
@@ -487,26 +335,4 @@ bool zf_pickle_do_ext(struct zf_pickle_vm *vm)
                        (long long)vm->arg.i);
     }
     return push_ext(vm, vm->arg.i);
-}
-
-static bool push_persid(struct zf_pickle_vm *vm, struct zf_pv *id)
-{
-    struct zf_pv *v = id ? zf_pickle_heap_new(&vm->heap, ZF_PV_PERSID, 1, vm->err) : NULL;
-
-    if (!v || !zf_pickle_heap_holds(&vm->heap, v, id, vm->err)) {
-        return false;
-    }
-    v->at[0].v = id;
-    return zf_pickle_push(vm, v);
-}
-
-bool zf_pickle_do_persid_text(struct zf_pickle_vm *vm)
-{
-    return push_persid(
-        vm, zf_pickle_told(vm, zf_pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool zf_pickle_do_persid(struct zf_pickle_vm *vm)
-{
-    return push_persid(vm, vm->popped[0]);
 }

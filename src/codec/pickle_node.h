@@ -30,7 +30,7 @@ union zf_pv_slot {
  *  DICT            pairs                items (key, value, key, value …)
  *  GLOBAL          -                    v module, v name (STR)
  *  CALL            elements or pairs    v callee, v args; with FLAG_MORE: v callee, more
- *  PERSID          -                    v id
+ *  PERSID          -                    v id, v the next PERSID of the pickle or NULL
  *  EXT             -                    i code */
 struct zf_pv {
     uint8_t kind;
@@ -41,11 +41,12 @@ struct zf_pv {
 };
 
 enum {
-    ZF_PV_SHARED = 1,  /* a constant: never written; a container that got no item yet */
-    ZF_PV_HAS_NUL = 2, /* STR: a NUL among its bytes */
-    ZF_PV_MORE = 4,    /* CALL: at[1] is `more` */
-    ZF_PV_MAP = 8,     /* CALL: items are pairs */
-    ZF_PV_REMAKER = 16 /* GLOBAL: copyreg._reconstructor */
+    ZF_PV_SHARED = 1,   /* a constant: never written; a container that got no item yet */
+    ZF_PV_HAS_NUL = 2,  /* STR: a NUL among its bytes */
+    ZF_PV_MORE = 4,     /* CALL: at[1] is `more` */
+    ZF_PV_MAP = 8,      /* CALL: items are pairs */
+    ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */
+    ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
 };
 
 /* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots behind

@@ -220,6 +220,11 @@ const struct zf_pv *zf_pv_persid(const struct zf_pv *v)
     return is(v, ZF_PV_PERSID) ? v->at[0].v : NULL;
 }
 
+const struct zf_pv *zf_pv_persid_next(const struct zf_pv *v)
+{
+    return is(v, ZF_PV_PERSID) ? v->at[1].v : NULL;
+}
+
 /* Latin-1 of a text: its code points are the bytes.  False when one is above 0xff. */
 static bool latin1(const struct zf_pv *text, char *out, uint64_t *n_out)
 {

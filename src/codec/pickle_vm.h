@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine that reads a pickle: a stack, marks, a memo.  pickle.c runs it and checks every
- * opcode against its row of pickle_ops.def; pickle_do.c and pickle_atom.c say what each
- * does. */
+ * opcode against its row of pickle_ops.def; pickle_do.c, pickle_atom.c and pickle_call.c
+ * say what each does. */
 #ifndef ZF_CODEC_PICKLE_VM_H
 #define ZF_CODEC_PICKLE_VM_H
 
@@ -28,6 +28,7 @@ struct zf_pickle_vm {
     uint64_t fence; /* no opcode reaches below: the last mark, or 0 */
     uint64_t frame_end;
     const struct zf_pv *result; /* set by STOP */
+    struct zf_pv *first_pid, *last_pid;
     /* The opcode at work: its place, name and operand; what it took, still in the stack's memory,
      * so read before the first push. */
     uint64_t op_off;
@@ -55,6 +56,11 @@ static inline bool zf_pickle_push(struct zf_pickle_vm *vm, struct zf_pv *v)
 /* "opcode X <predicate>" of a message that a callee began when it gave v = NULL; its offset is
  * ours. */
 struct zf_pv *zf_pickle_told(struct zf_pickle_vm *vm, struct zf_pv *v);
+
+/* A TUPLE of n values from the stack; NULL on failure. */
+struct zf_pv *zf_pickle_tuple(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n);
+/* ZF_E_FORMAT: the opcode at work cannot be carried out on a value like v. */
+bool zf_pickle_not_for(struct zf_pickle_vm *vm, const struct zf_pv *v);
 
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
     zf_pickle_do_fn zf_pickle_do_##handler;

@@ -192,25 +192,10 @@ static enum zf_pvjson_form form_of_call(struct zf_pvjson *o, const struct zf_pv 
     return ZF_PVJSON_CALL;
 }
 
-/* Python 2 pickled an OrderedDict as a call with a list of pairs. */
-static bool is_pairs(const struct zf_pv *v)
-{
-    for (uint64_t i = 0; i < zf_pv_len(v); i++) {
-        if (!zf_pv_is_seq(zf_pv_item(v, i)) || zf_pv_len(zf_pv_item(v, i)) != 2) {
-            return false;
-        }
-    }
-    return zf_pv_kind(v) == ZF_PV_LIST;
-}
-
 enum zf_pvjson_form zf_pvjson_form(struct zf_pvjson *o, const struct zf_pv **v)
 {
     for (unsigned wraps = 0; wraps < WRAPS_MAX && wrapped(*v); wraps++) {
-        bool ordered = zf_pv_is(*v, "collections", "OrderedDict");
         *v = wrapped(*v);
-        if (ordered && is_pairs(*v)) {
-            return ZF_PVJSON_PAIRS;
-        }
     }
     if (zf_pvjson_scalar(o, *v)) {
         return ZF_PVJSON_DONE;
@@ -285,10 +270,6 @@ bool zf_pvjson_next(const struct zf_pv *v, enum zf_pvjson_form form, uint64_t *a
     case ZF_PVJSON_MAP:
         part->key = zf_pv_key(v, i);
         part->v = zf_pv_val(v, i);
-        return part->v != NULL;
-    case ZF_PVJSON_PAIRS:
-        part->key = zf_pv_item(zf_pv_item(v, i), 0);
-        part->v = zf_pv_item(zf_pv_item(v, i), 1);
         return part->v != NULL;
     case ZF_PVJSON_ATTRS:
         return next_attr(v, i, part);

@@ -10,7 +10,6 @@ enum zf_pvjson_form {
     ZF_PVJSON_DONE,  /* was written in one piece */
     ZF_PVJSON_SEQ,   /* array of the elements */
     ZF_PVJSON_MAP,   /* object of the pairs */
-    ZF_PVJSON_PAIRS, /* object of a list of pairs */
     ZF_PVJSON_ATTRS, /* __class__ and attributes */
     ZF_PVJSON_CALL,  /* __class__, args, kwargs, items, state */
     ZF_PVJSON_PERSID,

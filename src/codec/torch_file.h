@@ -53,6 +53,8 @@ struct zf_torch_entry {
 /* How a container finds its storages. */
 struct zf_torch_container_ops {
     const char *name;
+    /* Is this record a storage with bytes in it? */
+    bool (*is_storage)(const struct zf_torch *t, uint64_t record);
     /* The record of a storage key, and how long it is. */
     bool (*find)(struct zf_torch *t, const char *key, uint64_t *record_out, uint64_t *bytes_out,
                  struct zf_err *err);
@@ -67,7 +69,8 @@ struct zf_torch {
     struct zf_arena *arena;
     const struct zf_torch_container_ops *ops;
     const struct zf_pv *root;
-    bool big; /* storages are big-endian */
+    const struct zf_pv *pids; /* the persistent ids of the pickle that was read last */
+    bool big;                 /* storages are big-endian */
     struct zf_torch_store *stores;
     struct zf_torch_store **by_record; /* [n_records] */
     uint64_t n_records;
@@ -91,19 +94,17 @@ bool zf_torch_tar_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 /* Reads one pickle from *off on and moves *off behind it.  `guess`: bytes to begin with. */
 const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
                                          struct zf_err *err) ZF_CHECKED;
-/* Calls fn for each persistent id in the tree of v, once a place, in the order of the pickle. */
-bool zf_torch_stream_walk(struct zf_torch *t, const struct zf_pv *v,
-                          bool (*fn)(struct zf_torch *t, const struct zf_pv *pid,
-                                     struct zf_err *err),
-                          struct zf_err *err) ZF_CHECKED;
 /* Records sorted by key: sort them, and the two container operations. */
 bool zf_torch_record_sort(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 struct zf_torch_record *zf_torch_record_get(struct zf_torch *t, const char *key);
+bool zf_torch_record_is_storage(const struct zf_torch *t, uint64_t record);
 bool zf_torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
                           uint64_t *bytes_out, struct zf_err *err) ZF_CHECKED;
 struct zf_source *zf_torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
                                        struct zf_err *err) ZF_CHECKED;
 
+/* A name: text, or the bytes that Python 2 wrote for one; NULL for all else. */
+const char *zf_torch_text(const struct zf_pv *v);
 /* ZF_E_FORMAT unless v is the persistent id of a storage. */
 bool zf_torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_pid *out,
                        struct zf_err *err) ZF_CHECKED;

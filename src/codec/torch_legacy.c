@@ -67,22 +67,25 @@ static bool load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *err)
     return zf_torch_record_sort(t, err);
 }
 
-/* How wide a storage's elements are, only the values say that speak of it. */
-static bool learn_width(struct zf_torch *t, const struct zf_pv *v, struct zf_err *err)
+/* How wide a storage's elements are, only the persistent ids say that speak of it: the first one of
+ * the pickle, as in torch. */
+static bool learn_widths(struct zf_torch *t, const struct zf_pv *pids, struct zf_err *err)
 {
-    const struct zf_pv *id = zf_pv_persid(v);
-    struct zf_torch_pid pid;
+    for (const struct zf_pv *v = pids; v; v = zf_pv_persid_next(v)) {
+        const char *tag = zf_torch_text(zf_pv_item(zf_pv_persid(v), 0));
+        struct zf_torch_pid pid;
 
-    if (zf_pv_eq(zf_pv_item(id, 0), "module")) { /* a class with its source text */
-        return true;
-    }
-    if (!zf_torch_pid_load(t, v, &pid, err)) {
-        return false;
-    }
-    struct zf_torch_record *r = pid.meta ? NULL : zf_torch_record_get(t, pid.key);
+        if (tag && strcmp(tag, "module") == 0) { /* a class with its source text */
+            continue;
+        }
+        if (!zf_torch_pid_load(t, v, &pid, err)) {
+            return false;
+        }
+        struct zf_torch_record *r = pid.meta ? NULL : zf_torch_record_get(t, pid.key);
 
-    if (r && r->es == 0) {
-        r->es = zf_dtype_info(pid.dtype)->bytes;
+        if (r && r->es == 0) {
+            r->es = zf_dtype_info(pid.dtype)->bytes;
+        }
     }
     return true;
 }
@@ -132,6 +135,7 @@ static bool place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
 
 static const struct zf_torch_container_ops legacy_ops = {
     .name = "legacy",
+    .is_storage = zf_torch_record_is_storage,
     .find = zf_torch_record_find,
     .open = zf_torch_record_open,
 };
@@ -145,6 +149,8 @@ bool zf_torch_legacy_open(struct zf_torch *t, struct zf_err *err)
         return false;
     }
     t->root = zf_torch_stream_load(t, &off, OBJECT_PICKLE, err);
-    return t->root && load_keys(t, &off, err) &&
-           zf_torch_stream_walk(t, t->root, learn_width, err) && place_storages(t, off, err);
+    const struct zf_pv *pids = t->pids;
+
+    return t->root && load_keys(t, &off, err) && learn_widths(t, pids, err) &&
+           place_storages(t, off, err);
 }

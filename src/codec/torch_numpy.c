@@ -68,6 +68,18 @@ static struct parts take_parts(const struct zf_torch_form *f)
     return p;
 }
 
+/* The bytes of an array.  Python 2 wrote them as its str, which is a text here when
+ * they happen to be UTF-8. */
+static bool load_data(struct zf_torch *t, const struct zf_pv *v, const char **out, uint64_t *n_out,
+                      struct zf_err *err)
+{
+    if (zf_pv_kind(v) == ZF_PV_STR) {
+        *out = zf_pv_text(v, n_out);
+        return true;
+    }
+    return zf_pv_bytes(v, t->arena, out, n_out, err);
+}
+
 bool zf_torch_numpy_load(struct zf_torch *t, const struct zf_torch_form *f,
                          struct zf_torch_tensor *out, struct zf_err *err)
 {
@@ -78,7 +90,7 @@ bool zf_torch_numpy_load(struct zf_torch *t, const struct zf_torch_form *f,
 
     if (!load_descr(t, p.dtype, &out->dtype, &big, err) ||
         (f->id != ZF_FORM_SCALAR && !zf_torch_dims(t, p.shape, "shape", &out->ndim, &shape, err)) ||
-        !zf_pv_bytes(p.bytes, t->arena, &data, &n, err)) {
+        !load_data(t, p.bytes, &data, &n, err)) {
         return false;
     }
     if (!zf_dtype_size(out->dtype, out->ndim, shape, &want) || want != n) {

@@ -7,8 +7,7 @@
 
 #include <zf/base/num.h>
 
-/* A name: text, or the bytes that Python 2 wrote for one. */
-static const char *text_of(const struct zf_pv *v)
+const char *zf_torch_text(const struct zf_pv *v)
 {
     bool text = zf_pv_kind(v) == ZF_PV_STR || zf_pv_kind(v) == ZF_PV_BYTES;
     uint64_t n;
@@ -54,9 +53,9 @@ bool zf_torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct zf_torc
                        struct zf_err *err)
 {
     const struct zf_pv *id = zf_pv_kind(v) == ZF_PV_PERSID ? zf_pv_persid(v) : NULL;
-    const char *tag = text_of(zf_pv_item(id, 0)), *where = text_of(zf_pv_item(id, 3));
+    const char *tag = zf_torch_text(zf_pv_item(id, 0)), *where = zf_torch_text(zf_pv_item(id, 3));
 
-    *out = (struct zf_torch_pid){.key = text_of(zf_pv_item(id, 2))};
+    *out = (struct zf_torch_pid){.key = zf_torch_text(zf_pv_item(id, 2))};
     if (!tag || strcmp(tag, "storage") != 0 || !out->key || zf_pv_len(id) < 5 ||
         !zf_pv_u64(zf_pv_item(id, 4), &out->total)) {
         return zf_torch_bad(t, err, ZF_E_FORMAT,
@@ -195,6 +194,17 @@ const struct zf_torch_storage *zf_torch_store_own(struct zf_torch *t, enum zf_dt
     v->pub = (struct zf_torch_storage){"", dtype, src->size, zf_source_ref(mine)};
     s->variants = v;
     return &v->pub;
+}
+
+void zf_torch_storages(const struct zf_torch *t, uint64_t *n_out, uint64_t *unread_out)
+{
+    *n_out = *unread_out = 0;
+    for (uint64_t i = 0; i < t->n_records; i++) {
+        bool is = t->ops->is_storage(t, i);
+
+        *n_out += is;
+        *unread_out += is && !t->by_record[i];
+    }
 }
 
 void zf_torch_store_free(struct zf_torch *t)

@@ -257,6 +257,7 @@ static bool load_tensors(struct zf_torch *t, struct zf_err *err)
 
 static const struct zf_torch_container_ops tar_ops = {
     .name = "tar",
+    .is_storage = zf_torch_record_is_storage,
     .find = zf_torch_record_find,
     .open = zf_torch_record_open,
 };

@@ -99,7 +99,7 @@ static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
     }
     struct zf_bytes in = zf_bytes_of(p, src->size);
 
-    t->root = zf_pickle_load(&in, t->arena, &t->lim, err);
+    t->root = zf_pickle_load_pids(&in, t->arena, &t->lim, &t->pids, err);
     return t->root || zf_err_in(err, "%s", src->name);
 }
 
@@ -126,14 +126,28 @@ static struct zf_source *zip_open(struct zf_torch *t, uint64_t record, uint64_t 
     return zf_window_new(src, 0, bytes, NULL, err);
 }
 
+/* What lies in data/; TorchScript keeps the tensors of its code in constants/. */
+static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
+{
+    const struct zf_zip_member *m = zf_zip_member(t->zip, record);
+    size_t n = strlen(t->prefix);
+    bool inside = strncmp(m->name, t->prefix, n) == 0;
+
+    return inside && m->size > 0 &&
+           (strncmp(m->name + n, "data/", strlen("data/")) == 0 ||
+            strncmp(m->name + n, "constants/", strlen("constants/")) == 0);
+}
+
 static const struct zf_torch_container_ops zip_ops = {
     .name = "zip",
+    .is_storage = zip_is_storage,
     .find = zip_find,
     .open = zip_open,
 };
 
 static const struct zf_torch_container_ops script_ops = {
     .name = "torchscript",
+    .is_storage = zip_is_storage,
     .find = zip_find,
     .open = zip_open,
 };

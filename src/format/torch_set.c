@@ -6,6 +6,7 @@
 
 #include <zf/base/name.h>
 
+#include "forgive.h"
 #include "hashes.h"
 #include "place.h"
 #include "ranks_join.h"
@@ -263,6 +264,63 @@ static struct zf_place_file file_of(const struct member *m, struct zf_join *join
     };
 }
 
+/* What a file holds at its top, for a sentence. */
+static void describe_root(const struct zf_torch *t, char out[160])
+{
+    const struct zf_pv *root = zf_torch_root(t);
+    static const char *const kind[] = {
+        [ZF_PV_DICT] = "a dict",      [ZF_PV_LIST] = "a list", [ZF_PV_TUPLE] = "a tuple",
+        [ZF_PV_SET] = "a set",        [ZF_PV_STR] = "a text",  [ZF_PV_PERSID] = "a bare storage",
+        [ZF_PV_EXT] = "another value"};
+
+    if (zf_pv_kind(root) == ZF_PV_CALL) {
+        (void)snprintf(out, 160, "an object of \"%.80s.%.60s\"", zf_pv_module(root),
+                       zf_pv_name(root));
+    } else {
+        const char *word = kind[zf_pv_kind(root)];
+
+        (void)snprintf(out, 160, "%s", word ? word : "another value");
+    }
+}
+
+/* A storage that nobody shows is not passed over in silence: it is counted, and a checkpoint that
+ * has storages but no tensor is refused, for an empty directory would be taken for the answer.
+ * Files of other ranks are copies of what the first one shows. */
+static bool note_unread(const struct zf_torch_set *s, struct zf_build *b, struct zf_err *err)
+{
+    const struct member *met = NULL;
+    uint64_t n, unread, n_met = 0;
+    char root[160];
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct member *m = &s->member[i];
+
+        zf_torch_storages(m->torch, &n, &unread);
+        if (m->rank > 0 || unread == 0) {
+            continue;
+        }
+        met = met ? met : m;
+        n_met = met == m ? n : n_met;
+        if (zf_build_n_tensors(b) > 0 &&
+            !zf_build_note(b, err, "%s: %llu of its %llu storages belong to no tensor shown here",
+                           m->path, (unsigned long long)unread, (unsigned long long)n)) {
+            return false;
+        }
+    }
+    if (!met || s->beside || zf_build_n_tensors(b) > 0) {
+        return true;
+    }
+    const char *note = zf_build_first_note(b);
+
+    describe_root(met->torch, root);
+    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                  "%llu %s, but no tensor that could be shown; %s%.200s", (unsigned long long)n_met,
+                  n_met == 1 ? "storage" : "storages", note ? "" : "at its top is ",
+                  note ? note : root);
+    (void)zf_err_in(err, "%s", met->path);
+    return zf_forgive(b, err);
+}
+
 static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct zf_join *join,
                           const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
@@ -285,7 +343,7 @@ static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct
             return false;
         }
     }
-    return zf_join_finish(join, err);
+    return zf_join_finish(join, err) && note_unread(s, b, err);
 }
 
 /* "pytorch_model_1.bin": the second model of accelerate's save_state; answers its number, else

@@ -57,6 +57,11 @@ void zf_build_free(struct zf_build *b)
     free(b);
 }
 
+uint64_t zf_build_n_tensors(const struct zf_build *b)
+{
+    return b->n_tensors;
+}
+
 bool zf_build_degraded(const struct zf_build *b)
 {
     return b->degraded;
@@ -363,6 +368,11 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return keep_note(b, text, n < 0 ? 0 : strlen(text), err);
+}
+
+const char *zf_build_first_note(const struct zf_build *b)
+{
+    return b->notes ? b->notes->text : NULL;
 }
 
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err)

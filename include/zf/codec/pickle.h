@@ -38,6 +38,12 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
+/* The same.  *pids_out: the first persistent id that was read, NULL = none; zf_pv_persid_next gives
+ * the others in the order of the pickle, those that are no part of the value included. */
+const struct zf_pv *zf_pickle_load_pids(struct zf_bytes *in, struct zf_arena *arena,
+                                        const struct zf_limits *lim, const struct zf_pv **pids_out,
+                                        struct zf_err *err) ZF_CHECKED;
+
 /* All accessors take NULL and any kind, and then answer "not that": false, 0 or NULL. */
 enum zf_pv_kind zf_pv_kind(const struct zf_pv *v); /* NULL is NONE */
 bool zf_pv_bool(const struct zf_pv *v, bool *out);
@@ -75,7 +81,8 @@ const struct zf_pv *zf_pv_state(const struct zf_pv *v);  /* CALL: the last BUILD
 /* The attribute of an instance: looks in its state's dict, then in the second half of a (dict,
  * slots) pair. */
 const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name);
-const struct zf_pv *zf_pv_persid(const struct zf_pv *v); /* PERSID: the id */
+const struct zf_pv *zf_pv_persid(const struct zf_pv *v);      /* PERSID: the id */
+const struct zf_pv *zf_pv_persid_next(const struct zf_pv *v); /* PERSID: the one read after it */
 
 /* Bytes however the protocol spelt them: BYTES, `_codecs.encode(text, 'latin1')`, `bytes()`,
  * `bytearray(…)`. Borrowed from v or put into the arena.  Errors: ZF_E_FORMAT it is none of

@@ -32,6 +32,10 @@ struct zf_arena *zf_torch_arena(struct zf_torch *t);
 /* "zip", "legacy", "tar", "torchscript" */
 const char *zf_torch_container(const struct zf_torch *t);
 
+/* How many storages with bytes in them the file holds, and how many of these no tensor was read from
+ * so far. */
+void zf_torch_storages(const struct zf_torch *t, uint64_t *n_out, uint64_t *unread_out);
+
 struct zf_torch_storage {
     const char *key;     /* as in the file; equal keys are one storage */
     enum zf_dtype dtype; /* of the storage class; U8 for UntypedStorage */

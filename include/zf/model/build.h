@@ -33,6 +33,9 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, const char *set, const char
 struct zf_draft *zf_build_find(struct zf_build *b, const char *set, const char *name,
                                size_t name_len);
 
+/* How many tensors were started so far. */
+uint64_t zf_build_n_tensors(const struct zf_build *b);
+
 struct zf_from {
     struct zf_source *src;  /* takes its own reference; NULL = zeros */
     uint64_t off;           /* bytes: first element of the piece in src */
@@ -77,6 +80,8 @@ bool zf_build_has_file(const struct zf_build *b, const char *path);
 /* What `info` tells.  Notes beyond a few hundred of one kind are dropped and counted. */
 bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))) ZF_CHECKED;
+/* The first note, NULL = none; lives as long as b. */
+const char *zf_build_first_note(const struct zf_build *b);
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err) ZF_CHECKED;
 void zf_build_step(struct zf_build *b, int64_t step);
 

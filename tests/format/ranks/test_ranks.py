@@ -119,7 +119,11 @@ expect("replicas of shards", hsdp, {":w": W})
 columns = rank_files((2,), [shard(1)],
                      [Tensor(*[4 * i + k + d for i in range(10) for k in (0, 1)], shape=(10, 2)) for d in (0, 2)])
 expect("shards of columns", columns, {":w": W})
-tree = expect("summands are no pieces", rank_files((2,), [partial], [W, W]), {})
+refused("summands alone", rank_files((2,), [partial], [W, W]), "summand")
+summands = rank_files((2,), [partial], [W, W])
+for f in summands.values():
+    f["whole"] = A
+tree = expect("summands are no pieces", summands, {":whole": A})
 check("which is told", any("summand" in n for n in tree.notes), tree.notes)
 refused("a piece of another size", rank_files((2,), [shard(0)], [rows(0, 1, 2), rows(5, 6, 7, 8, 9)]),
         "3 elements along dimension 0")

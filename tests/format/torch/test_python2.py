@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files as Python 2 wrote them: every str is a byte string, an OrderedDict is a call with a list of pairs.  In the
+three containers of torch.save, and as files of ranks."""
+import collections
+import io
+import os
+import pickle
+import struct
+import sys
+import tarfile
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from made import A, B, C, Pickler, Storage, Tensor, Tree, check, done, expect, module, refused  # noqa: E402
+
+
+class Unicode(str):
+    """a u'…' of Python 2"""
+
+
+class Pickler2(Pickler):
+    """protocol 2 with the opcodes that cPickle of Python 2.7 wrote"""
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def __init__(self, f, quoted=False):
+        super().__init__(f)
+        self.quoted = quoted
+
+    def save_str(self, obj):
+        if isinstance(obj, Unicode):
+            raw = obj.encode()
+            self.write(b"X" + struct.pack("<I", len(raw)) + raw)
+        else:
+            self.save_bytes(obj.encode("utf-8", "surrogateescape"))
+            return
+        self.memoize(obj)
+
+    def save_bytes(self, obj):
+        if self.quoted:
+            self.write(b"S" + repr(obj)[1:].encode() + b"\n")
+        elif len(obj) < 256:
+            self.write(b"U" + bytes([len(obj)]) + obj)
+        else:
+            self.write(b"T" + struct.pack("<i", len(obj)) + obj)
+
+    dispatch[str] = dispatch[Unicode] = save_str
+    dispatch[bytes] = save_bytes
+
+    def reducer_override(self, obj):
+        if isinstance(obj, collections.OrderedDict):
+            parts = collections.OrderedDict, ([[k, v] for k, v in obj.items()],)
+            return parts + (vars(obj),) if vars(obj) else parts
+        return NotImplemented
+
+
+def dump(value, storages=None, **options):
+    buf = io.BytesIO()
+    p = Pickler2(buf, **options)
+    p.storages = storages if storages is not None else []
+    p.keys = {id(s): str(1917047168 + i) for i, s in enumerate(p.storages)}
+    p.persistent_id = lambda obj: persistent_id(p, obj)
+    p.dump(value)
+    return buf.getvalue()
+
+
+def persistent_id(p, obj):
+    if not isinstance(obj, Storage):
+        return None
+    if id(obj) not in p.keys:
+        p.keys[id(obj)] = str(1917047168 + len(p.storages))
+        p.storages.append(obj)
+    return ("storage", obj.cls, p.keys[id(obj)], "cuda:0", obj.n, None)[:5 + p.legacy]
+
+
+Pickler2.legacy = True
+MAGIC = 0x1950a86a20f9469cfc6c
+
+
+def legacy(value, **options):
+    storages = []
+    out = dump(MAGIC) + dump(1001) + dump({"protocol_version": 1001, "little_endian": True}) + dump(
+        value, storages, **options)
+    keys = [str(1917047168 + i) for i in range(len(storages))]
+    out += dump(sorted(keys), **options)
+    for k in sorted(keys):
+        s = storages[keys.index(k)]
+        out += struct.pack("<q", s.n) + s.data
+    return out
+
+
+def zipped(value, **options):
+    storages = []
+    Pickler2.legacy = False
+    pkl = dump(value, storages, **options)
+    Pickler2.legacy = True
+    buf = io.BytesIO()
+    with zipfile.ZipFile(buf, "w") as z:
+        z.writestr("archive/data.pkl", pkl)
+        for i, s in enumerate(storages):
+            z.writestr(f"archive/data/{1917047168 + i}", s.data)
+        z.writestr("archive/version", "2\n")
+    return buf.getvalue()
+
+
+class Key:
+    def __init__(self, n):
+        self.n = n
+
+
+def tar(value):
+    """torch 0.1: tensors in a table of their own; values name them by a persistent id"""
+    tensors, buf = [], io.BytesIO()
+
+    class P(Pickler2):
+        def __init__(self, f):
+            super().__init__(f)
+            self.persistent_id = self.number
+
+        def number(self, obj):
+            if not isinstance(obj, Tensor):
+                return None
+            tensors.append(obj)
+            return str(len(tensors) - 1)
+
+    P(buf).dump(value)
+    float_storage, float_tensor = Storage([]).cls, module("torch", FloatTensor=type("FloatTensor", (), {})).FloatTensor
+    st = dump(len(tensors))
+    for i, t in enumerate(tensors):
+        st += dump((str(i), "cpu", float_storage)) + struct.pack("<q", t.storage.n) + t.storage.data
+    st += dump([])
+    te = dump(len(tensors))
+    for i, t in enumerate(tensors):
+        stride, n = [], 1
+        for d in reversed(t.shape):
+            stride.insert(0, n)
+            n *= d
+        te += dump((str(i), str(i), float_tensor)) + struct.pack("<ii", len(t.shape), 0)
+        te += struct.pack(f"<{2 * len(t.shape) + 1}q", *t.shape, *stride, t.offset)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as f:
+        for name, data in (("sys_info", dump({"little_endian": True})), ("pickle", buf.getvalue()), ("tensors", te),
+                           ("storages", st)):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            f.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def ordered(**items):
+    d = collections.OrderedDict((k.replace("_", "."), v) for k, v in items.items())
+    d._metadata = collections.OrderedDict([("", {"version": 1}), ("lin0", {"version": 1})])
+    return d
+
+
+long = "l" * 300 + ".weight"
+for container, make in ("legacy stream", legacy), ("zip", zipped), ("tar", tar):
+    expect(f"{container}: a module's state dict", {"m.pth": make(ordered(lin0_weight=A, lin0_bias=C))},
+           {":lin0.weight": A, ":lin0.bias": C})
+    tree = expect(f"{container}: nested, with a long key",
+                  {"m.pth": make({"epoch": 3, "arch": "alexnet", "state_dict": collections.OrderedDict([(long, B)])})},
+                  {f":{long}": B}, ["state/epoch.json", "state/arch.json"])
+    check(f"{container}: its text is text", tree.blob.get("state/arch.json", "").strip() == '"alexnet"', tree.blob)
+    expect(f"{container}: names that are not ASCII", {"m.pth": make({"ä.w": A, Unicode("ß"): B})},
+           {":ä.w": A, ":ß": B})
+    tree = Tree({"m.pth": make({"w": A, "bad": {b"\xff\xfe": B}})})
+    check(f"{container}: a name that is no UTF-8", tree.code == 0 and len(tree.tensor) == 2, tree.tensor)
+for container, make in ("legacy stream", legacy), ("zip", zipped):
+    expect(f"{container}: STRING", {"m.pth": make(ordered(a_w=A, b=B), quoted=True)}, {":a.w": A, ":b": B})
+
+optimizer = {"state": {140: {"momentum_buffer": B}}, "param_groups": [{"lr": 0.1, "params": [140]}]}
+expect("an optimizer", {"m.pth": legacy({"model": ordered(w=A), "optimizer": optimizer})},
+       {":w": A, "optim/momentum_buffer:140": B})
+expect("files of ranks", {"model_rank0.pt": legacy({"w": A}), "model_rank1.pt": legacy({"w": A})}, {":w": A})
+
+scalar = module("numpy.core.multiarray", scalar=lambda *a: None).scalar
+dtype = module("numpy", dtype=lambda *a: None).dtype
+
+
+class Dtype:
+    def __reduce__(self):
+        return dtype, ("f8", 0, 1), (3, "<", None, None, None, -1, -1, 0)
+
+
+class Scalar:
+    def __init__(self, value):
+        self.value = value
+
+    def __reduce__(self):
+        return scalar, (Dtype(), self.value)
+
+
+for word, value in ("no text", struct.pack("<d", 0.1)), ("a text by chance", b"zerofs!?"):
+    tree = Tree({"m.pth": legacy({"w": A, "best": Scalar(value)})})
+    check(f"a number of numpy whose bytes are {word}", tree.tensor.get(("", "best")) == ("f64", "", value.hex()),
+          f"{tree.err} {tree.tensor}")
+
+# ---- storages without tensors --------------------------------------------------------------------------
+
+
+class Stranger:
+    def __init__(self, storage):
+        self.storage = storage
+
+    def __reduce__(self):
+        return module("made", build=lambda *a: None).build, (self.storage,)
+
+
+for container, make in ("legacy stream", legacy), ("zip", zipped):
+    tree = expect(f"{container}: a storage that no tensor shows is noted",
+                  {"m.pth": make({"w": A, "x": Stranger(Storage([1, 2])), "y": Stranger(Storage([3]))})}, {":w": A})
+    check(f"{container}: with the number", any("2 of its 3 storages" in n for n in tree.notes), tree.notes)
+    refused(f"{container}: storages without any tensor", {"m.pth": make([Stranger(Storage([1, 2]))])}, "1 storage, but no tensor")
+    tree = Tree({"m.pth": make({"w": A})})
+    check(f"{container}: else there is no note", tree.code == 0 and not tree.notes, tree.notes)
+
+done()
