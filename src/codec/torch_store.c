@@ -110,11 +110,14 @@ struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_to
                                                                         : NULL;
         }
     }
-    if (!pid->meta && have < bytes) {
-        (void)zf_torch_bad(
-            t, err, ZF_E_FORMAT,
-            "storage \"%.80s\" should have %llu bytes, but the file holds %llu of it", pid->key,
-            (unsigned long long)bytes, (unsigned long long)have);
+    /* torch writes the whole storage and divides to count its elements: what is left over is less
+     * than one. */
+    if (!pid->meta && (have < bytes || have - bytes >= zf_dtype_info(pid->dtype)->bytes)) {
+        (void)zf_torch_bad(t, err, ZF_E_FORMAT,
+                           "storage \"%.80s\" should have %llu bytes (%llu elements of %s), but "
+                           "its record has %llu",
+                           pid->key, (unsigned long long)bytes, (unsigned long long)pid->total,
+                           zf_dtype_info(pid->dtype)->torch, (unsigned long long)have);
         return NULL;
     }
     struct zf_torch_store *s = new_store(t, err);

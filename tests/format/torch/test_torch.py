@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from made import A, B, C, Storage, Tensor, Tree, check, done, expect, module, optimizer, refused, save  # noqa: E402
+from made import A, B, C, Storage, Tensor, Tree, check, done, expect, module, optimizer, refused, save, storage_of  # noqa: E402
 
 # ---- values --------------------------------------------------------------------------------------------
 
@@ -123,6 +123,26 @@ expect("one of them", {"epoch1.pt": {"w": A}, "epoch2.pt": {"w": B}}, {":w": B},
 with tempfile.TemporaryDirectory() as d:
     save({"model": {"w": A, "v": B}, "optimizer": optimizer(C)}, os.path.join(d, "x"))
     whole = open(os.path.join(d, "x"), "rb").read()
+
+
+def storage(data, n, cls="FloatStorage"):
+    s = Storage([])
+    s.data, s.n, s.cls = data, n, storage_of(cls)
+    return s
+
+
+eight = struct.pack("<8f", *range(8))
+for n, cls in (4, "FloatStorage"), (4, "HalfStorage"), (16, "HalfStorage"), (7, "FloatStorage"):
+    s, name = storage(eight, n, cls), f"a record of 32 bytes that the pickle calls {n} of {cls}"
+    if n == 16:
+        tree = Tree({"m.pt": {"w": Tensor(storage=s, shape=(n,))}})
+        check(f"{name} is read", tree.tensor.get(("", "w")) == ("f16", "16", eight.hex()), tree.err)
+    else:
+        refused(f"{name} is refused", {"m.pt": {"w": Tensor(storage=s, shape=(n,))}}, "but its record has 32")
+refused("one of 32 bytes called 9 floats", {"m.pt": {"w": Tensor(storage=storage(eight, 9), shape=(8,))}}, "has 32")
+tree = Tree({"m.pt": {"w": Tensor(storage=storage(eight + b"xyz", 8), shape=(8,))}})
+check("less than an element may be left over", tree.tensor.get(("", "w")) == ("f32", "8", eight.hex()), tree.err)
+
 bad = []
 for n in range(0, len(whole), 23):
     tree = Tree({"m.pt": whole[:n]})
