@@ -76,6 +76,20 @@ void hf_name(const struct hf_plan *p, uint32_t i, char out[64])
     }
 }
 
+/* jansson before 2.14 has no keys with a length, so none that hold a NUL. */
+static int hf_map_set(json_t *map, const struct zf_tensor *t, json_t *file)
+{
+#if JANSSON_VERSION_HEX >= 0x020e00
+    return json_object_setn_new_nocheck(map, t->name, t->name_len, file);
+#else
+    if (strlen(t->name) != t->name_len) {
+        json_decref(file);
+        return -1;
+    }
+    return json_object_set_new_nocheck(map, t->name, file);
+#endif
+}
+
 static json_t *weight_map(const struct bulk *b, const struct hf_plan *p, uint64_t *total_out)
 {
     json_t *map = json_object();
@@ -91,7 +105,7 @@ static json_t *weight_map(const struct bulk *b, const struct hf_plan *p, uint64_
                 continue;
             }
             *total_out += bytes_of(b->of, i, b->cast);
-            if (json_object_setn_new_nocheck(map, t->name, t->name_len, json_string(file)) != 0) {
+            if (hf_map_set(map, t, json_string(file)) != 0) {
                 json_decref(map);
                 return NULL;
             }
