@@ -36,13 +36,23 @@ struct zf_zip {
 /* Every failure of this file's own names the archive. */
 #define BAD(z, err, ...) (zf_fail(err, __VA_ARGS__), zf_err_in(err, "%s", (z)->src->name))
 
+/* libzip before 1.11 has one code for a file without an end record, later ones two. */
+static bool zip_lacks_directory(int code)
+{
+#ifdef ZIP_ER_TRUNCATED_ZIP
+    return code == ZIP_ER_NOZIP || code == ZIP_ER_TRUNCATED_ZIP;
+#else
+    return code == ZIP_ER_NOZIP;
+#endif
+}
+
 static bool take_zip_error(struct zf_zip *z, zip_error_t *e, struct zf_err *err)
 {
     if (z->reader.err.code != ZF_OK) {
         *err = z->reader.err;
     } else if (zip_error_code_zip(e) == ZIP_ER_MEMORY) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "cannot allocate memory");
-    } else if (zip_error_code_zip(e) == ZIP_ER_NOZIP) {
+    } else if (zip_lacks_directory(zip_error_code_zip(e))) {
         (void)BAD(
             z, err, ZF_E_FORMAT, ZF_OFF_NONE,
             "no zip directory at the end of its %llu bytes: the file is truncated, or is still "
