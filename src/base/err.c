@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
 #include <zf/base/err.h>
 
 #include <errno.h>
@@ -33,6 +35,16 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
     return false;
 }
 
+/* strerror_r as POSIX has it fills `text`; glibc's may answer with text of its own. */
+static const char *sys_text(int sys, char *text, size_t n)
+{
+#ifdef STRERROR_R_CHAR_P
+    return strerror_r(sys, text, n);
+#else
+    return strerror_r(sys, text, n) == 0 ? text : "unknown error";
+#endif
+}
+
 bool zf_fail_sys(struct zf_err *err, const char *what)
 {
     int sys = errno;
@@ -42,7 +54,7 @@ bool zf_fail_sys(struct zf_err *err, const char *what)
                   sys == ENOMEM   ? ZF_E_NOMEM
                   : sys == ENOENT ? ZF_E_NOENT
                                   : ZF_E_IO,
-                  ZF_OFF_NONE, "cannot %s: %s", what, strerror_r(sys, text, sizeof text));
+                  ZF_OFF_NONE, "cannot %s: %s", what, sys_text(sys, text, sizeof text));
     err->sys = sys;
     return false;
 }

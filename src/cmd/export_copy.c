@@ -42,11 +42,11 @@ static enum export_end cannot(const struct copy *c, const char *what, struct zf_
 
     (void)zf_fail_sys(err, what);
     if (sys == ENOSPC || sys == EDQUOT || sys == EFBIG) {
-        char text[128];
+        char why[sizeof err->msg];
 
+        memcpy(why, err->msg, sizeof why);
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "cannot %s: %s (what is copied is kept; the same command goes on from there)",
-                      what, strerror_r(sys, text, sizeof text));
+                      "%.200s (what is copied is kept; the same command goes on from there)", why);
     }
     return unwritable(c, err);
 }
