@@ -133,7 +133,8 @@ def reads(path, scratch):
                 [os.pread(fd, 65537, o) for o in reversed(range(0, n, 65537))])),
             "4 KiB reads": lambda fd: b"".join(iter(lambda: os.read(fd, 4096), b"")),
             "preadv": lambda fd: by_preadv(fd, n), "O_DIRECT": lambda fd: by_direct(fd, n)}
-    for move in (sendfile, splice):
+    # Python has splice since 3.10.
+    for move in (sendfile, splice) if hasattr(os, "splice") else (sendfile,):
         ways[move.__name__] = lambda fd, move=move: by_moving(move, fd, n, scratch)
     for way, read in ways.items():
         fd = cold(path)
