@@ -4,6 +4,28 @@ AC_DEFUN([ZF_NEED],
   [PKG_CHECK_MODULES([$1], [$2], [],
     [AC_MSG_ERROR([$2 was not found by pkg-config; on Debian: apt-get install $3])])])
 
+dnl ZF_SYSTEM_HEADERS(VARS): turns -I into -isystem in each VAR_CFLAGS, so that a warning inside a
+dnl library's header (libfuse 3.17 has some under -Wpedantic) does not stop our build.
+AC_DEFUN([ZF_SYSTEM_HEADERS],
+  [m4_foreach_w([zf_var], [$1],
+    [zf_var[]_CFLAGS=`AS_ECHO([" $zf_var[]_CFLAGS"]) | sed 's/ -I/ -isystem /g'`
+])])
+
+dnl ZF_CHECK_FUSE: libfuse 3.10 is enough; what later versions added is used where it is.
+AC_DEFUN([ZF_CHECK_FUSE],
+  [save_CPPFLAGS=$CPPFLAGS
+   CPPFLAGS="$CPPFLAGS -D_GNU_SOURCE -DFUSE_USE_VERSION=312 $FUSE_CFLAGS"
+   zf_fuse_features=`$PKG_CONFIG --modversion fuse3`
+   AC_CHECK_MEMBER([struct fuse_file_info.noflush],
+     [AC_DEFINE([HAVE_FUSE_NOFLUSH], [1], [libfuse can tell the kernel to send no FLUSH (3.11)])],
+     [zf_fuse_features="$zf_fuse_features, without noflush"],
+     [[#include <fuse_lowlevel.h>]])
+   AC_CHECK_DECL([fuse_loop_cfg_create],
+     [AC_DEFINE([HAVE_FUSE_LOOP_CFG], [1], [libfuse bounds the threads of its loop (3.12)])],
+     [zf_fuse_features="$zf_fuse_features, without a thread bound"],
+     [[#include <fuse_lowlevel.h>]])
+   CPPFLAGS=$save_CPPFLAGS])
+
 dnl AX_ZF_COMPILER: C17 and the warnings the whole tree is clean at.  `cleanup` attributes and checked
 dnl arithmetic built-ins make GCC and Clang the only compilers.
 AC_DEFUN([AX_ZF_COMPILER],

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
 #include "ops.h"
 
 #include <errno.h>
@@ -156,7 +158,9 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
      * is a damaged file: the cache would widen an error to whole pages. */
     fi->direct_io = s.live || s.lost;
     fi->keep_cache = !fi->direct_io;
+#ifdef HAVE_FUSE_NOFLUSH
     fi->noflush = 1;
+#endif
     (void)fuse_reply_open(req, fi);
 }
 

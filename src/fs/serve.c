@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session from mount to unmount. */
+#include "config.h"
+
 #include "ops.h"
 
 #include <errno.h>
@@ -171,20 +173,37 @@ static void herald_dismiss(struct herald *h)
  * else a single busy reader makes threads come and go with every few requests. */
 #define IDLE_THREADS 12u
 
-/* Threads come when all others are busy, so a stalled shard holds up only its own readers;
- * some stay. */
-static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
+/* Threads come when all others are busy, so a stalled shard holds up only its own readers; some
+ * stay.  libfuse before 3.12 starts as many as it needs. */
+#ifdef HAVE_FUSE_LOOP_CFG
+static int loop_threads(struct fuse_session *se, unsigned most)
 {
-    unsigned most = o->max_threads ? o->max_threads : 64;
     struct fuse_loop_config *cfg = fuse_loop_cfg_create();
 
     if (!cfg) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the serving loop");
+        return -ENOMEM;
     }
     fuse_loop_cfg_set_max_threads(cfg, most);
     fuse_loop_cfg_set_idle_threads(cfg, IDLE_THREADS < most ? IDLE_THREADS : most);
     int rc = fuse_session_loop_mt(se, cfg);
     fuse_loop_cfg_destroy(cfg);
+    return rc;
+}
+#else
+static int loop_threads(struct fuse_session *se, unsigned most)
+{
+    struct fuse_loop_config cfg = {
+        .max_idle_threads = IDLE_THREADS < most ? IDLE_THREADS : most,
+    };
+
+    return fuse_session_loop_mt(se, &cfg);
+}
+#endif
+
+static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
+{
+    int rc = loop_threads(se, o->max_threads ? o->max_threads : 64);
+
     /* > 0 is the signal that ended it, which is how one ends a daemon. */
     if (rc < 0) {
         errno = -rc;

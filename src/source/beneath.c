@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
 #include "beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#ifdef HAVE_LINUX_OPENAT2_H
+#include <asm/unistd.h> /* glibc 2.31 has no SYS_openat2 */
+#include <linux/openat2.h>
+#endif
 
 #define MAX_LINKS 40 /* as the kernel */
 #define MAX_DEPTH 128
@@ -169,6 +174,13 @@ int zf_beneath_walk(int dir, const char *path, int flags)
     return fd;
 }
 
+#ifdef HAVE_LINUX_OPENAT2_H
+/* EPERM is what older container profiles answer to calls they do not know. */
+static bool unknown_call(void)
+{
+    return errno == ENOSYS || errno == EPERM;
+}
+
 int zf_beneath_open(int dir, const char *path, int flags)
 {
     struct open_how how = {
@@ -179,14 +191,17 @@ int zf_beneath_open(int dir, const char *path, int flags)
 
     /* EAGAIN: something was renamed during the walk, the kernel could not prove "beneath". */
     for (int tries = 0; tries < 100; tries++) {
-        fd = syscall(SYS_openat2, dir, path, &how, sizeof how);
+        fd = syscall(__NR_openat2, dir, path, &how, sizeof how);
         if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) {
             break;
         }
     }
-    /* EPERM is what older container profiles answer to calls they do not know. */
-    if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
-        return zf_beneath_walk(dir, path, flags);
-    }
-    return (int)fd;
+    return fd < 0 && unknown_call() ? zf_beneath_walk(dir, path, flags) : (int)fd;
 }
+#else
+/* Kernel headers before 5.6. */
+int zf_beneath_open(int dir, const char *path, int flags)
+{
+    return zf_beneath_walk(dir, path, flags);
+}
+#endif
