@@ -2,35 +2,118 @@
 # shellcheck shell=sh
 # What the scripts share; sourced from the top of the tree.
 
-# What a bare Debian 12 lacks to build zerofs, and on top of that to test it.
-BUILD_PACKAGES='autoconf automake libtool pkg-config gcc libc6-dev make libfuse3-dev fuse3 libzip-dev zlib1g-dev
-uthash-dev libjansson-dev nettle-dev libzstd-dev'
-TEST_PACKAGES='libcmocka-dev python3 attr mandoc shellcheck valgrind clang-format'
-
 say() {
     printf '\n== %s\n' "$*"
 }
 
-# install_packages NAMES: those that are missing, with apt-get; says what to do where that cannot be.
-install_packages() {
-    missing=
-    for p in $1; do
-        dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
+# The package manager that is here: apt-get, dnf, zypper, pacman, apk, or nothing.
+package_manager() {
+    for m in apt-get dnf zypper pacman apk; do
+        if command -v $m >/dev/null 2>&1; then
+            echo $m
+            return
+        fi
     done
-    [ -n "$missing" ] || return 0
-    if ! command -v apt-get >/dev/null 2>&1; then
-        echo "this is no Debian: install what corresponds to$missing" >&2
+}
+
+# packages MANAGER KIND: what a bare system lacks, under that manager's names.  KIND is `build` (from a release
+# tarball), `bootstrap` (on top of that from a clone), `test`, `quickstart`, or one of those that only one script needs.
+packages() {
+    case $1:$2 in
+    apt-get:build) echo gcc libc6-dev make pkg-config libfuse3-dev fuse3 libzip-dev zlib1g-dev uthash-dev libjansson-dev \
+        nettle-dev libzstd-dev ;;
+    apt-get:bootstrap) echo autoconf automake libtool ;;
+    apt-get:test) echo libcmocka-dev python3 attr mandoc shellcheck valgrind ;;
+    apt-get:quickstart) echo bsdextrautils ;;
+    apt-get:venv) echo python3-venv ;;
+    apt-get:musl) echo musl-tools linux-libc-dev ;;
+    apt-get:arm64) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libfuse3-dev:arm64 libzip-dev:arm64 \
+        zlib1g-dev:arm64 libjansson-dev:arm64 nettle-dev:arm64 libzstd-dev:arm64 libcmocka-dev:arm64 ;;
+    dnf:build) echo gcc glibc-devel make pkgconf-pkg-config fuse3-devel fuse3 libzip-devel zlib-devel uthash-devel \
+        jansson-devel nettle-devel libzstd-devel ;;
+    dnf:bootstrap) echo autoconf automake libtool ;;
+    dnf:test) echo libcmocka-devel python3 attr mandoc ShellCheck valgrind ;;
+    dnf:quickstart) echo util-linux ;;
+    zypper:build) echo gcc glibc-devel make pkg-config fuse3-devel fuse3 libzip-devel zlib-devel uthash-devel \
+        libjansson-devel libnettle-devel libzstd-devel ;;
+    zypper:bootstrap) echo autoconf automake libtool ;;
+    zypper:test) echo libcmocka-devel python3 attr mandoc ShellCheck valgrind ;;
+    zypper:quickstart) echo util-linux ;;
+    pacman:build) echo gcc make pkgconf fuse3 libzip zlib uthash jansson nettle zstd ;;
+    pacman:bootstrap) echo autoconf automake libtool ;;
+    pacman:test) echo cmocka python attr mandoc shellcheck valgrind ;;
+    pacman:quickstart) echo util-linux ;;
+    apk:build) echo gcc musl-dev linux-headers make pkgconf fuse3-dev fuse3 libzip-dev zlib-dev uthash-dev jansson-dev \
+        nettle-dev zstd-dev ;;
+    apk:bootstrap) echo autoconf automake libtool ;;
+    apk:test) echo cmocka-dev python3 attr mandoc shellcheck valgrind coreutils ;;
+    apk:quickstart) echo util-linux-misc ;;
+    *:copy) echo rsync ;;
+    *:numactl) echo numactl ;;
+    esac
+}
+
+package_installed() {
+    case $1 in
+    apt-get) dpkg-query -W -f='${Status}' "$2" 2>/dev/null | grep -q 'install ok installed' ;;
+    dnf | zypper) rpm -q --whatprovides "$2" >/dev/null 2>&1 ;;
+    pacman) pacman -Qq "$2" >/dev/null 2>&1 ;;
+    apk) apk info -e "$2" >/dev/null 2>&1 ;;
+    esac
+}
+
+install_command() {
+    case $1 in
+    apt-get) echo 'env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends' ;;
+    dnf) echo 'dnf install -y -q' ;;
+    zypper) echo 'zypper --non-interactive --quiet install' ;;
+    pacman) echo 'pacman -S --noconfirm --needed' ;;
+    apk) echo 'apk add --quiet' ;;
+    esac
+}
+
+# What may be missing where the packages cannot be had.
+install_hint() {
+    case $1 in
+    dnf) echo "on RHEL 9 and its kin, EPEL and CRB first: dnf install epel-release && dnf config-manager --set-enabled crb" ;;
+    zypper) echo "on SLES 15, the Package Hub and Development Tools modules first: SUSEConnect --list-extensions" ;;
+    esac
+}
+
+# install_packages KIND...: the packages of those kinds that are missing; where they cannot be installed, prints the
+# one command that would.
+install_packages() {
+    manager=$(package_manager)
+    if [ -z "$manager" ]; then
+        echo "no package manager known here; what is needed is, by Debian's names:" >&2
+        for kind; do echo "    $(packages apt-get "$kind")" >&2; done
         return 1
     fi
+    missing=
+    for kind; do
+        for p in $(packages "$manager" "$kind"); do
+            package_installed "$manager" "$p" || missing="$missing $p"
+        done
+    done
+    [ -n "$missing" ] || return 0
     as_root=
     if [ "$(id -u)" != 0 ]; then
         as_root=sudo
-        command -v sudo >/dev/null 2>&1 || { echo "as root: apt-get install$missing" >&2; return 1; }
+        command -v sudo >/dev/null 2>&1 || { echo "as root: $(install_command "$manager")$missing" >&2; return 1; }
     fi
     say "installing$missing"
-    $as_root apt-get update -qq
-    # shellcheck disable=SC2086 # a list of words
-    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+    [ "$manager" != apt-get ] || $as_root apt-get update -qq
+    # shellcheck disable=SC2046,SC2086 # lists of words
+    if ! $as_root $(install_command "$manager") $missing >/dev/null; then
+        echo "could not install them: $(install_command "$manager")$missing" >&2
+        install_hint "$manager" >&2
+        return 1
+    fi
+}
+
+# What it takes to build: configure is there in a release tarball, not in a clone.
+build_kinds() {
+    if [ -x configure ]; then echo build; else echo build bootstrap; fi
 }
 
 # build DIR [configure arguments]: configures once and makes.
