@@ -12,6 +12,8 @@ EXTRA_DIST += \
 	scripts/lib.sh \
 	scripts/quickstart \
 	scripts/test \
+	scripts/test-arm64 \
 	scripts/test-frameworks \
+	scripts/test-musl \
 	scripts/test-sanitizers \
 	$(NULL)
