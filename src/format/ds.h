@@ -119,7 +119,7 @@ struct zf_ds_flat {
     struct zf_source *src; /* borrowed from zf_ds.held; NULL when n is 0 */
     uint64_t off, n;
     enum zf_dtype dtype;
-    bool swapped; /* a swap file: n counts what it was rounded up by, too */
+    uint64_t swapped; /* bytes of the swap file, whose padding n counts, too; 0: no swap file */
 };
 
 enum zf_ds_state_kind {
@@ -182,7 +182,8 @@ struct zf_ds {
     const uint32_t *tie;     /* of the entries of model */
     struct zf_source **held; /* references kept until the tensors are drafted */
     uint32_t n_held, cap_held;
-    struct zf_agree *said;                    /* what the file read last must share */
+    uint64_t swap_unit[2]; /* bytes to a multiple of which swap files are rounded up */
+    struct zf_agree *said; /* what the file read last must share */
     struct zf_agree *said_model, *said_optim; /* the same of the first file of each kind */
 };
 

@@ -93,7 +93,7 @@ static bool read_swapped(struct zf_ds *ds, uint32_t rank, const struct zf_pv *v,
     }
     out->src = src;
     out->n = src->size / zf_dtype_info(out->dtype)->bytes;
-    out->swapped = true;
+    out->swapped = src->size;
     return true;
 }
 
@@ -284,6 +284,20 @@ static bool read_inner(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv 
         ds, t, zf_pv_get(in, r->sliced ? "optimizer_state_dict" : "base_optimizer_state"), r, err);
 }
 
+/* A swap file is written by several threads, in pieces that are multiples of 1024 bytes each.  The
+ * number was called thread_count until 0.15, and a setting of that name may be left over since.
+ * Source: deepspeed/runtime/swap_tensor/optimizer_utils.py (aligned_bytes), constants.py. */
+static void read_swap_unit(struct zf_ds *ds, const struct zf_pv *root)
+{
+    const struct zf_pv *aio = zf_pv_get(zf_pv_get(root, "ds_config"), "aio");
+    uint64_t threads, was;
+
+    threads = zf_pv_u64(zf_pv_get(aio, "intra_op_parallelism"), &threads) ? threads : 1;
+    was = zf_pv_u64(zf_pv_get(aio, "thread_count"), &was) ? was : threads;
+    ds->swap_unit[0] = 1024 * (threads > 0 && threads < 4096 ? threads : 1);
+    ds->swap_unit[1] = 1024 * (was > 0 && was < 4096 ? was : 1);
+}
+
 static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_rank *r,
                       struct zf_err *err)
 {
@@ -296,6 +310,7 @@ static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_rank *r
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "not a ZeRO file: there is no \"optimizer_state_dict\" in it");
     }
+    read_swap_unit(ds, root);
     r->version = zf_ds_text_of(ds, version ? version : zf_pv_get(in, "ds_version"), err);
     return r->version && read_inner(ds, t, in, r, err) &&
            (zf_pv_kind(shapes) == ZF_PV_NONE ||

@@ -30,13 +30,67 @@ static bool group_length(const struct zf_ds *ds, uint32_t g, uint64_t *out, stru
     return true;
 }
 
-/* Swap files are rounded up to 1024 bytes. */
-static bool has_length(const struct zf_ds_flat *f, uint64_t want)
+/* How long a swap file with `want` elements is, given the unit it is rounded up to. */
+static bool swap_length(uint64_t unit, const struct zf_ds_flat *f, uint64_t want, uint64_t *out)
 {
-    uint64_t unit = 1024 / zf_dtype_info(f->dtype)->bytes;
+    uint64_t bytes;
 
-    return f->swapped ? f->n / unit == slot_of(want, (uint32_t)unit) && f->n % unit == 0
-                      : f->n == want;
+    return zf_mul(want, zf_dtype_info(f->dtype)->bytes, &bytes) &&
+           zf_mul(bytes / unit + (bytes % unit != 0), unit, out);
+}
+
+static bool has_length(const struct zf_ds *ds, const struct zf_ds_flat *f, uint64_t want)
+{
+    uint64_t a, b;
+
+    if (!f->swapped) {
+        return f->n == want;
+    }
+    return (swap_length(ds->swap_unit[0], f, want, &a) && f->swapped == a) ||
+           (swap_length(ds->swap_unit[1], f, want, &b) && f->swapped == b);
+}
+
+/* A swap file of another length is damaged, or of an earlier run. */
+static bool check_swap(const struct zf_ds *ds, const struct zf_ds_flat *f, uint64_t want,
+                       struct zf_err *err)
+{
+    uint64_t bytes = 0;
+
+    if (!f->swapped || has_length(ds, f, want)) {
+        return true;
+    }
+    if (!swap_length(ds->swap_unit[0], f, want, &bytes)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a group has more than 2^64 bytes");
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the swap file has %llu bytes, expected %llu for %llu elements, rounded up to a "
+            "multiple of %llu",
+            (unsigned long long)f->swapped, (unsigned long long)bytes, (unsigned long long)want,
+            (unsigned long long)ds->swap_unit[0]);
+    return zf_err_in(err, "%s", f->src->name);
+}
+
+/* Degraded: what is in such a file is lost. */
+static bool check_swaps(struct zf_ds *ds, const struct zf_ds_column *col, uint64_t want,
+                        struct zf_err *err)
+{
+    char text[800];
+
+    for (uint32_t r = 0; r < ds->n_ranks; r++) {
+        if (!col->flat[r] || check_swap(ds, col->flat[r], want, err)) {
+            continue;
+        }
+        if (!ds->o->degraded) {
+            return false;
+        }
+        zf_err_text(err, text, sizeof text);
+        zf_err_clear(err);
+        col->flat[r] = NULL;
+        if (!zf_build_note(ds->b, err, "a part of group %u is lost: %s", col->g, text)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool check_lengths(const struct zf_ds *ds, uint32_t g, uint64_t want, struct zf_err *err)
@@ -44,7 +98,8 @@ static bool check_lengths(const struct zf_ds *ds, uint32_t g, uint64_t want, str
     for (uint32_t r = 0; r < ds->n_ranks; r++) {
         const struct zf_ds_rank *rank = &ds->rank[r];
 
-        if (!rank->lost && !has_length(&rank->part[g].master, want)) {
+        if (!rank->lost && !rank->part[g].master.swapped &&
+            !has_length(ds, &rank->part[g].master, want)) {
             zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "fp32_flat_groups[%u] has %llu elements, expected %llu for its %u parameters on "
@@ -64,7 +119,7 @@ static bool fits(const struct zf_ds *ds, const struct zf_ds_column *col, uint64_
 
     *some = false;
     for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        bool same = !col->flat[r] || has_length(col->flat[r], want);
+        bool same = !col->flat[r] || has_length(ds, col->flat[r], want);
 
         all = all && same;
         *some = *some || (col->flat[r] && same);
@@ -95,6 +150,9 @@ static bool place(struct zf_ds *ds, void *ctx, const struct zf_ds_column *col, s
     const struct zf_ds_shapes *group = &ds->group[col->g];
     bool some;
 
+    if (!check_swaps(ds, col, want, err)) {
+        return false;
+    }
     if (!fits(ds, col, want, &some)) {
         return some ? zf_fail(
                           err, ZF_E_FORMAT, ZF_OFF_NONE,

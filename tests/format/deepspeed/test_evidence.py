@@ -77,6 +77,25 @@ def base(a):
     return inner(a).get("base_optimizer_state") or inner(a)["optimizer_state_dict"]
 
 
+def flip(raw, i, size):
+    """Another sign for element i: no rounding makes that good."""
+    raw[size * i + size - 1] ^= 0x80
+
+
+def bare(tensor):
+    """The call of _rebuild_tensor_v2 inside."""
+    while len(tensor.args) < 5:
+        tensor = tensor.args[0]
+    return tensor
+
+
+def length(shape):
+    n = 1
+    for s in shape:
+        n *= s
+    return n
+
+
 def raise_step(group):
     def change(a):
         states = base(a)
@@ -158,4 +177,34 @@ for save in ("zero2_w2", "zero3_w2", "ds0_19_8_zero1_bf16opt_w3"):
                 put(9, "ds_config", "train_micro_batch_size_per_gpu")(a)
         refused(f"{save}: model and optimizer of two settings", tag, os.path.basename(files(tag, "optim")[0]),
                 os.path.basename(files(tag, "model")[0]), "train_micro_batch_size_per_gpu is 4, but 9")
+
+
+# ---- swap files ------------------------------------------------------------------------------------------------------
+
+SWAP = "ds0_19_8_zero3_nvme_swp_w2"
+for what, change in (("a byte in front", lambda b: b"x" + b), ("a byte behind", lambda b: b + b"x"),
+                     ("a byte less", lambda b: b[1:]), ("a block more", lambda b: b + bytes(1024)),
+                     ("a block less", lambda b: b[1024:])):
+    for name in ("0_2", "exp_avg-0_2"):
+        with copy(SWAP) as tag:
+            for rank in ("rank01",) if name == "0_2" else ("rank00", "rank01"):
+                path = os.path.join(tag, "offloaded_tensors", rank, f"{name}.tensor.swp")
+                with open(path, "rb") as f:
+                    data = f.read()
+                with open(path, "wb") as f:
+                    f.write(change(data))
+            refused(f"{what} of {name}.tensor.swp", tag, f"{name}.tensor.swp", "expected 6144",
+                    f"{len(change(data))} bytes")
+            r = run("info", "-o", "degraded", tag)
+            check(f"{what} of {name}.tensor.swp, degraded", r.returncode == 0 and b"is lost" in r.stdout, r.stderr)
+for setting, size, good in (("thread_count", 4, True), ("intra_op_parallelism", 4, True), ("thread_count", 5, False)):
+    with copy(SWAP) as tag:
+        for f in files(tag, "optim") + files(tag, "model"):
+            with Archive(f) as a:
+                a.root["ds_config"]["aio"][setting] = size
+        for path in glob.glob(os.path.join(tag, "offloaded_tensors", "*", "*.swp")):
+            with open(path, "ab") as f:
+                f.write(bytes(2048))
+        r = run("info", tag)
+        check(f"swap files in multiples of {setting} = {size}", (r.returncode == 0) == good, r.stderr)
 done()
