@@ -8,15 +8,8 @@
 
 #include <zf/base/num.h>
 
-struct cut {
-    const struct zf_ds_shapes *params;
-    const uint64_t *at;    /* [n + 1] where each parameter begins in the long vector, and its end */
-    const uint64_t *begin; /* [n_ranks + 1] where each rank's partition begins, and the end */
-    bool muon;
-};
-
-static bool lay_params(struct zf_ds *ds, uint32_t g, const struct zf_ds_part *part, struct cut *c,
-                       struct zf_err *err)
+static bool lay_params(struct zf_ds *ds, uint32_t g, const struct zf_ds_part *part,
+                       struct zf_ds_cut *c, struct zf_err *err)
 {
     uint32_t n = c->params->n;
     uint64_t *at = zf_arena_get(ds->a, n + 1ull, sizeof *at, err);
@@ -53,7 +46,7 @@ static uint64_t full_partition(const struct zf_ds *ds, uint32_t g, uint64_t need
     return 2 * aligned;
 }
 
-static bool lay_ranks(struct zf_ds *ds, uint32_t g, struct cut *c, struct zf_err *err)
+static bool lay_ranks(struct zf_ds *ds, uint32_t g, struct zf_ds_cut *c, struct zf_err *err)
 {
     uint64_t need = c->at[c->params->n], full = full_partition(ds, g, need);
     uint64_t *begin = zf_arena_get(ds->a, ds->n_ranks + 1ull, sizeof *begin, err);
@@ -90,6 +83,17 @@ static bool lay_ranks(struct zf_ds *ds, uint32_t g, struct cut *c, struct zf_err
     return true;
 }
 
+bool zf_ds_cut_lay(struct zf_ds *ds, uint32_t g, struct zf_ds_cut *c, struct zf_err *err)
+{
+    const struct zf_ds_rank *rank = ds->rank;
+
+    while (rank->lost) {
+        rank++;
+    }
+    c->muon = rank->part[g].muon;
+    return lay_params(ds, g, &rank->part[g], c, err) && lay_ranks(ds, g, c, err);
+}
+
 /* Elements [a, b) of the column-by-column form of parameter p stand at element `at` of a rank's
  * vector: at most a part of a column, whole columns, and a part of one more. */
 static bool place_columns(struct zf_ds *ds, const struct zf_ds_column *col, uint32_t rank,
@@ -115,7 +119,7 @@ static bool place_columns(struct zf_ds *ds, const struct zf_ds_column *col, uint
     return d != NULL;
 }
 
-static bool place_param(struct zf_ds *ds, const struct cut *c, const struct zf_ds_column *col,
+static bool place_param(struct zf_ds *ds, const struct zf_ds_cut *c, const struct zf_ds_column *col,
                         uint32_t i, uint32_t *r, struct zf_err *err)
 {
     uint64_t lo = c->at[i], hi = lo + c->params->param[i].n;
@@ -142,7 +146,7 @@ static bool place_param(struct zf_ds *ds, const struct cut *c, const struct zf_d
 }
 
 /* Does parameter i have elements in the partition of rank r? */
-static bool touches(const struct cut *c, uint32_t i, uint32_t r)
+static bool touches(const struct zf_ds_cut *c, uint32_t i, uint32_t r)
 {
     uint64_t lo = c->at[i], hi = lo + c->params->param[i].n;
 
@@ -151,7 +155,8 @@ static bool touches(const struct cut *c, uint32_t i, uint32_t r)
 
 /* Muon keeps, on each rank, the whole momentum of every parameter that touches its partition.
  * Source: stage_1_and_2.py, 0.18 … 0.19.8. */
-static bool is_whole(const struct zf_ds *ds, const struct cut *c, const struct zf_ds_column *col)
+static bool is_whole(const struct zf_ds *ds, const struct zf_ds_cut *c,
+                     const struct zf_ds_column *col)
 {
     uint32_t first = 0;
 
@@ -173,7 +178,7 @@ static bool is_whole(const struct zf_ds *ds, const struct cut *c, const struct z
 
 /* A parameter that touches several partitions is on all of them;
  * the first that is not lost serves. */
-static bool place_whole(struct zf_ds *ds, const struct cut *c, const struct zf_ds_column *col,
+static bool place_whole(struct zf_ds *ds, const struct zf_ds_cut *c, const struct zf_ds_column *col,
                         struct zf_err *err)
 {
     struct zf_draft **draft = zf_arena_get(ds->a, c->params->n, sizeof *draft, err);
@@ -213,7 +218,7 @@ static bool place_whole(struct zf_ds *ds, const struct cut *c, const struct zf_d
 
 /* How many ranks hold as many elements as their partition, trimmed or not;
  * *n_out = ranks that are there. */
-static uint32_t count_fits(const struct zf_ds *ds, const struct cut *c,
+static uint32_t count_fits(const struct zf_ds *ds, const struct zf_ds_cut *c,
                            const struct zf_ds_column *col, uint32_t *n_out)
 {
     uint64_t full =
@@ -235,7 +240,7 @@ static uint32_t count_fits(const struct zf_ds *ds, const struct cut *c,
 
 static bool place(struct zf_ds *ds, void *ctx, const struct zf_ds_column *col, struct zf_err *err)
 {
-    const struct cut *c = ctx;
+    const struct zf_ds_cut *c = ctx;
     uint32_t ranks, fits = count_fits(ds, c, col, &ranks), r = 0;
     bool state = col->key.n > 0;
 
@@ -286,21 +291,18 @@ static bool find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct zf_err 
 
 bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err)
 {
-    const struct zf_ds_rank *rank = ds->rank;
-
-    while (rank->lost) {
-        rank++;
+    if (!zf_ds_order_settle(ds, err)) {
+        return false;
     }
     for (uint32_t g = 0; g < ds->n_groups; g++) {
-        struct cut c = {.params = &ds->group[g], .muon = rank->part[g].muon};
+        struct zf_ds_cut c = {.params = &ds->group[g]};
 
         for (uint32_t i = 0; ds->model.zenflow && i < c.params->n; i++) {
             if (!find_columns(ds, &c.params->param[i], err)) {
                 return false;
             }
         }
-        if (!lay_params(ds, g, &rank->part[g], &c, err) || !lay_ranks(ds, g, &c, err) ||
-            !zf_ds_column_each(ds, g, c.params, place, &c, err)) {
+        if (!zf_ds_cut_lay(ds, g, &c, err) || !zf_ds_column_each(ds, g, c.params, place, &c, err)) {
             return false;
         }
     }

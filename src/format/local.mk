@@ -24,7 +24,9 @@ libzf_format_la_SOURCES = \
 	src/format/ds_dir.c \
 	src/format/ds_model.c \
 	src/format/ds_optim.c \
+	src/format/ds_order.c \
 	src/format/ds_rest.c \
+	src/format/ds_round.c \
 	src/format/ds_state.c \
 	src/format/ds_stored.c \
 	src/format/ds_ties.c \

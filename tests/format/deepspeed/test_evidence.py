@@ -179,6 +179,65 @@ for save in ("zero2_w2", "zero3_w2", "ds0_19_8_zero1_bf16opt_w3"):
                 os.path.basename(files(tag, "model")[0]), "train_micro_batch_size_per_gpu is 4, but 9")
 
 
+# ---- the order of the parameters ----------------------------------------------------------------------------------
+
+with copy("ds0_4_0_zero2_w2") as tag:
+    for f in files(tag, "optim"):
+        with Archive(f) as a:
+            flip(a.record(bare(inner(a)["single_partition_of_fp32_groups"][0])), 3, 4)
+    refused("0.4.0: no order is right", tag, "the masters do not belong to these names", "optim_states.pt")
+with copy("ds0_4_0_zero2_w2") as tag:
+    with Archive(files(tag, "model")[0]) as a:
+        a.root["module"] = {n: t for n, t in a.root["module"].items() if n in ("running", "counter")}
+    refused("0.4.0 without weights to compare", tag, "is not proven")
+with copy("ds0_4_0_zero2_w2") as tag:
+    for f in files(tag, "optim") + files(tag, "model"):
+        with Archive(f) as a:
+            for raw in [r for n, r in a.member.items() if "/data/" in n]:
+                raw[:] = bytes(len(raw))
+    refused("0.4.0 with weights that fit both orders", tag, "is not proven", "fit both")
+
+# the first, the last and a middle element of masters and of weights, in every kind of save that has both
+for save in ("zero1_w2", "zero2_w2", "zero2_w2_elastic", "zero2_w12", "zero1_w2_bf16optimizer", "zero2_w2_ds0_9_5",
+             "zero2_w2_fp16_step0_clientstate", "ds0_19_8_zero2_align_roundrobin_w3", "ds0_19_8_zero2_muon_w2",
+             "ds0_19_8_zero1_bf16opt_w3", "ds0_19_8_zero2_bf16masters_bf16states_w3"):
+    for rank in (0, -1):
+        with copy(save) as tag:
+            f = files(tag, "optim")[rank]
+            with Archive(f) as a:
+                t = bare(inner(a)["single_partition_of_fp32_groups"][0])
+                size = 2 if "bf16masters" in save else 4
+                flip(a.record(t), t.args[1] + 1, size)
+            refused(f"{save}: a master of rank {rank}", tag, os.path.basename(f), "element ",
+                    "do not belong to these names", "mp_rank_00_model_states.pt")
+    with copy(save) as tag:
+        with Archive(files(tag, "model")[0]) as a:
+            t = bare(a.root["module"]["l1.weight"])
+            flip(a.record(t), t.args[1] + length(t.args[2]) - 1, 2)
+        refused(f"{save}: a weight", tag, 'of "l1.weight"', "do not belong to these names")
+
+
+def swap_names(a):
+    """Two parameters of one length change places in the recorded order."""
+    shapes = a.root["param_shapes"][0]
+    names = list(shapes)
+    i, k = names.index("l1.weight"), names.index("embed.weight")
+    names[i], names[k] = names[k], names[i]
+    a.root["param_shapes"][0] = type(shapes)((n, shapes[n]) for n in names)
+
+
+for save in ("zero2_w2", "ds0_19_8_zero2_align_w2"):
+    with copy(save) as tag:
+        with Archive(files(tag, "model")[0]) as a:
+            swap_names(a)
+        refused(f"{save}: another order is recorded", tag, "do not belong to these names")
+with copy("zero2_w2") as tag:
+    one, two = files(tag, "optim")
+    os.rename(one, one + "x")
+    os.rename(two, one)
+    os.rename(one + "x", two)
+    refused("zero2_w2: two ranks have changed places", tag, "do not belong to these names")
+
 # ---- swap files ------------------------------------------------------------------------------------------------------
 
 SWAP = "ds0_19_8_zero3_nvme_swp_w2"

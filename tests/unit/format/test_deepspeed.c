@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real checkpoints of DeepSpeed 0.9.5 … 0.19.8 against what the training engine held; and what
+/* Real checkpoints of DeepSpeed 0.4.0 … 0.19.8 against what the training engine held; and what
  * happens when files are missing, left over, cut or altered. */
 #include "support/golden.h"
 
@@ -145,6 +145,7 @@ static const char *const real[] = {
     "zero2_w12",
     "zero2_w2",
     "zero2_w2_ds0_9_5",
+    "ds0_4_0_zero2_w2",
     "zero2_w2_elastic",
     "zero2_w2_fp16_step0_clientstate",
     "zero2_w2_universal",
