@@ -23,6 +23,7 @@ libzf_format_la_SOURCES = \
 	src/format/ds_column.c \
 	src/format/ds_dir.c \
 	src/format/ds_model.c \
+	src/format/ds_masters.c \
 	src/format/ds_optim.c \
 	src/format/ds_order.c \
 	src/format/ds_rest.c \
@@ -80,6 +81,7 @@ noinst_HEADERS += \
 	src/format/boxes.h \
 	src/format/copies.h \
 	src/format/ds.h \
+	src/format/ds_masters.h \
 	src/format/entry.h \
 	src/format/forgive.h \
 	src/format/groups.h \

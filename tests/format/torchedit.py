@@ -72,8 +72,8 @@ class Writer(pickle._Pickler):
 class Archive:
     """with Archive(path) as a: a.root is the value; a.record(tensor) a bytearray of its storage's record."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, write=True):
+        self.path, self.origin, self.write = path, path, write
 
     def __enter__(self):
         with zipfile.ZipFile(self.path) as z:
@@ -89,8 +89,19 @@ class Archive:
         key = tensor.args[0].pid[2]
         return self.member[self.pkl[:-len("data.pkl")] + f"data/{key}"]
 
+    def add_record(self, data):
+        """A new record; gives its key."""
+        stem = self.pkl[:-len("data.pkl")] + "data/"
+        key = str(sum(n.startswith(stem) for n in self.member) + 1000)
+        self.member[stem + key] = bytearray(data)
+        return key
+
+    @staticmethod
+    def with_key(storage, key):
+        return Id((*storage.pid[:2], key, *storage.pid[3:]))
+
     def __exit__(self, kind, *rest):
-        if kind:
+        if kind or not self.write:
             return
         out = io.BytesIO()
         Writer(out, 2).dump(self.root)

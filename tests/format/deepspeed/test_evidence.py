@@ -4,6 +4,7 @@
 record the same thing are compared."""
 import contextlib
 import glob
+import json
 import os
 import shutil
 import struct
@@ -178,6 +179,66 @@ for save in ("zero2_w2", "zero3_w2", "ds0_19_8_zero1_bf16opt_w3"):
         refused(f"{save}: model and optimizer of two settings", tag, os.path.basename(files(tag, "optim")[0]),
                 os.path.basename(files(tag, "model")[0]), "train_micro_batch_size_per_gpu is 4, but 9")
 
+
+# ---- masters that have no names ---------------------------------------------------------------------------------
+
+def masters(a):
+    """(name, tensor, first element, elements) of each master of a save without ZeRO, by their order in module."""
+    optim, module = a.root["optimizer"], a.root["module"]
+    wanted = {name: bare(t) for name, t in module.items()}
+    with open(os.path.join(os.path.dirname(os.path.dirname(a.origin)), "expected.json")) as f:
+        trained = json.load(f)["params"]
+    names = [n for n in module if n in trained]
+    if "fp32_groups" in optim:
+        for group in optim["fp32_groups"]:
+            for t in group:
+                shape = bare(t).args[2]
+                name = next(n for n in names if wanted[n].args[2] == shape)
+                names.remove(name)
+                yield name, bare(t), 0, length(shape)
+    else:
+        for t in optim["fp32_groups_flat"]:
+            members = {}
+            for n in names:
+                members.setdefault(wanted[n].args[0].pid[2], []).append(n)
+            same = next(m for m in members.values()
+                        if sum(length(wanted[n].args[2]) for n in m) == bare(t).args[2][0])
+            for n in sorted(same, key=lambda n: wanted[n].args[1]):
+                yield n, bare(t), wanted[n].args[1], length(wanted[n].args[2])
+
+
+def plain_model(tag):
+    return os.path.join(tag, "mp_rank_00_model_states.pt")
+
+
+for save in ("ds0_19_8_zero0_bf16_w2", "ds0_19_8_zero0_fused_bf16"):
+    origin = plain_model(glob.glob(os.path.join(DATA, save, "global_step*"))[0])
+    with Archive(origin, write=False) as a:
+        every = [(n, i) for n, _, _, size in masters(a) for i in sorted({0, size // 2, size - 1})]
+    check(f"{save}: every parameter has a master", len({n for n, _ in every}) >= 7, every)
+    for name, element in every:
+        with copy(save) as tag:
+            with Archive(plain_model(tag)) as a:
+                a.origin = origin
+                t, first = next((t, first) for n, t, first, _ in masters(a) if n == name)
+                flip(a.record(t), t.args[1] + first + element, 4)
+            refused(f"{save}: element {element} of {name}", tag, f'element {element} of the master of "{name}"')
+            r = run("cat", "-o", "degraded", tag, f"{name}.bf16")
+            w = bare(a.root["module"][name])
+            want = a.record(w)[2 * w.args[1]:2 * (w.args[1] + length(w.args[2]))]
+            check(f"{save}: {name} degraded", r.stdout == want, r.stderr)
+            r = run("info", "-o", "degraded", tag)
+            check(f"{save}: degraded says why", b"are left out" in r.stdout and name.encode() in r.stdout, r.stdout)
+
+
+with copy("ds0_19_8_zero0_bf16_w2") as tag:
+    with Archive(plain_model(tag)) as a:
+        source = a.root["module"]["norm.weight"]
+        twin = type(source)(*source.args)
+        key = a.add_record(bytes(a.record(bare(source))))
+        twin.args = (a.with_key(bare(source).args[0], key), *bare(source).args[1:])
+        a.root["module"]["twin.weight"] = twin
+    refused("a master that fits two parameters", tag, '"norm.weight"', '"twin.weight"', "not proven")
 
 # ---- the order of the parameters ----------------------------------------------------------------------------------
 
