@@ -22,6 +22,7 @@ struct zf_open_opts {
     const struct zf_limits *lim;
     const char *format; /* -o format=NAME, or NULL */
     const char *tag;    /* -o tag=NAME, or NULL */
+    const char *side;   /* -o side=DIR, or NULL */
     bool degraded;
     bool fill_lost; /* with degraded: zf_build_fill_lost */
 };

@@ -14,7 +14,12 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
                                            struct zf_err *err)
 {
     struct zf_open_opts how = {
-        .lim = &o->lim, .format = o->format, .tag = o->tag, .degraded = o->degraded};
+        .lim = &o->lim,
+        .format = o->format,
+        .tag = o->tag,
+        .side = o->side,
+        .degraded = o->degraded,
+    };
     struct zf_select select = {
         .strip_prefix = o->strip_prefix,
         .only = (const char *const *)o->only.v,

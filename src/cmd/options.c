@@ -109,6 +109,13 @@ static bool settle(struct opts *o, struct zf_err *err)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
                        o->tag);
     }
+    /* A daemon leaves the directory it was started in.  What is not there is told when it is
+     * opened. */
+    char *side = o->side ? realpath(o->side, NULL) : NULL;
+    if (side) {
+        free(o->side);
+        o->side = side;
+    }
     for (uint32_t i = 0; i < o->show.n; i++) {
         if (!zf_show_add(&o->shown, o->show.v[i], err)) {
             return false;

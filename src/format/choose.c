@@ -72,6 +72,9 @@ struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
         (p.outer && !zf_side_files(p.outer, p.store, b, err))) {
         return refused(&p, err);
     }
+    if (o->side && !zf_side_from(o->side, o->lim, b, err)) {
+        return NULL;
+    }
     whole = b;
     b = NULL;
     c = zf_build_seal(whole, p.pick.format->name, p.pick.probe.why, err);

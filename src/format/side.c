@@ -7,15 +7,20 @@
 #include <zf/base/name.h>
 
 /* What from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py
- * and tokenization_utils_base.py (the names ending in _NAME and _FILE). */
+ * and tokenization_utils_base.py (the names ending in _NAME and _FILE), vocab_files_names of the
+ * tokenizers; tekken.json of mistral-common, hf_quant_config.json of TensorRT Model Optimizer. */
 static const char *const pattern[] = {
     "config.json",
     "generation_config.json",
     "adapter_config.json",
     "quantize_config.json",
     "quantization_config.json",
+    "hf_quant_config.json",
     "tokenizer*",
+    "tekken.json",
     "*.model",
+    "*.spm",
+    "*.tiktoken",
     "vocab*",
     "merges.txt",
     "params.json",
@@ -32,6 +37,10 @@ static const char *const pattern[] = {
     "configuration_*.py",
     "modeling_*.py",
     "tokenization_*.py",
+    "processing_*.py",
+    "image_processing_*.py",
+    "video_processing_*.py",
+    "feature_extraction_*.py",
 };
 
 /* What training programs write as JSON anyway goes to state/ as it is.
@@ -59,16 +68,26 @@ bool zf_side_is(const char *name)
     return is_one_of(name, pattern, sizeof pattern / sizeof pattern[0]) || is_state(name);
 }
 
+/* Where the file is shown. */
+static void side_path(char out[sizeof "state/" + ZF_NAME_MAX], const char *name)
+{
+    static const char state_dir[] = "state/";
+    size_t n = is_state(name) ? sizeof state_dir - 1 : 0;
+
+    memcpy(out, state_dir, n);
+    (void)zf_name_encode(out + n, name, strlen(name), "");
+}
+
 static bool pass_through(struct zf_store *st, const char *name, struct zf_build *b,
                          struct zf_err *err)
 {
-    char file[sizeof "state/" + ZF_NAME_MAX] = "state/";
+    char file[sizeof "state/" + ZF_NAME_MAX];
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
 
     if (!src) {
         return false;
     }
-    zf_name_encode(is_state(name) ? file + 6 : file, name, strlen(name), "");
+    side_path(file, name);
     if (zf_build_has_file(b, file)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint itself holds a %s", file);
     }
@@ -98,4 +117,35 @@ bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b
         }
     }
     return true;
+}
+
+bool zf_side_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,
+                  struct zf_err *err)
+{
+    struct zf_err why = {.code = ZF_OK};
+    zf_auto(store) struct zf_store *st = zf_store_dir(dir, lim, &why);
+    char file[sizeof "state/" + ZF_NAME_MAX];
+    const struct zf_entry *e;
+    size_t n, taken = 0;
+
+    if (!st || !zf_store_list(st, "", &e, &n, &why)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "side=%.200s: %s", dir, why.msg);
+    }
+    if (zf_store_focus(st)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "side=%.200s is a file, not a directory", dir);
+    }
+    for (size_t i = 0; i < n; i++) {
+        /* What a program wrote about its own run is no part of the model. */
+        if (e[i].kind == ZF_ENTRY_DIR || !zf_side_is(e[i].name) || is_state(e[i].name)) {
+            continue;
+        }
+        side_path(file, e[i].name);
+        taken++;
+        if (!zf_build_has_file(b, file) && !pass_through(st, e[i].name, b, err)) {
+            return false;
+        }
+    }
+    return taken > 0 ||
+           zf_build_note(b, err, "side=%.200s holds no config.json, tokenizer or other side file",
+                         dir);
 }
