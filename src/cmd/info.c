@@ -5,6 +5,7 @@
 
 #include <zf/base/num.h>
 
+#include "config_note.h"
 #include "index.h"
 #include "open.h"
 #include "print.h"
@@ -56,7 +57,7 @@ static void print_set(const struct zf_set *s)
     (void)fputc('\n', stdout);
 }
 
-static void print_text(const char *path, const struct zf_checkpoint *c)
+static void print_text(const char *path, const struct zf_checkpoint *c, const char *config)
 {
     (void)printf("%s\n", path);
     (void)printf("format   %s: %s\n", c->format, c->why);
@@ -76,9 +77,9 @@ static void print_text(const char *path, const struct zf_checkpoint *c)
     if (c->n_blobs) {
         (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
     }
-    for (uint32_t i = 0; i < c->n_notes; i++) {
+    for (uint32_t i = 0; i < c->n_notes + (config != NULL); i++) {
         (void)fputs(i ? "         " : "notes    ", stdout);
-        print_name(stdout, c->note[i]);
+        print_name(stdout, i < c->n_notes ? c->note[i] : config);
         (void)fputc('\n', stdout);
     }
 }
@@ -99,7 +100,7 @@ static json_t *json_set(const struct zf_set *s)
                      (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
 }
 
-static void print_json(const char *path, const struct zf_checkpoint *c)
+static void print_json(const char *path, const struct zf_checkpoint *c, const char *config)
 {
     json_t *sets = json_array(), *notes = json_array();
 
@@ -108,6 +109,9 @@ static void print_json(const char *path, const struct zf_checkpoint *c)
     }
     for (uint32_t i = 0; i < c->n_notes; i++) {
         (void)json_array_append_new(notes, index_string(c->note[i], strlen(c->note[i])));
+    }
+    if (config) {
+        (void)json_array_append_new(notes, json_string(config));
     }
     json_t *j = json_pack(
         "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o}", "schema", "zerofs.info/1", "path",
@@ -138,10 +142,11 @@ static int run(const struct cmd *self, int argc, char **argv)
     if (!c) {
         return cmd_fail(&err);
     }
+    zf_auto(mem) char *config = config_note(c, &o.lim);
     if (json) {
-        print_json(argv[at], c);
+        print_json(argv[at], c, config);
     } else {
-        print_text(argv[at], c);
+        print_text(argv[at], c, config);
     }
     return cmd_finish(EXIT_OK);
 }

@@ -2,6 +2,8 @@
 bin_PROGRAMS += zerofs
 zerofs_SOURCES = \
 	src/cmd/cat.c \
+	src/cmd/config_note.c \
+	src/cmd/config_note.h \
 	src/cmd/cmd.h \
 	src/cmd/control.c \
 	src/cmd/control.h \

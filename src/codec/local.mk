@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-codec.la
 libzf_codec_la_SOURCES = \
+	src/codec/hf_config.c \
 	src/codec/json.c \
 	src/codec/pickle.c \
 	src/codec/pickle_atom.c \
@@ -52,6 +53,7 @@ libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS)
 
 noinst_HEADERS += \
 	include/zf/codec/dtensor.h \
+	include/zf/codec/hf_config.h \
 	include/zf/codec/json.h \
 	include/zf/codec/npy.h \
 	include/zf/codec/pickle.h \

@@ -67,6 +67,13 @@ bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_
     return m && add(p, m, n, err);
 }
 
+bool bulk_add_map(struct bulk_plan *p, const struct zf_map *map, struct zf_err *err)
+{
+    uint64_t n = zf_map_size(map);
+
+    return count(p, n, err) && (n == 0 || p->only_size || add(p, map, n, err));
+}
+
 bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
                      enum zf_dtype cast, struct zf_err *err)
 {

@@ -27,9 +27,13 @@ bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n,
 bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
                      enum zf_dtype cast, struct zf_err *err) ZF_CHECKED;
 
+/* Adds the bytes of a map that lives as long as the tree. */
+bool bulk_add_map(struct bulk_plan *p, const struct zf_map *map, struct zf_err *err) ZF_CHECKED;
+
 /* One grammar.  `shard` is whatever the maker of the node meant by it. */
 struct bulk_kind {
     const char *name;
+    bool text; /* holds no tensor's bytes, so it is never damaged */
     bool (*plan)(const struct bulk *b, struct bulk_plan *p, struct zf_err *err);
 };
 

@@ -20,6 +20,9 @@ struct hf_plan {
 bool hf_cut(struct hf_plan *out, const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
             struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
 
+/* The side file that says which type the weights have. */
+#define HF_CONFIG "config.json"
+
 /* "model-00001-of-00003.safetensors", or "model.safetensors" when it is the only one. */
 void hf_name(const struct hf_plan *p, uint32_t i, char out[64]);
 
@@ -28,5 +31,8 @@ bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
 
 /* model.safetensors.index.json; its shard is the struct hf_plan. */
 extern const struct bulk_kind bulk_hf_index;
+
+/* config.json below as/<dtype>/; its shard is the struct zf_blob that came along. */
+extern const struct bulk_kind bulk_hf_config;
 
 #endif

@@ -7,6 +7,7 @@ libzf_view_la_SOURCES = \
 	src/view/bulk_torch.c \
 	src/view/hf.c \
 	src/view/hf.h \
+	src/view/hf_config.c \
 	src/view/nodes.c \
 	src/view/nodes.h \
 	src/view/plant.c \

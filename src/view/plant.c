@@ -21,6 +21,7 @@ struct planter {
     const struct zf_view_opts *o;
     struct place *place;
     uint32_t n, cap, bulk_cap;
+    bool adapter; /* the root holds what PEFT calls an adapter */
 };
 
 static bool put(struct planter *p, struct place what, struct zf_err *err)
@@ -89,22 +90,80 @@ static bool put_bulk(struct planter *p, struct bulk_place what, struct zf_err *e
                err);
 }
 
-/* A root's side files (config.json, the tokenizer) stand in hf/ too, so that from_pretrained
- * finds them. */
-static bool put_side_files(struct planter *p, const char *dir, struct zf_err *err)
+/* ---- hf/ -------------------------------------------------------------------------------------- */
+
+/* The side file's place in dir, hf/ of a set as `of` serves it. */
+static bool put_side_file(struct planter *p, const char *dir, const struct shelf *of, uint32_t i,
+                          struct zf_err *err)
+{
+    const struct zf_blob *b = &p->t->c->blob[i];
+
+    if (of->cast != ZF_DT_COUNT && strcmp(b->path, HF_CONFIG) == 0) {
+        return put_bulk(p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
+    }
+    return put(p, (struct place){join(p->t->arena, dir, b->path, err), NODE_BLOB, i, false}, err);
+}
+
+/* Is it a model's weights that the set holds, or what stands beside them? */
+static bool holds_weights(const char *path)
+{
+    static const char *const beside[] = {"optim", "extra", "stacked", "bucket"};
+
+    if (strncmp(path, "mp_rank_", 8) == 0 && strchr(path, '/')) {
+        path = strchr(path, '/') + 1;
+    }
+    size_t n = strcspn(path, "/");
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        if (strlen(beside[i]) == n && memcmp(beside[i], path, n) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The files beside the weights (config.json, the tokenizer) stand in the root, and in the hf/ of
+ * every set of weights, so that from_pretrained finds them. */
+static bool put_side_files(struct planter *p, const char *dir, const struct shelf *of,
+                           struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
     bool ok = true;
 
-    for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
-        if (!strchr(c->blob[i].path, '/')) {
-            ok = put(
-                p,
-                (struct place){join(p->t->arena, dir, c->blob[i].path, err), NODE_BLOB, i, false},
-                err);
-        }
+    for (uint32_t i = 0; ok && i < c->n_blobs && holds_weights(of->of->set->path); i++) {
+        ok = strchr(c->blob[i].path, '/') || put_side_file(p, dir, of, i, err);
     }
     return ok;
+}
+
+/* A tensor's pieces come from a file of this name? */
+static bool is_adapter_file(void *ctx, struct zf_source *src, uint64_t off, uint64_t len)
+{
+    const char *name = zf_source_origin(src, &off)->name, *slash = strrchr(name, '/');
+    bool *out = ctx;
+
+    (void)len;
+    *out = strncmp(slash ? slash + 1 : name, "adapter_model.", 14) == 0;
+    return false;
+}
+
+/* PEFT looks for adapter_model.safetensors beside adapter_config.json, in one piece.  A full model
+ * may have an adapter_config.json beside it too, so the weights' own file must say it.
+ * Source: peft utils/constants.py, utils/save_and_load.py (0.4 ... 0.21). */
+static bool is_adapter(const struct zf_checkpoint *c)
+{
+    const struct zf_set *root = zf_checkpoint_set(c, "");
+    bool config = false, file = false;
+
+    for (uint32_t i = 0; i < c->n_blobs; i++) {
+        config = config || strcmp(c->blob[i].path, "adapter_config.json") == 0;
+    }
+    for (uint32_t i = 0; config && root && i < root->n && !file; i++) {
+        (void)zf_map_each_source(root->tensor[i].data, is_adapter_file, &file);
+        if (!file && zf_map_size(root->tensor[i].data) > 0) {
+            return false;
+        }
+    }
+    return file;
 }
 
 /* The bulk made last is the set's model.safetensors: a single shard is the same file. */
@@ -114,15 +173,16 @@ static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, b
     struct zf_arena *a = p->t->arena;
     uint32_t whole = p->t->n_bulks - 1;
     uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
+    bool adapter = p->adapter && !of->of->set->path[0];
     struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
     char *hf = plan ? join(a, dir, "hf", err) : NULL;
     bool ok = hf && put(p, (struct place){hf, NODE_DIR, 0, !listed}, err) &&
-              hf_cut(plan, of->of, of->cast, size, a, err);
+              hf_cut(plan, of->of, of->cast, adapter ? UINT64_MAX : size, a, err);
 
     if (ok && plan->n == 1) {
-        ok =
-            put(p, (struct place){join(a, hf, bulk_safetensors.name, err), NODE_BULK, whole, false},
-                err);
+        const char *name = adapter ? "adapter_model.safetensors" : bulk_safetensors.name;
+
+        ok = put(p, (struct place){join(a, hf, name, err), NODE_BULK, whole, false}, err);
     }
     for (uint32_t i = 0; ok && plan->n > 1 && i < plan->n; i++) {
         char name[64];
@@ -135,7 +195,7 @@ static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, b
         ok = put_bulk(
             p, (struct bulk_place){hf, bulk_hf_index.name, &bulk_hf_index, of, plan, false}, err);
     }
-    return ok && (of->of->set->path[0] || put_side_files(p, hf, err));
+    return ok && put_side_files(p, hf, of, err);
 }
 
 /* All presentations of a set under one directory: the set's own, or one below as/. */
@@ -288,7 +348,7 @@ static bool link_twins(struct tree *t, struct zf_err *err)
 
 static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *err)
 {
-    struct planter p = {.t = t, .o = o};
+    struct planter p = {.t = t, .o = o, .adapter = is_adapter(t->c)};
     uint64_t n = t->c->n_sets;
 
     if (n > MAX_SETS) {

@@ -3,17 +3,16 @@
 
 #include <string.h>
 
-#define PRESENTATIONS                                                                              \
-    (ZF_SHOW_RAW | ZF_SHOW_NPY | ZF_SHOW_SAFETENSORS | ZF_SHOW_BIN | ZF_SHOW_HF)
+#define PRESENTATIONS (ZF_SHOW_RAW | ZF_SHOW_NPY | ZF_SHOW_SAFETENSORS | ZF_SHOW_BIN | ZF_SHOW_HF)
 
 static const struct show_word {
     const char *name;
     uint32_t bits;
 } words[] = {
-    {"raw", ZF_SHOW_RAW},       {"npy", ZF_SHOW_NPY},     {"safetensors", ZF_SHOW_SAFETENSORS},
-    {"bin", ZF_SHOW_BIN},       {"hf", ZF_SHOW_HF},       {"as", ZF_SHOW_AS},
-    {"optim", ZF_SHOW_OPTIM},   {"stored", ZF_SHOW_STORED}, {"state", ZF_SHOW_STATE},
-    {"extra", ZF_SHOW_EXTRA},   {"all", ZF_SHOW_ALL},     {"auto", ZF_SHOW_AUTO},
+    {"raw", ZF_SHOW_RAW},     {"npy", ZF_SHOW_NPY},       {"safetensors", ZF_SHOW_SAFETENSORS},
+    {"bin", ZF_SHOW_BIN},     {"hf", ZF_SHOW_HF},         {"as", ZF_SHOW_AS},
+    {"optim", ZF_SHOW_OPTIM}, {"stored", ZF_SHOW_STORED}, {"state", ZF_SHOW_STATE},
+    {"extra", ZF_SHOW_EXTRA}, {"all", ZF_SHOW_ALL},       {"auto", ZF_SHOW_AUTO},
 };
 
 static uint32_t word_bits(const char *p, size_t n)

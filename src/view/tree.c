@@ -64,7 +64,9 @@ static void stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
         out->size = zf_map_size(b->data);
         out->mtime = b->mtime.tv_sec ? b->mtime : t->c->mtime;
     } else if (n->kind == NODE_BULK) {
-        out->lost = t->bulk[n->payload]->of->lost;
+        const struct bulk *b = t->bulk[n->payload];
+
+        out->lost = b->of->lost && !b->kind->text;
         /* Without memory to plan it: asked for again next time; reading it says why. */
         out->live = !bulk_size(t->bulk[n->payload], &out->size, &err);
     } else {

@@ -10,6 +10,7 @@ TESTS += \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
 	tests/format/test_probing.py \
+	tests/format/test_side.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_torch.py \
@@ -26,6 +27,7 @@ EXTRA_DIST += \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
 	tests/format/test_probing.py \
+	tests/format/test_side.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_torch.py \

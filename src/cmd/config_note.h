@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether config.json says of the weights what they are. */
+#ifndef ZF_CMD_CONFIG_NOTE_H
+#define ZF_CMD_CONFIG_NOTE_H
+
+#include <zf/model/model.h>
+
+/* A sentence, malloc'ed, when the config.json beside the weights names another floating type than
+ * most of them have; else NULL. */
+char *config_note(const struct zf_checkpoint *c, const struct zf_limits *lim);
+
+#endif
