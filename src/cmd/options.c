@@ -80,8 +80,7 @@ void opts_fini(struct opts *o)
         if (rows[i].kind == TEXT) {
             free(*(char **)field);
             *(char **)field = NULL;
-        } else if (rows[i].kind == LIST || rows[i].kind == PASS ||
-                   rows[i].kind == WORDS) {
+        } else if (rows[i].kind == LIST || rows[i].kind == PASS || rows[i].kind == WORDS) {
             list_fini(field);
             *(struct opt_list *)field = (struct opt_list){0};
         }

@@ -85,7 +85,13 @@ static bool cast_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
     return zf_map_each_source(((const struct cast_map *)m)->in, fn, ctx);
 }
 
-static const struct zf_map_ops cast_ops = {.at = cast_at, .read = cast_read, .each = cast_each};
+static bool cast_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    return zf_map_each_extent(((const struct cast_map *)m)->in, fn, ctx);
+}
+
+static const struct zf_map_ops cast_ops = {
+    .at = cast_at, .read = cast_read, .each = cast_each, .extents = cast_extents};
 
 static bool init(struct cast_map *c, const struct zf_map *in, enum zf_dtype from, enum zf_dtype to,
                  struct zf_err *err)

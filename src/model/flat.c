@@ -73,7 +73,26 @@ static bool flat_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
     return true;
 }
 
-static const struct zf_map_ops flat_ops = {.at = flat_at, .read = flat_read, .each = flat_each};
+static bool flat_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    const struct flat_map *f = (const struct flat_map *)m;
+    bool go_on = true;
+
+    for (uint64_t i = 0; go_on && i < f->n; i++) {
+        const uint64_t size = piece_end(f, i) - f->first[i];
+
+        go_on = fn(ctx, &(struct zf_extent){.src = f->sources->at[f->src[i]],
+                                            .off = f->off[i],
+                                            .nd = 1,
+                                            .shape = &m->size,
+                                            .start = &f->first[i],
+                                            .size = &size});
+    }
+    return go_on;
+}
+
+static const struct zf_map_ops flat_ops = {
+    .at = flat_at, .read = flat_read, .each = flat_each, .extents = flat_extents};
 
 static uint64_t join_neighbours(struct zf_flat_piece *p, uint64_t n)
 {

@@ -249,4 +249,24 @@ static bool grid_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
     return true;
 }
 
-const struct zf_map_ops zf_grid_ops = {.at = grid_at, .read = grid_read, .each = grid_each};
+static bool grid_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    const struct zf_grid *g = (const struct zf_grid *)m;
+    struct zf_box box;
+    bool go_on = true;
+
+    for (uint32_t i = 0; go_on && i < g->n; i++) {
+        zf_grid_box(g, i, &box);
+        go_on = fn(ctx, &(struct zf_extent){.src = box.src,
+                                            .off = box.off,
+                                            .nd = g->nd,
+                                            .shape = g->shape,
+                                            .start = box.start,
+                                            .size = box.size,
+                                            .stride = box.packed ? NULL : box.stride});
+    }
+    return go_on;
+}
+
+const struct zf_map_ops zf_grid_ops = {
+    .at = grid_at, .read = grid_read, .each = grid_each, .extents = grid_extents};

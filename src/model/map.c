@@ -32,6 +32,22 @@ bool zf_map_each_source(const struct zf_map *m,
     return !m->ops->each || m->ops->each(m, fn, ctx);
 }
 
+bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    return m->size == 0 || !m->ops->extents || m->ops->extents(m, fn, ctx);
+}
+
+/* All of the map in one piece, whose place the caller has filled in. */
+static bool one_extent(const struct zf_map *m, struct zf_extent e, zf_map_extent_fn *fn, void *ctx)
+{
+    const uint64_t zero = 0;
+
+    e.nd = 1;
+    e.shape = e.size = &m->size;
+    e.start = &zero;
+    return fn(ctx, &e);
+}
+
 /* ---- zeros -------------------------------------------------------------------------------- */
 
 static struct zf_run zeros_at(const struct zf_map *m, uint64_t off)
@@ -47,7 +63,13 @@ static bool zeros_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
     return true;
 }
 
-static const struct zf_map_ops zeros_ops = {.at = zeros_at, .read = zeros_read};
+static bool zeros_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    return one_extent(m, (struct zf_extent){0}, fn, ctx);
+}
+
+static const struct zf_map_ops zeros_ops = {
+    .at = zeros_at, .read = zeros_read, .extents = zeros_extents};
 
 struct zf_map *zf_map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err)
 {
@@ -80,7 +102,12 @@ static bool mem_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, 
     return true;
 }
 
-static const struct zf_map_ops mem_ops = {.at = mem_at, .read = mem_read};
+static bool mem_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    return one_extent(m, (struct zf_extent){.mem = ((const struct mem_map *)m)->p}, fn, ctx);
+}
+
+static const struct zf_map_ops mem_ops = {.at = mem_at, .read = mem_read, .extents = mem_extents};
 
 struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n, struct zf_err *err)
 {
@@ -124,8 +151,15 @@ static bool source_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
     return fn(ctx, sm->src, sm->off, m->size);
 }
 
+static bool source_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    const struct source_map *sm = (const struct source_map *)m;
+
+    return one_extent(m, (struct zf_extent){.src = sm->src, .off = sm->off}, fn, ctx);
+}
+
 static const struct zf_map_ops source_ops = {
-    .at = source_at, .read = source_read, .each = source_each};
+    .at = source_at, .read = source_read, .each = source_each, .extents = source_extents};
 
 struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint64_t off, uint64_t n,
                                 struct zf_err *err)

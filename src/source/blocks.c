@@ -92,3 +92,16 @@ bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
     }
     return true;
 }
+
+bool zf_blocks_trace(struct zf_blocks *b, const char *codec, struct zf_trace *t)
+{
+    if (t->codec) {
+        return false;
+    }
+    t->codec = codec;
+    t->skip = t->off;
+    t->packed = b->parent->size;
+    t->src = b->parent;
+    t->off = 0;
+    return true;
+}

@@ -28,6 +28,9 @@ void zf_blocks_fini(struct zf_blocks *b);
 bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
                      struct zf_err *err) ZF_CHECKED;
 
+/* For ops->trace: all of the parent is one stream of this kind. */
+bool zf_blocks_trace(struct zf_blocks *b, const char *codec, struct zf_trace *t);
+
 /* How many blocks, and the bytes of block k. */
 uint64_t zf_blocks_count(const struct zf_blocks *b);
 uint64_t zf_blocks_len(const struct zf_blocks *b, uint64_t k);

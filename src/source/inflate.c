@@ -259,9 +259,15 @@ static void inflate_fini(struct zf_source *s)
     free(f);
 }
 
+static bool inflate_trace(struct zf_source *s, struct zf_trace *t)
+{
+    return zf_blocks_trace((struct zf_blocks *)s, "deflate", t);
+}
+
 static const struct zf_source_ops inflate_ops = {
     .kind = "inflate",
     .pread = inflate_pread,
+    .trace = inflate_trace,
     .fini = inflate_fini,
 };
 

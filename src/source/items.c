@@ -191,6 +191,24 @@ static bool items_origin(struct zf_source *s, uint64_t *off, struct zf_source **
     return true;
 }
 
+static bool items_trace(struct zf_source *s, struct zf_trace *t)
+{
+    struct items *it = (struct items *)s;
+    struct zf_err err;
+    struct part p;
+
+    /* A packed stream is followed whole or not at all. */
+    uint64_t want = t->codec ? t->packed : t->len;
+
+    if (t->off >= s->size || !part_at(it, t->off, want, &p, &err) || (t->codec && p.len < want)) {
+        return false;
+    }
+    t->src = p.src;
+    t->off = p.off;
+    t->len = t->codec ? t->len : p.len;
+    return true;
+}
+
 static void items_fini(struct zf_source *s)
 {
     struct items *t = (struct items *)s;
@@ -212,6 +230,7 @@ static const struct zf_source_ops items_ops = {
     .pread = items_pread,
     .preadv = items_preadv,
     .origin = items_origin,
+    .trace = items_trace,
     .fini = items_fini,
 };
 

@@ -125,6 +125,20 @@ bool zf_source_identity(const struct zf_source *s, struct zf_identity *out)
     return s->ops->identity != NULL;
 }
 
+struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len)
+{
+    struct zf_trace t = {.src = s, .off = off, .len = len};
+
+    for (;;) {
+        const struct zf_source_ops *ops = t.src->ops;
+
+        if (ops->trace ? !ops->trace(t.src, &t)
+                       : !ops->origin || !ops->origin(t.src, &t.off, &t.src)) {
+            return t;
+        }
+    }
+}
+
 struct zf_source *zf_source_ref(struct zf_source *s)
 {
     if (s) {

@@ -65,6 +65,19 @@ static bool swap_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return true;
 }
 
+/* Whole elements are where they were; only the bytes within each are not. */
+static bool swap_trace(struct zf_source *s, struct zf_trace *t)
+{
+    struct swap *w = (struct swap *)s;
+
+    if (t->swap || t->codec || t->off % w->width != 0) {
+        return false;
+    }
+    t->swap = w->width;
+    t->src = w->parent;
+    return true;
+}
+
 static void swap_fini(struct zf_source *s)
 {
     struct swap *w = (struct swap *)s;
@@ -77,6 +90,7 @@ static void swap_fini(struct zf_source *s)
 static const struct zf_source_ops swap_ops = {
     .kind = "swap",
     .pread = swap_pread,
+    .trace = swap_trace,
     .fini = swap_fini,
 };
 

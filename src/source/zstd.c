@@ -219,9 +219,15 @@ static void zstd_fini(struct zf_source *s)
     free(u);
 }
 
+static bool zstd_trace(struct zf_source *s, struct zf_trace *t)
+{
+    return zf_blocks_trace((struct zf_blocks *)s, "zstd", t);
+}
+
 static const struct zf_source_ops zstd_ops = {
     .kind = "zstd",
     .pread = zf_blocks_pread,
+    .trace = zstd_trace,
     .fini = zstd_fini,
 };
 

@@ -15,6 +15,8 @@ libzf_view_la_SOURCES = \
 	src/view/shelf.h \
 	src/view/show.c \
 	src/view/show.h \
+	src/view/sources.c \
+	src/view/sources.h \
 	src/view/tree.c \
 	src/view/tree.h \
 	src/view/walk.c \

@@ -7,49 +7,8 @@
 
 #include <zf/base/out.h>
 
+#include "sources.h"
 #include "tree.h"
-
-/* Room for the mark that ends a list cut short. */
-#define MORE 16
-
-/* A list being written, of at most `cap` bytes. */
-struct list {
-    struct zf_out *out;
-    size_t cap;
-};
-
-static bool add_source(void *ctx, struct zf_source *src, uint64_t off, uint64_t len)
-{
-    struct list *l = ctx;
-    struct zf_out *o = l->out;
-    size_t start = o->n;
-    uint64_t at = off;
-    struct zf_source *file = zf_source_origin(src, &at);
-
-    zf_out_str(o, start > 1 ? ",{\"file\":" : "{\"file\":");
-    zf_out_json(o, file->name, strlen(file->name));
-    zf_out_str(o, ",\"offset\":");
-    zf_out_dec(o, at);
-    zf_out_str(o, ",\"bytes\":");
-    zf_out_dec(o, len);
-    zf_out_u8(o, '}');
-    if (o->n + MORE > l->cap) {
-        o->n = start;
-        return false;
-    }
-    return !o->bad;
-}
-
-static void put_sources(const struct zf_map *m, struct zf_out *o, size_t cap)
-{
-    struct list l = {.out = o, .cap = cap};
-
-    zf_out_u8(o, '[');
-    if (!zf_map_each_source(m, add_source, &l)) {
-        zf_out_str(o, o->n > 1 ? ",{\"more\":true}" : "{\"more\":true}");
-    }
-    zf_out_u8(o, ']');
-}
 
 static void put_shape(const struct zf_tensor *x, struct zf_out *o)
 {
@@ -103,7 +62,7 @@ static void put(const struct tree *t, const struct spot *s, enum key key, size_t
         zf_out_add(o, x->name, x->name_len);
         break;
     case KEY_SOURCES:
-        put_sources(x->data, o, cap);
+        sources_put(x, shelf_dtype(s->shelf, s->i), cap, o);
         break;
     case N_KEYS:
         break;

@@ -11,6 +11,7 @@ TESTS += \
 	tests/format/test_damage.py \
 	tests/format/test_probing.py \
 	tests/format/test_side.py \
+	tests/format/test_sources.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_torch.py \
@@ -28,6 +29,7 @@ EXTRA_DIST += \
 	tests/format/test_damage.py \
 	tests/format/test_probing.py \
 	tests/format/test_side.py \
+	tests/format/test_sources.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_torch.py \

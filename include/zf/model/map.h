@@ -45,6 +45,21 @@ bool zf_map_each_source(const struct zf_map *m,
                         bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
                         void *ctx);
 
+/* A piece of a tensor's map and where its bytes come from: a box in dimensions of the map's own, the
+ * last of which counts bytes.  The tensor's dimensions are these, or several of them are one here. */
+struct zf_extent {
+    struct zf_source *src; /* borrowed; NULL = mem */
+    const void *mem;       /* NULL = zeros */
+    uint64_t off;          /* of its first byte in src */
+    uint32_t nd;
+    const uint64_t *shape, *start, *size; /* [nd] */
+    const uint64_t *stride;               /* [nd] bytes of src; NULL = packed, C order */
+};
+/* Calls fn for every piece, zeros too, in no particular order.  A cast map's pieces are those of what
+ * it casts; a map of parts has none.  Stops when fn returns false, and then returns false. */
+typedef bool zf_map_extent_fn(void *ctx, const struct zf_extent *e);
+bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
+
 /* Pieces for files made of several things (views).  Maps of one arena; sub-maps are borrowed and
  * must live as long. */
 struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n,

@@ -20,6 +20,16 @@ struct zf_identity {
     struct timespec mtime, ctime;
 };
 
+/* Where bytes of a source stand in the end, when everything in between is followed. */
+struct zf_trace {
+    struct zf_source *src; /* borrowed: a file, memory, or what cannot be followed further */
+    uint64_t off;          /* of the first byte in src */
+    uint64_t len;      /* how many follow one another from there, at most as many as asked for */
+    uint32_t swap;     /* elements of this many bytes are turned round; 0 = as they are */
+    const char *codec; /* NULL, or what src holds from off on is a stream of this kind: … */
+    uint64_t packed, skip; /* … its bytes, and how many to skip of those it decompresses to */
+};
+
 struct zf_source_ops {
     const char *kind; /* "file", "window", "inflate", … */
     /* Reads n bytes at off into buf: all of them or failure, never short.  The door has checked
@@ -34,6 +44,9 @@ struct zf_source_ops {
     bool (*origin)(struct zf_source *s, uint64_t *off, struct zf_source **parent_out);
     /* Of a file; NULL = this is none. */
     struct zf_identity (*identity)(const struct zf_source *s);
+    /* Follows one step that is not one to one, or not for all bytes; false = it ends here.  NULL =
+     * as origin says. */
+    bool (*trace)(struct zf_source *s, struct zf_trace *t);
     void (*fini)(struct zf_source *s); /* frees what is inside and s itself */
 };
 
@@ -59,6 +72,8 @@ struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 
 /* False when s is no file. */
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);
+/* Bytes [off, off + len) of s, or as many of them as stand in one piece. */
+struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len);
 
 struct zf_source *zf_source_ref(struct zf_source *s);
 /* Drops a reference and nulls the pointer; NULL inside is fine. */
