@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <zf/mountpoint.h>
 #include <zf/tree.h>
 
 struct zf_fs_opts {
@@ -19,15 +20,24 @@ struct zf_fs_opts {
     uint32_t max_read;                  /* bytes of the largest request; 0 = the kernel's choice */
     uint32_t read_ahead_kib;            /* 0 = leave alone */
     bool debug;
+    int stop_fd; /* its end of file stops serving as a signal does; -1 = none */
     /* Called in the serving process for each failed read, by the thread that failed. */
     void (*log)(void *ctx, const struct zf_err *err);
     void *log_ctx;
-    /* Called once, from a thread of its own, when the mount answers. */
+    /* Each is called once at most, with session_ctx, and may be NULL.  mounted: at once, before
+     * anything is served; ready: from a thread of its own, when the mount answers; stopping: when
+     * a signal, or the end of stop_fd, came, after the mount point was freed. */
+    void (*mounted)(void *ctx, const struct zf_mount *m);
     void (*ready)(void *ctx);
-    void *ready_ctx;
+    void (*stopping)(void *ctx);
+    void *session_ctx;
 };
 
-/* Mounts, serves until unmounted or SIGTERM/SIGINT/SIGHUP, unmounts.  Borrows t and o.
+/* Mounts, serves until unmounted, or until SIGTERM, SIGINT, SIGHUP or the end of stop_fd.  Then the
+ * mount point is freed at once; requests that are still being served get a second, after which the
+ * process exits with 0 by itself, because a stalled source may hold a thread for ever.
+ * A mount whose connection was aborted stays in the mount table: whoever supervises the process
+ * takes it off, as when it is killed.  Borrows t and o.
  * Errors: ZF_E_IO cannot mount; the mount point is left as it was. */
 bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *err) ZF_CHECKED;
 

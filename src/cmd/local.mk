@@ -41,6 +41,8 @@ zerofs_SOURCES = \
 	src/cmd/print.h \
 	src/cmd/save.c \
 	src/cmd/save.h \
+	src/cmd/supervise.c \
+	src/cmd/supervise.h \
 	src/cmd/table.def \
 	src/cmd/tags.c \
 	src/cmd/tags.h \

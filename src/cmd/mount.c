@@ -18,13 +18,17 @@
 #include "log.h"
 #include "mount.h"
 #include "open.h"
+#include "supervise.h"
 #include "tags.h"
 
-/* The child that serves tells the parent that waits: one byte when the mount answers; the end of
- * the pipe without it means failure, and the child's exit code says which. */
-struct notice {
-    struct cmd_log *log;
-    int fd; /* -1 in the foreground */
+/* Three processes in the background: the command waits for one byte of the supervisor, which waits
+ * for the worker's report that the mount answers; the end of the pipe without the byte means
+ * failure, and the exit code says which.  In the foreground the command is the supervisor. */
+struct service {
+    const struct mount_job *job;
+    int notify;          /* the supervisor's end of the pipe; -1 in the foreground */
+    int link;            /* the worker's, to the supervisor */
+    struct cmd_log *log; /* the worker's */
 };
 
 static void detach_stdio(void)
@@ -39,27 +43,58 @@ static void detach_stdio(void)
     }
 }
 
-static void ready(void *ctx)
+/* In the worker and then in the supervisor: whoever waits for the end of our output gets it. */
+static void leave_terminal(void)
 {
-    struct notice *n = ctx;
-
-    if (n->fd < 0) {
-        return;
-    }
-    log_detach(n->log);
     (void)setsid();
     detach_stdio();
-    if (write(n->fd, "", 1) != 1) {
-        /* The parent is gone; nobody waits for the answer. */
+}
+
+static void worker_mounted(void *ctx, const struct zf_mount *m)
+{
+    const struct service *v = ctx;
+
+    supervise_mounted(v->link, m);
+}
+
+static void worker_ready(void *ctx)
+{
+    const struct service *v = ctx;
+
+    if (v->notify >= 0) {
+        log_detach(v->log);
+        leave_terminal();
     }
-    (void)close(n->fd);
+    supervise_ready(v->link);
+}
+
+static void worker_stopping(void *ctx)
+{
+    const struct service *v = ctx;
+
+    supervise_stopping(v->link);
+}
+
+/* In the supervisor. */
+static void announce(void *ctx)
+{
+    const struct service *v = ctx;
+
+    if (v->notify < 0) {
+        return;
+    }
+    leave_terminal();
+    if (chdir("/") != 0 || write(v->notify, "", 1) != 1) {
+        /* The command is gone; nobody waits for the answer. */
+    }
+    (void)close(v->notify);
 }
 
 static void say(void *ctx, const struct zf_err *err)
 {
-    const struct notice *n = ctx;
+    const struct service *v = ctx;
 
-    log_say(n->log, err);
+    log_say(v->log, err);
 }
 
 static struct zf_tree *open_served(const char *source, const struct opts *o, struct cmd_log *log,
@@ -90,15 +125,20 @@ static void keep_no_large_blocks(void)
 #endif
 }
 
-static int serve(const struct mount_job *job, int fd)
+/* In the worker. */
+static int serve(void *ctx, int link)
 {
+    struct service *v = ctx;
+    const struct mount_job *job = v->job;
     const struct opts *o = job->opts;
     struct zf_err err;
 
+    if (v->notify >= 0) {
+        (void)close(v->notify); /* from now on only a sign that we go to the background */
+    }
     keep_no_large_blocks();
     zf_auto(log) struct cmd_log *log = log_new(&err);
     zf_auto(tree) struct zf_tree *tree = log ? open_served(job->source, o, log, &err) : NULL;
-    struct notice notice = {.log = log, .fd = fd};
     struct zf_fs_opts fs = {
         .mountpoint = job->mountpoint,
         .fsname = o->fsname ? o->fsname : job->source,
@@ -115,21 +155,39 @@ static int serve(const struct mount_job *job, int fd)
         .read_ahead_kib = (uint32_t)(o->read_ahead / 1024 > UINT32_MAX ? 0 : o->read_ahead / 1024),
         .debug = o->debug,
         .log = say,
-        .log_ctx = &notice,
-        .ready = ready,
-        .ready_ctx = &notice,
+        .log_ctx = v,
+        .stop_fd = link,
+        .mounted = worker_mounted,
+        .ready = worker_ready,
+        .stopping = worker_stopping,
+        .session_ctx = v,
     };
 
+    v->link = link;
+    v->log = log;
     give_memory_back();
     /* A daemon keeps no directory busy; every path was made absolute before. */
-    if (!tree || (fd >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||
+    if (!tree || (v->notify >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||
         !zf_fs_serve(tree, &fs, &err)) {
         return cmd_fail(&err);
     }
     return EXIT_OK;
 }
 
-/* Waits for the child's byte, or for its end. */
+static int serve_supervised(struct service *v)
+{
+    struct supervise s = {
+        .mountpoint = v->job->mountpoint,
+        .work = serve,
+        .ready = announce,
+        .ctx = v,
+        .background = v->notify >= 0,
+    };
+
+    return supervise(&s);
+}
+
+/* Waits for the supervisor's byte, or for its end. */
 static int wait_ready(pid_t child, int fd)
 {
     char byte;
@@ -150,7 +208,8 @@ static int wait_ready(pid_t child, int fd)
     if (WIFEXITED(status)) {
         return WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_IO;
     }
-    (void)fprintf(stderr, "zerofs: the serving process ended by signal %d\n", WTERMSIG(status));
+    (void)fprintf(stderr, "zerofs: the supervising process was ended by signal %d (%s)\n",
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
     return EXIT_IO;
 }
 
@@ -166,12 +225,14 @@ static int serve_behind(const struct mount_job *job)
     (void)fflush(NULL);
     pid_t child = fork();
     if (child < 0) {
-        (void)zf_fail_sys(&err, "start the serving process");
+        (void)zf_fail_sys(&err, "start the supervising process");
         return cmd_fail(&err);
     }
     if (child == 0) {
+        struct service v = {.job = job, .notify = fd[1]};
+
         (void)close(fd[0]);
-        int code = serve(job, fd[1]);
+        int code = serve_supervised(&v);
         (void)fflush(NULL);
         exit(code);
     }
@@ -179,6 +240,13 @@ static int serve_behind(const struct mount_job *job)
     int code = wait_ready(child, fd[0]);
     (void)close(fd[0]);
     return code;
+}
+
+static int serve_here(const struct mount_job *job)
+{
+    struct service v = {.job = job, .notify = -1};
+
+    return serve_supervised(&v);
 }
 
 /* False with *err filled when it cannot be told, or there is something. */
@@ -266,7 +334,7 @@ int mount_run(const struct mount_job *given, bool foreground)
     if (!check_apart(&job, &err)) {
         return cmd_fail(&err);
     }
-    return foreground ? serve(&job, -1) : serve_behind(&job);
+    return foreground ? serve_here(&job) : serve_behind(&job);
 }
 
 static int run(const struct cmd *self, int argc, char **argv)

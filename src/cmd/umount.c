@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <mntent.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "options.h"
+#include <zf/mountpoint.h>
 
-extern char **environ;
+#include "options.h"
 
 /* Only what zerofs mounted is taken off.  The path is compared as text: a dead mount cannot be
  * resolved, but its parent directory can. */
@@ -75,22 +73,6 @@ static char *find_mount(const char *path)
     return mnt;
 }
 
-/* fusermount3 is setuid; a process without privileges unmounts through it. */
-static bool by_fusermount(const char *mnt, bool lazy, struct zf_err *err)
-{
-    char *words[] = {(char *)"fusermount3", (char *)(lazy ? "-uz" : "-u"), (char *)"--",
-                     (char *)mnt, NULL};
-    pid_t pid;
-    int status;
-
-    errno = posix_spawnp(&pid, words[0], NULL, NULL, words, environ);
-    if (errno != 0 || waitpid(pid, &status, 0) < 0) {
-        return zf_fail_sys(err, "run fusermount3");
-    }
-    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
-           zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "fusermount3 could not unmount it");
-}
-
 static bool unmount(const char *mnt, bool lazy, struct zf_err *err)
 {
     if (!is_ours(mnt)) {
@@ -100,7 +82,7 @@ static bool unmount(const char *mnt, bool lazy, struct zf_err *err)
         return true;
     }
     if (errno == EPERM) {
-        return by_fusermount(mnt, lazy, err);
+        return zf_mount_fusermount(mnt, lazy, err);
     }
     return zf_fail_sys(err, errno == EBUSY ? "unmount it (files are open; -z detaches it now)"
                                            : "unmount it");

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-fs.la
 libzf_fs_la_SOURCES = \
+	src/fs/attach.c \
 	src/fs/buffer.c \
+	src/fs/mountpoint.c \
 	src/fs/ops.c \
 	src/fs/serve.c \
 	$(NULL)
@@ -9,9 +11,11 @@ libzf_fs_la_LIBADD = $(FUSE_LIBS)
 
 noinst_HEADERS += \
 	include/zf/fs.h \
+	include/zf/mountpoint.h \
 	$(NULL)
 
 noinst_HEADERS += \
+	src/fs/attach.h \
 	src/fs/buffer.h \
 	src/fs/ops.h \
 	$(NULL)

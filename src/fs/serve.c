@@ -1,66 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session from mount to unmount. */
+/* A session from mount to unmount.
+ *
+ * Three threads beside those that libfuse's loop makes: the caller's runs the loop; a herald waits
+ * until the mount answers; a guard waits for a signal or for the end of the process that
+ * supervises us, and ends the session.  The guard does not wait for the loop before it frees the
+ * mount point, because a thread may be held by a source that never answers. */
 #include "config.h"
 
 #include "ops.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "attach.h"
 
 static void auto_args(struct fuse_args *args)
 {
     fuse_opt_free_args(args);
 }
 
-static bool add_opt(struct fuse_args *args, const char *key, const char *value)
-{
-    char *opts = NULL;
-    int rc = 0;
-
-    /* libfuse splits at commas; fuse_opt_add_opt_escaped keeps those of the value. */
-    if (value) {
-        char text[4096 + 32];
-        int n = snprintf(text, sizeof text, "%s=%s", key, value);
-
-        if (n < 0 || (size_t)n >= sizeof text) {
-            return false;
-        }
-        rc = fuse_opt_add_opt_escaped(&opts, text);
-    } else {
-        rc = fuse_opt_add_opt(&opts, key);
-    }
-    rc = rc || fuse_opt_add_arg(args, "-o") || fuse_opt_add_arg(args, opts);
-    free(opts);
-    return rc == 0;
-}
-
-/* Always: read-only, permissions checked by the kernel (we check none), nothing executable
- * or special. */
+/* Only what libfuse itself acts on: mounting is ours (attach.c). */
 static bool build_args(struct fuse_args *args, const struct zf_fs_opts *o, struct zf_err *err)
 {
-    static const char *const always[] = {"ro", "default_permissions", "nosuid", "nodev", "noexec"};
-    bool ok = fuse_opt_add_arg(args, "zerofs") == 0 && add_opt(args, "fsname", o->fsname) &&
-              add_opt(args, "subtype", o->subtype);
+    bool ok = fuse_opt_add_arg(args, "zerofs") == 0;
 
-    for (size_t i = 0; ok && i < sizeof always / sizeof always[0]; i++) {
-        ok = add_opt(args, always[i], NULL);
-    }
     for (uint32_t i = 0; ok && i < o->n_fuse_opt; i++) {
-        ok = add_opt(args, o->fuse_opt[i], NULL);
+        ok = fuse_opt_add_arg(args, "-o") == 0 && fuse_opt_add_arg(args, o->fuse_opt[i]) == 0;
     }
     if (ok && o->max_read) {
-        char text[16];
+        char text[32];
 
-        (void)snprintf(text, sizeof text, "%u", o->max_read);
-        ok = add_opt(args, "max_read", text);
+        (void)snprintf(text, sizeof text, "-omax_read=%u", o->max_read);
+        ok = fuse_opt_add_arg(args, text) == 0;
     }
     if (ok && o->debug) {
         ok = fuse_opt_add_arg(args, "-d") == 0;
@@ -68,18 +49,78 @@ static bool build_args(struct fuse_args *args, const struct zf_fs_opts *o, struc
     return ok || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the mount options");
 }
 
-/* Waits until the mount answers, in a thread of its own because the answer comes from
- * the session's; then sees to it that a signal of the first moments is not lost. */
-struct herald {
+/* ---- what runs beside the loop --------------------------------------------------------------- */
+
+enum stage { LOOPING, LEAVING, OVER };
+
+struct session {
     const struct zf_fs_opts *o;
     struct fuse_session *se;
-    pthread_t serving; /* the thread that the signals are for */
-    pthread_t thread;
-    bool running;
+    struct zf_mount mount;
+    bool known;        /* mount is filled */
+    pthread_t serving; /* the thread that runs the loop */
+    pthread_t herald, guard;
+    bool heralded, guarded; /* they run */
     pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool over; /* the loop has returned; guarded by lock */
+    pthread_cond_t changed;
+    enum stage stage; /* guarded by lock */
 };
+
+/* A signal may come to any thread; its handler only wakes the guard. */
+static int guard_wake = -1;
+static volatile sig_atomic_t guard_signalled;
+
+static void guard_poke(void)
+{
+    uint64_t one = 1;
+
+    if (write(guard_wake, &one, sizeof one) < 0) {
+        /* It is awake already. */
+    }
+}
+
+static void on_signal(int sig)
+{
+    int saved = errno;
+
+    (void)sig;
+    guard_signalled = 1;
+    guard_poke();
+    errno = saved;
+}
+
+static const int guard_signals[] = {SIGTERM, SIGINT, SIGHUP};
+#define N_GUARD_SIGNALS (sizeof guard_signals / sizeof guard_signals[0])
+
+/* A signal that whoever started us ignores (nohup) stays ignored.  No SA_RESTART: the guard wakes
+ * the loop with one of them. */
+static bool signals_catch(struct sigaction old[N_GUARD_SIGNALS], struct zf_err *err)
+{
+    struct sigaction mine = {.sa_handler = on_signal};
+
+    guard_signalled = 0;
+    guard_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (guard_wake < 0) {
+        return zf_fail_sys(err, "catch signals");
+    }
+    (void)sigfillset(&mine.sa_mask);
+    for (size_t i = 0; i < N_GUARD_SIGNALS; i++) {
+        (void)sigaction(guard_signals[i], NULL, &old[i]);
+        if (old[i].sa_handler == SIG_DFL) {
+            (void)sigaction(guard_signals[i], &mine, NULL);
+        }
+    }
+    return true;
+}
+
+static void signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
+{
+    for (size_t i = 0; i < N_GUARD_SIGNALS; i++) {
+        (void)sigaction(guard_signals[i], &old[i], NULL);
+    }
+    (void)close(guard_wake);
+    guard_wake = -1;
+}
 
 /* The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own setting
  * works, once INIT is over, for who may write it. */
@@ -105,68 +146,123 @@ static bool mounted_by_others(const char *mountpoint)
     return strncmp(mountpoint, "/dev/fd/", 8) == 0;
 }
 
-#define WATCHED_SECONDS 60
-
-/* libfuse's loop asks whether a signal came and only then goes to sleep: one that comes in between
- * sets the flag but wakes nobody.  The loop sleeps once and for all, so this can only happen at the
- * beginning, which on a busy machine may take a while; a second signal then wakes it. */
-static void watch_signals(struct herald *h)
-{
-    (void)pthread_mutex_lock(&h->lock);
-    for (int i = 0; i < WATCHED_SECONDS && !h->over; i++) {
-        struct timespec until;
-
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
-        (void)pthread_cond_timedwait(&h->ended, &h->lock, &until);
-        if (!h->over && fuse_session_exited(h->se)) {
-            (void)pthread_kill(h->serving, SIGTERM);
-        }
-    }
-    (void)pthread_mutex_unlock(&h->lock);
-}
-
+/* Waits until the mount answers, in a thread of its own because the answer comes from the loop. */
 static void *herald_run(void *arg)
 {
-    struct herald *h = arg;
+    struct session *s = arg;
+    const struct zf_fs_opts *o = s->o;
     struct stat st;
 
-    if (mounted_by_others(h->o->mountpoint) || stat(h->o->mountpoint, &st) == 0) {
-        if (h->o->read_ahead_kib && !mounted_by_others(h->o->mountpoint)) {
-            raise_read_ahead(st.st_dev, h->o->read_ahead_kib);
+    if (mounted_by_others(o->mountpoint) || stat(o->mountpoint, &st) == 0) {
+        if (o->read_ahead_kib && s->known) {
+            raise_read_ahead(s->mount.dev, o->read_ahead_kib);
         }
-        if (h->o->ready) {
-            h->o->ready(h->o->ready_ctx);
+        if (o->ready) {
+            o->ready(o->session_ctx);
         }
     }
-    watch_signals(h);
     return NULL;
 }
 
-/* Signals are for the main thread, which libfuse's handlers wake. */
-static bool herald_start(struct herald *h, struct zf_err *err)
+static enum stage stage_of(struct session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    enum stage stage = s->stage;
+    (void)pthread_mutex_unlock(&s->lock);
+    return stage;
+}
+
+static void stage_set(struct session *s, enum stage stage)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->stage = stage;
+    (void)pthread_cond_signal(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+#define STOP_MS 1000
+#define NUDGE_MS 20
+
+/* libfuse's loop asks whether it is to end and only then goes to sleep, so that one wake-up may be
+ * lost; it is woken until it has noticed.  Threads that a source holds cannot be woken. */
+static void end_loop(struct session *s)
+{
+    fuse_session_exit(s->se);
+    (void)pthread_mutex_lock(&s->lock);
+    for (int ms = 0; s->stage != OVER; ms += NUDGE_MS) {
+        struct timespec until;
+
+        if (ms >= STOP_MS) {
+            _exit(0);
+        }
+        if (s->stage == LOOPING) {
+            (void)pthread_kill(s->serving, SIGTERM);
+        }
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += NUDGE_MS * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_nsec -= 1000000000L;
+            until.tv_sec++;
+        }
+        (void)pthread_cond_timedwait(&s->changed, &s->lock, &until);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* The mount point is freed first of all: what follows may take its time. */
+static void stop(struct session *s)
+{
+    struct zf_err err;
+
+    if (s->known) {
+        (void)zf_mount_detach(s->o->mountpoint, &s->mount, &err);
+    }
+    if (s->o->stopping) {
+        s->o->stopping(s->o->session_ctx);
+    }
+    end_loop(s);
+}
+
+static void *guard_run(void *arg)
+{
+    struct session *s = arg;
+    struct pollfd fds[] = {{.fd = guard_wake, .events = POLLIN},
+                           {.fd = s->o->stop_fd, .events = POLLIN}};
+
+    while (stage_of(s) == LOOPING) {
+        if (poll(fds, 2, -1) < 0) {
+            continue;
+        }
+        if (guard_signalled || fds[1].revents) {
+            stop(s);
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Signals are for the main thread and those of the loop. */
+static bool start_thread(pthread_t *out, void *(*run)(void *), struct session *s,
+                         struct zf_err *err)
 {
     sigset_t all, old;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&h->thread, NULL, herald_run, h);
+    int rc = pthread_create(out, NULL, run, s);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         errno = rc;
         return zf_fail_sys(err, "start a thread");
     }
-    h->running = true;
     return true;
 }
 
-/* After this it sends no more signals: unmounting is not to be interrupted. */
-static void herald_dismiss(struct herald *h)
+static bool start_threads(struct session *s, struct zf_err *err)
 {
-    (void)pthread_mutex_lock(&h->lock);
-    h->over = true;
-    (void)pthread_cond_signal(&h->ended);
-    (void)pthread_mutex_unlock(&h->lock);
+    s->guarded = start_thread(&s->guard, guard_run, s, err);
+    s->heralded = s->guarded && start_thread(&s->herald, herald_run, s, err);
+    return s->heralded;
 }
 
 /* A thread that is not among this many idle ones ends.  Room for some more than ever run at once:
@@ -212,42 +308,50 @@ static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_
     return true;
 }
 
-/* Asked first, because libfuse does not pass on why it cannot. */
-static bool check_device(struct zf_err *err)
+/* libfuse takes a mount that is there already by the number of its descriptor. */
+static bool attach(struct session *s, struct zf_err *err)
 {
-    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const struct zf_fs_opts *o = s->o;
+    char name[32];
+    int fd;
 
-    if (fd < 0) {
-        (void)zf_fail_sys(err, "open /dev/fuse");
-        err->code = ZF_E_IO;
+    if (mounted_by_others(o->mountpoint)) {
+        return fuse_session_mount(s->se, o->mountpoint) == 0 ||
+               zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s is no open descriptor", o->mountpoint);
+    }
+    if (!fs_attach(o, &fd, err)) {
         return false;
     }
-    (void)close(fd);
-    return true;
+    s->known = zf_mount_at(o->mountpoint, &s->mount) && s->mount.here && s->mount.fuse;
+    if (s->known && o->mounted) {
+        o->mounted(o->session_ctx, &s->mount);
+    }
+    (void)snprintf(name, sizeof name, "/dev/fd/%d", fd);
+    return fuse_session_mount(s->se, name) == 0 ||
+           zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "libfuse does not take the descriptor of the mount");
 }
 
+/* Takes se. */
 static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
-    struct herald h = {.o = o,
-                       .se = se,
-                       .serving = pthread_self(),
-                       .lock = PTHREAD_MUTEX_INITIALIZER,
-                       .ended = PTHREAD_COND_INITIALIZER};
+    struct session s = {.o = o,
+                        .se = se,
+                        .serving = pthread_self(),
+                        .lock = PTHREAD_MUTEX_INITIALIZER,
+                        .changed = PTHREAD_COND_INITIALIZER};
+    bool ok = attach(&s, err) && start_threads(&s, err) && loop(se, o, err);
 
-    if (!mounted_by_others(o->mountpoint) && !check_device(err)) {
-        return false;
+    stage_set(&s, LEAVING);
+    /* Closes the device, first of all, because the herald may still wait for an answer that no
+     * thread is left to give. */
+    fuse_session_destroy(se);
+    if (s.heralded) {
+        (void)pthread_join(s.herald, NULL);
     }
-    if (fuse_session_mount(se, o->mountpoint) != 0) {
-        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "cannot mount here (it takes root, or fusermount3 and the right to run it)");
-        return zf_err_in(err, "%s", o->mountpoint);
-    }
-    bool ok = herald_start(&h, err) && loop(se, o, err);
-    herald_dismiss(&h);
-    /* First, because the herald may still wait for an answer that no thread is left to give. */
-    fuse_session_unmount(se);
-    if (h.running) {
-        (void)pthread_join(h.thread, NULL);
+    stage_set(&s, OVER);
+    if (s.guarded) {
+        guard_poke();
+        (void)pthread_join(s.guard, NULL);
     }
     return ok;
 }
@@ -255,6 +359,7 @@ static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf
 bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *err)
 {
     struct fs fs = {.tree = t, .opts = o};
+    struct sigaction old[N_GUARD_SIGNALS];
     __attribute__((cleanup(auto_args))) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 
     if (!build_args(&args, o, err)) {
@@ -264,12 +369,11 @@ bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *e
     if (!se) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "libfuse does not take these mount options");
     }
-    bool ok = fuse_set_signal_handlers(se) == 0 ||
-              zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "cannot catch signals");
-    if (ok) {
-        ok = serve(se, o, err);
-        fuse_remove_signal_handlers(se);
+    if (!signals_catch(old, err)) {
+        fuse_session_destroy(se);
+        return false;
     }
-    fuse_session_destroy(se);
+    bool ok = serve(se, o, err);
+    signals_restore(old);
     return ok;
 }

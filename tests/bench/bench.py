@@ -83,8 +83,10 @@ class Mount:
         return self
 
     def peak(self):
-        """MiB"""
-        with open(f'/proc/{self.daemon.pid}/status') as f:
+        """MiB of the process that serves, the only child of the one that was started"""
+        with open(f'/proc/{self.daemon.pid}/task/{self.daemon.pid}/children') as f:
+            serving = f.read().split()[0]
+        with open(f'/proc/{serving}/status') as f:
             return int(re.search(r'VmHWM:\s+(\d+)', f.read()).group(1)) / 1024
 
     def __exit__(self, *_):

@@ -86,12 +86,24 @@ not_mounted() {
     ! is_mounted "$1"
 }
 
-# Pids of the processes that serve the mount point $1, found by their command line: it is private to this test.
-daemon_of() {
+# Pids of the processes of the mount point $1, found by their command line: it is private to this test.
+processes_of() {
     grep -lszxF -e "$1" /proc/[0-9]*/cmdline | while IFS=/ read -r _ _ p _; do
         case $(readlink "/proc/$p/exe") in
         */zerofs | */valgrind/*) echo "$p" ;;
         esac
+    done
+}
+
+# The one that serves, and the one that stays beside it.
+daemon_of() {
+    for p in $(processes_of "$1"); do
+        [ "$(cat "/proc/$p/comm")" = fuse-guard ] || echo "$p"
+    done
+}
+supervisor_of() {
+    for p in $(processes_of "$1"); do
+        [ "$(cat "/proc/$p/comm")" != fuse-guard ] || echo "$p"
     done
 }
 
@@ -107,7 +119,7 @@ status_of() {
 
 # The daemon ends after its mount is gone; a test that is over must not leave it behind.
 unmount() {
-    served_by=$(daemon_of "$1")
+    served_by=$(processes_of "$1")
     "$ZEROFS" umount "$1" || return 1
     for p in $served_by; do
         until_true 60 ended "$p" || return 1
@@ -144,7 +156,7 @@ not_for_ever() {
     [ $? = 124 ] || return
     kill -TERM $$
     for m in "$mnt" $(mounted_below_tmp); do
-        for p in $(daemon_of "$m"); do
+        for p in $(processes_of "$m"); do
             kill -9 "$p"
         done
     done

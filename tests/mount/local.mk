@@ -3,6 +3,7 @@
 TESTS += \
 	tests/mount/change.sh \
 	tests/mount/damage.sh \
+	tests/mount/death.sh \
 	tests/mount/fs.sh \
 	tests/mount/life.sh \
 	tests/mount/mount.sh \
@@ -10,12 +11,14 @@ TESTS += \
 EXTRA_DIST += \
 	tests/mount/change.sh \
 	tests/mount/damage.sh \
+	tests/mount/death.sh \
 	tests/mount/fs.sh \
 	tests/mount/lib.sh \
 	tests/mount/life.sh \
 	tests/mount/look/can_mount.py \
 	tests/mount/look/change.py \
 	tests/mount/look/damage.py \
+	tests/mount/look/death.py \
 	tests/mount/look/fs.py \
 	tests/mount/look/life.py \
 	tests/mount/look/mount.py \

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which mount is at a path, and how to take exactly that one off.  Never asks a file system, so
+ * that a dead or stalled one holds up nobody.  Thread: any. */
+#ifndef ZF_MOUNTPOINT_H
+#define ZF_MOUNTPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <zf/base/err.h>
+
+/* A row of /proc/self/mountinfo.  id and dev together name one mount as long as it is there; the
+ * kernel uses both numbers again afterwards. */
+struct zf_mount {
+    uint64_t id, parent;
+    dev_t dev;
+    bool here;     /* its root is the path that was asked for, not a directory above it */
+    bool fuse;     /* of type "fuse" or "fuse.<something>" */
+    char type[64]; /* cut where it is longer */
+};
+
+/* The mount that is reached at `path` (absolute, without links), the uppermost one.
+ * False: the path or /proc is not there. */
+bool zf_mount_at(const char *path, struct zf_mount *out);
+
+static inline bool zf_mount_same(const struct zf_mount *a, const struct zf_mount *b)
+{
+    return a->id == b->id && a->dev == b->dev;
+}
+
+enum zf_detached {
+    ZF_DETACH_DONE,
+    ZF_DETACH_GONE,    /* it is not mounted any more; nothing was done */
+    ZF_DETACH_COVERED, /* something else was mounted over it; nothing was done */
+    ZF_DETACH_FAILED,  /* *err says why */
+};
+/* Takes `m` off `path`, also while files are open in it (they can be read on as long as somebody
+ * serves them), and never anything else. */
+enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err);
+
+/* Has the process that served the FUSE mount at `path` ended?  Only a dead one answers for certain
+ * at once, and with an error, so a live one is asked by a process of its own, for a second at
+ * most. */
+bool zf_mount_dead(const char *path);
+
+/* Unmounts with fusermount3, which is setuid, for a process that may not itself.  lazy: although
+ * files are open.  Errors: ZF_E_IO. */
+bool zf_mount_fusermount(const char *path, bool lazy, struct zf_err *err) ZF_CHECKED;
+
+#endif

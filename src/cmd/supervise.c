@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A FUSE mount whose process is killed stays in the mount table and answers ENOTCONN for ever.  So
+ * two processes belong to a mount: the worker, which reads the checkpoint, mounts and serves, and
+ * its parent, the supervisor, which holds nothing but the identity of the mount.
+ *
+ * - The worker ends, however: the supervisor takes its mount off if it is still there.
+ * - The supervisor is killed: the worker sees the end of the socket between them (and gets SIGTERM
+ *   from the kernel, for the time in which it does not look), takes the mount off and ends.
+ * - A signal to end comes to one of them: it reaches the other in the same way.  A worker that does
+ *   not come to its end, because it is stopped or a source holds a thread, is killed after a
+ *   second, and the mount is taken off without it.
+ *
+ * Only the mount that the worker made is taken off: never one that somebody put over it (then the
+ * supervisor waits until that is gone) or that came to the mount point afterwards. */
+#include "supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd.h"
+
+/* How `ps' and `killall' call it, so that a signal to all processes called zerofs leaves the one
+ * that can still free the mount point. */
+#define SUPERVISOR_NAME "fuse-guard"
+
+#define GRACE_MS 1500 /* the worker's own second, and some */
+
+enum report { REPORT_MOUNTED, REPORT_READY, REPORT_STOPPING };
+
+struct message {
+    enum report what;
+    struct zf_mount mount;
+};
+
+struct watch {
+    const struct supervise *s;
+    pid_t worker;
+    int link; /* -1 when the worker has closed it */
+    struct zf_mount before, mount;
+    bool mounted, ready, stopping; /* as reported */
+    bool ended;                    /* the worker was reaped, with this status */
+    int status;
+    bool killed_by_us;
+    int64_t deadline; /* ms; 0 = none */
+};
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t supervise_signal; /* the last that asked for the end */
+
+static void on_end(int sig)
+{
+    supervise_signal = sig;
+}
+
+static void on_child(int sig)
+{
+    (void)sig;
+}
+
+static const int end_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+#define N_END_SIGNALS (sizeof end_signals / sizeof end_signals[0])
+static const int idle_signals[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE};
+
+struct signals {
+    sigset_t mask; /* as it was: in force while waiting, and in the worker */
+    struct sigaction end[N_END_SIGNALS], child;
+};
+
+/* Those that whoever started us ignores stay ignored.  All are blocked but while waiting. */
+static void signals_take(struct signals *old)
+{
+    struct sigaction end = {.sa_handler = on_end}, child = {.sa_handler = on_child};
+    struct sigaction idle = {.sa_handler = SIG_IGN};
+    sigset_t block;
+
+    (void)sigemptyset(&block);
+    (void)sigaddset(&block, SIGCHLD);
+    for (size_t i = 0; i < N_END_SIGNALS; i++) {
+        (void)sigaddset(&block, end_signals[i]);
+        (void)sigaction(end_signals[i], NULL, &old->end[i]);
+        if (old->end[i].sa_handler == SIG_DFL) {
+            (void)sigaction(end_signals[i], &end, NULL);
+        }
+    }
+    for (size_t i = 0; i < sizeof idle_signals / sizeof idle_signals[0]; i++) {
+        (void)sigaction(idle_signals[i], &idle, NULL);
+    }
+    (void)sigaction(SIGCHLD, &child, &old->child);
+    (void)sigprocmask(SIG_BLOCK, &block, &old->mask);
+}
+
+static void signals_give_back(const struct signals *old)
+{
+    for (size_t i = 0; i < N_END_SIGNALS; i++) {
+        (void)sigaction(end_signals[i], &old->end[i], NULL);
+    }
+    (void)sigaction(SIGCHLD, &old->child, NULL);
+    (void)sigprocmask(SIG_SETMASK, &old->mask, NULL);
+}
+
+/* ---- the worker's side ----------------------------------------------------------------------- */
+
+static void report(int link, const struct message *m)
+{
+    if (send(link, m, sizeof *m, MSG_NOSIGNAL) < 0) {
+        /* The supervisor is gone, which the guard of the session sees as well. */
+    }
+}
+
+void supervise_mounted(int link, const struct zf_mount *m)
+{
+    report(link, &(struct message){.what = REPORT_MOUNTED, .mount = *m});
+}
+
+void supervise_ready(int link)
+{
+    report(link, &(struct message){.what = REPORT_READY});
+}
+
+void supervise_stopping(int link)
+{
+    report(link, &(struct message){.what = REPORT_STOPPING});
+}
+
+static _Noreturn void worker_run(const struct supervise *s, const struct signals *old, pid_t parent,
+                                 int link)
+{
+    signals_give_back(old);
+    /* For the time before it serves, in which nothing looks at the link. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+    if (getppid() != parent) {
+        _exit(EXIT_IO);
+    }
+    int code = s->work(s->ctx, link);
+    (void)fflush(NULL);
+    exit(code);
+}
+
+/* ---- the supervisor's side ------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void say(const struct watch *w, const char *text)
+{
+    if (w->s->background && w->ready) {
+        openlog("zerofs", LOG_PID, LOG_DAEMON);
+        syslog(LOG_ERR, "%s: %s", w->s->mountpoint, text);
+    } else {
+        (void)fprintf(stderr, "zerofs: %s: %s\n", w->s->mountpoint, text);
+    }
+}
+
+static void say_err(const struct watch *w, const struct zf_err *err)
+{
+    char text[1024];
+
+    say(w, zf_err_text(err, text, sizeof text));
+}
+
+static void take_report(struct watch *w)
+{
+    struct message m;
+    ssize_t n = recv(w->link, &m, sizeof m, MSG_DONTWAIT);
+
+    if (n == (ssize_t)sizeof m) {
+        if (m.what == REPORT_MOUNTED) {
+            w->mounted = true;
+            w->mount = m.mount;
+        } else if (m.what == REPORT_READY && !w->ready) {
+            w->s->ready(w->s->ctx);
+            w->ready = true;
+        } else if (m.what == REPORT_STOPPING) {
+            w->stopping = true;
+            w->deadline = w->deadline ? w->deadline : now_ms() + GRACE_MS;
+        }
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        (void)close(w->link);
+        w->link = -1;
+    }
+}
+
+/* The worker shall end: it hears of it by signal while it opens the checkpoint, and by the end of
+ * the link while it serves, when it may have been told to ignore signals. */
+static void ask_to_end(struct watch *w)
+{
+    if (w->link >= 0) {
+        (void)shutdown(w->link, SHUT_WR);
+    }
+    (void)kill(w->worker, SIGTERM);
+    w->deadline = w->deadline ? w->deadline : now_ms() + GRACE_MS;
+}
+
+static void reap(struct watch *w)
+{
+    if (!w->ended && waitpid(w->worker, &w->status, WNOHANG) == w->worker) {
+        w->ended = true;
+    }
+}
+
+/* One wait for a report, a signal or the deadline. */
+static void wait_once(struct watch *w, const struct signals *old)
+{
+    struct pollfd fd = {.fd = w->link, .events = POLLIN};
+    struct timespec left = {0};
+
+    if (w->deadline) {
+        int64_t ms = w->deadline - now_ms();
+
+        ms = ms > 0 ? ms : 0;
+        left = (struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    }
+    if (ppoll(&fd, 1, w->deadline ? &left : NULL, &old->mask) > 0) {
+        take_report(w);
+    }
+}
+
+/* Until the worker has ended, or is not waited for any longer. */
+static void watch_worker(struct watch *w, const struct signals *old)
+{
+    bool asked = false;
+
+    for (reap(w); !w->ended; reap(w)) {
+        if (supervise_signal && !asked) {
+            asked = true;
+            ask_to_end(w);
+        }
+        if (w->deadline && now_ms() >= w->deadline) {
+            if (w->killed_by_us) {
+                return;
+            }
+            /* Stopped, or held by a source.  In the latter case even this waits for the source. */
+            w->killed_by_us = true;
+            (void)kill(w->worker, SIGKILL);
+            w->deadline = now_ms() + GRACE_MS / 3;
+        }
+        wait_once(w, old);
+    }
+    /* What it reported before it ended. */
+    while (w->link >= 0) {
+        take_report(w);
+    }
+}
+
+/* Something was mounted over ours: what is below comes off when that is gone. */
+static bool wait_uncovered(const struct signals *old)
+{
+    struct pollfd fd = {.fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC),
+                        .events = POLLPRI};
+    char byte;
+
+    if (fd.fd < 0 || read(fd.fd, &byte, 1) != 1) {
+        return false;
+    }
+    /* A change between the last look and now is not missed: the wait ends after a while. */
+    bool go_on = ppoll(&fd, 1, &(struct timespec){.tv_sec = 1}, &old->mask) >= 0 || errno == EINTR;
+    (void)close(fd.fd);
+    return go_on;
+}
+
+static void take_off(struct watch *w, const struct signals *old)
+{
+    struct zf_err err;
+    enum zf_detached result;
+    int first = supervise_signal;
+
+    while ((result = zf_mount_detach(w->s->mountpoint, &w->mount, &err)) == ZF_DETACH_COVERED) {
+        if (supervise_signal != first || !wait_uncovered(old)) {
+            say(w, "another mount covers it; what is below is dead");
+            return;
+        }
+    }
+    if (result == ZF_DETACH_FAILED) {
+        say_err(w, &err);
+    }
+}
+
+/* A worker that was killed in the moment between the mount and its report. */
+static bool find_unreported(struct watch *w)
+{
+    return zf_mount_at(w->s->mountpoint, &w->mount) && w->mount.here && w->mount.fuse &&
+           w->before.id && w->mount.parent == w->before.id;
+}
+
+/* The numbers of a mount are used again after it is gone, so that after a worker's end a mount of
+ * the same numbers counts as its own only when nobody serves it. */
+static void clean_up(struct watch *w, const struct signals *old)
+{
+    struct zf_mount at;
+
+    if (strncmp(w->s->mountpoint, "/dev/fd/", 8) == 0 || (!w->mounted && !find_unreported(w))) {
+        return;
+    }
+    if (w->ended && zf_mount_at(w->s->mountpoint, &at) && zf_mount_same(&at, &w->mount) &&
+        !zf_mount_dead(w->s->mountpoint)) {
+        return;
+    }
+    take_off(w, old);
+}
+
+/* By which signal the mount ended, when it was none that asks for the end; 0 = in order. */
+static int fatal_signal(const struct watch *w)
+{
+    if (supervise_signal == SIGQUIT) {
+        return SIGQUIT;
+    }
+    int sig = w->ended && !w->killed_by_us && WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
+    bool asked = sig == SIGTERM || sig == SIGINT || sig == SIGHUP;
+    return supervise_signal && asked ? 0 : sig;
+}
+
+static int exit_code(const struct watch *w)
+{
+    char text[160];
+    int sig = fatal_signal(w);
+
+    if (supervise_signal && !w->mounted && !w->ready) {
+        /* Nothing was begun: as if there had been no supervisor. */
+        (void)signal(supervise_signal, SIG_DFL);
+        (void)raise(supervise_signal);
+    }
+    if (!sig) {
+        return w->ended && WIFEXITED(w->status) ? WEXITSTATUS(w->status) : EXIT_OK;
+    }
+    (void)snprintf(text, sizeof text, "the serving process was ended by signal %d (%s)%s", sig,
+                   strsignal(sig), w->mounted ? "; it is unmounted" : "");
+    say(w, text);
+    return EXIT_IO;
+}
+
+static int start(struct watch *w, const struct signals *old)
+{
+    int link[2];
+    pid_t self = getpid();
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) {
+        return -1;
+    }
+    (void)fflush(NULL);
+    w->worker = fork();
+    if (w->worker == 0) {
+        (void)close(link[0]);
+        worker_run(w->s, old, self, link[1]);
+    }
+    (void)close(link[1]);
+    w->link = link[0];
+    return w->worker < 0 ? -1 : 0;
+}
+
+int supervise(const struct supervise *s)
+{
+    struct watch w = {.s = s};
+    struct signals old;
+    struct zf_err err;
+
+    (void)zf_mount_at(s->mountpoint, &w.before);
+    signals_take(&old);
+    if (start(&w, &old) != 0) {
+        (void)zf_fail_sys(&err, "start the serving process");
+        return cmd_fail(&err);
+    }
+    (void)prctl(PR_SET_NAME, SUPERVISOR_NAME, 0, 0, 0);
+    watch_worker(&w, &old);
+    clean_up(&w, &old);
+    /* What waited meanwhile. */
+    (void)sigprocmask(SIG_SETMASK, &old.mask, NULL);
+    return exit_code(&w);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A path is asked with O_PATH, which reaches the root of a mount without a request to whoever
+ * serves it; the descriptor's fdinfo names the mount, and mountinfo tells the rest. */
+#include <zf/mountpoint.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <zf/base/auto.h>
+
+extern char **environ;
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int open_path(const char *path)
+{
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool mount_id_of(int fd, uint64_t *out)
+{
+    char name[48], *line = NULL;
+    size_t cap = 0;
+    bool found = false;
+
+    (void)snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
+    FILE *f = fopen(name, "re");
+    while (f && !found && getline(&line, &cap, f) > 0) {
+        found = sscanf(line, "mnt_id: %" SCNu64, out) == 1;
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    free(line);
+    return found;
+}
+
+/* mountinfo writes blanks and backslashes as \ooo. */
+static void unescape(char *s)
+{
+    char *to = s;
+
+    for (; *s; s++) {
+        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] && s[3]) {
+            *to++ = (char)((s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0'));
+            s += 3;
+        } else {
+            *to++ = *s;
+        }
+    }
+    *to = '\0';
+}
+
+/* "36 35 98:0 /root /mnt/point rw,noatime master:1 - fuse.zerofs source options" (proc(5)). */
+static bool parse_row(char *line, const char *path, struct zf_mount *out)
+{
+    unsigned major, minor;
+    int at = 0;
+
+    if (sscanf(line, "%" SCNu64 " %" SCNu64 " %u:%u %*s %n", &out->id, &out->parent, &major, &minor,
+               &at) != 4 ||
+        at == 0) {
+        return false;
+    }
+    char *type = strstr(line + at, " - "), *point = line + at;
+    if (!type || sscanf(type, " - %63s", out->type) != 1) {
+        return false;
+    }
+    point[strcspn(point, " ")] = '\0';
+    unescape(point);
+    out->dev = makedev(major, minor);
+    out->here = strcmp(point, path) == 0;
+    out->fuse = strcmp(out->type, "fuse") == 0 || strncmp(out->type, "fuse.", 5) == 0;
+    return true;
+}
+
+static bool find_row(uint64_t id, const char *path, struct zf_mount *out)
+{
+    FILE *f = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL;
+    size_t cap = 0;
+    bool found = false;
+
+    while (f && !found && getline(&line, &cap, f) > 0) {
+        found = parse_row(line, path, out) && out->id == id;
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    free(line);
+    return found;
+}
+
+static bool mount_of(int fd, const char *path, struct zf_mount *out)
+{
+    uint64_t id;
+
+    return fd >= 0 && mount_id_of(fd, &id) && find_row(id, path, out);
+}
+
+bool zf_mount_at(const char *path, struct zf_mount *out)
+{
+    int fd = open_path(path);
+    bool ok = mount_of(fd, path, out);
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return ok;
+}
+
+/* ---- taking one off -------------------------------------------------------------------------- */
+
+bool zf_mount_fusermount(const char *path, bool lazy, struct zf_err *err)
+{
+    char *words[] = {(char *)"fusermount3", (char *)(lazy ? "-uz" : "-u"), (char *)"--",
+                     (char *)path, NULL};
+    pid_t pid;
+    int status;
+
+    errno = posix_spawnp(&pid, words[0], NULL, NULL, words, environ);
+    if (errno != 0) {
+        return zf_fail_sys(err, "run fusermount3");
+    }
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return zf_fail_sys(err, "wait for fusermount3");
+        }
+    }
+    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
+           zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "fusermount3 could not unmount it");
+}
+
+/* Through the descriptor, so that what somebody mounts at the path meanwhile stays. */
+static bool detach_fd(int fd, const char *path, struct zf_err *err)
+{
+    char name[48];
+
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (umount2(name, MNT_DETACH) == 0) {
+        return true;
+    }
+    return errno == EPERM ? zf_mount_fusermount(path, true, err) : zf_fail_sys(err, "unmount it");
+}
+
+enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err)
+{
+    struct zf_mount at, row;
+    int fd = open_path(path);
+    enum zf_detached result;
+
+    if (mount_of(fd, path, &at) && zf_mount_same(&at, m)) {
+        result = detach_fd(fd, path, err) ? ZF_DETACH_DONE : ZF_DETACH_FAILED;
+    } else {
+        result = find_row(m->id, path, &row) && zf_mount_same(&row, m) && row.here
+                     ? ZF_DETACH_COVERED
+                     : ZF_DETACH_GONE;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return result;
+}
+
+/* ---- dead or alive --------------------------------------------------------------------------- */
+
+#define PROBE_MS 1000
+
+static void sleep_ms(long ms)
+{
+    struct timespec t = {.tv_nsec = ms * 1000000};
+
+    (void)nanosleep(&t, NULL);
+}
+
+bool zf_mount_dead(const char *path)
+{
+    pid_t pid = fork();
+    int status = 0;
+    pid_t got = 0;
+
+    if (pid == 0) {
+        struct statfs st;
+
+        _exit(statfs(path, &st) != 0 && (errno == ENOTCONN || errno == ECONNABORTED) ? 1 : 0);
+    }
+    for (int ms = 0; pid > 0 && ms < PROBE_MS; ms++) {
+        got = waitpid(pid, &status, WNOHANG);
+        if (got != 0) {
+            break;
+        }
+        sleep_ms(1);
+    }
+    if (pid > 0 && got == 0) {
+        (void)kill(pid,
+                   SIGKILL); /* and it is not waited for: it may not end before it is answered */
+    }
+    return got == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}

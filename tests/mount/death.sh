@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Whatever ends the processes of a mount, the mount point is free a second later, and nobody else's mount is touched.
+# A memory checker must not take the signals for faults of ours.
+for tool in ASAN LSAN UBSAN TSAN; do
+    eval "export ${tool}_OPTIONS=\"\${${tool}_OPTIONS:+\$${tool}_OPTIONS:}handle_segv=0:handle_abort=0\""
+done
+# shellcheck source=tests/mount/lib.sh
+. "${top_srcdir:?run by make check}/tests/mount/lib.sh"
+
+c=$ZF_DATA/deepspeed/zero3_w2
+ulimit -c 0
+
+signals='KILL SEGV ABRT QUIT'
+[ -z "${VALGRIND:-}" ] || signals=KILL # it reports the others
+for s in $signals; do
+    for who in worker supervisor; do
+        check "SIG$s ends the $who under readers" look killed "$ZEROFS" "$c" "$mnt" $who $s 2
+    done
+    check "in the foreground, SIG$s is exit code 5 and a sentence" look foreground "$ZEROFS" "$c" "$mnt" $s
+done
+for who in worker supervisor; do
+    check "USR1, USR2, ALRM and PIPE leave the $who alive" look unharmed "$ZEROFS" "$c" "$mnt" $who
+    check "TERM, INT and HUP to the $who: exit code 0 though files are open" look in_order "$ZEROFS" "$c" "$mnt" $who
+done
+check 'killed while it opens the checkpoint' look early "$ZEROFS" "$c" "$mnt"
+check 'a worker that is stopped' look stopped "$ZEROFS" "$c" "$mnt"
+check 'a worker held by a source that does not answer' look held "$ZEROFS" "$c" "$tmp"
+check 'umount -l: reads go on, the processes leave after the last close' look lazily "$ZEROFS" "$c" "$mnt"
+if [ "$(id -u)" = 0 ]; then
+    check 'a mount that came later stays' look later "$ZEROFS" "$c" "$mnt"
+    check 'a mount over ours stays, ours goes when it is gone' look covered "$ZEROFS" "$c" "$mnt"
+    check 'a mount below ours stays' look below "$ZEROFS" "$c" "$mnt"
+    check 'an aborted connection' look aborted "$ZEROFS" "$c" "$mnt" "$tmp"
+    chmod 755 "$tmp"
+    check 'without privileges, by fusermount3' look as_user "$ZEROFS" "$c" "$tmp"
+else
+    skip 'mounts of others, aborted connections, other users' 'needs root'
+fi
+finish
