@@ -47,6 +47,8 @@ zerofs_SOURCES = \
 	src/cmd/tags.c \
 	src/cmd/tags.h \
 	src/cmd/umount.c \
+	src/cmd/where.c \
+	src/cmd/where.h \
 	$(NULL)
 zerofs_LDADD = libzf-fs.la libzf-view.la libzf-format.la libzf-model.la libzf-codec.la \
 	libzf-source.la libzf-base.la

@@ -20,6 +20,7 @@
 #include "open.h"
 #include "supervise.h"
 #include "tags.h"
+#include "where.h"
 
 /* Three processes in the background: the command waits for one byte of the supervisor, which waits
  * for the worker's report that the mount answers; the end of the pipe without the byte means
@@ -318,6 +319,9 @@ int mount_run(const struct mount_job *given, bool foreground)
     struct zf_err err;
     struct mount_job job = *given;
 
+    if (!where_check(job.source, &err)) {
+        return cmd_fail(&err);
+    }
     if (strncmp(job.mountpoint, "/dev/fd/", 8) != 0 &&
         !check_mountpoint(job.mountpoint, job.opts, &err)) {
         return cmd_fail(&err);

@@ -5,6 +5,8 @@
 
 #include <zf/format.h>
 
+#include "where.h"
+
 static bool wants_selection(const struct opts *o)
 {
     return o->strip_prefix || o->rename.n || o->only.n || o->except.n;
@@ -51,9 +53,15 @@ static void say_where(const struct zf_store *st, const char *path, struct zf_err
 
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
 {
+    if (!where_check(path, err)) {
+        return NULL;
+    }
     zf_auto(store) struct zf_store *st = zf_store_dir(path, &o->lim, err);
     struct zf_checkpoint *c = st ? open_selected(st, o, err) : NULL;
 
+    if (!c && st && err->code == ZF_E_UNKNOWN) {
+        where_below(path, err);
+    }
     if (!c && st && err->code != ZF_E_USAGE) {
         say_where(st, path, err);
     }

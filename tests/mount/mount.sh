@@ -31,6 +31,12 @@ done
 c=$ZF_DATA/deepspeed/zero3_w2
 check 'a mount' "$ZEROFS" mount "$c" "$mnt"
 check 'source and type in /proc/mounts' look proc_mounts "$mnt" "$c"
+real=$(realpath "$c")
+for command in info ls; do
+    check "$command of the mount point says what is mounted" says 3 "^zerofs: $mnt shows $real/global_step3; " "$ZEROFS" $command "$mnt"
+done
+check 'info of a directory in it, too' says 3 "in a mount of zerofs that shows $real/global_step3" "$ZEROFS" info "$mnt/hf"
+check 'mounting the mount is refused' says 3 "shows $real/global_step3" "$ZEROFS" mount "$mnt" "$tmp"
 check 'mode, owner, times, blocks and block size' look attributes "$mnt" "$c"
 check 'tied tensors are hard links' look ties "$mnt" embed.weight.f32 head.weight.f32
 check 'df shows the sum of the files, and no room' look space "$mnt"
