@@ -7,7 +7,7 @@
 
 enum zf_fit {
     ZF_FIT_NO,
-    ZF_FIT_WEAK,  /* only what lies beside weights: a save further down goes first */
+    ZF_FIT_WEAK,  /* only optimizer or RNG files: a save in a directory below is preferred */
     ZF_FIT_NAMES, /* file names look right */
     ZF_FIT_PROOF, /* a magic or a manifest was read */
 };
@@ -21,7 +21,7 @@ struct zf_probe {
 struct zf_open_opts {
     const struct zf_limits *lim;
     const char *format; /* -o format=NAME, or NULL */
-    const char *tag;    /* -o tag=NAME, or NULL */
+    const char *tag;    /* -o tag=NAME, or NULL: a path, a step, or latest, newest, whole */
     const char *side;   /* -o side=DIR, or NULL */
     bool degraded;
     bool fill_lost; /* with degraded: zf_build_fill_lost */
@@ -58,7 +58,8 @@ struct zf_tags {
     size_t n, latest;
     size_t weak; /* unfinished ones that were left out */
 };
-bool zf_tags_list(struct zf_store *st, struct zf_tags *out, struct zf_err *err) ZF_CHECKED;
+bool zf_tags_list(struct zf_store *st, const struct zf_limits *lim, struct zf_tags *out,
+                  struct zf_err *err) ZF_CHECKED;
 void zf_tags_free(struct zf_tags *t);
 
 #endif

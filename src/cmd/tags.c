@@ -132,7 +132,7 @@ static bool look(struct tags *t, struct zf_err *err)
     zf_auto(store) struct zf_store *st = zf_store_dir(t->path, &t->o->lim, err);
     struct zf_tags list = {0};
 
-    if (!st || !zf_tags_list(st, &list, err)) {
+    if (!st || !zf_tags_list(st, &t->o->lim, &list, err)) {
         return false;
     }
     bool ok = take_list(t, &list, err);

@@ -37,6 +37,7 @@ libzf_format_la_SOURCES = \
 	src/format/ds_zero12.c \
 	src/format/ds_zero3.c \
 	src/format/entry.c \
+	src/format/foreign.c \
 	src/format/forgive.c \
 	src/format/groups.c \
 	src/format/hashes.c \
@@ -49,6 +50,7 @@ libzf_format_la_SOURCES = \
 	src/format/ranks_join.c \
 	src/format/relpath.c \
 	src/format/safetensors.c \
+	src/format/nearest.c \
 	src/format/place.c \
 	src/format/side.c \
 	src/format/st_file.c \
@@ -57,6 +59,7 @@ libzf_format_la_SOURCES = \
 	src/format/state.c \
 	src/format/table.c \
 	src/format/tags.c \
+	src/format/tagword.c \
 	src/format/text.c \
 	src/format/torch_set.c \
 	src/format/torchfile.c \
@@ -83,6 +86,8 @@ noinst_HEADERS += \
 	src/format/ds.h \
 	src/format/ds_masters.h \
 	src/format/entry.h \
+	src/format/foreign.def \
+	src/format/foreign.h \
 	src/format/forgive.h \
 	src/format/groups.h \
 	src/format/hashes.h \
@@ -101,6 +106,7 @@ noinst_HEADERS += \
 	src/format/table.def \
 	src/format/table.h \
 	src/format/tags.h \
+	src/format/tagword.h \
 	src/format/text.h \
 	src/format/torch_set.h \
 	src/format/walk.h \

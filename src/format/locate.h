@@ -17,7 +17,8 @@ bool zf_locate_tag(struct zf_store *st, const struct zf_open_opts *o, const char
 struct zf_place {
     struct zf_store *store; /* of the save (or of the run directory, for families that read tags) */
     struct zf_store *outer; /* where `store` was found, or NULL: it is what was pointed at */
-    char *tag;              /* path from what was pointed at, or NULL */
+    char *tag;              /* path from what was pointed at to `store`, or NULL */
+    char *rest;             /* the part of -o tag that leads on from `store`, or NULL */
     char note[160];         /* why this save and no other; "" = nothing to tell */
     struct zf_pick pick;
 };
@@ -27,8 +28,10 @@ static inline void zf_auto_place(struct zf_place *p)
     zf_place_free(p);
 }
 
-/* Looks at st, then into run directories and one directory down.
- * Errors: ZF_E_UNKNOWN nothing fits, or several do below: the sentence says what to point at. */
+/* Looks at st, then into run directories and those below.
+ * Errors: ZF_E_UNKNOWN nothing fits, or several do below: the sentence says what to point at;
+ * ZF_E_UNSUPPORTED something is there that zerofs does not read; ZF_E_FORMAT what a pointer file
+ * names is no save; ZF_E_USAGE no such tag. */
 bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_place *out,
                struct zf_err *err) ZF_CHECKED;
 

@@ -2,8 +2,11 @@
 #include "tags.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <zf/base/name.h>
 
 #include "pick.h"
 #include "relpath.h"
@@ -100,6 +103,72 @@ bool zf_tags_is_step(const char *name)
     return false;
 }
 
+/* The number of one component: 60 for "checkpoint-60", the last for "epoch=1-step=20.ckpt". */
+static bool tags_number(const char *name, int64_t *step_out)
+{
+    const char *end = name + strlen(name), *p;
+
+    while (end > name && !isdigit((unsigned char)end[-1])) {
+        end--;
+    }
+    for (p = end; p > name && isdigit((unsigned char)p[-1]);) {
+        p--;
+    }
+    if (p == end || end - p > 15) {
+        return false;
+    }
+    *step_out = strtoll(p, NULL, 10);
+    return true;
+}
+
+bool zf_tags_step(const char *path, int64_t *step_out)
+{
+    bool found = false;
+
+    for (const char *end; *path; path = *end ? end + 1 : end) {
+        char name[ZF_NAME_MAX + 1];
+        size_t n = strcspn(path, "/");
+        int64_t step;
+
+        end = path + n;
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), path);
+        if (zf_tags_is_step(name) && tags_number(name, &step)) {
+            *step_out = step;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Directories that hold a part of one save: of a rank (Megatron's legacy layout), of what OLMo's
+ * local and OLMo-core's first layout keep apart, of a zarr save, of a diffusers pipeline. */
+static bool tags_is_part(const char *path)
+{
+    static const char *const part[] = {
+        "model",         "optim",         "optimizer",     "train",      "mp_rank_[0-9]*",
+        "rng_state",     "*_extra_state", "unet",          "vae",        "prior",
+        "text_encoder*", "transformer*",  "image_encoder", "controlnet", "safety_checker",
+    };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        if (fnmatch(part[i], name, 0) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool zf_tags_are_parts(const struct zf_tags *t)
+{
+    size_t n = 0;
+
+    while (n < t->n && tags_is_part(t->name[n])) {
+        n++;
+    }
+    return n == t->n;
+}
+
 bool zf_tags_same_series(const char *a, const char *b)
 {
     for (;;) {
@@ -150,17 +219,18 @@ bool zf_tags_is_twin(struct zf_store *st, const char *path)
     return zf_store_has(st, other, ZF_ENTRY_DIR);
 }
 
-/* How far `dir` looks like a save.  What cannot be read, or is a riddle, is none. */
-static enum zf_fit look(struct zf_store *st, const char *dir)
+/* How well `dir` fits a family.  Unreadable: NO.  Two families that tie: NAMES, so that opening it
+ * reports the tie. */
+static enum zf_fit tags_fit(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
-    struct zf_open_opts o = {.lim = NULL};
-    struct zf_limits lim = zf_limits_default();
+    struct zf_open_opts o = {.lim = lim};
     struct zf_err err = {.code = ZF_OK};
     struct zf_pick pick;
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &err);
 
-    o.lim = &lim;
-    if (!sub) {
+    /* A parameter of a universal checkpoint is no save.  Source: deepspeed/checkpoint/constants.py
+     * (0.14 … 0.18), FP32_WEIGHT_KEY. */
+    if (!sub || zf_store_has(sub, "fp32.pt", ZF_ENTRY_FILE)) {
         return ZF_FIT_NO;
     }
     if (!zf_pick(sub, &o, &pick, &err)) {
@@ -182,8 +252,8 @@ static bool is_beside(const char *name)
 }
 
 /* The directories of `dir` that fit at least so well. */
-static bool collect(struct zf_store *st, const char *dir, enum zf_fit least, struct zf_tags *out,
-                    struct zf_err *err)
+static bool collect(struct zf_store *st, const char *dir, const struct zf_limits *lim,
+                    enum zf_fit least, struct zf_tags *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -203,7 +273,7 @@ static bool collect(struct zf_store *st, const char *dir, enum zf_fit least, str
             zf_tags_free(out);
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         }
-        enum zf_fit fit = zf_tags_is_twin(st, path) ? ZF_FIT_NO : look(st, path);
+        enum zf_fit fit = zf_tags_is_twin(st, path) ? ZF_FIT_NO : tags_fit(st, path, lim);
         out->weak += fit == ZF_FIT_WEAK;
         if (fit >= least && !push(out, path, err)) {
             zf_tags_free(out);
@@ -214,16 +284,36 @@ static bool collect(struct zf_store *st, const char *dir, enum zf_fit least, str
     return true;
 }
 
-bool zf_tags_below(struct zf_store *st, const char *dir, struct zf_tags *out, struct zf_err *err)
+bool zf_tags_dirs(struct zf_store *st, struct zf_tags *out, struct zf_err *err)
 {
-    if (!collect(st, dir, ZF_FIT_NAMES, out, err)) {
+    const struct zf_entry *e;
+    size_t n;
+
+    *out = (struct zf_tags){.name = NULL};
+    if (!zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_DIR && !is_beside(e[i].name) && zf_tags_is_step(e[i].name) &&
+            !zf_tags_is_twin(st, e[i].name) && !push(out, e[i].name, err)) {
+            zf_tags_free(out);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_tags_below(struct zf_store *st, const char *dir, const struct zf_limits *lim,
+                   struct zf_tags *out, struct zf_err *err)
+{
+    if (!collect(st, dir, lim, ZF_FIT_NAMES, out, err)) {
         return false;
     }
     if (out->n || !out->weak) {
         return true;
     }
     zf_tags_free(out);
-    bool ok = collect(st, dir, ZF_FIT_WEAK, out, err);
+    bool ok = collect(st, dir, lim, ZF_FIT_WEAK, out, err);
     out->weak = 0;
     return ok;
 }
@@ -241,18 +331,20 @@ bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err)
     if (zf_store_has(st, "latest_checkpointed_iteration.txt", ZF_ENTRY_FILE)) {
         return zf_tags_megatron(st, name_out, err);
     }
-    if (zf_store_has(st, "latest", ZF_ENTRY_DIR)) {
+    /* A link or a directory; one that cannot be used is the caller's to refuse. */
+    if (zf_store_has(st, "latest", ZF_ENTRY_DIR) || zf_store_has(st, "latest", ZF_ENTRY_OTHER)) {
         *name_out = strdup("latest");
         return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     return true;
 }
 
-bool zf_tags_list(struct zf_store *st, struct zf_tags *out, struct zf_err *err)
+bool zf_tags_list(struct zf_store *st, const struct zf_limits *lim, struct zf_tags *out,
+                  struct zf_err *err)
 {
     zf_auto(mem) char *latest = NULL;
 
-    if (!zf_tags_below(st, "", out, err)) {
+    if (!zf_tags_below(st, "", lim, out, err)) {
         return false;
     }
     struct zf_err why = {.code = ZF_OK};

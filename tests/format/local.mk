@@ -9,6 +9,7 @@ TESTS += \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
+	tests/format/test_finding.py \
 	tests/format/test_probing.py \
 	tests/format/test_side.py \
 	tests/format/test_sources.py \
@@ -27,6 +28,7 @@ EXTRA_DIST += \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
+	tests/format/test_finding.py \
 	tests/format/test_probing.py \
 	tests/format/test_side.py \
 	tests/format/test_sources.py \

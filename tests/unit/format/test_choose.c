@@ -222,7 +222,7 @@ static void test_tags(void **state)
     add_save(f, "step9/model.safetensors");
     add_text(f, "empty/x", "x");
     add_text(f, "latest", "step9");
-    assert_ok(zf_tags_list(f->st, &t, &f->err), &f->err);
+    assert_ok(zf_tags_list(f->st, &f->lim, &t, &f->err), &f->err);
     assert_int_equal(t.n, 2);
     assert_string_equal(t.name[0], "step9");
     assert_string_equal(t.name[1], "step10");

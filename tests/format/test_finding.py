@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The way from what was pointed at to a save: pointer files that lead astray, the words of -o tag=, lists of saves whose
+advice must work, one tag everywhere, and what is said of things that are not read."""
+import bz2
+import io
+import json
+import lzma
+import os
+import pickle
+import re
+import struct
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from golden import ZEROFS, Case  # noqa: E402
+from made import A, check, done, save  # noqa: E402
+
+DATA = os.environ["ZF_DATA"]
+TWO = struct.pack("<2f", 1, 2)
+
+
+def zerofs(*args, **more):
+    return subprocess.run([ZEROFS, *args], capture_output=True, text=True, timeout=60, **more)
+
+
+def info(path, *opts):
+    r = zerofs("info", "--json", *opts, path)
+    return r, json.loads(r.stdout) if r.returncode == 0 else {}
+
+
+class Dir(Case):
+    def path(self, name=""):
+        path = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def torch(self, name, value):
+        save(value, self.path(name))
+
+    def st(self, name, key="w"):
+        self.safetensors(name, {key: ("F32", [2], TWO)})
+
+    def zero(self, run, *steps, latest=None):
+        """A run directory of DeepSpeed."""
+        for step in steps:
+            self.torch(f"{run}/global_step{step}/mp_rank_00_model_states.pt", {"module": {"w": A}})
+        if latest is not None:
+            self.file(f"{run}/latest", f"global_step{latest}".encode())
+
+    def info(self, at="", *opts):
+        return info(os.path.join(self.dir, at), *opts)
+
+    def says(self, what, code, *parts, at="", opts=(), **more):
+        r = zerofs("info", *opts, os.path.join(self.dir, at), **more)
+        check(what, r.returncode == code and all(p in r.stderr for p in parts) and
+              len(r.stderr.splitlines()) == 1 and not r.stdout, (r.returncode, r.stderr, r.stdout))
+
+
+# ---- what `latest` names cannot be the save -----------------------------------------------------------
+
+def astray(d, how):
+    d.st("model.safetensors")  # must not be taken for what `latest` means
+    d.file("latest", b"global_step5\n")
+    how(os.path.join(d.dir, "global_step5"))
+
+
+for what, how, part in (
+        ("a file", lambda p: open(p, "w").close(), "it is a file, not a directory"),
+        ("a dangling link", lambda p: os.symlink("gone", p), "it is a dangling link"),
+        ("a FIFO", os.mkfifo, "it is neither a directory nor a link to one"),
+        ("an empty directory", os.mkdir, "it is empty"),
+        ("a link that leads out", lambda p: os.symlink("/usr", p), "leads out of the checkpoint"),
+        ("a directory without a save", lambda p: (os.mkdir(p), open(p + "/notes", "w").close()),
+         "it does not hold a save"),
+        ("a directory of something else", lambda p: (os.mkdir(p), open(p + "/x.gguf", "wb").write(b"GGUF" * 9)),
+         "x.gguf is a GGUF file")):
+    for loose in (True, False):
+        with Dir() as d:
+            astray(d, how)
+            if not loose:
+                os.unlink(d.path("model.safetensors"))
+            d.says(f"latest names {what}{', and a file lies beside it' if loose else ''}", 4,
+                   '"global_step5", but ', part)
+
+with Dir() as d:
+    astray(d, os.mkdir)
+    d.torch("global_step5/mp_rank_00_model_states.pt", {"module": {"w": A}})
+    os.chmod(d.path("global_step5"), 0)
+    os.chmod(d.dir, 0o755)
+
+    def somebody():
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+    d.says("latest names a directory that may not be read", 4, '"global_step5", but ', "Permission denied",
+           preexec_fn=somebody)
+    os.chmod(d.path("global_step5"), 0o755)
+    r, j = d.info()
+    check("readable, it is the save", (j.get("format"), j.get("tag")) == ("deepspeed", "global_step5"), r.stderr or j)
+
+with Dir() as d:
+    d.st("model.safetensors")
+    d.file("latest", b"global_step5\n")
+    r, j = d.info()
+    check("a save that was removed, its weights were kept", j.get("format") == "safetensors" and
+          any("global_step5" in n and "not here" in n for n in j["notes"]), r.stderr or j)
+    os.unlink(d.path("latest"))
+    os.symlink("nowhere", d.path("latest"))
+    d.says("a link called latest that dangles", 4, '"latest", but it is a dangling link')
+    os.unlink(d.path("latest"))
+    d.file("latest/notes.txt", b"hello")
+    r, j = d.info()
+    check("a directory called latest promises nothing", j.get("format") == "safetensors", r.stderr or j)
+
+with Dir() as d:
+    d.st("model.safetensors")
+    d.file("latest_checkpointed_iteration.txt", b"10")
+    d.path("iter_0000010/x")
+    d.says("Megatron's pointer", 4, '"iter_0000010", but it is empty')
+
+# ---- one tag, the one that -o tag= takes -----------------------------------------------------------------
+
+with Dir() as d:
+    for step in (500, 1500):
+        d.zero(f"exp/run/checkpoint-{step}", step, latest=step)
+        d.file(f"exp/run/checkpoint-{step}/trainer_state.json", {"global_step": step})
+    d.zero("zero/run7", 3, 5, latest=5)
+    d.file("zero/run7/config.json", {})
+    d.zero("one/run7", 3, 5, latest=5)
+    for step in (9, 10):
+        d.torch(f"plain/step-{step}/m.pt", {"w": A})
+    d.torch("slash/runs/best step=1/mp_rank_00_model_states.pt", {"module": {"w": A}})
+    d.file("slash/latest", b"runs/best step=1")
+    for at, tag in (("exp/run", "checkpoint-1500"), ("exp", "run/checkpoint-1500"),
+                    ("exp/run/checkpoint-500", "global_step500"), ("zero/run7", "global_step5"),
+                    ("zero", "run7/global_step5"), ("zero/run7/global_step3", "global_step3"),
+                    ("plain", "step-10"), ("plain/step-9", "step-9"), ("slash", "runs/best step=1")):
+        r, j = d.info(at)
+        check(f"the tag of {at}", j.get("tag") == tag, r.stderr or j)
+        s, k = d.info(at, "-o", "tag=" + tag)
+        check("-o tag= takes it", {**j, "notes": 0} == {**k, "notes": 0}, s.stderr or (j, k))
+        a, b = (zerofs("ls", "-a", "-o", o, os.path.join(d.dir, at)) for o in ("degraded", "tag=" + tag))
+        check("and shows the same", a.stdout and a.stdout == b.stdout, (a.stdout, b.stdout))
+
+    # ---- words ----
+    for at, word, tag in (
+            ("exp/run", "500", "checkpoint-500"), ("exp/run", "1500", "checkpoint-1500"),
+            ("exp", "500", "run/checkpoint-500"), ("exp/run", "newest", "checkpoint-1500"),
+            ("exp/run", "whole", "checkpoint-1500"), ("zero/run7", "3", "global_step3"),
+            ("zero/run7", "newest", "global_step5"), ("zero/run7", "latest", "global_step5"),
+            ("zero/run7", "whole", "global_step5"), ("plain", "9", "step-9"),
+            ("zero", "run7/global_step3", "run7/global_step3"), ("slash", "latest", "runs/best step=1"),
+            ("exp/run", "checkpoint-500/global_step500", "checkpoint-500/global_step500")):
+        r, j = d.info(at, "-o", "tag=" + word)
+        check(f"{at}: tag={word}", j.get("tag") == tag, r.stderr or j)
+    d.zero("zero/run7", 20)
+    os.truncate(d.path("zero/run7/global_step20/mp_rank_00_model_states.pt"), 100)
+    d.says("tag=newest is the newest, whole or not", 4, "global_step20", at="zero/run7", opts=("-o", "tag=newest"))
+    r, j = d.info("zero/run7", "-o", "tag=whole")
+    check("tag=whole passes over what cannot be opened, and says so", j.get("tag") == "global_step5" and
+          any("global_step20" in n and "not whole" in n for n in j["notes"]), r.stderr or j)
+    r, j = d.info("zero/run7", "-o", "tag=whole,degraded")
+    check("tag=whole with degraded", j.get("tag") == "global_step5", r.stderr or j)
+    for step in (3, 5):
+        os.truncate(d.path(f"zero/run7/global_step{step}/mp_rank_00_model_states.pt"), 100)
+    d.says("none is whole", 4, "none of the 3 saves here is whole", "global_step20", at="zero/run7",
+           opts=("-o", "tag=whole"))
+    d.says("no such step", 2, 'no save "7"', "checkpoint-500", at="exp/run", opts=("-o", "tag=7"))
+    d.says("latest, and nothing says which", 2, "which save is the latest", at="plain", opts=("-o", "tag=latest"))
+    d.torch("plain/epoch-9/m.pt", {"w": A})
+    d.says("a step that two saves have", 2, "tag=9", "epoch-9, step-9", at="plain", opts=("-o", "tag=9"))
+    d.torch("plain/newest/m.pt", {"w": A})
+    r, j = d.info("plain", "-o", "tag=newest")
+    check("a directory of that name comes first", j.get("tag") == "newest", r.stderr or j)
+    d.torch("names/best/m.pt", {"w": A})
+    d.torch("names/last/m.pt", {"w": A})
+    d.says("names without steps", 2, "best, last", at="names", opts=("-o", "tag=newest"))
+    with open(d.path("zero/run7/global_step5/mp_rank_00_model_states.pt"), "wb"):
+        pass
+
+# ---- lists of saves: following the advice works --------------------------------------------------------
+
+def advice(what, path):
+    """Each NAME that a refusal lists opens, or is refused for a reason of its own."""
+    r = zerofs("info", path)
+    m = re.search(r": ([^:]*); point at one of them or give -o tag=NAME$", r.stderr.strip())
+    if not m:
+        return []
+    names = [n for n in m[1].split(", ") if n != "…"]
+    bad = []
+    for name in names:
+        one = zerofs("info", "-o", "tag=" + name, path)
+        own = one.returncode == 3 and "files of several checkpoints" in one.stderr
+        if not (own or one.returncode in (0, 4)) or not os.path.isdir(os.path.join(path, name)):
+            bad.append((name, one.returncode, one.stderr))
+    check(f"the advice for {what}: {', '.join(names)[:60]}", names and not bad, bad)
+    return names
+
+
+with Dir() as d:
+    for rank in ("00_000", "00_001", "01_000"):
+        d.torch(f"megatron/iter_0000010/mp_rank_{rank}/model_optim_rng.pt", {"model": {"w": A}})
+    d.file("megatron/latest_checkpointed_iteration.txt", b"10")
+    for part in ("model", "optim", "train"):
+        d.torch(f"local/{part}/rank0.pt", {"w": A})
+        d.torch(f"several/local/{part}/rank0.pt", {"w": A})
+    d.torch("several/run/step5/m.pt", {"w": A})
+    for array in "abcd":
+        d.file(f"zarr/iter_0000010/{array}/.zarray", {"chunks": [1]})
+    d.file("zarr/iter_0000010/metadata.json", {"sharded_backend": "zarr", "sharded_backend_version": 1})
+    d.torch("zarr/iter_0000010/common.pt", {"iteration": 10})
+    for part in ("rng_state", "decoder.layers._extra_state"):
+        d.torch(f"zarr/iter_0000010/{part}/shard_0_1.pt", {"w": A})
+    d.file("zarr/latest_checkpointed_iteration.txt", b"10")
+    d.st("plain/best/model.safetensors")
+    d.torch("plain/last/m.pt", {"w": A})
+    want = {"megatron": "iter_0000010/mp_rank_00_000", "megatron/iter_0000010": "mp_rank_00_000", "local": "model",
+            "several": "local", "plain": "best"}
+    for at, name in want.items():
+        names = advice(at, os.path.join(d.dir, at))
+        check(f"{at}: {name}", name in names, names)
+    d.says("parts of one save are not called checkpoints", 4, "one save in parts", at="local")
+    for at in ("zarr", "zarr/iter_0000010"):
+        d.says(f"pieces of {at} are not called saves", 4, "iter_0000010: this is a checkpoint of zarr arrays", at=at)
+
+for top in [DATA, *os.environ.get("ZF_FIXTURES", "").split()]:
+    for path, dirs, _ in os.walk(top):
+        dirs.sort()
+        advice(os.path.relpath(path, top), path)
+
+# ---- what is there and not read ------------------------------------------------------------------------
+
+def tar_of(mode):
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode=mode) as t:
+        t.addfile(tarfile.TarInfo("model.safetensors"), io.BytesIO())
+    return f.getvalue()
+
+
+def zip_of(name):
+    f = io.BytesIO()
+    with zipfile.ZipFile(f, "w") as z:
+        z.writestr(name, "x")
+    return f.getvalue()
+
+
+FILES = (
+    ("m.gguf", b"GGUF\3\0\0\0" + bytes(80), "a GGUF file"),
+    ("weights.h5", b"\x89HDF\r\n\x1a\n" + bytes(80), "an HDF5 file"),
+    ("m.onnx", b"\x08\x08\x12\x07pytorch" + bytes(80), "an ONNX model"),
+    ("m.tflite", b"\x1c\0\0\0TFL3" + bytes(80), "a TensorFlow Lite model"),
+    ("m.keras", zip_of("config.json"), "a Keras archive"),
+    ("a.npz", zip_of("w.npy"), "a NumPy archive"),
+    ("a.npy", b"\x93NUMPY\1\0" + bytes(80), "a NumPy array"),
+    ("flax_model.msgpack", b"\x81\xa5model\xc0", "a msgpack file"),
+    ("checkpoint_100", b"\x82\xa5state\xc0\xa4step\1", "a msgpack file"),
+    ("model.pkl", pickle.dumps({"w": [1.0]}, 4), "a pickle that torch.save did not write"),
+    ("model2.pkl", pickle.dumps({"w": [1.0]}, 2), "a pickle that torch.save did not write"),
+    ("model0.pkl", pickle.dumps({"w": [1.0]}, 0), "a pickle that torch.save did not write"),
+    ("c.tar", tar_of("w"), "a tar archive"),
+    ("c.nemo", tar_of("w"), "a NeMo archive"),
+    ("c.tar.gz", tar_of("w:gz"), "a gzip archive"),
+    ("c.tar.xz", lzma.compress(b"x"), "an xz archive"),
+    ("c.tar.bz2", bz2.compress(b"x"), "a bzip2 archive"),
+    ("c.tar.zst", b"\x28\xb5\x2f\xfd" + bytes(20), "a zstd archive"),
+    ("c.7z", b"7z\xbc\xaf\x27\x1c" + bytes(20), "a 7z archive"),
+    ("c.zip", zip_of("model.safetensors"), "a zip archive that torch.save did not write"),
+    ("t.parquet", b"PAR1" + bytes(20), "a Parquet table"),
+    ("model.bin", b"<!DOCTYPE html><html>", "a web page"),
+    ("cut.safetensors.incomplete", b"\0" * 20, "a download that did not come to its end"),
+)
+for name, data, what in FILES:
+    with Dir() as d:
+        d.file("some/where/" + name, data)
+        d.file("some/readme.txt", b"hello")
+        d.says(f"pointing at {name}", 4, f"{name}: this is {what}", "which zerofs does not read",
+               at="some/where/" + name)
+        d.says(f"{name}, two directories down", 4, f"no checkpoint is here; some/where/{name} is {what}")
+
+with Dir() as d:
+    d.file("orbax/1000/_CHECKPOINT_METADATA", {})
+    d.file("orbax/1000/default/manifest.ocdbt", b"x")
+    d.file("orbax/1000/default/_METADATA", {})
+    d.file("tf/saved_model.pb", b"\x08\1")
+    d.file("tf/variables/variables.index", bytes(40) + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb")
+    d.file("ckpt/checkpoint", b'model_checkpoint_path: "model-5"\n')
+    d.file("ckpt/model-5.index", bytes(40) + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb")
+    d.file("ckpt/model-5.data-00000-of-00001", bytes(40))
+    for at, what in (("orbax", "1000: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
+                     ("orbax/1000/default", "an Orbax checkpoint"), ("tf", "a TensorFlow SavedModel"),
+                     ("tf/variables", "a TensorFlow checkpoint"), ("ckpt", "a TensorFlow checkpoint")):
+        d.says(f"a directory: {at}", 4, what, "which zerofs does not read", at=at)
+
+with Dir() as d:
+    d.path("hub/blobs/0123")
+    os.makedirs(d.path("hub/snapshots/abc"))
+    os.symlink("../../blobs/0123", d.path("hub/snapshots/abc/model.safetensors"))
+    d.file("hub/snapshots/abc/config.json", {})
+    for at in ("hub", "hub/snapshots/abc"):
+        d.says(f"a Hub cache whose link dangles: {at}", 4, "abc/model.safetensors: this is a link to a file", at=at)
+    d.file("lfs/model.bin.index.json.bak", b"{}")
+    d.file("lfs/weights.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    d.says("a pointer of Git LFS, one directory down", 4, "lfs/weights.bin: only Git LFS's pointer")
+
+with Dir() as d:
+    d.file("model.gguf", b"GGUF" + bytes(80))
+    d.file("data.zarr/.zarray", {})
+    d.torch("run/step-5/m.pt", {"w": A})
+    r, j = d.info()
+    check("a checkpoint beside other things is found", j.get("tag") == "run/step-5", r.stderr or j)
+
+for address in ("s3://bucket/run7", "gs://b", "hf://org/model", "https://example.org/m.safetensors"):
+    for command in (("info",), ("ls",), ("mount",)):
+        r = zerofs(*command, address, *(["/nonexistent"] if command == ("mount",) else []))
+        check(f"{command[0]} {address}", r.returncode == 4 and address in r.stderr and "local paths" in r.stderr,
+              (r.returncode, r.stderr))
+
+done()
