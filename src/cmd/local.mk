@@ -18,10 +18,14 @@ zerofs_SOURCES = \
 	src/cmd/export_journal.h \
 	src/cmd/export_plan.c \
 	src/cmd/export_plan.h \
+	src/cmd/export_progress.c \
+	src/cmd/export_progress.h \
 	src/cmd/export_sums.c \
 	src/cmd/export_sums.h \
 	src/cmd/fingerprint.c \
 	src/cmd/fingerprint.h \
+	src/cmd/glob.c \
+	src/cmd/glob.h \
 	src/cmd/helper.c \
 	src/cmd/index.c \
 	src/cmd/index.h \
@@ -32,6 +36,8 @@ zerofs_SOURCES = \
 	src/cmd/main.c \
 	src/cmd/mount.c \
 	src/cmd/mount.h \
+	src/cmd/nearest.c \
+	src/cmd/nearest.h \
 	src/cmd/open.c \
 	src/cmd/open.h \
 	src/cmd/options.c \
