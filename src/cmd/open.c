@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "open.h"
 
+#include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/format.h>
@@ -10,6 +12,30 @@
 static bool wants_selection(const struct opts *o)
 {
     return o->strip_prefix || o->rename.n || o->only.n || o->except.n;
+}
+
+/* A slip in a pattern must not pass for a selection. */
+static void warn_unused(void *ctx, const char *option, const char *value)
+{
+    (void)ctx;
+    (void)fprintf(stderr, "zerofs: warning: %s=%s fits no tensor\n", option, value);
+}
+
+/* The view's own option, said in the same words. */
+static void warn_unused_keep(const struct zf_checkpoint *c, const struct opts *o)
+{
+    for (uint32_t k = 0; k < o->keep.n; k++) {
+        bool used = false;
+
+        for (uint32_t s = 0; !used && s < c->n_sets; s++) {
+            for (uint32_t i = 0; !used && i < c->set[s].n; i++) {
+                used = fnmatch(o->keep.v[k], c->set[s].tensor[i].name, 0) == 0;
+            }
+        }
+        if (!used) {
+            warn_unused(NULL, "keep", o->keep.v[k]);
+        }
+    }
 }
 
 static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opts *o,
@@ -30,6 +56,7 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
         .n_except = o->except.n,
         .rename = (const char *const *)o->rename.v,
         .n_rename = o->rename.n,
+        .unused = warn_unused,
     };
     struct zf_checkpoint *c = zf_open(st, &how, err);
 
@@ -79,6 +106,9 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
     };
     struct zf_checkpoint *c = open_checkpoint(path, o, err);
 
+    if (c) {
+        warn_unused_keep(c, o);
+    }
     return c ? zf_tree_new(c, &how, err) : NULL;
 }
 

@@ -10,70 +10,153 @@
 #include <zf/base/name.h>
 #include <zf/base/out.h>
 
-/* "REGEX=REPLACEMENT", compiled.  The '=' is the last one, so that the regex may contain some. */
+/* "REGEX=REPLACEMENT", compiled. */
 struct rule {
     regex_t re;
     const char *to;
 };
-struct rules {
+/* The selection at work: what was asked for, and which of it has fitted a tensor. */
+struct selection {
+    const struct zf_select *how;
     struct rule *rule;
-    uint32_t n;
+    uint32_t n; /* rules compiled so far */
+    bool prefix_used;
+    bool *rename_used, *only_used, *except_used;
 };
 
-static void zf_auto_rules(struct rules *r)
+static void zf_auto_selection(struct selection *s)
 {
-    for (uint32_t i = 0; i < r->n; i++) {
-        regfree(&r->rule[i].re);
+    for (uint32_t i = 0; i < s->n; i++) {
+        regfree(&s->rule[i].re);
     }
-    free(r->rule);
+    free(s->rule);
+    free(s->rename_used);
+    free(s->only_used);
+    free(s->except_used);
 }
 
-static bool compile(struct rules *r, const struct zf_select *how, struct zf_err *err)
+/* The '=' between regex and replacement: the last that no backslash takes the meaning from, so
+ * that the regex may contain some. */
+static const char *rule_separator(const char *text)
 {
-    r->rule = calloc(how->n_rename ? how->n_rename : 1, sizeof *r->rule);
-    if (!r->rule) {
+    const char *last = NULL;
+
+    for (const char *p = text; *p; p++) {
+        if (p[0] == '\\' && p[1]) {
+            p++;
+        } else if (*p == '=') {
+            last = p;
+        }
+    }
+    return last;
+}
+
+/* text[n] with "\=" as '='; malloc'ed.  (The replacement drops backslashes by its own rule.) */
+static char *rule_regex(const char *text, size_t n)
+{
+    char *re = malloc(n + 1), *at = re;
+
+    for (size_t i = 0; re && i < n; i++) {
+        if (text[i] == '\\' && i + 1 < n) {
+            if (text[++i] != '=') {
+                *at++ = '\\';
+            }
+        }
+        *at++ = text[i];
+    }
+    if (re) {
+        *at = '\0';
+    }
+    return re;
+}
+
+static bool rule_compile(struct rule *r, const char *text, struct zf_err *err)
+{
+    const char *eq = rule_separator(text);
+    zf_auto(mem) char *re = eq ? rule_regex(text, (size_t)(eq - text)) : NULL;
+    char why[120];
+
+    if (!eq) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "rename rule \"%.160s\" is not of the form REGEX=REPLACEMENT", text);
+    }
+    if (!re) {
         return zf_fail_sys(err, "compile the renaming rules");
     }
-    for (uint32_t i = 0; i < how->n_rename; i++) {
-        const char *text = how->rename[i], *eq = strrchr(text, '=');
-        zf_auto(mem) char *re = NULL;
-        char why[120];
+    int bad = regcomp(&r->re, re, REG_EXTENDED);
+    if (bad) {
+        (void)regerror(bad, &r->re, why, sizeof why);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "rename rule \"%.160s\": %s", text, why);
+    }
+    r->to = eq + 1;
+    return true;
+}
 
-        if (!eq) {
-            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "rename rule \"%.160s\" is not of the form REGEX=REPLACEMENT", text);
+static bool selection_init(struct selection *s, const struct zf_select *how, struct zf_err *err)
+{
+    s->how = how;
+    s->rule = calloc(how->n_rename + 1ul, sizeof *s->rule);
+    s->rename_used = calloc(how->n_rename + 1ul, sizeof(bool));
+    s->only_used = calloc(how->n_only + 1ul, sizeof(bool));
+    s->except_used = calloc(how->n_except + 1ul, sizeof(bool));
+    if (!s->rule || !s->rename_used || !s->only_used || !s->except_used) {
+        return zf_fail_sys(err, "compile the renaming rules");
+    }
+    for (; s->n < how->n_rename; s->n++) {
+        if (!rule_compile(&s->rule[s->n], how->rename[s->n], err)) {
+            return false;
         }
-        re = strndup(text, (size_t)(eq - text));
-        if (!re) {
-            return zf_fail_sys(err, "compile the renaming rules");
-        }
-        int bad = regcomp(&r->rule[i].re, re, REG_EXTENDED);
-        if (bad) {
-            (void)regerror(bad, &r->rule[i].re, why, sizeof why);
-            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "rename rule \"%.160s\": %s", text, why);
-        }
-        r->rule[i].to = eq + 1;
-        r->n++;
     }
     return true;
 }
 
-/* ---- names -------------------------------------------------------------------------------- */
-
-static bool matches_any(const char *const *glob, uint32_t n, const char *name)
+static void report_unused(const struct zf_select *how, const char *option, const char *const *value,
+                          const bool *used, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (fnmatch(glob[i], name, 0) == 0) {
-            return true;
+        if (!used[i]) {
+            how->unused(how->unused_ctx, option, value[i]);
         }
     }
-    return false;
 }
 
-static bool is_kept(const struct zf_select *how, const char *name)
+static void selection_report(const struct selection *s)
 {
-    return (how->n_only == 0 || matches_any(how->only, how->n_only, name)) &&
-           !matches_any(how->except, how->n_except, name);
+    const struct zf_select *how = s->how;
+
+    if (!how->unused) {
+        return;
+    }
+    if (how->strip_prefix) {
+        report_unused(how, "strip_prefix", &how->strip_prefix, &s->prefix_used, 1);
+    }
+    report_unused(how, "only", how->only, s->only_used, how->n_only);
+    report_unused(how, "except", how->except, s->except_used, how->n_except);
+    report_unused(how, "rename", how->rename, s->rename_used, how->n_rename);
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+/* All are tried, so that each that fits is known to. */
+static bool matches_any(const char *const *glob, bool *used, uint32_t n, const char *name)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (fnmatch(glob[i], name, 0) == 0) {
+            any = used[i] = true;
+        }
+    }
+    return any;
+}
+
+static bool is_kept(const struct selection *s, const char *name)
+{
+    const struct zf_select *how = s->how;
+    bool only = matches_any(how->only, s->only_used, how->n_only, name);
+    bool except = matches_any(how->except, s->except_used, how->n_except, name);
+
+    return (how->n_only == 0 || only) && !except;
 }
 
 /* Puts a NUL behind the text, which does not count. */
@@ -107,29 +190,32 @@ static void put_replacement(struct zf_out *o, const char *to, const char *name,
 }
 
 /* The name after strip_prefix and all rules, in o, terminated. */
-static bool new_name(const struct zf_select *how, const struct rules *r,
-                     const struct zf_tensor *old, struct zf_out *o, struct zf_err *err)
+static bool new_name(struct selection *s, const struct zf_tensor *old, struct zf_out *o,
+                     struct zf_err *err)
 {
+    const struct zf_select *how = s->how;
     size_t skip = how->strip_prefix ? strlen(how->strip_prefix) : 0;
 
     if (skip > old->name_len || memcmp(old->name, skip ? how->strip_prefix : "", skip) != 0) {
         skip = 0;
     }
+    s->prefix_used = s->prefix_used || skip;
     o->n = 0;
     zf_out_add(o, old->name + skip, old->name_len - skip);
     if (!terminate(o, err)) {
         return false;
     }
-    for (uint32_t i = 0; i < r->n; i++) {
+    for (uint32_t i = 0; i < s->n; i++) {
         zf_auto(out) struct zf_out next = {0};
         regmatch_t at[10];
 
-        if (regexec(&r->rule[i].re, o->p, 10, at, 0) != 0) {
+        if (regexec(&s->rule[i].re, o->p, 10, at, 0) != 0) {
             continue;
         }
+        s->rename_used[i] = true;
         size_t end = (size_t)at[0].rm_eo;
         zf_out_add(&next, o->p, (size_t)at[0].rm_so);
-        put_replacement(&next, r->rule[i].to, o->p, at);
+        put_replacement(&next, s->rule[i].to, o->p, at);
         zf_out_add(&next, o->p + end, o->n - end);
         if (!terminate(&next, err)) {
             return false;
@@ -192,8 +278,8 @@ static void tie_again(const struct zf_set *from, const struct kept *k, uint32_t 
     }
 }
 
-static bool select_set(const struct zf_select *how, const struct rules *r, struct zf_arena *a,
-                       struct zf_set *set, struct zf_err *err)
+static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *set,
+                       struct zf_err *err)
 {
     struct zf_set from = *set;
     zf_auto(mem) struct kept *k = calloc(from.n, sizeof *k);
@@ -207,10 +293,10 @@ static bool select_set(const struct zf_select *how, const struct rules *r, struc
     for (uint32_t i = 0; i < from.n; i++) {
         const struct zf_tensor *t = &from.tensor[i];
 
-        if (!is_kept(how, t->name)) {
+        if (!is_kept(s, t->name)) {
             continue;
         }
-        if (!new_name(how, r, t, &name, err)) {
+        if (!new_name(s, t, &name, err)) {
             return false;
         }
         k[n] = (struct kept){*t, i};
@@ -238,16 +324,16 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
                                            struct zf_err *err)
 {
     zf_auto(checkpoint) struct zf_checkpoint *c = taken;
-    zf_auto(rules) struct rules rules = {0};
+    zf_auto(selection) struct selection s = {0};
     struct zf_set *set = zf_arena_get(c->arena, c->n_sets, sizeof *set, err);
     uint32_t n = 0;
 
-    if (!set || !compile(&rules, how, err)) {
+    if (!set || !selection_init(&s, how, err)) {
         return NULL;
     }
     for (uint32_t i = 0; i < c->n_sets; i++) {
         set[n] = c->set[i];
-        if (!select_set(how, &rules, c->arena, &set[n], err)) {
+        if (!select_set(&s, c->arena, &set[n], err)) {
             return NULL;
         }
         n += set[n].n > 0;
@@ -256,6 +342,7 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no tensor is left by the selection");
         return NULL;
     }
+    selection_report(&s);
     c->set = set;
     c->n_sets = n;
     struct zf_checkpoint *out = c;

@@ -82,7 +82,8 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
  * and `except` look at the name in the checkpoint, then strip_prefix is taken off (names without it
  * stay), then each rename rule in turn replaces its first match.
  * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a POSIX extended regex, the last '='
- * and its replacement with \1 … \9 (and \0, the whole match).
+ * without a backslash in front, and its replacement with \1 … \9 (and \0, the whole match); "\=" is
+ * an '=' of either.
  * Ties are kept: when the tensor that others are tied to goes, the first of them stands for it. */
 struct zf_select {
     const char *strip_prefix; /* or NULL */
@@ -90,6 +91,10 @@ struct zf_select {
     uint32_t n_only, n_except;
     const char *const *rename; /* "REGEX=REPLACEMENT" */
     uint32_t n_rename;
+    /* Called after a selection that succeeded for each of the above that fitted no tensor, with the
+     * option's name and its value; NULL = nobody wants to know. */
+    void (*unused)(void *ctx, const char *option, const char *value);
+    void *unused_ctx;
 };
 /* Gives the checkpoint with other names; c is taken (freed on failure too).
  * Errors: ZF_E_USAGE regex does not compile, two names collide (both are told), nothing is left. */

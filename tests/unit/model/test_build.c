@@ -328,6 +328,51 @@ static void refuses_selections_without_sense(void **state)
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "no tensor is left");
 }
 
+/* "\\=" is an equals sign of either side, the last other one parts them. */
+static void splits_rules_at_the_last_plain_equals_sign(void **state)
+{
+    const char *in_regex[] = {"a=b=x"}, *escaped[] = {"lm\\=?_head=y\\=z"};
+    struct zf_select how = {.rename = in_regex, .n_rename = 1};
+
+    (void)state;
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_checkpoint_select(three(), &how, &err);
+    assert_ok(c, &err);
+    how.rename = escaped;
+    zf_auto(checkpoint) struct zf_checkpoint *d = zf_checkpoint_select(three(), &how, &err);
+    assert_ok(d, &err);
+    assert_non_null(zf_set_find(zf_checkpoint_set(d, ""), "y=z", 3));
+}
+
+static void note_unused(void *ctx, const char *option, const char *value)
+{
+    char *at = ctx;
+
+    (void)sprintf(at + strlen(at), "%s=%s ", option, value);
+}
+
+static void reports_patterns_that_fit_nothing(void **state)
+{
+    const char *only[] = {"*", "nothing*"}, *except[] = {"*embed", "*missing"};
+    const char *rename[] = {"embed=x", "^lm_head$=a"};
+    char seen[256] = "";
+    struct zf_select how = {.strip_prefix = "modle.",
+                            .only = only,
+                            .n_only = 2,
+                            .except = except,
+                            .n_except = 2,
+                            .rename = rename,
+                            .n_rename = 2,
+                            .unused = note_unused,
+                            .unused_ctx = seen};
+
+    (void)state;
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_checkpoint_select(three(), &how, &err);
+    assert_ok(c, &err);
+    /* The tensor that "embed=x" fits is left out before. */
+    assert_string_equal(seen,
+                        "strip_prefix=modle. only=nothing* except=*missing rename=embed=x ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +388,8 @@ int main(void)
         cmocka_unit_test(selects_and_renames),
         cmocka_unit_test(keeps_ties_when_the_order_changes),
         cmocka_unit_test(refuses_selections_without_sense),
+        cmocka_unit_test(splits_rules_at_the_last_plain_equals_sign),
+        cmocka_unit_test(reports_patterns_that_fit_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
