@@ -4,6 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/view.h>
+
+#include "glob.h"
+#include "nearest.h"
+
 /* What only shows the same tensors in another way.  hf/ itself is made of such files. */
 static bool is_presentation(const char *dir, const char *name)
 {
@@ -59,7 +64,13 @@ static void turn(struct todo *todo, size_t first)
     }
 }
 
-/* Files first, then what is below, so that a set stands in one piece. */
+/* Does a listing of all files leave this entry of `dir` out? */
+static bool each_skips(const struct each *e, const char *dir, const char *name)
+{
+    return !e->all && is_presentation(dir, name);
+}
+
+/* Files first, then what is below, so that a set is in one piece. */
 static bool list(const struct each *e, struct todo *todo, const char *dir, struct zf_err *err)
 {
     size_t first = todo->n;
@@ -70,7 +81,7 @@ static bool list(const struct each *e, struct todo *todo, const char *dir, struc
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such directory in this checkpoint");
     }
     for (uint64_t at = 0; e->tree->ops->entry(e->tree, d.ino, at, name, &st); at++) {
-        if (!e->all && is_presentation(dir, name)) {
+        if (each_skips(e, dir, name)) {
             continue;
         }
         zf_auto(mem) char *path = join(dir, name);
@@ -78,7 +89,8 @@ static bool list(const struct each *e, struct todo *todo, const char *dir, struc
         if (!path || (st.kind == ZF_NODE_DIR && !push(todo, path))) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
         }
-        if (st.kind != ZF_NODE_DIR && !e->file(e->ctx, path, &st, err)) {
+        if (st.kind == ZF_NODE_DIR ? e->dir && !e->dir(e->ctx, path, &st, err)
+                                   : !e->file(e->ctx, path, &st, err)) {
             return false;
         }
     }
@@ -102,4 +114,120 @@ bool each_file(const struct each *e, const char *dir, struct zf_err *err)
     }
     free(todo.path);
     return ok;
+}
+
+bool each_entry(const struct each *e, const char *dir, struct zf_err *err)
+{
+    struct each one = *e;
+    struct todo below = {0};
+
+    one.all = true;
+    bool ok = list(&one, &below, dir, err);
+    while (below.n > 0) {
+        free(below.path[--below.n]);
+    }
+    free(below.path);
+    return ok;
+}
+
+/* ---- patterns ----------------------------------------------------------------------------------- */
+
+struct matching {
+    const struct each *e;
+    const char *pattern;
+    uint64_t n;
+};
+
+static bool match_file(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    struct matching *m = ctx;
+
+    if (!glob_match(m->pattern, path)) {
+        return true;
+    }
+    m->n++;
+    return m->e->file(m->e->ctx, path, st, err);
+}
+
+static bool match_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    struct matching *m = ctx;
+
+    if (!m->e->dir || !glob_match(m->pattern, path)) {
+        return true;
+    }
+    m->n++;
+    return m->e->dir(m->e->ctx, path, st, err);
+}
+
+bool each_match(const struct each *e, const char *pattern, uint64_t *n_out, struct zf_err *err)
+{
+    struct matching m = {.e = e, .pattern = pattern};
+    struct each every = {
+        .tree = e->tree, .all = e->all, .file = match_file, .dir = match_dir, .ctx = &m};
+
+    bool ok = each_file(&every, "", err);
+    if (ok && m.n == 0) {
+        zf_tree_list_all(e->tree);
+        every.all = true;
+        ok = each_file(&every, "", err);
+    }
+    *n_out = m.n;
+    return ok;
+}
+
+/* ---- what is not there ---------------------------------------------------------------------------- */
+
+static bool offer(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    (void)st, (void)err;
+    nearest_offer(ctx, path);
+    return true;
+}
+
+bool each_missing(struct zf_tree *tree, const char *path, struct zf_err *err)
+{
+    zf_auto(nearest) struct nearest near = {.want = path};
+    struct each every = {.tree = tree, .file = offer, .dir = offer, .ctx = &near};
+    struct zf_err ignored;
+    char hint[256];
+
+    if (glob_is_pattern(path)) {
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "nothing in this checkpoint matches");
+        return zf_err_in(err, "%s", path);
+    }
+    zf_tree_list_all(tree);
+    bool ok = each_file(&every, "", &ignored);
+    if (ok && near.n == 0) {
+        every.all = true;
+        ok = each_file(&every, "", &ignored);
+    }
+    (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such file in this checkpoint%s",
+                  ok ? nearest_text(&near, hint, sizeof hint) : "");
+    return zf_err_in(err, "%s", path);
+}
+
+char *each_normal(const char *path)
+{
+    char *out = malloc(strlen(path) + 2), *at = out;
+
+    if (!out) {
+        return NULL;
+    }
+    for (;;) {
+        path += strspn(path, "/");
+        size_t n = strcspn(path, "/");
+        if (n == 0) {
+            break;
+        }
+        if (n != 1 || path[0] != '.') {
+            memcpy(at, path, n);
+            at += n;
+            *at++ = '/';
+        }
+        path += n;
+    }
+    at -= at > out;
+    *at = '\0';
+    return out;
 }

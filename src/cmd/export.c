@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "export_copy.h"
 #include "export_dest.h"
+#include "export_progress.h"
 #include "export_sums.h"
 #include "open.h"
 #include "print.h"
@@ -26,7 +26,8 @@ struct crew {
     pthread_mutex_t say; /* guards what is above, and stderr */
     pthread_cond_t left;
     bool show; /* progress */
-    double start;
+    bool quiet;
+    struct export_progress progress;
 };
 
 /* Only the flag of the run that is going on can be reached from a handler. */
@@ -56,33 +57,6 @@ static void catch_signals(struct export_run *run)
     }
     /* A file that grows too large is an error like a full disk. */
     (void)signal(SIGXFSZ, SIG_IGN);
-}
-
-static double now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* "12.3 GiB of 40.0 GiB, 1.2 GiB/s, 0:23 left"; called with the lock held. */
-static void show_progress(struct crew *crew)
-{
-    uint64_t all = crew->run.plan->bytes, bytes = atomic_load(&crew->run.bytes);
-    double rate = (double)bytes / (now() - crew->start + 1e-3);
-    double left = rate > 0 && bytes < all ? (double)(all - bytes) / rate : 0;
-
-    (void)fputs("\r\033[K", stderr);
-    print_bytes(stderr, bytes);
-    (void)fputs(" of ", stderr);
-    print_bytes(stderr, all);
-    (void)fputs(", ", stderr);
-    print_bytes(stderr, (uint64_t)rate);
-    if (left < 100 * 3600.0) {
-        (void)fprintf(stderr, "/s, %u:%02u left", (unsigned)left / 60, (unsigned)left % 60);
-    }
-    (void)fflush(stderr);
 }
 
 static void tell(struct crew *crew, enum export_end end, const struct zf_err *err)
@@ -145,11 +119,11 @@ static void watch(struct crew *crew)
         until.tv_nsec %= 1000000000;
         (void)pthread_cond_timedwait(&crew->left, &crew->say, &until);
         if (crew->show) {
-            show_progress(crew);
+            export_progress_show(&crew->progress);
         }
     }
     if (crew->show) {
-        (void)fputc('\n', stderr);
+        (void)fputs("\r\033[K", stderr);
     }
     (void)pthread_mutex_unlock(&crew->say);
 }
@@ -159,7 +133,7 @@ static void copy_all(struct crew *crew, uint32_t jobs)
     pthread_t thread[MOST_JOBS];
     uint32_t want = jobs < crew->run.plan->n ? jobs : crew->run.plan->n, n = 0;
 
-    crew->start = now();
+    export_progress_start(&crew->progress, &crew->run);
     crew->working = want;
     while (n < want && pthread_create(&thread[n], NULL, work, crew) == 0) {
         n++;
@@ -239,6 +213,9 @@ static int conclude(struct crew *crew)
     if (crew->code == EXIT_OK) {
         export_journal_finish(crew->run.journal);
         (void)fsync(crew->run.root);
+        if (!crew->quiet) {
+            export_progress_close(&crew->progress);
+        }
     }
     return crew->code;
 }
@@ -278,6 +255,25 @@ static bool parse_jobs(const char *text, uint32_t *out)
     return errno == 0 && *text >= '0' && *text <= '9' && !*end && n >= 1 && n <= MOST_JOBS;
 }
 
+/* As for cp(1): is dest the name a single file is to get, rather than the directory for it? */
+static bool names_file(struct zf_tree *tree, const char *path, const char *dest)
+{
+    struct zf_stat file;
+    struct stat st;
+    size_t n = strlen(dest);
+
+    return n > 0 && dest[n - 1] != '/' && (stat(dest, &st) != 0 || !S_ISDIR(st.st_mode)) &&
+           zf_tree_walk(tree, path, &file) && file.kind == ZF_NODE_FILE;
+}
+
+/* The directory a path lies in; malloc'ed. */
+static char *parent_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
 static int run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
@@ -287,13 +283,13 @@ static int run(const struct cmd *self, int argc, char **argv)
         .say = PTHREAD_MUTEX_INITIALIZER,
         .left = PTHREAD_COND_INITIALIZER,
     };
-    bool quiet = false, all = false;
+    bool all = false;
     char *jobs_text = NULL;
     const struct opt_flag flags[] = {
         {.letter = 'a', .name = "all", .set = &all},
         {.letter = 'j', .name = "jobs", .value = &jobs_text},
         {.letter = 'f', .name = "force", .set = &crew.run.force},
-        {.letter = 'q', .name = "quiet", .set = &quiet},
+        {.letter = 'q', .name = "quiet", .set = &crew.quiet},
         {.name = "sha256", .set = &crew.run.sums},
         {0},
     };
@@ -319,21 +315,32 @@ static int run(const struct cmd *self, int argc, char **argv)
     if (!export_plan_make(&plan, tree, argv + at + 1, argc - at - 2, all, &err)) {
         return cmd_fail(&err);
     }
+    zf_auto(mem) char *dir = NULL;
     crew.run.tree = tree;
-    crew.run.dest = argv[argc - 1];
-    crew.show = !quiet && isatty(STDERR_FILENO) == 1;
+    crew.run.dest = crew.run.given = argv[argc - 1];
+    if (argc - at == 3 && names_file(tree, argv[at + 1], argv[argc - 1])) {
+        dir = parent_of(argv[argc - 1]);
+        if (!dir) {
+            return cmd_usage(self, "out of memory");
+        }
+        crew.run.dest = dir;
+        export_plan_rename(&plan, strrchr(argv[argc - 1], '/') ? strrchr(argv[argc - 1], '/') + 1
+                                                               : argv[argc - 1]);
+    }
+    crew.show = !crew.quiet && isatty(STDERR_FILENO) == 1;
     make_seed(zf_tree_checkpoint(tree)->store, &o, crew.run.seed);
     return export_to(&crew, argv[at], jobs);
 }
 
 const struct cmd cmd_export = {
     .name = "export",
+    .takes = TAKES_TREE,
     .args = "[-afq] [-j JOBS] [--sha256] CKPT PATH... DEST",
     .summary = "Copy files of the tree to a directory, without mounting",
     .flags = "  -a, --all              npy/, as/, hf/ and the bulk files of directories too\n"
              "  -f, --force            replace files that differ\n"
              "  -j, --jobs=N           copy so many files at once (4, or the number of CPUs)\n"
-             "  -q, --quiet            no progress line\n"
+             "  -q, --quiet            no progress, and no line at the end\n"
              "      --sha256           write DEST/SHA256SUMS\n\n",
     .run = run,
 };

@@ -185,6 +185,13 @@ static enum export_end look_at_old(struct copy *c, bool *kept_out, struct zf_err
     return EXPORT_OK;
 }
 
+/* n bytes of an earlier run need no copying. */
+static void copy_keep(struct export_run *run, uint64_t n)
+{
+    atomic_fetch_add(&run->bytes, n);
+    atomic_fetch_add(&run->kept, n);
+}
+
 /* Opens the part, and finds out how much of it is good. */
 static enum export_end open_part(struct copy *c, struct zf_err *err)
 {
@@ -201,7 +208,7 @@ static enum export_end open_part(struct copy *c, struct zf_err *err)
         if (ftruncate(c->fd, (off_t)c->off) != 0) {
             return cannot(c, "go on with the part", err);
         }
-        atomic_fetch_add(&c->run->bytes, c->off);
+        copy_keep(c->run, c->off);
         return hash_file(c, c->fd, c->off, err);
     }
     zf_auto_fd(&c->fd);
@@ -404,7 +411,7 @@ enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *b
     c.spot = spot;
     enum export_end end = look_at_old(&c, &kept, err);
     if (end == EXPORT_OK && kept) {
-        atomic_fetch_add(&run->bytes, c.f->st.size);
+        copy_keep(run, c.f->st.size);
     } else if (end == EXPORT_OK) {
         end = copy_all(&c, err);
     }

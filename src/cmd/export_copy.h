@@ -13,13 +13,15 @@ struct export_run {
     struct zf_tree *tree;
     struct export_plan *plan;
     struct export_journal *journal;
-    const char *dest; /* as the user named it, for messages */
+    const char *dest;  /* the directory, for messages */
+    const char *given; /* as the user named it: of a single file perhaps its new name */
     int root;         /* the destination, open */
     bool force, sums;
     uint8_t seed[32]; /* digest of the files that were opened and of the options that change what is
                          shown */
     atomic_bool stop; /* somebody asks all copies to end */
     atomic_uint_least64_t bytes; /* that need no more copying */
+    atomic_uint_least64_t kept;  /* of these: were there already */
 };
 
 enum export_end {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export_plan.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
-#include <zf/view.h>
-
 #include "each.h"
+#include "glob.h"
 
 /* One PATH while it is looked up. */
 struct look {
     struct export_plan *plan;
-    const char *glob; /* or NULL */
-    size_t base;      /* bytes of a tree path that the destination does not repeat */
+    struct zf_tree *tree;
+    bool all;
+    size_t base; /* bytes of a tree path that the destination does not repeat */
 };
 
 static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
@@ -20,7 +19,7 @@ static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf
     const struct look *look = ctx;
     struct export_plan *p = look->plan;
 
-    if (st->kind != ZF_NODE_FILE || (look->glob && fnmatch(look->glob, path, 0) != 0)) {
+    if (st->kind != ZF_NODE_FILE) {
         return true;
     }
     /* Room doubles whenever the count reaches a power of two. */
@@ -42,32 +41,6 @@ static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf
     return true;
 }
 
-/* Takes out what says nothing: empty components and ".". */
-static char *normal(const char *path)
-{
-    char *out = malloc(strlen(path) + 2), *at = out;
-
-    if (!out) {
-        return NULL;
-    }
-    for (;;) {
-        path += strspn(path, "/");
-        size_t n = strcspn(path, "/");
-        if (n == 0) {
-            break;
-        }
-        if (n != 1 || path[0] != '.') {
-            memcpy(at, path, n);
-            at += n;
-            *at++ = '/';
-        }
-        path += n;
-    }
-    at -= at > out;
-    *at = '\0';
-    return out;
-}
-
 /* Where the last component before byte n begins. */
 static size_t dir_len(const char *path, size_t n)
 {
@@ -77,37 +50,37 @@ static size_t dir_len(const char *path, size_t n)
     return n;
 }
 
-static bool look_up(struct export_plan *p, struct zf_tree *tree, const char *path, bool all,
-                    struct zf_err *err)
+/* A directory that a pattern matches is taken whole, as cp -r does. */
+static bool add_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
-    struct look look = {.plan = p};
-    struct each each = {.tree = tree, .all = all, .file = add, .ctx = &look};
-    uint32_t before = p->n;
-    struct zf_stat st;
+    const struct look *look = ctx;
+    const struct each below = {.tree = look->tree, .all = look->all, .file = add, .ctx = ctx};
 
-    if (zf_tree_walk(tree, path, &st)) {
-        look.base =
-            st.kind == ZF_NODE_DIR ? strlen(path) + (*path != '\0') : dir_len(path, strlen(path));
-        return st.kind == ZF_NODE_DIR ? each_file(&each, path, err) : add(&look, path, &st, err);
-    }
-    if (strpbrk(path, "*?[")) {
-        look.glob = path;
-        look.base = dir_len(path, strcspn(path, "*?[\\"));
-        if (!each_file(&each, "", err)) {
-            return false;
+    (void)st;
+    return each_file(&below, path, err);
+}
+
+/* content: the path was given with a '/' at its end. */
+static bool look_up(struct look *look, const char *path, bool content, struct zf_err *err)
+{
+    struct each each = {.tree = look->tree, .all = look->all, .file = add, .ctx = look};
+    struct zf_stat st;
+    uint64_t n = 0;
+
+    look->base = dir_len(path, strlen(path));
+    if (zf_tree_walk(look->tree, path, &st)) {
+        if (st.kind != ZF_NODE_DIR) {
+            return add(look, path, &st, err);
         }
-        /* As `zerofs ls` does: a pattern may well mean a presentation. */
-        if (p->n == before) {
-            zf_tree_list_all(tree);
-            each.all = true;
-            if (!each_file(&each, "", err)) {
-                return false;
-            }
-        }
+        look->base = content && *path ? strlen(path) + 1 : look->base;
+        return each_file(&each, path, err);
     }
-    return p->n > before || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                                    strpbrk(path, "*?[") ? "no file of this checkpoint matches"
-                                                         : "no such file in this checkpoint");
+    each.dir = add_dir;
+    look->base = dir_len(path, strcspn(path, "*?[\\"));
+    if (glob_is_pattern(path) && !each_match(&each, path, &n, err)) {
+        return false;
+    }
+    return n > 0 || each_missing(look->tree, path, err);
 }
 
 static int by_to(const void *a, const void *b, void *ctx)
@@ -191,13 +164,15 @@ bool export_plan_make(struct export_plan *p, struct zf_tree *tree, char **path, 
                       struct zf_err *err)
 {
     for (int i = 0; i < n; i++) {
-        zf_auto(mem) char *clean = normal(path[i]);
+        struct look look = {.plan = p, .tree = tree, .all = all};
+        zf_auto(mem) char *clean = each_normal(path[i]);
+        size_t len = strlen(path[i]);
 
         if (!clean) {
             return zf_fail_sys(err, "plan the export");
         }
-        if (!look_up(p, tree, clean, all, err)) {
-            return zf_err_in(err, "%s", path[i]);
+        if (!look_up(&look, clean, len && path[i][len - 1] == '/', err)) {
+            return false;
         }
     }
     zf_auto(mem) uint32_t *order = malloc((p->n + 1ul) * sizeof *order);
@@ -216,6 +191,11 @@ bool export_plan_make(struct export_plan *p, struct zf_tree *tree, char **path, 
     }
     tie(p, order);
     return true;
+}
+
+void export_plan_rename(struct export_plan *p, const char *name)
+{
+    p->file[0].to = name;
 }
 
 void export_plan_fini(struct export_plan *p)

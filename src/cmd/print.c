@@ -13,7 +13,7 @@ void print_shape(FILE *to, const struct zf_tensor *t)
     (void)fputc(']', to);
 }
 
-void print_bytes(FILE *to, uint64_t n)
+void print_bytes_in(char out[32], uint64_t n)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double v = (double)n;
@@ -22,7 +22,15 @@ void print_bytes(FILE *to, uint64_t n)
     for (; v >= 1024 && u + 1 < sizeof unit / sizeof unit[0]; u++) {
         v /= 1024;
     }
-    (void)fprintf(to, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+    (void)snprintf(out, 32, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+}
+
+void print_bytes(FILE *to, uint64_t n)
+{
+    char text[32];
+
+    print_bytes_in(text, n);
+    (void)fputs(text, to);
 }
 
 void print_name(FILE *to, const char *name)

@@ -12,6 +12,8 @@ void print_shape(FILE *to, const struct zf_tensor *t);
 
 /* "1.5 GiB" for people; exact below 1024. */
 void print_bytes(FILE *to, uint64_t n);
+/* The same as a string. */
+void print_bytes_in(char out[32], uint64_t n);
 
 /* A name from a stranger's file: on a terminal, control bytes become '?'. */
 void print_name(FILE *to, const char *name);

@@ -230,7 +230,7 @@ def part_export():
         cp = timed(['cp'] + shards(ckpt) + [to], ['sync', '-d'] + [os.path.join(to, os.path.basename(s))
                                                                    for s in shards(ckpt)])
         r.append(cp / timed([ZEROFS, 'export', '-q', ckpt, '/', to]))
-        one.append(cp / timed([ZEROFS, 'export', '-q', ckpt, 'model.safetensors', to]))
+        one.append(cp / timed([ZEROFS, 'export', '-q', ckpt, 'model.safetensors', to + '/']))
     ratio('export of all tensors, speed beside cp + sync', r, 0.9)
     ratio('export of model.safetensors, beside cp + sync', one, 0.9)
     shutil.rmtree(ckpt)

@@ -80,7 +80,7 @@ done
 
 where() {
     rm -rf w
-    export_ "$@" w && (cd w && find . -type f | sort) >found && cat found
+    export_ "$@" w/ && (cd w && find . -type f | sort) >found && cat found
 }
 goes_to() {
     expected=$1
@@ -88,15 +88,38 @@ goes_to() {
     where "$@" && [ "$(tr '\n' ' ' <found)" = "$expected " ]
 }
 check 'a file goes by its own name' goes_to './embed.weight.f32' "$zero3" optim/exp_avg/embed.weight.f32
-check 'a directory gives what it holds' goes_to './model.safetensors' ckpt hf
+check 'a directory keeps its own name' goes_to './hf/model.safetensors' ckpt hf
+check 'but only the last one' goes_to './exp_avg/embed.weight.f32' "$zero3" --only embed.weight optim/exp_avg
+check 'with / at its end it gives what it holds' goes_to './model.safetensors' ckpt hf/
+check 'directories that a pattern matches come whole' \
+    goes_to './optim/exp_avg/embed.weight.f32 ./optim/exp_avg_sq/embed.weight.f32 ./optim/step/embed.weight.f32' \
+    "$zero3" --only embed.weight 'opt*'
+check '** crosses directories, * does not' \
+    goes_to './embed.weight.f32 ./optim/exp_avg/embed.weight.f32 ./optim/exp_avg_sq/embed.weight.f32 ./optim/step/embed.weight.f32' \
+    "$zero3" '**embed.weight.*'
+one_name() {
+    rm -rf new && "$ZEROFS" cat ckpt layers.0.weight.f32 >want &&
+        export_ ckpt layers.0.weight.f32 mine.f32 && cmp want mine.f32 &&
+        export_ ckpt layers.0.weight.f32 new/dir/mine.f32 && cmp want new/dir/mine.f32 &&
+        export_ ckpt layers.0.weight.f32 new && cmp want new/layers.0.weight.f32 &&
+        export_ ckpt layers.0.weight.f32 mine.f32 && [ "$(ls -A new/dir)" = mine.f32 ]
+}
+check 'one file gets the name that is given, in a directory its own' one_name
+not_replaced() {
+    echo precious >mine.f32
+    answers 5 'another file is there already' export_ ckpt layers.0.weight.f32 mine.f32 && grep -q precious mine.f32 &&
+        rm mine.f32
+}
+check 'and replaces no file' not_replaced
 check 'a pattern keeps directories' goes_to './exp_avg/embed.weight.f32 ./exp_avg_sq/embed.weight.f32' \
     "$zero3" 'optim/exp*/embed.weight.f32'
 check 'a presentation is found when it is named' goes_to './layers.0.weight.npy' ckpt 'npy/*.0.*'
 check 'asked for twice, copied once' goes_to './layers.0.weight.f32' ckpt layers.0.weight.f32 ./layers.0.weight.f32
 check 'two files are not made one' answers 2 'would both become back.bias.f32' \
-    export_ "$zero3" optim/exp_avg optim/exp_avg_sq both
+    export_ "$zero3" optim/exp_avg/ optim/exp_avg_sq/ both
 check 'what is not there is told' answers 5 'nosuch.f32: no such file' export_ ckpt nosuch.f32 x
-check 'a pattern without a match is told' answers 5 'no file of this checkpoint matches' export_ ckpt '*.nosuch' x
+check 'with what may be meant' answers 5 'did you mean layers.0.weight.f32' export_ ckpt layers.0.wieght.f32 x
+check 'a pattern without a match is told' answers 5 'nothing in this checkpoint matches' export_ ckpt '*.nosuch' x
 check 'usage is told' answers 2 'needs a checkpoint' export_ ckpt x
 check '-j is checked' answers 2 '-j needs a number' export_ -j 0 ckpt / x
 nothing_made() {
@@ -114,9 +137,18 @@ mtime_and_tidy() {
 }
 check 'files have the time of the checkpoint, and nothing else is left' mtime_and_tidy
 
+closing_line() {
+    rm -rf closing && export_ ckpt / closing 2>line && cat line && [ "$(wc -l <line)" = 1 ] &&
+        grep -qE '^3 files, 14\.4 MiB in closing; copied in 0:[0-9]{2} \(.*/s\)$' line &&
+        rm closing/layers.1.weight.f32 && export_ ckpt / closing 2>line && cat line &&
+        grep -qE '^3 files, 14\.4 MiB in closing; 4\.8 MiB of them copied in' line &&
+        export_ -q ckpt / closing 2>line && [ ! -s line ]
+}
+check 'a line at the end says what was copied, without -q' closing_line
+
 # ---- digests
 sums_agree() {
-    export_ --sha256 ckpt layers.0.weight.f32 sums && export_ --sha256 ckpt / sums &&
+    export_ --sha256 ckpt layers.0.weight.f32 sums/ && export_ --sha256 ckpt / sums &&
         (cd sums && sha256sum -c --strict SHA256SUMS && [ "$(wc -l <SHA256SUMS)" = 3 ])
 }
 check 'sha256sum -c agrees, also with two exports to one place' sums_agree
@@ -124,7 +156,7 @@ check 'sha256sum -c agrees, also with two exports to one place' sums_agree
 # ---- zeros and ties
 python3 "$mkdcp" holes --tensors 1 --ranks 2 --rows 40000 --cols 1000 --sparse
 is_sparse() {
-    export_ holes layers.0.weight.f32 sparse && ls -ls sparse &&
+    export_ holes layers.0.weight.f32 sparse/ && ls -ls sparse &&
         [ "$(stat -c %s sparse/layers.0.weight.f32)" = 160000000 ] &&
         [ "$(stat -c %b sparse/layers.0.weight.f32)" -lt 1000 ]
 }
@@ -208,7 +240,7 @@ check 'nor are links under the names it uses meanwhile' hostile_part
 part=.layers.0.weight.f32.part
 out_of_room() {
     rm -rf short
-    answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export ckpt layers.0.weight.f32 short' sh "$ZEROFS" &&
+    answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export ckpt layers.0.weight.f32 short/' sh "$ZEROFS" &&
         ls -la short && [ "$(wc -l <sentence)" = 1 ] && [ ! -e short/layers.0.weight.f32 ] && [ -s "short/$part" ]
 }
 check 'a file that may not grow: one sentence, exit 5, the part is kept' out_of_room
@@ -217,7 +249,7 @@ mark() {
     printf MARK | dd of="$1" bs=1 seek=100 conv=notrunc 2>/dev/null
 }
 resumed() {
-    mark "short/$part" && export_ ckpt layers.0.weight.f32 short &&
+    mark "short/$part" && export_ ckpt layers.0.weight.f32 short/ &&
         [ "$(dd if=short/layers.0.weight.f32 bs=1 skip=100 count=4 2>/dev/null)" = MARK ] &&
         cmp all/layers.0.weight.f32 short/layers.0.weight.f32 | grep -q 'byte 101'
     [ "$(cmp -l all/layers.0.weight.f32 short/layers.0.weight.f32 | wc -l)" -le 4 ] && [ "$(find short -type f | wc -l)" = 1 ]
@@ -225,7 +257,7 @@ resumed() {
 check 'the same command goes on where it stopped' resumed
 starts_again() {
     out_of_room && mark "short/$part" && touch -d @1000000000 ckpt/__0_0.distcp &&
-        export_ ckpt layers.0.weight.f32 short && cmp all/layers.0.weight.f32 short/layers.0.weight.f32
+        export_ ckpt layers.0.weight.f32 short/ && cmp all/layers.0.weight.f32 short/layers.0.weight.f32
 }
 check 'after a change of the shards it starts again' starts_again
 # rewritten CKPT: its first shard gets other bytes in place, and its old time back.
@@ -244,9 +276,9 @@ EOF
 # never_mixed CKPT FILE: what is copied before and after the shard was rewritten is one checkpoint's.
 never_mixed() {
     rm -rf short before
-    export_ "$1" "$2" before &&
-        answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export "$2" "$3" short' sh "$ZEROFS" "$1" "$2" &&
-        rewritten "$1" && export_ "$1" "$2" short && "$ZEROFS" cat "$1" "$2" >now && cmp now "short/${2##*/}" &&
+    export_ "$1" "$2" before/ &&
+        answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export "$2" "$3" short/' sh "$ZEROFS" "$1" "$2" &&
+        rewritten "$1" && export_ "$1" "$2" short/ && "$ZEROFS" cat "$1" "$2" >now && cmp now "short/${2##*/}" &&
         ! cmp -s "before/${2##*/}" now
 }
 check 'also when its size and time are what they were' never_mixed ckpt layers.0.weight.f32
@@ -257,12 +289,12 @@ check 'in a directory with ! in its name' never_mixed 'run!7' layers.0.weight.f3
 rewritten ckpt
 after_power_loss() {
     out_of_room && mark "short/$part" && sed -i -e 's/^boot .*/boot other/' -e 's/^part \([0-9a-f]*\) [0-9]*/part \1 0/' \
-        short/.zerofs-export && export_ ckpt layers.0.weight.f32 short &&
+        short/.zerofs-export && export_ ckpt layers.0.weight.f32 short/ &&
         cmp all/layers.0.weight.f32 short/layers.0.weight.f32
 }
 check 'after a restart only what was certainly on the disk is believed' after_power_loss
 torn_journal() {
-    out_of_room && printf 'part 12' >>short/.zerofs-export && export_ ckpt layers.0.weight.f32 short &&
+    out_of_room && printf 'part 12' >>short/.zerofs-export && export_ ckpt layers.0.weight.f32 short/ &&
         cmp all/layers.0.weight.f32 short/layers.0.weight.f32
 }
 check 'a torn line of the journal spoils nothing' torn_journal
@@ -295,7 +327,7 @@ further_than() {
 }
 interrupted() {
     at=$(certain)
-    export_direct huge model.safetensors big
+    export_direct huge model.safetensors big/
     until_true further_than "${at:-0}" && kill "-$1" "$pid"
     until_true ended "$pid" || kill -9 "$pid"
     wait "$pid"
@@ -313,9 +345,9 @@ check 'SIGTERM ends it in good order' interrupted TERM 143
 check 'and says how to go on' grep -q 'the same command goes on' killed
 check 'SIGKILL leaves the part' interrupted KILL 137
 only_one() {
-    export_direct huge model.safetensors big
+    export_direct huge model.safetensors big/
     until_true further_than "$(certain)" || return 1
-    answers 5 'another export is at work' export_ huge model.safetensors big
+    answers 5 'another export is at work' export_ huge model.safetensors big/
     code=$?
     kill -9 "$pid"
     wait "$pid"
