@@ -14,7 +14,7 @@ _zerofs_flags() {
     case $1 in
     mount) echo '-f --foreground -d' ;;
     umount) echo '-z --lazy' ;;
-    ls) echo '-l -a --all -0 --null --json' ;;
+    ls) echo '-l -h --human-readable -a --all -R --recursive -0 --null --json' ;;
     info) echo '--json' ;;
     cat) echo '-f --force' ;;
     export) echo '-a --all -f --force -j --jobs= -q --quiet --sha256' ;;

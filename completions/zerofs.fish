@@ -76,6 +76,8 @@ complete -c zerofs -n '__fish_seen_subcommand_from umount' -s z -l lazy -d 'Deta
 
 set -l ls '__fish_seen_subcommand_from ls'
 complete -c zerofs -n $ls -s l -d 'With size, type and shape'
+complete -c zerofs -n $ls -s h -l human-readable -d 'Readable sizes'
+complete -c zerofs -n $ls -s R -l recursive -d 'All files below a directory'
 complete -c zerofs -n $ls -s a -l all -d 'Presentations too'
 complete -c zerofs -n $ls -s 0 -l null -d 'End names with NUL'
 complete -c zerofs -n $ls -l json -d 'One JSON object a line'

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <zf/view.h>
+
+#include "each.h"
+#include "glob.h"
 #include "open.h"
 
 #define CHUNK (1u << 20)
@@ -41,19 +46,61 @@ static bool copy(struct zf_tree *t, uint64_t ino, struct zf_err *err)
     return true;
 }
 
-static bool cat(struct zf_tree *t, const char *path, struct zf_err *err)
-{
-    struct zf_stat st;
+struct cat {
+    struct zf_tree *tree;
+    bool terminal; /* standard output is one, and nobody said --force */
+};
 
-    if (!zf_tree_walk(t, path, &st)) {
-        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such file in this checkpoint");
+/* JSON, logs and what lies beside a checkpoint are text; tensors in any presentation are not. */
+static bool is_text(const char *path, const struct zf_stat *st, struct zf_tree *t)
+{
+    static const char *const binary[] = {".safetensors", ".bin", ".npy", ".pt", ".model"};
+    struct zf_node_tensor tensor;
+    size_t n = strlen(path);
+
+    for (size_t i = 0; i < sizeof binary / sizeof binary[0]; i++) {
+        size_t k = strlen(binary[i]);
+
+        if (n >= k && strcmp(path + n - k, binary[i]) == 0) {
+            return false;
+        }
+    }
+    return !zf_tree_tensor(t, st->ino, &tensor) && strncmp(path, "extra/", 6) != 0;
+}
+
+static bool cat_file(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    const struct cat *c = ctx;
+
+    if (c->terminal && !is_text(path, st, c->tree)) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "tensor bytes are not written to a terminal; -f does it all the same");
         return zf_err_in(err, "%s", path);
     }
-    if (st.kind != ZF_NODE_FILE) {
+    return copy(c->tree, st->ino, err);
+}
+
+static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
+{
+    const struct each each = {.tree = c->tree, .file = cat_file, .ctx = c};
+    zf_auto(mem) char *path = each_normal(given);
+    struct zf_stat st;
+    uint64_t n = 0;
+
+    if (!path) {
+        return zf_fail_sys(err, "copy");
+    }
+    if (zf_tree_walk(c->tree, path, &st)) {
+        if (st.kind == ZF_NODE_FILE) {
+            return cat_file(c, path, &st, err);
+        }
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "is a directory");
-        return zf_err_in(err, "%s", path);
+        return zf_err_in(err, "%s", given);
     }
-    return copy(t, st.ino, err);
+    if (glob_is_pattern(path) && !each_match(&each, path, &n, err)) {
+        return false;
+    }
+    return n > 0 || each_missing(c->tree, path, err);
 }
 
 static int run(const struct cmd *self, int argc, char **argv)
@@ -70,16 +117,14 @@ static int run(const struct cmd *self, int argc, char **argv)
     if (argc - at < 2) {
         return cmd_usage(self, "needs a checkpoint and a path in its tree");
     }
-    if (!force && isatty(STDOUT_FILENO)) {
-        return cmd_usage(self,
-                         "refuses to write tensor bytes to a terminal; -f does it all the same");
-    }
     zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
     if (!tree) {
         return cmd_fail(&err);
     }
+    struct cat c = {.tree = tree, .terminal = !force && isatty(STDOUT_FILENO) == 1};
+    (void)open_listing(tree, &o, false);
     for (at++; at < argc; at++) {
-        if (!cat(tree, argv[at], &err)) {
+        if (!cat_path(&c, argv[at], &err)) {
             return cmd_fail(&err);
         }
     }
@@ -88,8 +133,9 @@ static int run(const struct cmd *self, int argc, char **argv)
 
 const struct cmd cmd_cat = {
     .name = "cat",
-    .args = "[-f] CKPT PATH...",
+    .takes = TAKES_TREE,
+    .args = "[-f] CKPT PATH|GLOB...",
     .summary = "Write files of the tree to standard output, without mounting",
-    .flags = "  -f, --force            even to a terminal\n\n",
+    .flags = "  -f, --force            tensors even to a terminal\n\n",
     .run = run,
 };

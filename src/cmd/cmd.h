@@ -8,8 +8,13 @@
 /* Exit codes, as in zerofs(1).  Failures of the checkpoint come from zf_err_exit. */
 enum { EXIT_OK = 0, EXIT_NEGATIVE = 1, EXIT_USAGE = 2, EXIT_IO = 5 };
 
+/* Which rows of options.def a command takes: those for opening a checkpoint, for showing its tree as well, for
+ * mounting that as well, or none. */
+enum cmd_takes { TAKES_CKPT, TAKES_TREE, TAKES_MOUNT, TAKES_NONE };
+
 struct cmd {
     const char *name, *args, *summary;
+    enum cmd_takes takes;
     /* What --help prints below the summary: the command's own flags. */
     const char *flags;
     int (*run)(const struct cmd *self, int argc, char **argv);

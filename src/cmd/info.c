@@ -10,7 +10,7 @@
 #include "open.h"
 #include "print.h"
 
-/* What a set holds; every tied tensor once. */
+/* What a set holds: names, and bytes and elements of every tied tensor once. */
 struct tally {
     uint64_t tensors, elems, bytes, lost;
     uint64_t of_type[ZF_DT_COUNT];
@@ -26,10 +26,10 @@ static struct tally count(const struct zf_set *s)
 
         t.tensors++;
         t.lost += x->lost;
+        t.of_type[x->dtype]++;
         if (x->alias_of == i && zf_elems(x->ndim, x->shape, &n)) {
             t.elems += n;
             t.bytes += zf_map_size(x->data);
-            t.of_type[x->dtype]++;
         }
     }
     return t;

@@ -1,45 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include <zf/base/name.h>
+
 #include "each.h"
+#include "glob.h"
 #include "index.h"
 #include "open.h"
 #include "print.h"
 
 struct ls {
     struct zf_tree *tree;
-    const char *glob; /* or NULL */
-    bool longer, json, all, zero;
-    uint64_t shown;
+    bool longer, human, json, all, zero, deep;
 };
 
-static void show_long(const struct ls *ls, const struct zf_stat *st)
+/* The tensor that a file of a tied name is called after: its inode belongs to all names alike. */
+static const struct zf_tensor *ls_named(const struct zf_node_tensor *x, const char *path)
 {
-    struct zf_node_tensor x;
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const struct zf_set *s = x->set;
+    uint32_t owner = x->tensor->alias_of;
 
-    (void)printf("%15" PRIu64 "  ", st->size);
-    if (zf_tree_tensor(ls->tree, st->ino, &x)) {
-        (void)printf("%-8s ", zf_dtype_info(x.dtype)->suffix);
-        print_shape(stdout, x.tensor);
-        (void)fputs(x.tensor->lost ? "  (damaged)  " : "  ", stdout);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct zf_tensor *t = &s->tensor[i];
+        const char *suffixes[] = {zf_dtype_info(x->dtype)->suffix, "npy"};
+
+        for (size_t k = 0; t->alias_of == owner && k < 2; k++) {
+            char name[ZF_NAME_MAX + 1], suffix[32];
+
+            (void)snprintf(suffix, sizeof suffix, ".%s", suffixes[k]);
+            (void)zf_name_encode(name, t->name, t->name_len, suffix);
+            if (strcmp(name, file) == 0) {
+                return t;
+            }
+        }
+    }
+    return x->tensor;
+}
+
+/* What a file shows, when it is a tensor, under the name it is listed by. */
+static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_stat *st,
+                      struct zf_node_tensor *out)
+{
+    bool tensor = st->kind == ZF_NODE_FILE && zf_tree_tensor(ls->tree, st->ino, out);
+
+    if (tensor && st->nlink > 1) {
+        out->tensor = ls_named(out, path);
+    }
+    return tensor;
+}
+
+static void show_size(const struct ls *ls, uint64_t size)
+{
+    if (ls->human) {
+        char text[32];
+
+        print_bytes_in(text, size);
+        (void)printf("%10s  ", text);
+    } else {
+        (void)printf("%15" PRIu64 "  ", size);
+    }
+}
+
+static void show_long(const struct ls *ls, const struct zf_stat *st, const struct zf_node_tensor *x)
+{
+    show_size(ls, st->size);
+    if (x) {
+        (void)printf("%-8s ", zf_dtype_info(x->dtype)->suffix);
+        print_shape(stdout, x->tensor);
+        (void)fputs(x->tensor->lost ? "  (damaged)  " : "  ", stdout);
     } else {
         (void)fputs("-        -  ", stdout);
     }
 }
 
-static void show_json(const struct ls *ls, const char *path, const struct zf_stat *st)
+static void show_tie(const struct zf_node_tensor *x)
 {
-    struct zf_node_tensor x;
-    bool tensor = zf_tree_tensor(ls->tree, st->ino, &x);
-    json_t *j = tensor ? index_tensor(x.set, x.tensor) : json_object();
+    const struct zf_tensor *same = &x->set->tensor[x->tensor->alias_of];
+
+    if (same != x->tensor) {
+        (void)fputs(" -> ", stdout);
+        print_name(stdout, same->name);
+    }
+}
+
+static void show_json(const char *path, const struct zf_stat *st, const struct zf_node_tensor *x)
+{
+    json_t *j = x ? index_tensor(x->set, x->tensor) : json_object();
 
     /* Under as/ the size and type are those served, not those stored. */
-    if (tensor) {
-        (void)json_object_set_new(j, "dtype", json_string(zf_dtype_info(x.dtype)->suffix));
+    if (x) {
+        (void)json_object_set_new(j, "dtype", json_string(zf_dtype_info(x->dtype)->suffix));
     }
-    (void)json_object_set_new(j, "bytes", json_integer((json_int_t)st->size));
+    if (st->kind == ZF_NODE_DIR) {
+        (void)json_object_set_new(j, "directory", json_true());
+    } else {
+        (void)json_object_set_new(j, "bytes", json_integer((json_int_t)st->size));
+    }
     (void)json_object_set_new(j, "path", index_string(path, strlen(path)));
     (void)json_dumpf(j, stdout, JSON_COMPACT);
     json_decref(j);
@@ -47,30 +105,78 @@ static void show_json(const struct ls *ls, const char *path, const struct zf_sta
 
 static bool show(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
-    struct ls *ls = ctx;
+    const struct ls *ls = ctx;
+    struct zf_node_tensor tensor;
+    const struct zf_node_tensor *x = ls_tensor(ls, path, st, &tensor) ? &tensor : NULL;
 
     (void)err;
-    if (ls->glob && fnmatch(ls->glob, path, 0) != 0) {
-        return true;
-    }
-    ls->shown++;
     if (ls->json) {
-        show_json(ls, path, st);
+        show_json(path, st, x);
     } else {
         if (ls->longer) {
-            show_long(ls, st);
+            show_long(ls, st, x);
         }
         print_name(stdout, path);
+        if (st->kind == ZF_NODE_DIR) {
+            (void)fputc('/', stdout);
+        }
+        if (ls->longer && x) {
+            show_tie(x);
+        }
     }
     (void)fputc(ls->zero ? '\0' : '\n', stdout);
     return true;
 }
 
-static bool list_all(struct ls *ls, struct zf_err *err)
+/* A directory's content, a file, or what matches. */
+static bool list_path(const struct ls *ls, const char *given, struct zf_err *err)
 {
-    const struct each each = {.tree = ls->tree, .all = ls->all, .file = show, .ctx = ls};
+    struct each each = {
+        .tree = ls->tree, .all = ls->all, .file = show, .dir = show, .ctx = (void *)ls};
+    zf_auto(mem) char *path = each_normal(given);
+    struct zf_stat st;
+    uint64_t n = 0;
+
+    if (!path) {
+        return zf_fail_sys(err, "list");
+    }
+    if (zf_tree_walk(ls->tree, path, &st)) {
+        if (st.kind != ZF_NODE_DIR) {
+            return show((void *)ls, path, &st, err);
+        }
+        each.dir = ls->deep ? NULL : show;
+        return ls->deep ? each_file(&each, path, err) : each_entry(&each, path, err);
+    }
+    if (glob_is_pattern(path) && !each_match(&each, path, &n, err)) {
+        return false;
+    }
+    return n > 0 || each_missing(ls->tree, path, err);
+}
+
+/* Every file of every set. */
+static bool list_all(const struct ls *ls, struct zf_err *err)
+{
+    const struct each each = {.tree = ls->tree, .all = ls->all, .file = show, .ctx = (void *)ls};
 
     return each_file(&each, "", err);
+}
+
+/* All that were asked for; what is not there is no reason not to list the rest. */
+static int list_paths(const struct ls *ls, char **path, int n)
+{
+    int code = EXIT_OK;
+
+    for (int i = 0; i < n; i++) {
+        struct zf_err err;
+
+        if (!list_path(ls, path[i], &err)) {
+            int failed = cmd_fail(&err);
+
+            failed = err.code == ZF_E_NOENT ? EXIT_NEGATIVE : failed;
+            code = code > failed ? code : failed;
+        }
+    }
+    return code;
 }
 
 static int run(const struct cmd *self, int argc, char **argv)
@@ -79,7 +185,9 @@ static int run(const struct cmd *self, int argc, char **argv)
     struct ls ls = {0};
     const struct opt_flag flags[] = {
         {.letter = 'l', .set = &ls.longer},
+        {.letter = 'h', .name = "human-readable", .set = &ls.human},
         {.letter = 'a', .name = "all", .set = &ls.all},
+        {.letter = 'R', .name = "recursive", .set = &ls.deep},
         {.letter = '0', .name = "null", .set = &ls.zero},
         {.name = "json", .set = &ls.json},
         {0},
@@ -90,36 +198,30 @@ static int run(const struct cmd *self, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (argc - at < 1 || argc - at > 2) {
-        return cmd_usage(self, "needs a checkpoint and at most one pattern");
+    if (argc - at < 1) {
+        return cmd_usage(self, "needs a checkpoint");
     }
-    ls.glob = argv[at + 1];
     zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
     if (!tree) {
         return cmd_fail(&err);
     }
     ls.tree = tree;
     ls.all = open_listing(tree, &o, ls.all);
-    if (!list_all(&ls, &err)) {
-        return cmd_fail(&err);
+    if (argc - at > 1) {
+        return cmd_finish(list_paths(&ls, argv + at + 1, argc - at - 1));
     }
-    /* A pattern may well mean a presentation: look there before saying no. */
-    if (ls.shown == 0 && ls.glob) {
-        zf_tree_list_all(tree);
-        ls.all = true;
-        if (!list_all(&ls, &err)) {
-            return cmd_fail(&err);
-        }
-    }
-    return cmd_finish(ls.glob && ls.shown == 0 ? EXIT_NEGATIVE : EXIT_OK);
+    return list_all(&ls, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
 }
 
 const struct cmd cmd_ls = {
     .name = "ls",
-    .args = "[-la0] [--json] CKPT [GLOB]",
+    .takes = TAKES_TREE,
+    .args = "[-alR0] [-h] [--json] CKPT [PATH|GLOB]...",
     .summary = "List the files a mount would show",
     .flags = "  -l                     with size, type and shape\n"
+             "  -h, --human-readable   sizes as 1.5 GiB, with -l\n"
              "  -a, --all              npy/, as/, hf/ and the bulk files too\n"
+             "  -R, --recursive        all files below a directory, not only what it lists\n"
              "  -0, --null             end names with NUL\n"
              "      --json             one JSON object a line\n\n",
     .run = run,

@@ -12,6 +12,7 @@
 
 #include <config.h>
 
+#include "nearest.h"
 #include "options.h"
 
 #define CMD(name) extern const struct cmd cmd_##name;
@@ -122,6 +123,56 @@ static bool reserve_standard_fds(void)
     return true;
 }
 
+/* Where the command is: the first word that is one, behind nothing but options and their values; 0 = nowhere. */
+static int find_command(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (cmd_find(argv[i])) {
+            return i;
+        }
+        if (argv[i][0] != '-' && argv[i - (i > 1)][0] != '-') {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* Moves argv[at] to argv[1]; options in front of it go behind it. */
+static void put_first(char **argv, int at)
+{
+    char *name = argv[at];
+
+    memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof *argv);
+    argv[1] = name;
+}
+
+static void nearest_command(struct nearest *near)
+{
+    for (size_t i = 0; cmd_row(i); i++) {
+        nearest_offer(near, table[i]->name);
+    }
+}
+
+/* A command with a slip in it, rather than a checkpoint to be mounted? */
+static bool is_misspelled(const char *word)
+{
+    zf_auto(nearest) struct nearest near = {.want = word};
+
+    nearest_command(&near);
+    return word[0] != '-' && near.n && access(word, F_OK) != 0;
+}
+
+static int no_command(const char *word)
+{
+    zf_auto(nearest) struct nearest near = {.want = word};
+    char hint[256];
+
+    nearest_command(&near);
+    (void)fprintf(stderr, "zerofs: \"%s\" is no command%s\nTry `zerofs --help'.\n", word,
+                  near.n ? nearest_text(&near, hint, sizeof hint) : ".");
+    return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
     static const char mount_prefix[] = "mount.";
@@ -143,14 +194,16 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         return version();
     }
-    const struct cmd *cmd = cmd_find(argv[1]);
-    if (cmd) {
+    int at = find_command(argc, argv);
+    if (at > 0) {
+        const struct cmd *cmd = cmd_find(argv[at]);
+
+        put_first(argv, at);
         return cmd->run(cmd, argc - 1, argv + 1);
     }
     /* What mount.fuse3 runs for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
-    if (argc > 2 && argv[1][0] != '-') {
+    if (argc > 2 && !is_misspelled(argv[1])) {
         return cmd_mount_bare(argc, argv);
     }
-    (void)fprintf(stderr, "zerofs: \"%s\" is no command.\nTry `zerofs --help'.\n", argv[1]);
-    return EXIT_USAGE;
+    return no_command(argv[1]);
 }

@@ -366,6 +366,7 @@ static int run(const struct cmd *self, int argc, char **argv)
 
 const struct cmd cmd_mount = {
     .name = "mount",
+    .takes = TAKES_MOUNT,
     .args = "CKPT MOUNTPOINT [-f] [-o OPTIONS]",
     .summary = "Show a checkpoint as a read-only tree of files",
     .flags = "  -f, --foreground       stay in the foreground, log to stderr\n"

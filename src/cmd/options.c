@@ -12,8 +12,10 @@
 #include <zf/base/num.h>
 #include <zf/view.h>
 
+#include "nearest.h"
+
 enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, PASS, WORDS };
-enum where { ANY, MOUNT };
+enum where { ANY, TREE, MOUNT }; /* in the order of enum cmd_takes */
 
 struct row {
     const char *name;
@@ -255,6 +257,22 @@ static bool is_ignored(const char *word)
     return strncmp(word, "x-", 2) == 0 || strncmp(word, "comment=", 8) == 0;
 }
 
+/* The first n bytes of word name no option. */
+static bool unknown_option(const char *word, size_t n, bool mounting, struct zf_err *err)
+{
+    char name[101], hint[160];
+
+    (void)snprintf(name, sizeof name, "%.*s", (int)(n < 100 ? n : 100), word);
+    zf_auto(nearest) struct nearest near = {.want = name};
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].where != MOUNT || mounting) {
+            nearest_offer(&near, rows[i].name);
+        }
+    }
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%s\"%s", name,
+                   nearest_text(&near, hint, sizeof hint));
+}
+
 /* last: the row of the word in front, kept between calls. */
 static bool apply_word(struct opts *o, char *word, bool mounting, const struct row **last,
                        struct zf_err *err)
@@ -285,8 +303,7 @@ static bool apply_word(struct opts *o, char *word, bool mounting, const struct r
         *last = &rows[i];
         return apply(o, &rows[i], eq ? eq + 1 : NULL, err);
     }
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%.*s\"",
-                   (int)(n < 100 ? n : 100), word);
+    return unknown_option(word, n, mounting, err);
 }
 
 bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *err)
@@ -317,10 +334,23 @@ bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *e
 
 static bool mounting(const struct cmd *self)
 {
-    return strcmp(self->name, "mount") == 0;
+    return self->takes == TAKES_MOUNT;
+}
+
+/* Is this row in the command's --help?  What only matters for a tree is accepted, and without effect, by `info` too,
+ * so that one list of options serves all commands. */
+static bool listed(const struct cmd *self, const struct row *r)
+{
+    return self->takes != TAKES_NONE && (int)r->where <= (int)self->takes;
+}
+
+static bool accepted(const struct cmd *self, const struct row *r)
+{
+    return self->takes != TAKES_NONE && (r->where != MOUNT || mounting(self));
 }
 
 /* getopt_long's values: own flags first, then the table's rows. */
+#define HELP 999 /* and 'h', unless the command has that for something else */
 #define OWN_BASE 1000
 #define ROW_BASE 2000
 #define MAX_OWN 16
@@ -334,7 +364,8 @@ static void fill_tables(struct getopt_tables *t, const struct cmd *self, const s
 {
     size_t at = 0, n = 0;
 
-    *t = (struct getopt_tables){.letters = "o:h"};
+    *t = (struct getopt_tables){0};
+    strcpy(t->letters, self->takes == TAKES_NONE ? "h" : "o:h");
     at = strlen(t->letters);
     for (int i = 0; i < MAX_OWN && (own[i].letter || own[i].name); i++) {
         if (own[i].letter) {
@@ -349,13 +380,13 @@ static void fill_tables(struct getopt_tables *t, const struct cmd *self, const s
         }
     }
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (rows[i].where == ANY || mounting(self)) {
+        if (accepted(self, &rows[i])) {
             t->longs[n++] =
                 (struct option){rows[i].name, rows[i].meta ? required_argument : no_argument, NULL,
                                 ROW_BASE + (int)i};
         }
     }
-    t->longs[n] = (struct option){"help", no_argument, NULL, 'h'};
+    t->longs[n] = (struct option){"help", no_argument, NULL, HELP};
 }
 
 static void set_own(const struct opt_flag *f, char *value)
@@ -377,6 +408,25 @@ static const struct opt_flag *own_of(const struct opt_flag *own, int c)
     return NULL;
 }
 
+static int unknown_flag(const struct cmd *self, const struct getopt_tables *t, const char *word)
+{
+    char name[64], hint[160];
+
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    zf_auto(nearest) struct nearest near = {.want = name};
+    for (const struct option *o = t->longs; strncmp(word, "--", 2) == 0 && o->name; o++) {
+        char flag[64];
+
+        (void)snprintf(flag, sizeof flag, "--%s", o->name);
+        /* Itself: known, but without its value. */
+        if (strcmp(flag, name) != 0) {
+            nearest_offer(&near, flag);
+        }
+    }
+    return cmd_usage(self, "option \"%s\" is unknown or lacks its value%s", word,
+                     nearest_text(&near, hint, sizeof hint));
+}
+
 int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *own, int argc,
                char **argv, int *operands)
 {
@@ -395,12 +445,12 @@ int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *ow
             set_own(f, optarg);
         } else if (c == 'o') {
             ok = opts_list(o, optarg, mounting(self), &err);
-        } else if (c == 'h') {
+        } else if (c == HELP || c == 'h') {
             return cmd_help(self);
         } else if (c >= ROW_BASE) {
             ok = apply(o, &rows[c - ROW_BASE], optarg, &err);
         } else {
-            return cmd_usage(self, "option \"%s\" is unknown or lacks its value", argv[optind - 1]);
+            return unknown_flag(self, &t, argv[optind - 1]);
         }
         if (!ok) {
             return cmd_usage(self, "%s", err.msg);
@@ -412,11 +462,14 @@ int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *ow
 
 void opts_help(FILE *to, const struct cmd *self)
 {
+    if (self->takes == TAKES_NONE) {
+        return;
+    }
     (void)fputs("Options, as -o NAME[=VALUE][,...] or --NAME[=VALUE]:\n", to);
     for (size_t i = 0; i < N_ROWS; i++) {
         char left[64];
 
-        if (rows[i].where == MOUNT && !mounting(self)) {
+        if (!listed(self, &rows[i])) {
             continue;
         }
         (void)snprintf(left, sizeof left, "%s%s%s", rows[i].name, rows[i].meta ? "=" : "",

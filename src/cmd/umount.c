@@ -116,6 +116,7 @@ static int run(const struct cmd *self, int argc, char **argv)
 
 const struct cmd cmd_umount = {
     .name = "umount",
+    .takes = TAKES_NONE,
     .args = "[-z] MOUNTPOINT...",
     .summary = "Unmount",
     .flags = "  -z, --lazy             detach now, end when the last file is closed\n\n",

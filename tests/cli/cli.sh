@@ -21,6 +21,12 @@ prints() {
     grep -qE -e "$regex" "$tmp/out" || { echo "expected /$regex/"; return 1; }
 }
 
+# warned OPTION: a warning that names it, and all goes on.
+warned() {
+    "$ZEROFS" ls -o "$1" "$c" >"$tmp/out" 2>"$tmp/err" && cat "$tmp/err" &&
+        [ "$(cat "$tmp/err")" = "zerofs: warning: $1 fits no tensor" ] && grep -q '^embed.weight.f32$' "$tmp/out"
+}
+
 # ---- help and version ----
 check '--help' prints '^Usage: zerofs' "$ZEROFS" --help
 check '-h' prints '^Usage: zerofs' "$ZEROFS" -h
@@ -36,21 +42,51 @@ no_words() {
 }
 check 'no words at all' no_words
 check 'a word that is no command' says 2 'frobnicate' "$ZEROFS" frobnicate
+check 'a command with a slip in it' says 2 'did you mean export?' "$ZEROFS" exprot "$c" / x
+check 'an option with a slip in it' says 2 'did you mean --tag?' "$ZEROFS" ls --tga=x "$c"
+check 'the same among -o' says 2 'did you mean degraded?' "$ZEROFS" ls -o degarded "$c"
+check 'options may come before the command' prints '^ +140  f32 +\[7, 5\]  embed.weight.f32$' "$ZEROFS" -o only=embed.weight -l ls "$c"
+takes() {
+    "$ZEROFS" "$1" --help >"$tmp/out" && cat "$tmp/out" && for word in $2; do grep -q "^  $word" "$tmp/out" || return 1; done &&
+        for word in $3; do ! grep -q "^  $word" "$tmp/out" || return 1; done
+}
+check 'umount --help lists no option of a checkpoint' takes umount '-z' 'tag degraded umask'
+check 'info --help lists none of the tree' takes info 'tag degraded' 'keep shard_size umask'
+check 'cat --help lists none of mount' takes cat 'tag keep' 'umask'
+check 'umount takes no option of a checkpoint' says 2 'unknown' "$ZEROFS" umount --tag=x /
+for option in strip_prefix=modle. 'rename=nosuch=x' 'except=nosuch*' 'keep=nosuch*'; do
+    check "$option that fits nothing" warned "$option"
+done
+check 'an = may be part of a rule' prints '^embed=weight.f32$' "$ZEROFS" ls "$c" --only embed.weight '--rename=d\.w=d\=w'
 
 # ---- ls ----
 check 'ls' prints '^embed.weight.f32$' "$ZEROFS" ls "$c"
 check 'ls -l' prints '^ +140  f32 +\[7, 5\]  embed.weight.f32$' "$ZEROFS" ls -l "$c"
-check 'ls GLOB' prints '^optim/exp_avg/l1.bias.f32$' "$ZEROFS" ls "$c" '*l1.bias*'
+listed() {
+    expected=$1
+    shift
+    "$ZEROFS" ls "$@" >"$tmp/out" 2>&1 && cat "$tmp/out" && [ "$(tr '\n' ' ' <"$tmp/out")" = "$expected " ]
+}
+check 'ls DIR: one level' listed 'optim/exp_avg/ optim/exp_avg_sq/ optim/step/' "$c" optim
+check 'ls DIR/DIR' listed 'optim/exp_avg/as/ optim/exp_avg/hf/ optim/exp_avg/npy/ optim/exp_avg/l1.bias.f32' \
+    "$c" optim/exp_avg --only l1.bias --show=raw,npy,hf,as,optim
+check 'ls of a presentation' listed 'hf/model.safetensors' "$c" hf
+check 'ls of the root' prints '^state/$' "$ZEROFS" ls "$c" /
+check 'ls -R DIR' listed 'optim/exp_avg/l1.bias.f32 optim/exp_avg_sq/l1.bias.f32 optim/step/l1.bias.f32' \
+    -R "$c" optim --only l1.bias
+check 'ls of several paths' listed 'embed.weight.f32 optim/step/l1.bias.f32' "$c" embed.weight.f32 '*/step/l1.bias*'
+check '* stops at /' listed 'l1.bias.f32' "$c" '*l1.bias*'
+check '** does not' prints '^optim/exp_avg/l1.bias.f32$' "$ZEROFS" ls "$c" '**l1.bias*'
+check 'ls -lh' prints '^ +1.5 KiB  -        -  model.safetensors$' "$ZEROFS" ls -lh "$c" model.safetensors
 check 'a pattern finds presentations too' prints '^as/bf16/l1.bias.bf16$' "$ZEROFS" ls "$c" 'as/bf16/l1*'
 check 'ls -a' prints '^npy/l1.bias.npy$' "$ZEROFS" ls -a "$c"
 check 'options as -o and as --name' prints '^1.bias.f32$' "$ZEROFS" ls "$c" -o only=l1.bias --strip_prefix=l
 check 'options after --' says 5 '^zerofs: --strange: .*No such file' "$ZEROFS" ls -- --strange
 check 'a format by name' prints '^embed' "$ZEROFS" ls "$c" --format=deepspeed
-no_match() {
-    "$ZEROFS" ls "$c" 'nothing*' >"$tmp/out" 2>&1
-    [ $? = 1 ] && [ ! -s "$tmp/out" ]
-}
-check 'ls of nothing is 1, and silent' no_match
+check 'ls of a pattern without a match' says 1 '^zerofs: nothing\*: nothing in this checkpoint matches$' "$ZEROFS" ls "$c" 'nothing*'
+check 'ls of a near miss' says 1 'did you mean l1.weight.f32' "$ZEROFS" ls "$c" l1.wieght.f32
+check 'ls of a name without its suffix' says 1 'did you mean l1.weight.f32' "$ZEROFS" ls "$c" l1.weight
+check 'the name in a JSON line is the one listed' look ties "$ZEROFS" "$ZF_DATA"
 null_ends() {
     "$ZEROFS" ls -0 "$c" | tr '\0' '\n' >"$tmp/zero" && "$ZEROFS" ls "$c" | cmp - "$tmp/zero"
 }
@@ -66,8 +102,13 @@ check 'info --json' look info_json "$ZEROFS" "$c"
 # ---- cat ----
 check 'cat gives the recorded bytes' look cat_digest "$ZEROFS" "$c"
 check 'cat of a path that is not there' says 5 'nope: no such file' "$ZEROFS" cat "$c" nope
+check 'cat of a near miss' says 5 'did you mean l1.weight.f32' "$ZEROFS" cat "$c" l1.weight
+cats_pattern() {
+    "$ZEROFS" cat "$c" l1.bias.f32 l1.weight.f32 >"$tmp/two" && "$ZEROFS" cat "$c" 'l1.*' | cmp - "$tmp/two" && [ -s "$tmp/two" ]
+}
+check 'cat of a pattern' cats_pattern
 check 'cat of a directory' says 2 'optim: is a directory' "$ZEROFS" cat "$c" optim
-check 'cat to a terminal is refused' look cat_terminal "$ZEROFS" "$c"
+check 'tensors are not written to a terminal, text is' look cat_terminal "$ZEROFS" "$c"
 
 # ---- outputs that cannot be written ----
 for command in '--help' '--version' "ls $c" "info $c" "info --json $c" "cat $c l1.bias.f32"; do

@@ -69,11 +69,33 @@ def cat_terminal(zerofs, checkpoint):
     except OSError:
         return  # a machine without pseudo terminals
     words = [zerofs, "cat", checkpoint, "scale.f32"]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE)
-    assert done.returncode == 2 and b"terminal" in done.stderr, done
+    for path in "scale.f32", "model.safetensors", "npy/scale.npy", "as/bf16/pytorch_model.bin":
+        done = subprocess.run(words[:3] + [path], stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE)
+        assert done.returncode == 2 and b"terminal" in done.stderr, done
+    text = words[:3] + ["state/ds_config.json"]
+    assert subprocess.run(text, stdin=subprocess.DEVNULL, stdout=terminal).returncode == 0
+    assert os.read(keeper, 1) == b"{"
     assert subprocess.run(words[:2] + ["-f"] + words[2:], stdin=subprocess.DEVNULL, stdout=terminal).returncode == 0
     os.close(terminal)
     assert os.read(keeper, 100)
+
+
+def ties(zerofs, data):
+    """Tied names: each file is listed as itself, and info counts what it says it counts."""
+    c = data + "/hf/torchsave_whole_module"
+    lines = [json.loads(line) for line in run(zerofs, "ls", "--json", c).splitlines()]
+    tied = [x for x in lines if "alias_of" in x]
+    assert tied, lines
+    for x in lines:
+        if "name" in x and "/" not in x["path"]:
+            assert x["path"] == x["name"] + "." + x["dtype"], x
+    for x in tied:
+        assert any(y.get("name") == x["alias_of"] and "alias_of" not in y for y in lines), x
+    shown = run(zerofs, "ls", "-l", c).decode().splitlines()
+    for x in tied:
+        assert any(line.endswith("  %s -> %s" % (x["path"], x["alias_of"])) for line in shown), shown
+    for s in json.loads(run(zerofs, "info", "--json", c))["sets"]:
+        assert s["tensors"] == sum(s["dtypes"].values()), s
 
 
 if __name__ == "__main__":
