@@ -105,6 +105,10 @@ static struct zf_checkpoint *open_whole(struct zf_store *st, const struct zf_ope
         return NULL;
     }
     how.degraded = false;
+    if (t.n == 0) {
+        how.tag = NULL;
+        return open_one(st, &how, "", err);
+    }
     for (size_t i = 0; i < t.n; i++) {
         how.tag = t.name[i];
         struct zf_checkpoint *c = open_one(st, &how, note, err);

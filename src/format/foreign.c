@@ -174,7 +174,8 @@ static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_er
         return false;
     }
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &why);
-    if (src || why.sys != ENOENT) {
+    bool nowhere = why.sys == ENOENT || strstr(why.msg, "a link to nothing");
+    if (src || !nowhere) {
         return false;
     }
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

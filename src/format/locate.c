@@ -417,8 +417,13 @@ bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_plac
     zf_auto(mem) char *tag = NULL;
     bool ok = true;
 
+    if (o->tag && zf_pick_file(st)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "tag=%.60s chooses among the saves of a directory, but \"%.120s\" is a file",
+                       o->tag, zf_pick_file(st));
+    }
     *out = (struct zf_place){.store = zf_store_ref(st)};
-    if (o->tag && !zf_pick_file(st)) {
+    if (o->tag) {
         ok = zf_tagword_resolve(st, o, &tag, out->note, err) && enter_run(out, tag, err);
         here.tag = ok && *tag ? tag : NULL;
     }

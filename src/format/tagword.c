@@ -114,6 +114,16 @@ static bool tagword_by_number(struct zf_store *st, const struct zf_open_opts *o,
     return tagword_take(t.name[0], name_out, err);
 }
 
+/* Is st itself a save? */
+static bool tagword_fits(struct zf_store *st, const struct zf_open_opts *o)
+{
+    struct zf_open_opts here = {.lim = o->lim};
+    struct zf_err ignored = {.code = ZF_OK};
+    struct zf_pick pick;
+
+    return zf_pick(st, &here, &pick, &ignored) && pick.format;
+}
+
 /* ---- by age ---------------------------------------------------------------------------------- */
 
 static int tagword_newer(const void *a, const void *b)
@@ -128,18 +138,24 @@ static int tagword_newer(const void *a, const void *b)
 bool zf_tagword_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_tags *out,
                        struct zf_err *err)
 {
+    size_t steps = 0;
     int64_t step;
 
     if (!zf_tags_nearest(st, o->lim, out, err)) {
         return false;
     }
+    for (size_t i = 0; i < out->n; i++) {
+        steps += zf_tags_step(out->name[i], &step);
+    }
+    if (steps == 0 && tagword_fits(st, o)) {
+        zf_tags_free(out);
+        return true;
+    }
     if (out->n == 0) {
         return zf_tagword_none(st, o, o->tag, err);
     }
-    for (size_t i = 0; i < out->n && out->n > 1; i++) {
-        if (!zf_tags_step(out->name[i], &step)) {
-            return tagword_ambiguous(out, o->tag, err);
-        }
+    if (out->n > 1 && steps < out->n) {
+        return tagword_ambiguous(out, o->tag, err);
     }
     qsort(out->name, out->n, sizeof *out->name, tagword_newer);
     return true;
@@ -154,6 +170,9 @@ static bool tagword_newest(struct zf_store *st, const struct zf_open_opts *o, ch
     if (!zf_tagword_by_age(st, o, &t, err)) {
         return false;
     }
+    if (t.n == 0) {
+        return tagword_take("", name_out, err);
+    }
     if (t.n > 1) {
         (void)zf_tags_step(t.name[0], &first);
         (void)zf_tags_step(t.name[1], &second);
@@ -161,6 +180,11 @@ static bool tagword_newest(struct zf_store *st, const struct zf_open_opts *o, ch
             return tagword_ambiguous(&t, o->tag, err);
         }
         (void)snprintf(note, 160, "%.80s is the newest of %zu saves here", t.name[0], t.n);
+    }
+    if (t.weak) {
+        size_t at = strlen(note);
+        (void)snprintf(note + at, 160 - at, "%s%zu more %s unfinished or without weights",
+                       at ? "; " : "", t.weak, t.weak == 1 ? "is" : "are");
     }
     return tagword_take(t.name[0], name_out, err);
 }
@@ -183,17 +207,6 @@ bool zf_tagword_is_whole(struct zf_store *st, const struct zf_open_opts *o)
            !zf_store_has(st, o->tag, ZF_ENTRY_DIR);
 }
 
-/* The tag that is shown for a save that was pointed at: its own name. */
-static bool tagword_is_itself(struct zf_store *st, const struct zf_open_opts *o)
-{
-    struct zf_open_opts here = {.lim = o->lim};
-    struct zf_err ignored = {.code = ZF_OK};
-    struct zf_pick pick;
-
-    return strcmp(o->tag, zf_store_base(st)) == 0 && zf_pick(st, &here, &pick, &ignored) &&
-           pick.format;
-}
-
 bool zf_tagword_resolve(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
                         char *note, struct zf_err *err)
 {
@@ -211,7 +224,8 @@ bool zf_tagword_resolve(struct zf_store *st, const struct zf_open_opts *o, char 
     if (strcmp(o->tag, "newest") == 0) {
         return tagword_newest(st, o, name_out, note, err);
     }
-    if (tagword_is_itself(st, o)) {
+    /* The tag that is shown for a save that was pointed at: its own name. */
+    if (strcmp(o->tag, zf_store_base(st)) == 0 && tagword_fits(st, o)) {
         return tagword_take("", name_out, err);
     }
     if (tagword_number(o->tag, &step)) {

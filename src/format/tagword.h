@@ -23,7 +23,8 @@ bool zf_tagword_resolve(struct zf_store *st, const struct zf_open_opts *o, char 
 /* Is o->tag the word `whole`: the newest save that can be opened without -o degraded? */
 bool zf_tagword_is_whole(struct zf_store *st, const struct zf_open_opts *o);
 
-/* The saves below st, the newest (by its step) first.
+/* The saves below st that look finished, the newest (by its step) first; none: st itself is the save,
+ * and there is no numbered one below.
  * Errors: ZF_E_USAGE there is none, or several whose names hold no step. */
 bool zf_tagword_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_tags *out,
                        struct zf_err *err) ZF_CHECKED;

@@ -111,7 +111,7 @@ with Dir() as d:
           any("global_step5" in n and "not here" in n for n in j["notes"]), r.stderr or j)
     os.unlink(d.path("latest"))
     os.symlink("nowhere", d.path("latest"))
-    d.says("a link called latest that dangles", 4, '"latest", but it is a dangling link')
+    d.says("a link called latest that dangles", 4, "latest", "link")
     os.unlink(d.path("latest"))
     d.file("latest/notes.txt", b"hello")
     r, j = d.info()
@@ -180,6 +180,11 @@ with Dir() as d:
     d.torch("names/best/m.pt", {"w": A})
     d.torch("names/last/m.pt", {"w": A})
     d.says("names without steps", 2, "best, last", at="names", opts=("-o", "tag=newest"))
+    for word in ("newest", "whole"):
+        r, j = d.info("plain/step-9", "-o", "tag=" + word)
+        check(f"tag={word} of a save is the save", j.get("tag") == "step-9", r.stderr or j)
+    d.says("tag= of a file", 2, "tag=9 chooses among the saves of a directory", at="plain/step-9/m.pt",
+           opts=("-o", "tag=9"))
     with open(d.path("zero/run7/global_step5/mp_rank_00_model_states.pt"), "wb"):
         pass
 

@@ -36,6 +36,9 @@ for command in info ls; do
     check "$command of the mount point says what is mounted" says 3 "^zerofs: $mnt shows $real/global_step3; " "$ZEROFS" $command "$mnt"
 done
 check 'info of a directory in it, too' says 3 "in a mount of zerofs that shows $real/global_step3" "$ZEROFS" info "$mnt/hf"
+if "$ZEROFS" info --help | grep -q xdev; then
+    check 'info above a mount point does not go into it' says 3 "^zerofs: $tmp: no checkpoint is here.*; $mnt is a mount of zerofs and shows $real" "$ZEROFS" info "$tmp"
+fi
 check 'mounting the mount is refused' says 3 "shows $real/global_step3" "$ZEROFS" mount "$mnt" "$tmp"
 check 'mode, owner, times, blocks and block size' look attributes "$mnt" "$c"
 check 'tied tensors are hard links' look ties "$mnt" embed.weight.f32 head.weight.f32
