@@ -38,6 +38,10 @@ struct zf_ds_dir {
 
 /* Is this the name of one rank's file? */
 bool zf_ds_dir_owns(const char *name);
+/* A source that stands in a torch archive carries the name under which the archive was written:
+ * "run/renamed.pt!zero_pp_rank_1_mp_rank_00_optim_states/data/0".  The rank must be that of the
+ * file's path now.  Errors: ZF_E_FORMAT naming the other. */
+bool zf_ds_dir_same_rank(const char *path, const char *source, struct zf_err *err) ZF_CHECKED;
 
 /* Sorts the names of directory st.  Strings live in the arena.
  * Errors: ZF_E_FORMAT two files claim one rank; of the store; of the arena. */
@@ -311,6 +315,10 @@ bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
 /* Joins the slices of frozen parameters. */
 bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
+/* Are the weights of m, which has every trained parameter, what the masters round to?
+ * bad->p: the first that is not, or NULL. */
+bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf_ds_name *bad,
+                        struct zf_err *err) ZF_CHECKED;
 
 /* tie[i], [n]: the entry of one file that entry i is a second name of, or i.  The trained
  * parameters are drafted.  NULL: no memory. */

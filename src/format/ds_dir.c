@@ -4,6 +4,7 @@
  * 0.3.14 … 0.19.8. */
 #include "ds.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,24 @@ bool zf_ds_dir_owns(const char *name)
     enum kind kind = parse(name, &f);
 
     return kind == MODEL || kind == RANK_MODEL || kind == OPTIM;
+}
+
+bool zf_ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
+{
+    const char *bang = strrchr(source, '!'), *slash = bang ? strchr(bang, '/') : NULL;
+    char name[160];
+    struct zf_ds_file was, now;
+
+    if (!slash || (size_t)(slash - bang) + 3 > sizeof name) {
+        return true;
+    }
+    (void)snprintf(name, sizeof name, "%.*s.pt", (int)(slash - bang - 1), bang + 1);
+    if (parse(name, &was) != parse(path, &now) || (was.dp == now.dp && was.mp == now.mp)) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it was written as \"%s\", the file of another rank",
+            name);
+    return zf_err_in(err, "%s", path);
 }
 
 static int by_rank(const void *pa, const void *pb)

@@ -317,6 +317,19 @@ static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_rank *r
             zf_ds_model_shapes(ds, shapes, &r->group, &r->n_groups, err));
 }
 
+/* Every storage of a file is in one archive. */
+static bool check_name(const struct zf_ds_file *f, const struct zf_ds_rank *r, struct zf_err *err)
+{
+    for (uint32_t g = 0; g < r->n_parts; g++) {
+        const struct zf_ds_flat *v = &r->part[g].master;
+
+        if (v->src && !v->swapped) {
+            return zf_ds_dir_same_rank(f->path, v->src->name, err);
+        }
+    }
+    return true;
+}
+
 bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_rank *out,
                       struct zf_err *err)
 {
@@ -329,6 +342,6 @@ bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     }
     /* the first file that can be read speaks for all */
     return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err)) &&
-            zf_ds_agree_read(ds, t, f->path, false, err)) ||
+            zf_ds_agree_read(ds, t, f->path, false, err) && check_name(f, out, err)) ||
            (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
 }

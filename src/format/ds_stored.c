@@ -180,12 +180,34 @@ static bool note_excluded(struct zf_ds *ds, const struct zf_ds_model *m, struct 
                                    n);
 }
 
+/* Whoever trains on writes such a file anew, and one of another save is not this one's weights. */
+static bool is_same_save(struct zf_ds *ds, const struct zf_ds_model *m, bool bin, bool *same,
+                         struct zf_err *err)
+{
+    const char *kind = bin ? "pytorch_model*.bin" : "model*.safetensors";
+    struct zf_ds_name bad = {NULL, 0};
+    char text[800];
+
+    *same = false;
+    if (!zf_ds_zero3_rounds(ds, m, &bad, err)) {
+        zf_err_text(err, text, sizeof text);
+        zf_err_clear(err);
+        return zf_build_note(ds->b, err, "stored/ is left out: %s", text);
+    }
+    *same = bad.p == NULL;
+    return *same || zf_build_note(ds->b, err,
+                                  "stored/ is left out: the %s beside the tag are of another save "
+                                  "(\"%.*s\" is not what its master rounds to)",
+                                  kind, (int)bad.n, bad.p);
+}
+
 /* Draws from a gathered file if it is whole; a damaged one spoils nothing, it is only told. */
 static bool draft_gathered(struct zf_ds *ds, bool bin, bool *done, struct zf_err *err)
 {
     struct zf_ds_model m = {.path = ds->model.path};
     const uint32_t *tie;
     char text[800];
+    bool same;
 
     if (!load_all(ds, bin, &m, err)) {
         zf_err_text(err, text, sizeof text);
@@ -203,6 +225,12 @@ static bool draft_gathered(struct zf_ds *ds, bool bin, bool *done, struct zf_err
                              "stored/ is left out: the %s beside the tag do not hold every trained "
                              "parameter once",
                              bin ? "pytorch_model*.bin" : "model*.safetensors");
+    }
+    if (!is_same_save(ds, &m, bin, &same, err)) {
+        return false;
+    }
+    if (!same) {
+        return true;
     }
     tie = zf_ds_ties_find(ds, m.entry, m.n_entries, err);
     *done = true;

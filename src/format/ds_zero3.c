@@ -215,6 +215,9 @@ static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i
     uint64_t slot = slot_of(p->n, ds->n_ranks);
     struct zf_from from;
 
+    if (v && v->src && !zf_ds_dir_same_rank(m->path, v->src->name, err)) {
+        return false;
+    }
     if (!v || v->n != slot || !v->packed || v->dtype != zf_draft_dtype(d)) {
         zf_fail(
             err, v && v->n != slot ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
@@ -310,6 +313,75 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
         }
         if (!join_rank(ds, f ? &m : NULL, r, err)) {
             return false;
+        }
+    }
+    return true;
+}
+
+/* ---- weights that were gathered into a file beside the tag ---- */
+
+/* A parameter, and where its slots begin in the vectors of its group. */
+struct slots {
+    const struct zf_ds_param *p;
+    uint32_t g;
+    uint64_t at;
+};
+
+static bool round_span(const struct zf_ds *ds, const struct slots *s, const uint64_t span[2],
+                       const struct zf_ds_view *w, struct zf_ds_miss *miss, struct zf_err *err)
+{
+    uint64_t slot = slot_of(s->p->n, ds->n_ranks), end = span[0] + span[1], n;
+
+    for (uint64_t x = span[0]; x < end && !miss->found; x += n) {
+        const struct zf_ds_rank *rank = &ds->rank[x / slot];
+        const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[s->g].master;
+        struct zf_ds_run weight = {w->src, w->off + x * zf_dtype_info(w->dtype)->bytes, w->dtype};
+
+        n = slot - x % slot < end - x ? slot - x % slot : end - x;
+        if (!f || !zf_ds_round_can(f->dtype, w->dtype) || !zf_within((s->at + x % slot), n, f->n)) {
+            continue;
+        }
+        struct zf_ds_run master = {
+            f->src, f->off + (s->at + x % slot) * zf_dtype_info(f->dtype)->bytes, f->dtype};
+        if (!zf_ds_round_compare(master, weight, n, miss, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf_ds_name *bad,
+                        struct zf_err *err)
+{
+    uint64_t params = 0, elements = 0, span[2];
+
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        params += m->entry[i].tensor;
+        elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
+    }
+    const struct zf_ds_sample sample = zf_ds_round_sample(elements, params);
+    bad->p = NULL;
+    for (uint32_t g = 0; ds->rank && g < ds->n_groups; g++) {
+        struct slots s = {.g = g};
+
+        for (uint32_t i = 0; i < ds->group[g].n; i++) {
+            s.p = &ds->group[g].param[i];
+            const struct zf_ds_entry *e = zf_ds_model_find(m, s.p->name);
+            struct zf_ds_miss miss = {.found = false};
+
+            for (uint32_t k = 0;
+                 e && e->view.packed && e->view.src && !miss.found && i % sample.every == 0 &&
+                 zf_ds_round_span(&sample, s.p->n, k, span);
+                 k++) {
+                if (!round_span(ds, &s, span, &e->view, &miss, err)) {
+                    return false;
+                }
+            }
+            if (miss.found) {
+                *bad = s.p->name;
+                return true;
+            }
+            s.at += slot_of(s.p->n, ds->n_ranks);
         }
     }
     return true;

@@ -96,6 +96,12 @@ class Archive:
         self.member[stem + key] = bytearray(data)
         return key
 
+    def rename(self, folder):
+        """Another folder than the name that the file was saved under."""
+        stem = self.pkl[:-len("data.pkl")]
+        self.member = {folder + "/" + n[len(stem):]: data for n, data in self.member.items()}
+        self.pkl = folder + "/data.pkl"
+
     @staticmethod
     def with_key(storage, key):
         return Id((*storage.pid[:2], key, *storage.pid[3:]))

@@ -4,6 +4,7 @@
 record the same thing are compared."""
 import contextlib
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -297,7 +298,11 @@ with copy("zero2_w2") as tag:
     os.rename(one, one + "x")
     os.rename(two, one)
     os.rename(one + "x", two)
-    refused("zero2_w2: two ranks have changed places", tag, "do not belong to these names")
+    refused("zero2_w2: two ranks have changed places", tag, "the file of another rank")
+    for f in (one, two):
+        with Archive(f) as a:
+            a.rename("archive")
+    refused("zero2_w2: two ranks have changed places in silence", tag, "do not belong to these names")
 
 # ---- swap files ------------------------------------------------------------------------------------------------------
 
@@ -327,4 +332,40 @@ for setting, size, good in (("thread_count", 4, True), ("intra_op_parallelism", 
                 f.write(bytes(2048))
         r = run("info", tag)
         check(f"swap files in multiples of {setting} = {size}", (r.returncode == 0) == good, r.stderr)
+
+# ---- stage 3, where nothing but the files' own words says whose slices they hold -------------------------------
+
+for save in ("zero3_w2", "zero3_w12", "ds0_19_8_zero3_bf16_w3"):
+    for kind in ("optim", "model"):
+        with copy(save) as tag:
+            one, *_, last = files(tag, kind)
+            shutil.copy(one, last)
+            refused(f"{save}: {kind} of rank 0 over another", tag, os.path.basename(last),
+                    f'written as "{os.path.basename(one)}"')
+        with copy(save) as tag:
+            one, *_, last = files(tag, kind)
+            os.rename(one, one + "x")
+            os.rename(last, one)
+            os.rename(one + "x", last)
+            refused(f"{save}: two {kind} files have changed places", tag, "the file of another rank")
+    r = run("cat", os.path.join(DATA, save), "embed.weight.f32")
+    with copy(save) as tag:
+        one, *_, last = files(tag, "optim")
+        shutil.copy(one, last)
+        again = run("cat", "-o", "degraded", tag, "embed.weight.f32")
+        check(f"{save}: a rank twice, degraded", again.returncode == 5 and r.stdout.startswith(again.stdout),
+              again.stderr)
+
+with copy("zero3_w2_gather16") as tag:
+    top = os.path.dirname(tag)
+    r = run("cat", top, "stored/embed.weight.bf16")
+    check("gathered weights are stored/", len(r.stdout) == 70, r.stderr)
+    with Archive(os.path.join(top, "pytorch_model.bin")) as a:
+        t = bare(a.root["back.weight"])
+        flip(a.record(t), t.args[1] + length(t.args[2]) - 1, 2)
+    r = run("cat", top, "stored/embed.weight.bf16")
+    check("gathered weights of another save are not", r.returncode != 0 and not r.stdout, r.stdout)
+    r = run("info", top)
+    check("gathered weights of another save are noted", b'"back.weight" is not what its master rounds to' in r.stdout,
+          r.stdout)
 done()

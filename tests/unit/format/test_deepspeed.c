@@ -424,7 +424,7 @@ static void test_swapped(void **state)
     refused(ALIGN,
             (struct change[]){
                 {.file = OPTIM(0), .name = OPTIM(1)}, {.file = OPTIM(1), .name = ""}, {0}},
-            ZF_E_FORMAT, "is missing");
+            ZF_E_FORMAT, "the file of another rank");
 }
 
 static void test_cut_files(void **state)
