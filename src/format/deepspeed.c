@@ -256,6 +256,9 @@ static bool match_groups(struct zf_ds *ds, struct zf_err *err)
             "no file says how the parameters are called (there is no param_shapes in \"%s\")",
             ds->model.path);
     }
+    if (!zf_ds_order_split(ds, first, err)) {
+        return false;
+    }
     if (ds->n_groups != first->n_parts) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%s\" names the parameters of %u groups, but \"%s\" holds %u",

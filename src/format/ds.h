@@ -299,6 +299,11 @@ struct zf_ds_cut {
 /* Fills at and begin for c->params.  Errors: ZF_E_FORMAT the lengths do not add up. */
 bool zf_ds_cut_lay(struct zf_ds *ds, uint32_t g, struct zf_ds_cut *c,
                    struct zf_err *err) ZF_CHECKED;
+/* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
+ * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; zf_ds_order_settle is
+ * the proof). */
+bool zf_ds_order_split(struct zf_ds *ds, const struct zf_ds_rank *first,
+                       struct zf_err *err) ZF_CHECKED;
 /* Proves the order of the parameters of all groups, and puts ds->group in it (stages 1 and 2).
  * Errors: ZF_E_FORMAT a master does not round to its weight; not proven. */
 bool zf_ds_order_settle(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;

@@ -7,6 +7,8 @@
  * (_round_robin_reorder), 0.4.0 … 0.5.10. */
 #include "ds.h"
 
+#include <zf/base/num.h>
+
 struct order_proof {
     struct zf_ds_sample sample;
     uint64_t compared; /* parameters */
@@ -15,6 +17,37 @@ struct order_proof {
     struct zf_ds_name name;
     const char *file;
 };
+
+bool zf_ds_order_split(struct zf_ds *ds, const struct zf_ds_rank *first, struct zf_err *err)
+{
+    const struct zf_ds_shapes all = ds->group[0];
+    uint32_t next = 0;
+
+    if (ds->n_groups != 1 || ds->model.has_shapes || first->sliced || first->n_parts < 2) {
+        return true;
+    }
+    ds->group = zf_arena_get(ds->a, first->n_parts, sizeof *ds->group, err);
+    ds->n_groups = first->n_parts;
+    for (uint32_t g = 0; ds->group && g < ds->n_groups; g++) {
+        uint64_t left = 0;
+
+        for (uint32_t r = 0; r < ds->n_ranks; r++) {
+            uint64_t n = ds->rank[r].lost ? 0 : ds->rank[r].part[g].master.n;
+
+            if (!zf_add(left, n, &left)) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "the partitions of group %u have more than 2^64 elements", g);
+            }
+        }
+        ds->group[g].param = all.param + next;
+        while (next < all.n && (all.param[next].n <= left || g == ds->n_groups - 1)) {
+            left -= all.param[next].n <= left ? all.param[next].n : left;
+            next++;
+        }
+        ds->group[g].n = (uint32_t)(all.param + next - ds->group[g].param);
+    }
+    return ds->group != NULL;
+}
 
 /* Byte of element x of a view. */
 static uint64_t element_off(const struct zf_ds_view *v, uint64_t x)

@@ -368,4 +368,39 @@ with copy("zero3_w2_gather16") as tag:
     r = run("info", top)
     check("gathered weights of another save are noted", b'"back.weight" is not what its master rounds to' in r.stdout,
           r.stdout)
+
+# ---- one mapping for the parameters of all groups (before 0.5.4) -----------------------------------------------------
+
+
+def merge_shapes(tag, order):
+    """Moves param_shapes of a newer save to where releases before 0.5.4 kept them."""
+    with Archive(files(tag, "model")[0]) as a:
+        groups = a.root.pop("param_shapes")
+    for f in files(tag, "optim"):
+        with Archive(f) as a:
+            merged = type(groups[0])()
+            for group in groups:
+                names = list(group)
+                for i in order(len(names)):
+                    merged[names[i]] = group[names[i]]
+            a.root["param_shapes"] = merged
+
+
+def dealt(n):
+    """The inverse of dealing n parameters to two ranks."""
+    places = sorted(range(n), key=lambda i: (i % 2, i))
+    return [places.index(i) for i in range(n)]
+
+
+for what, order in (("in the order of the groups", range), ("dealt", dealt)):
+    with copy("zero2_w2") as tag:
+        merge_shapes(tag, order)
+        with open(os.path.join(DATA, "zero2_w2", "expected.json")) as f:
+            params = json.load(f)["params"]
+        same = [n for n in params
+                if hashlib.sha256(run("cat", tag, f"{n}.f32").stdout).hexdigest() == params[n]["fp32"]["sha256"]]
+        check(f"one mapping for all groups, {what}", len(same) == len(params), run("info", tag).stderr)
+with copy("zero2_w2") as tag:
+    merge_shapes(tag, lambda n: range(n - 1, -1, -1))
+    refused("one mapping in another order", tag, "do")
 done()
