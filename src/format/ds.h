@@ -370,6 +370,9 @@ struct zf_draft *zf_ds_view_draft(struct zf_ds *ds, const char *set, struct zf_d
                                   const struct zf_ds_view *v, struct zf_err *err) ZF_CHECKED;
 /* state[id] of a torch optimizer's state dict, whose keys are numbers, or NULL. */
 const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id);
+/* Degraded: handles a failure to prove which masters are whose.  The weights are then those of
+ * `module`, and a note says why.  Else it gives the failure back. */
+bool zf_ds_leave_out(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 /* The tree path of an optimizer state's set: "optim/<key>". */
 const char *zf_ds_optim_set(struct zf_ds *ds, struct zf_ds_name key, struct zf_err *err) ZF_CHECKED;
 

@@ -142,3 +142,19 @@ const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id)
     }
     return NULL;
 }
+
+bool zf_ds_leave_out(struct zf_ds *ds, struct zf_err *err)
+{
+    char text[800];
+
+    if (!ds->o->degraded || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
+        return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
+    }
+    zf_err_text(err, text, sizeof text);
+    zf_err_clear(err);
+    ds->plain = true;
+    return zf_build_note(ds->b, err,
+                         "the masters and their states are left out, the weights are those of "
+                         "\"module\": %s",
+                         text);
+}

@@ -151,23 +151,6 @@ static bool draft_masters(struct zf_ds_guess *q, struct zf_torch *t, struct zf_e
     return true;
 }
 
-/* Degraded: masters whose names cannot be proved are left out; `module` is what it is. */
-static bool leave_out(struct zf_ds *ds, struct zf_err *err)
-{
-    char text[800];
-
-    if (!ds->o->degraded || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
-        return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
-    }
-    zf_err_text(err, text, sizeof text);
-    zf_err_clear(err);
-    ds->plain = true;
-    return zf_build_note(ds->b, err,
-                         "the masters and their states are left out, the weights are those of "
-                         "\"module\": %s",
-                         text);
-}
-
 bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err)
 {
     struct zf_ds_guess q = {.ds = ds};
@@ -186,5 +169,5 @@ bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err)
                              "the optimizer's states are left out: they have no names, and there "
                              "are no masters that would prove any");
     }
-    return read_all(&q, t, optim, err) ? draft_masters(&q, t, err) : leave_out(ds, err);
+    return read_all(&q, t, optim, err) ? draft_masters(&q, t, err) : zf_ds_leave_out(ds, err);
 }

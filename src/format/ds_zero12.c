@@ -292,7 +292,7 @@ static bool find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct zf_err 
 bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err)
 {
     if (!zf_ds_order_settle(ds, err)) {
-        return false;
+        return zf_ds_leave_out(ds, err);
     }
     for (uint32_t g = 0; g < ds->n_groups; g++) {
         struct zf_ds_cut c = {.params = &ds->group[g]};

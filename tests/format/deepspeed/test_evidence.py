@@ -276,7 +276,13 @@ for save in ("zero1_w2", "zero2_w2", "zero2_w2_elastic", "zero2_w12", "zero1_w2_
         with Archive(files(tag, "model")[0]) as a:
             t = bare(a.root["module"]["l1.weight"])
             flip(a.record(t), t.args[1] + length(t.args[2]) - 1, 2)
+            want = a.record(t)[2 * t.args[1]:2 * (t.args[1] + length(t.args[2]))]
         refused(f"{save}: a weight", tag, 'of "l1.weight"', "do not belong to these names")
+        kind = "f16" if "fp16" in save else "bf16"
+        r = run("cat", "-o", "degraded", tag, f"l1.weight.{kind}")
+        check(f"{save}: the weights, degraded", r.stdout == want, r.stderr)
+        r = run("info", "-o", "degraded", tag)
+        check(f"{save}: degraded says why", b"are left out" in r.stdout and b'"l1.weight"' in r.stdout, r.stdout)
 
 
 def swap_names(a):
