@@ -101,8 +101,8 @@ struct zf_ds_model {
     bool has_shapes;
     struct zf_ds_entry *entry; /* module, in file order */
     uint32_t n_entries;
-    const uint32_t *by_name; /* entries sorted by name, [n_entries] */
-    struct zf_ds_name *buffer;
+    const uint32_t *by_name;   /* entries sorted by name, [n_entries] */
+    struct zf_ds_name *buffer; /* sorted */
     uint32_t n_buffers;
     bool has_buffers;
     struct zf_ds_shapes frozen; /* frozen_param_shapes */
@@ -110,6 +110,7 @@ struct zf_ds_model {
     struct zf_ds_fragment *fragment;
     uint32_t n_fragments;
     struct zf_ds_alias *alias;
+    struct zf_ds_name *second; /* the names of alias, sorted */
     uint32_t n_aliases;
     int64_t steps; /* global_steps, -1 = not told */
     bool zenflow;
@@ -365,6 +366,9 @@ bool zf_ds_view_of(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
                    struct zf_ds_view *out, struct zf_err *err) ZF_CHECKED;
 bool zf_ds_name_eq(struct zf_ds_name a, struct zf_ds_name b);
 int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b);
+/* Lists may be as long as a file makes them: they are sorted once and then searched. */
+void zf_ds_name_sort(struct zf_ds_name *list, uint32_t n);
+bool zf_ds_name_listed(const struct zf_ds_name *sorted, uint32_t n, struct zf_ds_name name);
 /* Drafts tensor `name` of a set from one view. */
 struct zf_draft *zf_ds_view_draft(struct zf_ds *ds, const char *set, struct zf_ds_name name,
                                   const struct zf_ds_view *v, struct zf_err *err) ZF_CHECKED;

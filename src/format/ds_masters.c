@@ -24,12 +24,8 @@ static bool is_weight(const struct zf_ds_guess *q, uint32_t i)
     const struct zf_ds_model *m = &q->ds->model;
     const struct zf_ds_entry *e = &m->entry[i];
 
-    for (uint32_t k = 0; k < m->n_buffers; k++) {
-        if (zf_ds_name_eq(m->buffer[k], e->name)) {
-            return false;
-        }
-    }
-    return e->tensor && e->view.packed && e->view.src && e->view.n > 0 && q->tie[i] == i &&
+    return !zf_ds_name_listed(m->buffer, m->n_buffers, e->name) && e->tensor && e->view.packed &&
+           e->view.src && e->view.n > 0 && q->tie[i] == i &&
            zf_dtype_info(e->view.dtype)->kind == 'f';
 }
 

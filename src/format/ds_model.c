@@ -102,6 +102,9 @@ static bool read_names(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_mod
             return false;
         }
     }
+    if (m->buffer) {
+        zf_ds_name_sort(m->buffer, m->n_buffers);
+    }
     return m->buffer != NULL;
 }
 
@@ -112,13 +115,18 @@ static bool read_aliases(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_m
 
     m->n_aliases = (uint32_t)n;
     m->alias = zf_arena_get(ds->a, n, sizeof *m->alias, err);
-    for (uint64_t i = 0; m->alias && i < n; i++) {
+    m->second = zf_arena_get(ds->a, n, sizeof *m->second, err);
+    for (uint64_t i = 0; m->alias && m->second && i < n; i++) {
         if (!zf_ds_name_of(ds, zf_pv_key(v, i), "shared_params", &m->alias[i].name, err) ||
             !zf_ds_name_of(ds, zf_pv_val(v, i), "shared_params", &m->alias[i].of, err)) {
             return false;
         }
+        m->second[i] = m->alias[i].name;
     }
-    return m->alias != NULL;
+    if (m->second) {
+        zf_ds_name_sort(m->second, m->n_aliases);
+    }
+    return m->alias && m->second;
 }
 
 static bool read_fragments(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,

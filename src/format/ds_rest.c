@@ -16,23 +16,13 @@ static bool is_extra_state(struct zf_ds_name name)
     return name.n >= n && memcmp(name.p + name.n - n, tail, n) == 0;
 }
 
-static bool is_listed(const struct zf_ds_name *list, uint32_t n, struct zf_ds_name name)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (zf_ds_name_eq(list[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Under stage 3 whatever is no buffer stands in `module` as an empty tensor
  * (before 0.6: of one element). */
 static bool is_placeholder(const struct zf_ds *ds, const struct zf_ds_entry *e)
 {
     const struct zf_ds_model *m = &ds->model;
 
-    if (!ds->dir.by_rank || is_listed(m->buffer, m->n_buffers, e->name)) {
+    if (!ds->dir.by_rank || zf_ds_name_listed(m->buffer, m->n_buffers, e->name)) {
         return false;
     }
     return m->has_buffers || e->view.n == 0;

@@ -47,12 +47,7 @@ static bool is_drafted(struct zf_ds *ds, const struct zf_ds_entry *e)
 
 bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name)
 {
-    for (uint32_t i = 0; i < m->n_aliases; i++) {
-        if (zf_ds_name_eq(m->alias[i].name, name)) {
-            return true;
-        }
-    }
-    return false;
+    return zf_ds_name_listed(m->second, m->n_aliases, name);
 }
 
 /* Chooses the entry that the run [from, to) of equal views is served under: a trained one where

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ds.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/name.h>
@@ -57,6 +58,23 @@ int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b)
     int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
 
     return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return zf_ds_name_cmp(*(const struct zf_ds_name *)a, *(const struct zf_ds_name *)b);
+}
+
+void zf_ds_name_sort(struct zf_ds_name *list, uint32_t n)
+{
+    if (n > 1) {
+        qsort(list, n, sizeof *list, by_name);
+    }
+}
+
+bool zf_ds_name_listed(const struct zf_ds_name *sorted, uint32_t n, struct zf_ds_name name)
+{
+    return n > 0 && bsearch(&name, sorted, n, sizeof *sorted, by_name) != NULL;
 }
 
 static const uint64_t *copy_extents(struct zf_ds *ds, const uint64_t *p, uint32_t n,

@@ -49,14 +49,16 @@ static bool read_list(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
                        "fp32_groups[%llu] has %llu masters, but \"module\" only %u names",
                        (unsigned long long)g, (unsigned long long)n, q->ds->model.n_entries);
     }
-    out->n = (uint32_t)n;
     out->m = zf_arena_get(q->ds->a, n, sizeof *out->m, err);
     for (uint64_t k = 0; out->m && k < n; k++) {
-        if (!read_view(q->ds, t, zf_pv_item(list, k), &out->m[k].view, err)) {
+        struct zf_ds_master *m = &out->m[out->n];
+
+        if (!read_view(q->ds, t, zf_pv_item(list, k), &m->view, err)) {
             return !zf_ds_err_named(err) && zf_err_in(err, "!fp32_groups[%llu][%llu]",
                                                       (unsigned long long)g, (unsigned long long)k);
         }
-        out->m[k].state = zf_pv_u64(zf_pv_item(ids, k), &id) ? zf_ds_by_id(state, id) : NULL;
+        m->state = zf_pv_u64(zf_pv_item(ids, k), &id) ? zf_ds_by_id(state, id) : NULL;
+        out->n += m->view.n > 0; /* an empty master needs no name */
     }
     return out->m != NULL;
 }
