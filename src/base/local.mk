@@ -5,6 +5,7 @@ libzf_base_la_SOURCES = \
 	src/base/bytes.c \
 	src/base/dtype.c \
 	src/base/err.c \
+	src/base/hash.c \
 	src/base/limits.c \
 	src/base/name.c \
 	src/base/num.c \
@@ -18,6 +19,7 @@ noinst_HEADERS += \
 	include/zf/base/bytes.h \
 	include/zf/base/dtype.h \
 	include/zf/base/err.h \
+	include/zf/base/hash.h \
 	include/zf/base/limits.h \
 	include/zf/base/name.h \
 	include/zf/base/num.h \

@@ -11,6 +11,8 @@ libzf_codec_la_SOURCES = \
 	src/codec/pickle_heap.h \
 	src/codec/pickle_index.c \
 	src/codec/pickle_index.h \
+	src/codec/pickle_keys.c \
+	src/codec/pickle_keys.h \
 	src/codec/pickle_memo.c \
 	src/codec/pickle_memo.h \
 	src/codec/pickle_node.h \

@@ -120,17 +120,10 @@ static bool grow_stack(struct zf_pickle_vm *vm)
     if (vm->cap - vm->sp >= 2) {
         return true;
     }
-    uint64_t cap = vm->cap ? vm->cap * 2 : 256;
-    if (!zf_pickle_heap_charge(&vm->heap, (cap - vm->cap) * sizeof(struct zf_pv *), vm->err)) {
-        return false;
-    }
-    struct zf_pv **p = realloc(vm->stack, cap * sizeof(struct zf_pv *));
-    if (!p) {
-        return zf_fail_sys(vm->err, "grow the stack of a pickle");
-    }
-    vm->stack = p;
-    vm->cap = cap;
-    return true;
+    struct zf_pv **p = zf_pickle_heap_grow(&vm->heap, vm->stack, sizeof *p, &vm->cap, vm->err);
+
+    vm->stack = p ? p : vm->stack;
+    return p != NULL;
 }
 
 /* The one place where the stack is checked: takes what the row says. */
@@ -212,6 +205,7 @@ static void zf_auto_vm(struct zf_pickle_vm *vm)
     free(vm->stack);
     free(vm->mark);
     zf_pickle_memo_fini(&vm->memo);
+    zf_pickle_maps_fini(&vm->maps);
 }
 
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
@@ -238,6 +232,9 @@ const struct zf_pv *zf_pickle_load_pids(struct zf_bytes *in, struct zf_arena *ar
             err->off = err->off == ZF_OFF_NONE ? vm.op_off : err->off;
             return NULL;
         }
+    }
+    if (!zf_pickle_maps_check(&vm.maps, vm.in.at - in->at, err)) {
+        return NULL;
     }
     in->at = vm.in.at;
     *pids_out = vm.first_pid;

@@ -139,7 +139,8 @@ static bool push_ordered(struct zf_pickle_vm *vm, struct zf_pv *class, const str
             return false;
         }
     }
-    return zf_pickle_push(vm, v);
+    return (v->n < 2 || zf_pickle_maps_add(&vm->maps, &vm->heap, v, vm->err)) &&
+           zf_pickle_push(vm, v);
 }
 
 bool zf_pickle_do_reduce(struct zf_pickle_vm *vm)

@@ -66,16 +66,12 @@ bool zf_pickle_do_nothing(struct zf_pickle_vm *vm)
 bool zf_pickle_do_mark(struct zf_pickle_vm *vm)
 {
     if (vm->n_marks == vm->marks_cap) {
-        uint64_t cap = vm->marks_cap ? vm->marks_cap * 2 : 64;
-        if (!zf_pickle_heap_charge(&vm->heap, (cap - vm->marks_cap) * sizeof *vm->mark, vm->err)) {
+        uint64_t *p = zf_pickle_heap_grow(&vm->heap, vm->mark, sizeof *p, &vm->marks_cap, vm->err);
+
+        if (!p) {
             return false;
         }
-        uint64_t *p = realloc(vm->mark, cap * sizeof *p);
-        if (!p) {
-            return zf_fail_sys(vm->err, "grow the stack of a pickle");
-        }
         vm->mark = p;
-        vm->marks_cap = cap;
     }
     vm->mark[vm->n_marks++] = vm->fence = vm->sp;
     return true;
@@ -202,6 +198,19 @@ static bool add_elements(struct zf_pickle_vm *vm, enum zf_pv_kind kind, struct z
     return extend(vm, to, from, n);
 }
 
+/* The same for a mapping, whose keys are looked at when all is read. */
+static bool extend_map(struct zf_pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
+                       uint64_t n)
+{
+    bool known = to->n > 1;
+
+    if (!extend(vm, to, from, n)) {
+        return false;
+    }
+    to = vm->stack[vm->sp - 1];
+    return known || to->n < 2 || zf_pickle_maps_add(&vm->maps, &vm->heap, to, vm->err);
+}
+
 static bool add_pairs(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
 {
     struct zf_pv *to = vm->popped[0];
@@ -218,7 +227,7 @@ static bool add_pairs(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64
     if (call) {
         to->flags |= ZF_PV_MAP;
     }
-    return extend(vm, to, from, n);
+    return extend_map(vm, to, from, n);
 }
 
 bool zf_pickle_do_append(struct zf_pickle_vm *vm)
@@ -263,7 +272,7 @@ bool zf_pickle_do_dict(struct zf_pickle_vm *vm)
                        "opcode DICT takes keys and values, but finds %llu values",
                        (unsigned long long)vm->n_items);
     }
-    return extend(vm, (struct zf_pv *)&zf_pv_no_dict, vm->items, vm->n_items);
+    return extend_map(vm, (struct zf_pv *)&zf_pv_no_dict, vm->items, vm->n_items);
 }
 
 /* ---- memo ---- */

@@ -10,6 +10,8 @@
 /* Slabs are cut into 8-byte steps; the arena alone would round every value up to 16. */
 #define SLAB_MIN 1024u
 #define SLAB_MAX (256u << 10)
+/* Bytes from which an array no longer doubles. */
+#define GROW_SLOWLY (1u << 20)
 /* Values of the stack whose memory is worth giving back early. */
 #define PIECE (128u << 10)
 
@@ -51,6 +53,30 @@ bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_e
     }
     h->bytes += bytes;
     return true;
+}
+
+bool zf_pickle_no_memory(struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "out of memory for the values of a pickle (less than the limit pickle_memory)");
+}
+
+void *zf_pickle_heap_grow(struct zf_pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
+                          struct zf_err *err)
+{
+    /* Large blocks are moved by the page tables: small steps cost little. */
+    uint64_t more = *cap * each < GROW_SLOWLY ? *cap + 64 : *cap / 4;
+
+    if (!zf_pickle_heap_charge(h, more * each, err)) {
+        return NULL;
+    }
+    void *larger = realloc(p, (*cap + more) * each);
+    if (!larger) {
+        (void)zf_pickle_no_memory(err);
+        return NULL;
+    }
+    *cap += more;
+    return larger;
 }
 
 static void *from_arena(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)

@@ -25,6 +25,14 @@ void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const str
 /* Counts memory that is not the heap's own (stack, memo) against pickle_memory. */
 bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
 
+/* The memory of p [*cap] things of `each` bytes for more of them, as realloc; charged.  NULL on
+ * failure, and then p is as it was. */
+void *zf_pickle_heap_grow(struct zf_pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
+                          struct zf_err *err) ZF_CHECKED;
+/* The sentence for memory that the system does not give: ZF_E_LIMIT, as the limit is only how much
+ * of it there could be.  Returns false. */
+bool zf_pickle_no_memory(struct zf_err *err);
+
 /* A value with room for `slots` slots; n and depth are the caller's. */
 struct zf_pv *zf_pickle_heap_new(struct zf_pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
                                  struct zf_err *err) ZF_CHECKED;

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include <zf/base/hash.h>
+
 struct zf_pv_index {
+    struct zf_hash_key key;
     uint64_t mask;   /* 0: given up, look one by one */
     uint32_t slot[]; /* [mask + 1]: pair + 1, 0 = free */
 };
@@ -26,25 +29,11 @@ static const struct zf_pv *one_by_one(const struct zf_pv_items *items, uint32_t 
     return NULL;
 }
 
-/* The address of the items is the seed, so that a file cannot be made to collide. */
-static uint64_t hash(const struct zf_pv_items *seed, const char *p, uint64_t n)
-{
-    uint64_t h = (uint64_t)(uintptr_t)seed ^ n;
-
-    for (uint64_t i = 0; i < n; i += sizeof h) {
-        uint64_t part = 0;
-        memcpy(&part, p + i, n - i < sizeof part ? n - i : sizeof part);
-        h = (h ^ part) * 0x9e3779b97f4a7c15u;
-        h ^= h >> 29;
-    }
-    return h;
-}
-
 /* The slot of a key: its own, or a free one. */
 static uint32_t *place(struct zf_pv_index *x, const struct zf_pv_items *items, const char *key,
                        uint64_t n)
 {
-    for (uint64_t i = hash(items, key, n);; i++) {
+    for (uint64_t i = zf_hash_of(&x->key, 0, key, n);; i++) {
         uint32_t *slot = &x->slot[i & x->mask];
 
         if (*slot == 0 || is_key(items->at[2 * (uint64_t)(*slot - 1)].v, key, n)) {
@@ -65,7 +54,7 @@ static const struct zf_pv_index *make(struct zf_pv_items *items, uint32_t pairs)
     }
     struct zf_pv_index *x =
         zf_arena_get(items->at[items->cap].arena, size * sizeof x->slot[0] + sizeof *x, 1, &err);
-    if (!x) {
+    if (!x || !zf_hash_key_init(&x->key, &err)) {
         return &given_up;
     }
     x->mask = size - 1;

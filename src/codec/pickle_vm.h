@@ -6,6 +6,7 @@
 #define ZF_CODEC_PICKLE_VM_H
 
 #include "pickle_heap.h"
+#include "pickle_keys.h"
 #include "pickle_memo.h"
 
 /* Decoded: u, i or f is the number; p [n] the bytes or the line, p2 [n2] the second line. */
@@ -20,6 +21,7 @@ struct zf_pickle_operand {
 struct zf_pickle_vm {
     struct zf_pickle_heap heap;
     struct zf_pickle_memo memo;
+    struct zf_pickle_maps maps;
     struct zf_bytes in;
     struct zf_pv **stack;
     uint64_t sp, cap;

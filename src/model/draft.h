@@ -7,10 +7,10 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "hash.h"
-#include "sources.h"
-
+#include <zf/base/hash.h>
 #include <zf/model/build.h>
+
+#include "sources.h"
 
 /* One flat piece or box as it was given, in elements. */
 struct zf_piece {

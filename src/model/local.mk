@@ -20,8 +20,6 @@ libzf_model_la_SOURCES = \
 	src/model/grid.h \
 	src/model/grid_kind.h \
 	src/model/gridmake.c \
-	src/model/hash.c \
-	src/model/hash.h \
 	src/model/loss.c \
 	src/model/map.c \
 	src/model/map_kind.h \

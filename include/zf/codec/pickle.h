@@ -34,7 +34,10 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
  * values of one pickle: zf_pv_get indexes a large mapping when it is first asked.
  * What Python 2 called `__builtin__` and `copy_reg` is `builtins` and `copyreg` here, and
  * copyreg._reconstructor(C, base, state), NEWOBJ's older spelling, is a CALL of C.
- * Errors: ZF_E_FORMAT with the offset of the opcode; ZF_E_LIMIT; ZF_E_NOMEM. */
+ * A mapping that has a key twice, as Python compares keys, is refused: Python would keep the last
+ * value.  Objects as keys are compared by identity only.
+ * Errors: ZF_E_FORMAT with the offset of the opcode, or the key; ZF_E_LIMIT (also: the system gives
+ * no memory). */
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
@@ -60,8 +63,7 @@ uint64_t zf_pv_len(const struct zf_pv *v);
 const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i);
 const struct zf_pv *zf_pv_key(const struct zf_pv *v, uint64_t i); /* DICT, CALL with items */
 const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i);
-/* The value of a text key in a DICT or in a CALL's items (last one wins, as in Python); NULL
- * = absent. */
+/* The value of a text key in a DICT or in a CALL's items; NULL = absent. */
 const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key);
 /* Is it a mapping: a DICT, or a CALL that got items (OrderedDict, defaultdict)? */
 bool zf_pv_is_map(const struct zf_pv *v);

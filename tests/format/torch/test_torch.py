@@ -127,8 +127,14 @@ with tempfile.TemporaryDirectory() as d:
 
 def storage(data, n, cls="FloatStorage"):
     s = Storage([])
-    s.data, s.n, s.cls = data, n, storage_of(cls)
+    s.data, s.n, s.cls = data, n, s.cls if cls == "FloatStorage" else storage_of(cls)
     return s
+
+
+def pickled(value):
+    with tempfile.TemporaryDirectory() as d:
+        save(value, os.path.join(d, "x"))
+        return open(os.path.join(d, "x"), "rb").read()
 
 
 eight = struct.pack("<8f", *range(8))
@@ -142,6 +148,13 @@ for n, cls in (4, "FloatStorage"), (4, "HalfStorage"), (16, "HalfStorage"), (7, 
 refused("one of 32 bytes called 9 floats", {"m.pt": {"w": Tensor(storage=storage(eight, 9), shape=(8,))}}, "has 32")
 tree = Tree({"m.pt": {"w": Tensor(storage=storage(eight + b"xyz", 8), shape=(8,))}})
 check("less than an element may be left over", tree.tensor.get(("", "w")) == ("f32", "8", eight.hex()), tree.err)
+
+for what, value, key in (("at the top", {"aa": A, "bb": B}, "aa"), ("in a part", {"model": {"x": {"aa": A, "bb": B}}}, "aa"),
+                         ("in an optimizer", optimizer(A, B), 0)):
+    data = pickled(value)
+    twice = data.replace(b"bb", b"aa") if key else data.replace(b"K\x01}", b"K\x00}")
+    check(f"the key to be doubled {what} is there", twice != data)
+    refused(f"a key twice {what}", {"m.pt": twice}, f'the key "{key}" is twice' if key else "the key 0 is twice")
 
 bad = []
 for n in range(0, len(whole), 23):

@@ -497,9 +497,39 @@ def check_refused():
         ("an opcode over a frame's end", frame % b"\x02" + b"J\0\0\0\0.", "opcode BININT reaches over the end of its frame"),
         ("a million nested tuples", b")" + b"\x85" * 10**6 + b".", "nested deeper than the limit pickle_depth"),
         ("a million nested lists", b"]" * 10**6 + b"a" * (10**6 - 1) + b".", "nested deeper than the limit pickle_depth"),
-        ("ten million marks", b"(" * 10**7, "byte 4194304: the values need more memory"),
+        ("ten million marks", b"(" * 10**7, "the values need more memory"),
     ]:
         refused(name, data, said)
+
+
+def check_keys():
+    """Two keys in every kind of mapping: refused exactly when Python says that they are one."""
+    nan = float("nan")
+    keys = [1, True, 1.0, 0, False, -0.0, 2**70, -1, -1.0, 2**53 + 1, 2.0**53, 0.5, nan, float("inf"), None, "1", b"1", "", "é",
+            "é".encode(), "x" * 200, "x" * 100 + "y" + "x" * 99, (), (1, "a"), (True, "a"), (1, b"a"), ((1, 2), None),
+            ((1.0, 2), None), ((1, 3), None), collections.OrderedDict, int]
+    wrong, n = [], 0
+    for i, a in enumerate(keys):
+        for b in keys[i:]:
+            x, y = pickle.dumps(a, 3)[2:-1], pickle.dumps(b, 3)[2:-1]
+            both = [b"(" + x + b"N" + y + b"Nd.", b"}" + x + b"Ns" + y + b"Ns.",
+                    b"ccollections\nOrderedDict\n)R(" + x + b"N" + y + b"Nu.",
+                    b"ccollections\nOrderedDict\n](](" + x + b"Ne](" + y + b"Nee\x85R."]
+            many = b"".join(b"J" + struct.pack("<i", 1000 + k) + b"N" for k in range(40))
+            both.append(b"}(" + x + b"N" + many + y + b"Nu.")
+            one = a == b
+            for data, got in zip(both, ours(both)):
+                n += 1
+                if one != (got.startswith("! ") and "is twice in one mapping" in got):
+                    wrong.append("%r %r %r: %r" % (a, b, data, got))
+    report(not wrong, "keys that are one in Python: %d mappings" % n, "\n".join(wrong[:5]))
+    refused("a key twice is named", b"}(X\2\0\0\0aaK\1X\2\0\0\0bbK\2X\2\0\0\0aaK\3u.", 'the key "aa" is twice')
+    refused("in a mapping inside another", b"}(K\1}(K\7NK\7Nuu.", "the key 7 is twice")
+    long = b"X" + struct.pack("<I", 10**5) + b"x" * (10**5 - 1)
+    refused("long keys in many mappings", b"(" + long + b"yq\0" + long + b"zq\1" + b"}(h\0Nh\1Nu" * 10**5 + b"l.",
+            "too long to be compared")
+    collide = [bytes([65 + (i >> k & 1) for k in range(14)]) for i in range(1 << 14)]
+    report(ours([b"}(" + b"".join(b"U\x0e" + k + b"N" for k in collide) + b"u."])[0].startswith("{"), "many keys alike")
 
 
 def check_bombs():
@@ -593,8 +623,8 @@ def check_json(pickles, plain):
         ("an OrderedDict of Python 2", b"ccollections\nOrderedDict\n]]U\1aaK\1aa\x85R.", {"a": 1}),
         ("a numpy scalar", b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\2\0\0\0f8\x89\x88\x87R"
          b"(K\3X\1\0\0\0<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tbC\x08\0\0\0\0\0\0\xf8\x3f\x86R.", 1.5),
-        ("a persistent id", b"X\1\0\0\0aQ.", {"__persid__": "a"}), ("the same key twice", b"}(X\1\0\0\0aK\1X\1\0\0\0aK\2u.",
-                                                                 {"a": 1, "a#2": 2}),
+        ("a persistent id", b"X\1\0\0\0aQ.", {"__persid__": "a"}), ("keys of one text", b"}(X\1\0\0\0" b"1K\1K\1K\2u.",
+                                                                 {"1": 1, "1#2": 2}),
         ("101 lists", b"]" * 101 + b"a" * 100 + b".", None),
     ]:
         text = as_json([data])[0]
@@ -630,6 +660,7 @@ def main():
     real = fixtures()
     same("real checkpoints", [data for _, data in real])
     check_refused()
+    check_keys()
     check_bombs()
     small = [x for x in real if len(x[1]) < 20000]
     check_truncation(small[:: max(1, len(small) // 6)])

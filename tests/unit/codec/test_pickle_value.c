@@ -126,17 +126,17 @@ static void attributes(void **state)
     assert_true(zf_pv_int(zf_pv_attr(both, "b"), &i) && i == 2);
 }
 
-/* A pickle of {"k0": 0, "k1": 1 …} with every key twice; the second value is the number. */
+/* A pickle of {"k0": 0, "k1": 1 …}. */
 static uint64_t make_map(char *p, const char *head, unsigned n)
 {
     uint64_t at = strlen(head);
 
     memcpy(p, head, at);
     p[at++] = '(';
-    for (unsigned i = 0; i < 2 * n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         char key[16];
-        int len = snprintf(key, sizeof key, "k%u", i % n);
-        uint32_t number = i < n ? 0xffffff : i % n;
+        int len = snprintf(key, sizeof key, "k%u", i);
+        uint32_t number = i;
         at += (uint64_t)sprintf(p + at, "U%c%s", len, key);
         p[at++] = 'J';
         memcpy(p + at, &number, sizeof number);
@@ -160,7 +160,7 @@ static void maps_of_all_sizes(void **state)
         for (unsigned n = 1; n < 20000; n = n * 3 + 1) {
             const struct zf_pv *v = must(load_n(p, make_map(p, heads[h], n)));
             assert_true(zf_pv_is_map(v));
-            assert_int_equal(zf_pv_len(v), 2 * n);
+            assert_int_equal(zf_pv_len(v), n);
             for (unsigned k = 0; k < n; k++) {
                 (void)snprintf(key, sizeof key, "k%u", k);
                 assert_true(zf_pv_int(zf_pv_get(v, key), &i) && i == k);
@@ -220,7 +220,7 @@ static void limits(void **state)
         {"pickle_bytes=3", "NNNN.", 3},          {"pickle_bytes=3", "NJ\1\1\1\1.", 1},
         {"pickle_bytes=3", "NC\4abcd.", 1},      {"pickle_objects=2", "M\1\1M\1\1M\1\1.", 6},
         {"pickle_depth=2", ")\x85\x85\x85.", 3}, {"pickle_depth=2", "]]]]aaa.", 6},
-        {"pickle_memo=1", "Nq\1q\2.", 3},        {"pickle_memory=1k", "N.", 0},
+        {"pickle_memo=1", "Nq\1q\2.", 3},        {"pickle_memory=128", "N.", 0},
     };
 
     (void)state;
@@ -285,7 +285,9 @@ static void memory_is_bounded(void **state)
         zf_auto(arena) struct zf_arena *a = zf_arena_new(UINT64_MAX, &err);
         struct zf_bytes in = zf_bytes_of(p, at + strlen(mixes[i].last));
         const struct zf_pv *v = a ? zf_pickle_load(&in, a, &lim, &err) : NULL;
-        if (!v) {
+        if (!v && err.code == ZF_E_FORMAT) {
+            assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "twice in one mapping");
+        } else if (!v) {
             assert_err(&err, ZF_E_LIMIT, err.off, "pickle_depth");
         }
         if (zf_arena_used(a) > 16 * size + (1 << 20)) {

@@ -545,10 +545,9 @@ static void test_odd_names(void **state)
 static void test_double_name(void **state)
 {
     (void)state;
-    /* the two are in different groups */
     refused(Z2,
             (struct change[]){{.file = MODEL, .from = "back.bias", .to = "l1.weight", .n = 9}, {0}},
-            ZF_E_FORMAT, "two tensors of the name \"l1.weight\"");
+            ZF_E_FORMAT, "the key \"l1.weight\" is twice");
 }
 
 /* (11, 5) becomes (11, 6), (250, 5) …: the group no longer adds up. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hash.h"
+#include <zf/base/hash.h>
 
 #include <string.h>
 #include <sys/random.h>

@@ -3,8 +3,8 @@
  * writes a checkpoint could choose a million names that fall into one bucket and make mounting
  * quadratic.  With a random key nobody can.
  * SipHash-1-3; source: Aumasson & Bernstein, "SipHash: a fast short-input PRF" (2012). */
-#ifndef MODEL_HASH_H
-#define MODEL_HASH_H
+#ifndef ZF_BASE_HASH_H
+#define ZF_BASE_HASH_H
 
 #include <zf/base/err.h>
 
