@@ -53,7 +53,10 @@ static bool room(struct zf_arena *a, size_t n, struct zf_err *err)
     size_t size = n > a->next_size ? n : a->next_size;
     struct block *b = calloc(1, sizeof *b + size);
     if (!b) {
-        return zf_fail_sys(err, "grow an arena");
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "out of memory after %llu bytes (the limits pickle_memory and model_memory "
+                       "would allow %llu)",
+                       (unsigned long long)a->used, (unsigned long long)a->budget);
     }
     b->size = b->back = size;
     b->next = a->head;

@@ -52,7 +52,7 @@ static bool dense_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint6
         }
         struct zf_pv **p = realloc(m->dense, cap * sizeof(struct zf_pv *));
         if (!p) {
-            return zf_fail_sys(err, "grow the memo");
+            return zf_pickle_no_memory(err);
         }
         m->dense = p;
         m->dense_cap = cap;
@@ -72,7 +72,7 @@ static bool far_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, struct 
     }
     struct zf_pickle_memo_far *far = calloc(cap, sizeof *far);
     if (!far) {
-        return zf_fail_sys(err, "grow the memo");
+        return zf_pickle_no_memory(err);
     }
     m->far = far;
     m->far_cap = cap;

@@ -298,7 +298,7 @@ struct zf_pv *zf_pickle_text_quoted(struct zf_pickle_heap *h, const char *p, uin
     n -= 2;
     zf_auto(mem) char *buf = malloc(n + 2);
     if (!buf) {
-        (void)zf_fail_sys(err, "decode a string");
+        (void)zf_pickle_no_memory(err);
         return NULL;
     }
     uint64_t at = 0;
@@ -328,7 +328,7 @@ struct zf_pv *zf_pickle_text_raw_unicode(struct zf_pickle_heap *h, const char *p
     }
     zf_auto(mem) char *buf = malloc(room);
     if (!buf) {
-        (void)zf_fail_sys(err, "decode a string");
+        (void)zf_pickle_no_memory(err);
         return NULL;
     }
     for (uint64_t i = 0; i < n;) {

@@ -20,6 +20,13 @@ bool zf_torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code cod
     return zf_err_in(err, "%s", t->src->name);
 }
 
+bool zf_torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err)
+{
+    return zf_torch_bad(t, err, ZF_E_LIMIT,
+                        "out of memory for the %llu bytes of a pickle (limit pickle_bytes=%llu)",
+                        (unsigned long long)n, (unsigned long long)t->lim.pickle_bytes);
+}
+
 enum container { OTHER, ZIP, LEGACY, TAR };
 
 /* The first pickle of a legacy stream is torch's magic number, in whatever protocol. */

@@ -19,7 +19,7 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
         zf_auto(mem) uint8_t *p = malloc(n ? n : 1);
 
         if (!p) {
-            (void)zf_fail_sys(err, "allocate memory");
+            (void)zf_torch_no_room(t, n, err);
             return NULL;
         }
         if (!zf_source_pread(t->src, p, n, *off, err)) {

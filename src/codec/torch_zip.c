@@ -92,7 +92,7 @@ static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
     zf_auto(mem) uint8_t *p = malloc(src->size ? src->size : 1);
 
     if (!p) {
-        return zf_fail_sys(err, "allocate memory");
+        return zf_torch_no_room(t, src->size, err);
     }
     if (!zf_source_pread(src, p, src->size, 0, err)) {
         return false;

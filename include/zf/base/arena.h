@@ -12,7 +12,8 @@ struct zf_arena;
 struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err) ZF_CHECKED;
 
 /* Memory for n things of `size` bytes, zeroed, aligned for any type; lives as long as the arena.
- * n * size = 0 gives a non-NULL pointer.  Errors: ZF_E_LIMIT budget, ZF_E_NOMEM. */
+ * n * size = 0 gives a non-NULL pointer.  Errors: ZF_E_LIMIT budget, or the system gives no memory
+ * though the budget would allow it. */
 void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err *err) ZF_CHECKED;
 
 /* A terminated copy of n bytes, packed without alignment (names are many and short). */
