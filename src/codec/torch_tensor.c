@@ -71,6 +71,24 @@ static bool settle_strides(uint32_t ndim, const uint64_t *shape, uint64_t *strid
     return contiguous;
 }
 
+/* Strides of 0 make terabytes of four bytes: what is far larger than the `last + 1` elements it is
+ * made of is only read when it is small. */
+static bool check_view(struct zf_torch *t, const struct zf_torch_tensor *out, uint64_t bytes,
+                       uint64_t last, struct zf_err *err)
+{
+    uint64_t made_of = (last + 1) * zf_dtype_info(out->dtype)->bytes;
+
+    if (bytes <= t->lim.view_bytes || bytes / made_of <= t->lim.view_ratio) {
+        return true;
+    }
+    return zf_torch_bad(
+        t, err, ZF_E_LIMIT,
+        "a tensor of %llu bytes that is made of %llu bytes of storage \"%.80s\", more "
+        "than the limits view_bytes=%llu and view_ratio=%llu",
+        (unsigned long long)bytes, (unsigned long long)made_of, out->storage->key,
+        (unsigned long long)t->lim.view_bytes, (unsigned long long)t->lim.view_ratio);
+}
+
 /* Shape and strides against `have` elements of the storage from its element `first` on. */
 static bool check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *stride,
                          uint64_t have, struct zf_err *err)
@@ -99,7 +117,7 @@ static bool check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64
             "a tensor reaches beyond its storage \"%.80s\": element %llu of %llu is needed",
             out->storage->key, ok ? (unsigned long long)last : ~0ull, (unsigned long long)have);
     }
-    return true;
+    return check_view(t, out, bytes, last - out->off_elems, err);
 }
 
 /* {'conj': True} and {'neg': True} as sign bits to flip. */

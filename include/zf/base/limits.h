@@ -21,6 +21,8 @@
     X(inflate_bytes, 64ull << 30, "bytes", "one compressed member or item once decompressed")      \
     X(tensors, 10000000, "tensors", "tensors of one checkpoint")                                   \
     X(tensor_dims, 64, "dimensions", "dimensions of one tensor")                                   \
+    X(view_bytes, 64ull << 20, "bytes", "one tensor that view_ratio would refuse")                 \
+    X(view_ratio, 1024, "times", "bytes of a tensor against those that its strides reach")         \
     X(pieces, 100000000, "pieces", "chunks and slices of one checkpoint")                          \
     X(grid_cells, 16777216, "cells", "index cells of one tensor")                                  \
     X(model_memory, 16ull << 30, "bytes", "memory for tensors and maps of one checkpoint")         \

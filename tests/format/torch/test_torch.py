@@ -5,8 +5,10 @@ import collections
 import json
 import os
 import struct
+import subprocess
 import sys
 import tempfile
+import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from made import A, B, C, Storage, Tensor, Tree, check, done, expect, module, optimizer, refused, save, storage_of  # noqa: E402
@@ -148,6 +150,37 @@ for n, cls in (4, "FloatStorage"), (4, "HalfStorage"), (16, "HalfStorage"), (7, 
 refused("one of 32 bytes called 9 floats", {"m.pt": {"w": Tensor(storage=storage(eight, 9), shape=(8,))}}, "has 32")
 tree = Tree({"m.pt": {"w": Tensor(storage=storage(eight + b"xyz", 8), shape=(8,))}})
 check("less than an element may be left over", tree.tensor.get(("", "w")) == ("f32", "8", eight.hex()), tree.err)
+
+
+
+class Expanded(Tensor):
+    """all elements are the first of the storage"""
+
+    def __reduce__(self):
+        f, args = super().__reduce__()
+        return f, args[:3] + ((0,) * len(self.shape),) + args[4:]
+
+
+one = Storage([1.5])
+tree = Tree({"m.pt": {"w": Expanded(storage=one, shape=(1000, 100))}})
+check("a small expanded tensor is read", tree.tensor.get(("", "w")) == ("f32", "1000,100", 10**5 * one.data.hex()), tree.err)
+for shape in (2**40,), (2**20, 2**20), (4097, 4096):
+    refused(f"an expanded tensor of {shape} is refused", {"m.pt": {"w": Expanded(storage=one, shape=shape)}}, "view_ratio=1024")
+with tempfile.TemporaryDirectory() as d:
+    save({"w": Expanded(storage=one, shape=(4097, 4096))}, os.path.join(d, "m.pt"))
+    run = [subprocess.run([os.path.join(os.environ["top_builddir"], "zerofs"), "ls", *limit, os.path.join(d, "m.pt")],
+                          capture_output=True, text=True) for limit in ([], ["--limit", "view_bytes=1G"])]
+    check("the limit is exit 4", run[0].returncode == 4, run[0])
+    check("it can be raised", run[1].returncode == 0 and run[1].stdout == "w.f32\n", run[1])
+
+# Many bytes of pickle, and a process that may take little more.
+with tempfile.TemporaryDirectory() as d:
+    with zipfile.ZipFile(os.path.join(d, "m.pt"), "w") as z:
+        z.writestr("archive/data.pkl", b"(" + b"]" * (8 << 20) + b"l.")
+    ls = [os.path.join(os.environ["top_builddir"], "zerofs"), "ls", os.path.join(d, "m.pt")]
+    limited = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_AS, (60 << 20,) * 2); os.execv(sys.argv[1], sys.argv[1:])"
+    run = subprocess.run([sys.executable, "-c", limited, *ls], capture_output=True, text=True)
+    check("too little memory is a limit", run.returncode == 4 and "memory" in run.stderr or "Sanitizer" in run.stderr, run)
 
 for what, value, key in (("at the top", {"aa": A, "bb": B}, "aa"), ("in a part", {"model": {"x": {"aa": A, "bb": B}}}, "aa"),
                          ("in an optimizer", optimizer(A, B), 0)):
