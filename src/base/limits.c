@@ -15,6 +15,13 @@ struct zf_limits zf_limits_default(void)
     };
 }
 
+uint64_t zf_limits_meta(const struct zf_limits *lim, uint64_t disk)
+{
+    uint64_t bytes;
+
+    return zf_mul_add(disk, lim->meta_memory, lim->meta_slack, &bytes) ? bytes : UINT64_MAX;
+}
+
 struct row {
     const char *name, *unit, *what;
     size_t at;

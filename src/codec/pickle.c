@@ -213,17 +213,21 @@ const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
 {
     const struct zf_pv *pids;
 
-    return zf_pickle_load_pids(in, arena, lim, &pids, err);
+    return zf_pickle_load_stored(in, UINT64_MAX, arena, lim, &pids, err);
 }
 
-const struct zf_pv *zf_pickle_load_pids(struct zf_bytes *in, struct zf_arena *arena,
-                                        const struct zf_limits *lim, const struct zf_pv **pids_out,
-                                        struct zf_err *err)
+const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
+                                          struct zf_arena *arena, const struct zf_limits *lim,
+                                          const struct zf_pv **pids_out, struct zf_err *err)
 {
     zf_auto(vm) struct zf_pickle_vm vm = {.in = *in, .err = err};
     uint64_t limit = UINT64_MAX; /* vm.in.n, when it is shorter than the input */
 
     zf_pickle_heap_init(&vm.heap, arena, lim);
+    vm.heap.in = &vm.in;
+    vm.heap.start = in->at;
+    vm.heap.stored = stored;
+    vm.heap.bytes = in->n > stored ? in->n - stored : 0; /* the pickle itself, decompressed */
     if (zf_bytes_left(in) > lim->pickle_bytes) {
         limit = vm.in.n = in->at + lim->pickle_bytes;
     }

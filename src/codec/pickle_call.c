@@ -86,7 +86,7 @@ static struct zf_pv *call_of(struct zf_pickle_vm *vm, const struct zf_pv *callee
 static bool push_remade(struct zf_pickle_vm *vm, struct zf_pv *args)
 {
     bool plain = args->at[2].v->kind == ZF_PV_NONE;
-    struct zf_pv *state = (struct zf_pv *)args->at[2].v;
+    struct zf_pv *state = zf_pickle_again((struct zf_pv *)args->at[2].v);
 
     return zf_pickle_push(vm,
                           call_of(vm, args->at[0].v, zf_pickle_tuple(vm, &state, plain ? 0 : 1)));
@@ -133,7 +133,7 @@ static bool push_ordered(struct zf_pickle_vm *vm, struct zf_pv *class, const str
     v->flags |= ZF_PV_MAP;
     for (uint32_t i = 0; i < list->n; i++) {
         const struct zf_pv *pair = value_at(list, i);
-        struct zf_pv *item[2] = {value_at(pair, 0), value_at(pair, 1)};
+        struct zf_pv *item[2] = {value_at(pair, 0), zf_pickle_again(value_at(pair, 1))};
 
         if (!zf_pickle_heap_add(&vm->heap, v, item, 2, vm->err)) {
             return false;

@@ -95,7 +95,7 @@ bool zf_pickle_do_dup(struct zf_pickle_vm *vm)
 {
     struct zf_pv *v = own(vm, vm->popped[0]);
 
-    return zf_pickle_push(vm, v) && zf_pickle_push(vm, v);
+    return zf_pickle_push(vm, v) && zf_pickle_push(vm, zf_pickle_again(v));
 }
 
 static bool push_ext(struct zf_pickle_vm *vm, int64_t code)
@@ -293,7 +293,7 @@ static bool memo_get(struct zf_pickle_vm *vm, uint64_t key)
                        "opcode %s asks for memo %llu, which is not set", vm->op,
                        (unsigned long long)key);
     }
-    return zf_pickle_push(vm, v);
+    return zf_pickle_push(vm, zf_pickle_again(v));
 }
 
 static bool text_key(struct zf_pickle_vm *vm, uint64_t *key)

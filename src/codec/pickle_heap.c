@@ -51,6 +51,15 @@ bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_e
             "the values need more memory than the limit pickle_memory allows (%llu bytes)",
             (unsigned long long)h->lim->pickle_memory);
     }
+    uint64_t read = h->in->at - h->start, disk = read < h->stored ? read : h->stored;
+
+    if (h->bytes + bytes > zf_limits_meta(h->lim, disk)) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "the values need more memory than the limits meta_memory=%llu and "
+                       "meta_slack=%llu allow for %llu bytes on disk",
+                       (unsigned long long)h->lim->meta_memory,
+                       (unsigned long long)h->lim->meta_slack, (unsigned long long)disk);
+    }
     h->bytes += bytes;
     return true;
 }

@@ -47,6 +47,7 @@ enum {
     ZF_PV_MAP = 8,      /* CALL: items are pairs */
     ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */
     ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
+    ZF_PV_MANY = 64,    /* may stand in several places */
 };
 
 /* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots behind

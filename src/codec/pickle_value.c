@@ -134,6 +134,11 @@ const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key)
     return zf_pickle_index_get(items_of(v), v->n, key, strlen(key));
 }
 
+bool zf_pv_many(const struct zf_pv *v)
+{
+    return v && (v->flags & ZF_PV_MANY);
+}
+
 static const struct zf_pv *global_of(const struct zf_pv *v)
 {
     v = is(v, ZF_PV_CALL) ? v->at[0].v : v;

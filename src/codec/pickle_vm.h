@@ -61,6 +61,14 @@ struct zf_pv *zf_pickle_told(struct zf_pickle_vm *vm, struct zf_pv *v);
 
 /* A TUPLE of n values from the stack; NULL on failure. */
 struct zf_pv *zf_pickle_tuple(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n);
+/* v is about to stand in one place more. */
+static inline struct zf_pv *zf_pickle_again(struct zf_pv *v)
+{
+    if (!(v->flags & ZF_PV_SHARED)) {
+        v->flags |= ZF_PV_MANY;
+    }
+    return v;
+}
 /* ZF_E_FORMAT: the opcode at work cannot be carried out on a value like v. */
 bool zf_pickle_not_for(struct zf_pickle_vm *vm, const struct zf_pv *v);
 

@@ -184,6 +184,11 @@ void zf_torch_free(struct zf_torch *t)
     free(t);
 }
 
+uint64_t zf_torch_pickle_bytes(const struct zf_torch *t)
+{
+    return t->pickle_bytes;
+}
+
 const struct zf_pv *zf_torch_root(const struct zf_torch *t)
 {
     return t->root;

@@ -69,6 +69,7 @@ struct zf_torch {
     struct zf_arena *arena;
     const struct zf_torch_container_ops *ops;
     const struct zf_pv *root;
+    uint64_t pickle_bytes;    /* the longest pickle, on disk */
     const struct zf_pv *pids; /* the persistent ids of the pickle that was read last */
     bool big;                 /* storages are big-endian */
     struct zf_torch_store *stores;

@@ -12,6 +12,11 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
 {
     uint64_t left = t->src->size - *off;
     uint64_t most = left < t->lim.pickle_bytes ? left : t->lim.pickle_bytes;
+    uint64_t bound = t->src->size - t->src->stored > t->lim.meta_slack
+                         ? t->src->stored + t->lim.meta_slack
+                         : UINT64_MAX; /* of a file that is decompressed */
+
+    most = most < bound ? most : bound;
 
     /* Nothing says how long a pickle is, so a larger piece is tried until one is enough. */
     for (uint64_t n = guess;; n *= 8) {
@@ -28,10 +33,12 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
         struct zf_bytes in = zf_bytes_of(p, n);
 
         in.base = *off;
-        const struct zf_pv *v = zf_pickle_load_pids(&in, t->arena, &t->lim, &t->pids, err);
+        const struct zf_pv *v =
+            zf_pickle_load_stored(&in, t->src->stored, t->arena, &t->lim, &t->pids, err);
 
         if (v) {
             *off += in.at;
+            t->pickle_bytes = in.at > t->pickle_bytes ? in.at : t->pickle_bytes;
             return v;
         }
         if (n == most || err->code != ZF_E_FORMAT) {

@@ -89,6 +89,14 @@ static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
                             "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
                             (unsigned long long)src->size, (unsigned long long)t->lim.pickle_bytes);
     }
+    /* Reading costs by the byte that comes out, so a bomb is refused before it is inflated. */
+    if (src->size > src->stored && src->size - src->stored > t->lim.meta_slack) {
+        return zf_torch_bad(t, err, ZF_E_LIMIT,
+                            "data.pkl has %llu bytes but only %llu on disk, which is more to "
+                            "decompress than the limit meta_slack=%llu",
+                            (unsigned long long)src->size, (unsigned long long)src->stored,
+                            (unsigned long long)t->lim.meta_slack);
+    }
     zf_auto(mem) uint8_t *p = malloc(src->size ? src->size : 1);
 
     if (!p) {
@@ -99,7 +107,8 @@ static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
     }
     struct zf_bytes in = zf_bytes_of(p, src->size);
 
-    t->root = zf_pickle_load_pids(&in, t->arena, &t->lim, &t->pids, err);
+    t->pickle_bytes = src->stored;
+    t->root = zf_pickle_load_stored(&in, src->stored, t->arena, &t->lim, &t->pids, err);
     return t->root || zf_err_in(err, "%s", src->name);
 }
 

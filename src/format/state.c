@@ -18,6 +18,7 @@ struct state {
     struct zf_build *b;
     const struct zf_place_file *file;
     const struct zf_limits *lim;
+    struct zf_limits text_lim; /* the same with what the file's size allows for text_bytes */
     struct zf_arena *arena;
     struct zf_hashes tensors; /* address of a tensor's value -> its dotted path, in the arena */
     uint64_t n_plain;         /* leaves that are no tensors */
@@ -84,7 +85,7 @@ static bool add_value(struct state *s, const char *name, size_t name_len, const 
         return true;
     }
     (void)zf_name_encode(path + 6, name, name_len, ".json");
-    if (zf_pv_json(v, s->lim, &special, &text, &n, err)) {
+    if (zf_pv_json(v, &s->text_lim, &special, &text, &n, err)) {
         return zf_build_text(s->b, path, text, n, err);
     }
     if (err->code != ZF_E_LIMIT) {
@@ -163,6 +164,9 @@ bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char 
         return false;
     }
     s.arena = arena;
+    s.text_lim = *lim;
+    uint64_t most = zf_limits_meta(lim, zf_torch_pickle_bytes(f->torch)) / 4;
+    s.text_lim.text_bytes = most < lim->text_bytes ? most : lim->text_bytes;
     name = name ? name : "value";
     bool ok =
         keys ? add_keys(&s, root, err) : add_value(&s, name, strlen(name), f->head, root, err);

@@ -20,6 +20,7 @@ struct frame {
     const struct zf_pv *v;
     uint64_t next, n;
     bool mapping, tensors; /* tensors: one was seen inside */
+    bool many;             /* the value may be met again */
     uint64_t shown;        /* how often the value was shown before */
     enum naming naming;
     size_t key_len, n_steps, last_len; /* of the path outside */
@@ -258,12 +259,15 @@ static void restore(struct walk *w, const struct frame *f)
 static bool pop(struct walk *w, struct zf_err *err)
 {
     struct frame *f = &w->frame[--w->n_frames];
-    struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)f->v, err);
 
-    if (!s) {
-        return false;
+    if (f->many) {
+        struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)f->v, err);
+
+        if (!s) {
+            return false;
+        }
+        s->value = f->tensors ? SEEN_TENSORS + f->shown + 1 : SEEN_EMPTY;
     }
-    s->value = f->tensors ? SEEN_TENSORS + f->shown + 1 : SEEN_EMPTY;
     if (w->n_frames > 0) {
         w->frame[w->n_frames - 1].tensors |= f->tensors;
     }
@@ -291,6 +295,25 @@ static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
     return w->fn(w->ctx, &leaf, err);
 }
 
+/* Marks a value as being looked into; *fresh_out: may it be, or is it open or known to be empty? */
+static bool remember(struct walk *w, const struct zf_pv *in, struct frame *f, bool *fresh_out,
+                     struct zf_err *err)
+{
+    struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)in, err);
+
+    if (!s) {
+        return false;
+    }
+    *fresh_out = s->value != SEEN_OPEN && s->value != SEEN_EMPTY;
+    f->shown = s->value > SEEN_TENSORS ? s->value - SEEN_TENSORS : 0;
+    if (f->shown >= SHOWN_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "one value stands in more than %d places of the file", SHOWN_MAX);
+    }
+    s->value = *fresh_out ? SEEN_OPEN : s->value;
+    return true;
+}
+
 /* Shows v, whose name is already in the path, or goes into it.  *f holds the path outside of it. */
 static bool enter(struct walk *w, const struct zf_pv *v, struct frame *f, bool *pushed,
                   struct zf_err *err)
@@ -303,19 +326,17 @@ static bool enter(struct walk *w, const struct zf_pv *v, struct frame *f, bool *
     if (!in) {
         return leaf(w, v, kind, err);
     }
-    struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)in, err);
-    if (!s) {
-        return false;
+    f->many = zf_pv_many(v) || zf_pv_many(in);
+    if (f->many) {
+        bool fresh;
+
+        if (!remember(w, in, f, &fresh, err)) {
+            return false;
+        }
+        if (!fresh) {
+            return true;
+        }
     }
-    if (s->value == SEEN_OPEN || s->value == SEEN_EMPTY) {
-        return true;
-    }
-    f->shown = s->value > SEEN_TENSORS ? s->value - SEEN_TENSORS : 0;
-    if (f->shown >= SHOWN_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "one value stands in more than %d places of the file", SHOWN_MAX);
-    }
-    s->value = SEEN_OPEN;
     f->naming = f->naming == BY_DOT && naming == BY_STEP ? BY_DOT : naming;
     *pushed = true;
     return push(w, in, f, err);
@@ -333,6 +354,26 @@ static bool child_text(struct zf_text *out, const struct frame *f, uint64_t i, s
     return zf_text_add(out, number, (size_t)n, err);
 }
 
+/* Is it a plain value whose name tells nobody anything?  There are millions of these in a hostile
+ * file, and making a name costs more than reading the value. */
+static bool is_bare(const struct walk *w, const struct zf_pv *v, bool index)
+{
+    switch (zf_pv_kind(v)) {
+    case ZF_PV_NONE:
+    case ZF_PV_BOOL:
+    case ZF_PV_STR:
+    case ZF_PV_BIGINT:
+    case ZF_PV_GLOBAL:
+    case ZF_PV_EXT:
+        return true;
+    case ZF_PV_INT:
+    case ZF_PV_FLOAT:
+        return index && w->n_steps < 3; /* no entry of an optimizer's state */
+    default:
+        return false;
+    }
+}
+
 /* The next child of the innermost value. */
 static bool advance(struct walk *w, struct zf_text *name, struct zf_err *err)
 {
@@ -342,6 +383,11 @@ static bool advance(struct walk *w, struct zf_text *name, struct zf_err *err)
     const struct zf_pv *child = index ? zf_pv_item(top->v, i) : zf_pv_val(top->v, i);
     struct frame f = {.key_len = w->key.n, .n_steps = w->n_steps};
 
+    if (is_bare(w, child, index)) {
+        const struct zf_leaf bare = {.kind = ZF_TORCH_NOT, .value = child};
+
+        return w->fn(w->ctx, &bare, err);
+    }
     f.last_len = w->n_steps ? w->at[w->n_steps - 1].n : 0;
     f.naming = top->naming == BY_STEP ? BY_STEP : BY_DOT; /* inside an object all is joined */
     if (!child_text(name, top, i, err)) {

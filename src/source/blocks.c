@@ -38,6 +38,7 @@ bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct
         zf_cache_unref(&cache);
         return false;
     }
+    b->src.stored = parent->stored < size ? parent->stored : size;
     b->parent = zf_source_ref(parent);
     b->cache = cache;
     b->owner = zf_cache_owner(cache);

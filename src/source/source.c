@@ -23,7 +23,7 @@ bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const 
     }
     s->ops = ops;
     s->name = copy;
-    s->size = size;
+    s->size = s->stored = size;
     atomic_init(&s->refs, 1);
     return true;
 }

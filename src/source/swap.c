@@ -117,6 +117,7 @@ struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct z
         free(w);
         return NULL;
     }
+    w->src.stored = parent->stored;
     w->parent = zf_source_ref(parent);
     w->width = width;
     return &w->src;

@@ -82,6 +82,7 @@ struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t
     if (parent->ops == &window_ops) {
         (void)window_origin(parent, &off, &parent);
     }
+    w->src.stored = parent->stored < len ? parent->stored : len;
     w->parent = zf_source_ref(parent);
     w->off = off;
     return &w->src;

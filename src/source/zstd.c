@@ -314,7 +314,10 @@ struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
         return NULL;
     }
     struct zf_source *src = zf_mem_new(parent->name, p, n, true, err);
-    p = src ? NULL : p;
+    if (src) {
+        src->stored = parent->stored < n ? parent->stored : n;
+        p = NULL;
+    }
     return src;
 }
 

@@ -13,6 +13,9 @@
     X(pickle_objects, 200000000, "objects", "values made by one pickle")                           \
     X(pickle_depth, 10000, "levels", "nesting of one value")                                       \
     X(pickle_memo, 100000000, "entries", "memo entries of one pickle")                             \
+    X(meta_memory, 16, "bytes", "memory for each byte of metadata on disk, beyond meta_slack")     \
+    X(meta_slack, 32ull << 20, "bytes",                                                            \
+      "memory that any metadata may take, and what may be decompressed beyond its size on disk")   \
     X(json_bytes, 256ull << 20, "bytes", "one JSON document")                                      \
     X(json_depth, 128, "levels", "nesting of one JSON document")                                   \
     X(text_bytes, 64ull << 20, "bytes", "one state/*.json made from a pickle")                     \
@@ -38,6 +41,10 @@ struct zf_limits {
 
 /* The defaults of the table. */
 struct zf_limits zf_limits_default(void);
+
+/* The memory that metadata may take of which `disk` bytes are on disk: meta_slack and meta_memory
+ * for each of them.  Reading takes the same time for each byte, so it is bounded with it. */
+uint64_t zf_limits_meta(const struct zf_limits *lim, uint64_t disk);
 
 /* Applies one "name=number" (a size as zf_num_size reads it).
  * Errors: ZF_E_USAGE unknown name (the sentence lists the known ones) or not a number. */

@@ -41,11 +41,13 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
-/* The same.  *pids_out: the first persistent id that was read, NULL = none; zf_pv_persid_next gives
+/* The same for a pickle that was decompressed from `stored` bytes, which is what meta_memory counts.
+ * *pids_out: the first persistent id that was read, NULL = none; zf_pv_persid_next gives
  * the others in the order of the pickle, those that are no part of the value included. */
-const struct zf_pv *zf_pickle_load_pids(struct zf_bytes *in, struct zf_arena *arena,
-                                        const struct zf_limits *lim, const struct zf_pv **pids_out,
-                                        struct zf_err *err) ZF_CHECKED;
+const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
+                                          struct zf_arena *arena, const struct zf_limits *lim,
+                                          const struct zf_pv **pids_out,
+                                          struct zf_err *err) ZF_CHECKED;
 
 /* All accessors take NULL and any kind, and then answer "not that": false, 0 or NULL. */
 enum zf_pv_kind zf_pv_kind(const struct zf_pv *v); /* NULL is NONE */
@@ -69,6 +71,10 @@ const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key);
 bool zf_pv_is_map(const struct zf_pv *v);
 /* Is it a sequence: a LIST or TUPLE, or a CALL that got appends? */
 bool zf_pv_is_seq(const struct zf_pv *v);
+
+/* May v stand in several places of the tree?  Every value that does, and one in every cycle, says
+ * so; a walk need remember no others. */
+bool zf_pv_many(const struct zf_pv *v);
 
 /* GLOBAL: "module" and "name" ("" for NULL).  CALL: of its callee when that is a GLOBAL. */
 const char *zf_pv_module(const struct zf_pv *v);

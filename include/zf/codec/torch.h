@@ -27,6 +27,8 @@ static inline void zf_auto_torch(struct zf_torch **t)
 /* Do the first bytes look like one?  Peeks at no more than a few hundred bytes. */
 bool zf_torch_sniff(struct zf_source *src);
 
+/* Bytes on disk of the pickle that holds the root. */
+uint64_t zf_torch_pickle_bytes(const struct zf_torch *t);
 const struct zf_pv *zf_torch_root(const struct zf_torch *t);
 struct zf_arena *zf_torch_arena(struct zf_torch *t);
 /* "zip", "legacy", "tar", "torchscript" */

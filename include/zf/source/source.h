@@ -54,6 +54,7 @@ struct zf_source {
     const struct zf_source_ops *ops;
     const char *name; /* path shown in messages, owned by the source; "" = nameless */
     uint64_t size;    /* bytes */
+    uint64_t stored;  /* bytes on disk they are made from; fewer than size when decompressed */
     atomic_uint refs;
 };
 

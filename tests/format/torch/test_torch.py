@@ -173,11 +173,54 @@ with tempfile.TemporaryDirectory() as d:
     check("the limit is exit 4", run[0].returncode == 4, run[0])
     check("it can be raised", run[1].returncode == 0 and run[1].stdout == "w.f32\n", run[1])
 
+# Bombs: a few KB that inflate to many MB of pickle, and JSON of brackets.
+zerofs = os.path.join(os.environ["top_builddir"], "zerofs")
+for what, head, body, n, tail, said in (
+        ("190 Mi of None", b"(", b"N", 190, b"l.", "meta_slack=33554432"),
+        ("60 Mi of empty dicts", b"", b"}", 60, b".", "meta_slack=33554432"),
+        ("30 Mi of None", b"(", b"N", 30, b"l.", "meta_memory=16"),
+        ("30 Mi of memoized dicts", b"(", b"}\x94", 15, b"l.", "meta_memory=16"),
+        ("brackets", b'{"weight_map":[', b"{},", 8, b"{}]}", "meta_memory=16")):
+    with tempfile.TemporaryDirectory() as d:
+        if what == "brackets":
+            path = os.path.join(d, "pytorch_model.bin.index.json")
+            with open(path, "wb") as f:
+                f.write(head + body * (n << 20) + tail)
+        else:
+            path = os.path.join(d, "m.pt")
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+                with z.open("archive/data.pkl", "w") as f:
+                    f.write(head)
+                    for _ in range(n):
+                        f.write(body * (1 << 20))
+                    f.write(tail)
+        size = os.path.getsize(path)
+        err = open(os.path.join(d, "err"), "w+b")
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(err.fileno(), 2)
+            os.execv(zerofs, [zerofs, "ls", path])
+        _, status, used = os.wait4(pid, 0)
+        err.seek(0)
+        err = err.read().decode()
+        check(f"{what} are refused", os.waitstatus_to_exitcode(status) == 4 and said in err, (status, err))
+        check(f"{what} take no memory to speak of", "Sanitizer" in err or used.ru_maxrss < 128 << 10 or
+              os.environ.get("VALGRIND"), used.ru_maxrss)
+with tempfile.TemporaryDirectory() as d:
+    path = os.path.join(d, "m.pt")
+    value = {f"model.layers.{i}.weight": C for i in range(3000)}
+    save(value, path)
+    with zipfile.ZipFile(path) as z, zipfile.ZipFile(path + "h", "w", zipfile.ZIP_DEFLATED) as to:
+        for name in z.namelist():
+            to.writestr(name, z.read(name))
+    run = subprocess.run([zerofs, "ls", path + "h"], capture_output=True, text=True)
+    check("a real file that was deflated is read", run.stdout.count("\n") == 3000, run)
+
 # Many bytes of pickle, and a process that may take little more.
 with tempfile.TemporaryDirectory() as d:
     with zipfile.ZipFile(os.path.join(d, "m.pt"), "w") as z:
         z.writestr("archive/data.pkl", b"(" + b"]" * (8 << 20) + b"l.")
-    ls = [os.path.join(os.environ["top_builddir"], "zerofs"), "ls", os.path.join(d, "m.pt")]
+    ls = [zerofs, "ls", os.path.join(d, "m.pt")]
     limited = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_AS, (60 << 20,) * 2); os.execv(sys.argv[1], sys.argv[1:])"
     run = subprocess.run([sys.executable, "-c", limited, *ls], capture_output=True, text=True)
     check("too little memory is a limit", run.returncode == 4 and "memory" in run.stderr or "Sanitizer" in run.stderr, run)
