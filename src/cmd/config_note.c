@@ -18,8 +18,9 @@ static bool config_dtype(const struct zf_blob *b, const struct zf_limits *lim, e
     if (!text || !zf_map_read(b->data, text, n, 0, &ignored)) {
         return false;
     }
-    uint32_t found = zf_hf_config_dtypes(text, n, lim, at);
-    for (uint32_t i = 0; i < found; i++) {
+    uint32_t found = zf_hf_config_dtypes(text, n, at);
+    /* Of a key that is there twice, the last counts. */
+    for (uint32_t i = found; i-- > 0;) {
         if (at[i].top && at[i].known) {
             *out = at[i].dtype;
             return true;

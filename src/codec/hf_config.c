@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The document is parsed once by jansson, which proves that it is sound and has no key twice, and
- * then walked as text, because a value that is replaced must leave every other byte as it was and
- * jansson keeps no offsets.  On sound JSON a walk needs to know only strings, brackets, colons and
- * commas.
+/* The text is walked as it is, because a value that is replaced must leave every other byte as it
+ * was, and because jansson refuses what Python writes and reads: Infinity (Mamba's time_step_limit),
+ * NaN, integers of any length, a key twice.  For that only strings, brackets, colons and commas need
+ * to be known; a text whose brackets or strings do not close says nothing.
  *
  * Configurations nest: `chain` counts the levels from the outermost that are configurations, so
  * where depth == chain the walk stands in one, and everything deeper (lists, quantization settings)
@@ -11,8 +11,6 @@
 #include <zf/codec/hf_config.h>
 
 #include <string.h>
-
-#include <zf/codec/json.h>
 
 struct walk {
     const char *p;
@@ -26,7 +24,7 @@ struct walk {
     } key;
     struct zf_hf_dtype *out;
     uint32_t found;
-    bool full;
+    bool bad; /* no JSON, or too many values */
 };
 
 static bool key_is(const struct walk *w, const char *word)
@@ -76,7 +74,7 @@ static void take(struct walk *w, uint64_t off, uint64_t len)
         }
     }
     if (w->found == ZF_HF_DTYPES) {
-        w->full = true;
+        w->bad = true;
         return;
     }
     w->out[w->found++] = v;
@@ -96,7 +94,8 @@ static void step_string(struct walk *w)
         w->at += w->p[w->at] == '\\' ? 2 : 1;
     }
     w->at++;
-    if (w->at > w->n || !is_looked_at(w)) {
+    w->bad = w->bad || w->at > w->n;
+    if (w->bad || !is_looked_at(w)) {
         return;
     }
     if (!w->want_value) {
@@ -126,12 +125,23 @@ static void step_open(struct walk *w, char bracket)
 
 static void step_close(struct walk *w)
 {
+    if (w->depth == 0) {
+        w->bad = true;
+        return;
+    }
     if (w->in_map && w->depth == w->chain + 1) {
         w->in_map = false;
     } else if (w->depth == w->chain) {
         w->chain--;
     }
     w->depth--;
+}
+
+/* A null where a type could be. */
+static bool is_no_type(const struct walk *w)
+{
+    return is_looked_at(w) && w->want_value && !w->in_map && key_is_dtype(w) && w->n - w->at >= 4 &&
+           memcmp(w->p + w->at, "null", 4) == 0;
 }
 
 static void step(struct walk *w)
@@ -148,25 +158,31 @@ static void step(struct walk *w)
         step_close(w);
     } else if (is_looked_at(w) && (c == ':' || c == ',')) {
         w->want_value = c == ':';
-    } else if (c == 'n' && is_looked_at(w) && w->want_value && !w->in_map && key_is_dtype(w)) {
+    } else if (is_no_type(w)) {
         take(w, w->at, 4);
         w->at += 3;
     }
     w->at++;
 }
 
-uint32_t zf_hf_config_dtypes(const char *p, uint64_t n, const struct zf_limits *lim,
-                             struct zf_hf_dtype out[ZF_HF_DTYPES])
+static void skip_space(struct walk *w)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(json) json_t *sound = zf_json_load(p, n, lim, &ignored);
+    while (w->at < w->n && w->p[w->at] && strchr(" \t\r\n", w->p[w->at])) {
+        w->at++;
+    }
+}
+
+uint32_t zf_hf_config_dtypes(const char *p, uint64_t n, struct zf_hf_dtype out[ZF_HF_DTYPES])
+{
     struct walk w = {.p = p, .n = n, .out = out};
 
-    if (!json_is_object(sound)) {
+    skip_space(&w);
+    if (w.at == n || p[w.at] != '{') {
         return 0;
     }
-    while (w.at < w.n) {
+    do {
         step(&w);
-    }
-    return w.full ? 0 : w.found;
+    } while (!w.bad && w.depth > 0 && w.at < n);
+    skip_space(&w);
+    return w.bad || w.depth > 0 || w.at < n ? 0 : w.found;
 }

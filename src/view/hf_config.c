@@ -15,10 +15,9 @@
 static bool add_edited(const struct bulk *b, struct bulk_plan *p, const char *text, uint64_t n,
                        struct zf_err *err)
 {
-    const struct zf_limits lim = zf_limits_default();
     const char *served = zf_dtype_info(b->cast)->torch;
     struct zf_hf_dtype at[ZF_HF_DTYPES];
-    uint32_t found = zf_hf_config_dtypes(text, n, &lim, at);
+    uint32_t found = zf_hf_config_dtypes(text, n, at);
     uint64_t done = 0;
 
     for (uint32_t i = 0; i < found; i++) {

@@ -8,8 +8,6 @@
 #define ZF_CODEC_HF_CONFIG_H
 
 #include <zf/base/dtype.h>
-#include <zf/base/err.h>
-#include <zf/base/limits.h>
 
 /* One value: a type's name, or null. */
 struct zf_hf_dtype {
@@ -21,8 +19,7 @@ struct zf_hf_dtype {
 #define ZF_HF_DTYPES 64
 
 /* Finds the values in p[n], in order, at most ZF_HF_DTYPES; returns their number.  0 for what is no
- * sound JSON object or has more of them. */
-uint32_t zf_hf_config_dtypes(const char *p, uint64_t n, const struct zf_limits *lim,
-                             struct zf_hf_dtype out[ZF_HF_DTYPES]);
+ * JSON object or has more of them. */
+uint32_t zf_hf_config_dtypes(const char *p, uint64_t n, struct zf_hf_dtype out[ZF_HF_DTYPES]);
 
 #endif
