@@ -27,11 +27,13 @@ static int cmp_path(const char *a, const char *b)
     return (*a != '\0') - (*b != '\0');
 }
 
+/* A mere directory comes behind the set that stands in the same place. */
 static int cmp_place(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
+    int c = cmp_path(x->path, y->path);
 
-    return cmp_path(x->path, y->path);
+    return c ? c : (x->kind == NODE_DIR) - (y->kind == NODE_DIR);
 }
 
 /* A directory whose children are still to be made: its places, and how much of their paths leads
@@ -76,6 +78,20 @@ static bool nameless(const char *name, size_t len)
            (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')));
 }
 
+/* How many of places [lo, hi) are at the path of the first: one, but for directories that were only
+ * announced and are a set as well. */
+static uint32_t count_same(const struct maker *m, uint32_t lo, uint32_t hi)
+{
+    bool dir = m->place[lo].kind == NODE_DIR || m->place[lo].kind == NODE_SHELF;
+    uint32_t n = 1;
+
+    while (dir && lo + n < hi && m->place[lo + n].kind == NODE_DIR &&
+           cmp_path(m->place[lo].path, m->place[lo + n].path) == 0) {
+        n++;
+    }
+    return n;
+}
+
 /* Makes one node from places [lo, hi), which share the path up to depth + len. */
 static bool make_child(struct maker *m, uint32_t parent, struct pending of, size_t len,
                        struct zf_err *err)
@@ -83,12 +99,13 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
     const struct place *first = &m->place[of.lo];
     const char *full = first->path;
     bool own = full[of.depth + len] == '\0';
-    bool below = of.hi - of.lo > 1 || !own;
+    uint32_t n_own = own ? count_same(m, of.lo, of.hi) : 0;
+    bool below = of.hi - of.lo > n_own;
 
     if (nameless(full + of.depth, len)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s cannot be the path of a file", full);
     }
-    if (own && of.hi - of.lo > 1 && cmp_path(full, m->place[of.lo + 1].path) == 0) {
+    if (own && below && cmp_path(full, m->place[of.lo + n_own].path) == 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "two things would stand at %s", full);
     }
     if (own && below && first->kind != NODE_SHELF && first->kind != NODE_DIR) {
@@ -106,7 +123,7 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
         .hidden = own && first->hidden,
     };
     m->todo[m->out->n] =
-        (struct pending){.lo = of.lo + own, .hi = of.hi, .depth = of.depth + len + 1};
+        (struct pending){.lo = of.lo + n_own, .hi = of.hi, .depth = of.depth + len + 1};
     m->out->n++;
     return name != NULL;
 }

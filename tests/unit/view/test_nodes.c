@@ -79,7 +79,9 @@ static void children_stand_together_in_natural_order(void **state)
 static void what_is_hidden_is_found_but_not_listed(void **state)
 {
     static const struct place place[] = {
+        {"b", NODE_DIR, 0, false},
         {"b", NODE_SHELF, 0, true},
+        {"c", NODE_DIR, 0, true},
         {"a", NODE_BULK, 1, false},
         {"c", NODE_SHELF, 2, false},
         {"b/x", NODE_BLOB, 3, false},
