@@ -279,8 +279,9 @@ static bool apply_word(struct opts *o, char *word, bool mounting, const struct r
 {
     const struct row *before = *last;
 
-    /* "-o show=raw,npy": the comma that separates options separates these words, too. */
-    if (before && before->kind == WORDS && zf_show_word(word)) {
+    /* "-o show=raw,npy": the comma that separates options separates these words, too; but behind
+     * another word "auto" can only be that of fstab(5). */
+    if (before && before->kind == WORDS && zf_show_word(word) && strcmp(word, "auto") != 0) {
         return append(&o->show, word, err);
     }
     *last = NULL;

@@ -24,6 +24,7 @@ check 'show=auto is the default' shown '-o show=auto' auto "$mnt"
 check 'show=all lists every presentation of every set' shown '-o show=all' everything "$mnt"
 check 'show=raw lists the raw files of the root' shown '-o show=raw' lists "$mnt" raw
 check 'show=raw,optim: the comma separates words' shown '-o show=raw,optim,degraded' lists "$mnt" raw optim
+check 'auto behind a word is that of fstab' shown '-o show=raw,auto,nofail' lists "$mnt" raw
 check 'show=npy:stored, with colons' shown '-o show=npy:stored' lists "$mnt" npy stored
 check 'as a long option' shown '--show=hf,state' lists "$mnt" hf state
 check 'words alone ask for raw files' shown '-o show=as' lists "$mnt" raw as
