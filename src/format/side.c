@@ -141,7 +141,9 @@ bool zf_side_from(const char *dir, const struct zf_limits *lim, struct zf_build 
         }
         side_path(file, e[i].name);
         taken++;
-        if (!zf_build_has_file(b, file) && !pass_through(st, e[i].name, b, err)) {
+        why = (struct zf_err){.code = ZF_OK};
+        if (!zf_build_has_file(b, file) && !pass_through(st, e[i].name, b, &why) &&
+            !zf_build_note(b, err, "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg)) {
             return false;
         }
     }

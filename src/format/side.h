@@ -14,8 +14,8 @@ bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b
                    struct zf_err *err) ZF_CHECKED;
 
 /* Adds the side files in the directory `dir` that are not there yet; -o side=DIR.  A training
- * program's own JSON is left where it is.  Errors: ZF_E_USAGE dir is no directory or cannot be read;
- * those of a file in it. */
+ * program's own JSON is left where it is; a file that cannot be read is noted.  Errors: ZF_E_USAGE dir
+ * is no directory or cannot be read. */
 bool zf_side_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,
                   struct zf_err *err) ZF_CHECKED;
 
