@@ -64,14 +64,27 @@ def config_names_the_type_served():
 
 
 def config_that_is_none_is_passed_through():
-    deep = '{"dtype":"float32","x":' + "[" * 300 + "]" * 300 + "}"
-    for text in ('{"dtype":"float32"', '{"dtype":"float32","dtype":"float16"}', '["dtype","float32"]', "", "\0\1", deep,
-                 '{"dtype": 32, "torch_dtype": ["float32"]}', '{"dtype":"no such type"}', '"dtype"'):
+    for text in ('{"dtype":"float32"', '{"dtype":"float32"}}', '["dtype","float32"]', "", "\0\1", " {", "}", '{"dtype":"',
+                 '{"dtype":"float32"} x', '{"dtype":n', '{"dtype":nul}', '{"dtype":"float32\\"}', '{"dtype" "float32"}',
+                 '{"dtype": 32, "torch_dtype": ["float32"]}', '{"dtype":"no such type"}', '"dtype"', "{" * 9999):
         with Case() as c:
             c.safetensors("model.safetensors", W)
             c.file("config.json", text.encode())
             for suffix in TORCH:
                 c.cat(f"as/{suffix}/hf/config.json", text.encode())
+
+
+def what_python_reads_is_understood():
+    """Infinity, huge numbers, deep nesting, a key twice: jansson would refuse them."""
+    for text in ('{"time_step_limit":[0.0,Infinity],"dtype":"float64"}', '{"a":NaN,"b":-Infinity,"dtype":"float64"}',
+                 '{"n":' + "1" * 40 + ',"dtype":"float64"}', '{"dtype":"float64","dtype":"float64"}',
+                 '{"x":' + "[" * 300 + "]" * 300 + ',"dtype":"float64"}', '\r\n{"dtype":"float64"}\t'):
+        with Case() as c:
+            c.safetensors("model.safetensors", W)
+            c.file("config.json", text.encode())
+            assert json.loads(text)["dtype"] == "float64"
+            c.cat("as/f16/hf/config.json", text.replace("float64", "float16").encode())
+            c.told("config.json says float64")
 
 
 def config_and_weights_that_differ_are_noted():
@@ -147,6 +160,18 @@ def from_another_directory():
             c.refused("side=", wrong, code=2, at="ckpt", opts=("-o", "side=" + os.path.join(c.dir, wrong)))
 
 
+def what_cannot_be_read_is_noted():
+    with Case() as c:
+        c.safetensors("ckpt/model.safetensors", W)
+        c.file("base/config.json", b"{}")
+        os.mkfifo(os.path.join(c.dir, "base/vocab.txt"))
+        os.symlink("/nowhere", os.path.join(c.dir, "base/merges.txt"))
+        side = ("-o", "side=" + os.path.join(c.dir, "base"))
+        c.told("vocab.txt in side=", "merges.txt in side=", opts=side, at="ckpt")
+        names = listing(c, *side, at="ckpt")
+        assert "hf/config.json" in names and not {"vocab.txt", "merges.txt"} & names
+
+
 def in_a_hub_cache():
     """A snapshot's files are links into blobs/."""
     with Case() as c:
@@ -185,6 +210,7 @@ def a_model_with_an_adapter_config_is_none():
         assert "hf/model.safetensors" in listing(c)
 
 
-main([config_names_the_type_served, config_that_is_none_is_passed_through, config_and_weights_that_differ_are_noted,
-      every_set_of_weights_has_them, all_of_them, from_another_directory, in_a_hub_cache, an_adapter_is_called_so,
+main([config_names_the_type_served, config_that_is_none_is_passed_through,
+      what_python_reads_is_understood, config_and_weights_that_differ_are_noted,
+      every_set_of_weights_has_them, all_of_them, from_another_directory, what_cannot_be_read_is_noted, in_a_hub_cache, an_adapter_is_called_so,
       a_model_with_an_adapter_config_is_none])

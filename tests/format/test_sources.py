@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -180,6 +181,41 @@ def scalars_and_empty_tensors():
             assert e["start"] == e["count"] == [], e
 
 
+def cuts(rng, start, size, n):
+    """Cuts a box in two until there are n, or all are single elements: [(start, size)]."""
+    boxes = [(start, size)]
+    while len(boxes) < n and any(max(s) > 1 for _, s in boxes):
+        at, size = boxes.pop(rng.choice([i for i, (_, s) in enumerate(boxes) if max(s) > 1]))
+        d = rng.choice([d for d, n in enumerate(size) if n > 1])
+        k = rng.randrange(1, size[d])
+        boxes.append((at, size[:d] + [k] + size[d + 1:]))
+        boxes.append((at[:d] + [at[d] + k] + at[d + 1:], size[:d] + [size[d] - k] + size[d + 1:]))
+    return boxes
+
+
+def boxes_cut_at_random():
+    """Dimensions of extent 1 at either end and in between, and ones that no box cuts."""
+    rng = random.Random(7)
+    for _ in range(6):
+        files = {}
+        for i, (dtype, width) in enumerate([("U8", 1), ("I16", 2), ("F32", 4), ("I64", 8), ("BF16", 2)]):
+            shape = [rng.choice((1, 1, 2, 3, 5, 8)) for _ in range(rng.randrange(1, 6))]
+            whole = rng.randrange(len(shape)) if rng.random() < 0.5 else len(shape)
+            boxes = cuts(rng, [0] * whole, shape[:whole], rng.randrange(1, 9)) if whole else [([], [])]
+            for r, (start, size) in enumerate(boxes, 1):
+                size = size + shape[whole:]
+                data = bytes(rng.randrange(256) for _ in range(math.prod(size) * width))
+                tensors, at = files.setdefault(r, ({}, {}))
+                tensors[f"t{i}"] = (dtype, size, data)
+                at[f"t{i}"] = start + [0] * (len(shape) - whole)
+        with Case() as c:
+            for r, (tensors, at) in files.items():
+                c.safetensors(f"shard-{r:05d}-model-00001-of-00001.safetensors", tensors, at)
+            with Mount(c.dir) as m:
+                assert m.run.returncode == 0, m.run.stderr
+                assert compare(m, c.dir)[0] == 5
+
+
 def what_does_not_fit_is_counted():
     """2,000 files with a column each; an attribute has at most 64 KiB."""
     n = 2000
@@ -201,4 +237,4 @@ if __name__ == "__main__":
         print("1..0 # SKIP /dev/fuse cannot be opened")
         sys.exit(0)
     main(FIXTURES + [zstd_items, lost_ranges_name_the_file, casts_and_npy_tell_the_stored_type, scalars_and_empty_tensors,
-                     what_does_not_fit_is_counted])
+                     boxes_cut_at_random, what_does_not_fit_is_counted])

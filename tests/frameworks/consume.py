@@ -231,6 +231,10 @@ def model(mount, truth):
         m = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=truth["hub"]["dtype"])
         same(answer(m, truth["hub"]["ids"]), truth["hub"]["logits"], f"logits from {path}")
         same(m.lm_head.weight.detach(), truth["hub"]["head"], f"output embedding from {path}")
+    # What is cast says so in its config.json.
+    for suffix, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+        m = transformers.AutoModelForCausalLM.from_pretrained(os.path.join(mount, "as", suffix, "hf"), dtype="auto")
+        assert m.dtype == dtype, f"as/{suffix}/hf loads as {m.dtype}"
 
 
 # ---- the frameworks' own converters ----------------------------------------------------------------------------
