@@ -30,6 +30,7 @@ struct zf_open_opts {
 struct zf_format {
     const char *name, *summary;
     const char *refines; /* wins over this format on a tie; or NULL */
+    bool shards;         /* reads what a training run saved, never files a model is published as */
     bool one_file;       /* also reads the one file the user pointed at (zf_store_focus) */
     bool tags;           /* open() is given a run directory and finds the save in it by itself */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:

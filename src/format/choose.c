@@ -57,6 +57,18 @@ static struct zf_checkpoint *refused(const struct zf_place *p, struct zf_err *er
     return NULL;
 }
 
+/* Files that are no shards: beside the save, and beside its directory. */
+static bool add_side_files(const struct zf_place *p, struct zf_build *b, struct zf_err *err)
+{
+    /* The others may have read just that adapter. */
+    bool adapter = p->pick.format->shards;
+
+    return zf_side_files(p->store, NULL, b, err) &&
+           (!p->outer || zf_side_files(p->outer, p->store, b, err)) &&
+           (!adapter || zf_side_adapter(p->store, b, err)) &&
+           (!adapter || !p->outer || zf_side_adapter(p->outer, b, err));
+}
+
 /* note: why this save was opened, or "". */
 static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_opts *o,
                                       const char *note, struct zf_err *err)
@@ -78,8 +90,7 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     }
     if (!b || !describe(b, &p, err) || (*note && !zf_build_note(b, err, "%s", note)) ||
         !p.pick.format->open(p.store, &how, b, err) || !name_tag(b, &p, err) ||
-        !zf_side_files(p.store, NULL, b, err) ||
-        (p.outer && !zf_side_files(p.outer, p.store, b, err))) {
+        !add_side_files(&p, b, err)) {
         return refused(&p, err);
     }
     if (o->side && !zf_side_from(o->side, o->lim, b, err)) {

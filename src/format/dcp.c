@@ -289,6 +289,7 @@ const struct zf_format zf_format_dcp = {
     .name = "dcp",
     .summary = "torch.distributed.checkpoint: .metadata and .distcp files (FSDP, torchtitan, "
                "accelerate …)",
+    .shards = true,
     .probe = dcp_probe,
     .open = dcp_open,
 };

@@ -370,6 +370,7 @@ const struct zf_format zf_format_deepspeed = {
     .summary = "DeepSpeed, ZeRO stages 0 to 3",
     .one_file = true,
     .tags = true,
+    .shards = true,
     .probe = probe,
     .open = open_save,
 };

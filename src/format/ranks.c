@@ -302,6 +302,7 @@ const struct zf_format zf_format_ranks = {
     .summary = "one torch.save file a rank: DTensors and ShardedTensors (verl, NeMo-RL, FSDP)",
     .refines = "torch",
     .one_file = true,
+    .shards = true,
     .probe = probe,
     .open = open_ranks,
 };

@@ -119,6 +119,19 @@ bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b
     return true;
 }
 
+bool zf_side_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+{
+    static const char name[] = "adapter_model.safetensors";
+    struct zf_err why = {.code = ZF_OK};
+
+    if (!zf_store_has(st, "adapter_config.json", ZF_ENTRY_FILE) ||
+        !zf_store_has(st, name, ZF_ENTRY_FILE) || zf_build_has_file(b, name)) {
+        return true;
+    }
+    return pass_through(st, name, b, &why) ||
+           zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", name, why.msg);
+}
+
 bool zf_side_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,
                   struct zf_err *err)
 {

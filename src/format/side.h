@@ -13,6 +13,10 @@ bool zf_side_is(const char *name);
 bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b,
                    struct zf_err *err) ZF_CHECKED;
 
+/* Adds the adapter that PEFT saved beside the shards of a training run, which hold the same
+ * parameters and all others: with it hf/ can be opened as an adapter. */
+bool zf_side_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
 /* Adds the side files in the directory `dir` that are not there yet; -o side=DIR.  A training
  * program's own JSON is left where it is; a file that cannot be read is noted.  Errors: ZF_E_USAGE dir
  * is no directory or cannot be read. */

@@ -23,6 +23,9 @@ bool hf_cut(struct hf_plan *out, const struct shelf_set *ss, enum zf_dtype cast,
 /* The side file that says which type the weights have. */
 #define HF_CONFIG "config.json"
 
+/* What PEFT looks for beside adapter_config.json. */
+#define HF_ADAPTER "adapter_model.safetensors"
+
 /* "model-00001-of-00003.safetensors", or "model.safetensors" when it is the only one. */
 void hf_name(const struct hf_plan *p, uint32_t i, char out[64]);
 

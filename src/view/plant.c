@@ -101,6 +101,10 @@ static bool put_side_file(struct planter *p, const char *dir, const struct shelf
     if (of->cast != ZF_DT_COUNT && strcmp(b->path, HF_CONFIG) == 0) {
         return put_bulk(p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
     }
+    /* An adapter beside the shards is as it was saved, whatever is served beside it. */
+    if (of->cast != ZF_DT_COUNT && strcmp(b->path, HF_ADAPTER) == 0) {
+        return true;
+    }
     return put(p, (struct place){join(p->t->arena, dir, b->path, err), NODE_BLOB, i, false}, err);
 }
 
@@ -180,7 +184,7 @@ static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, b
               hf_cut(plan, of->of, of->cast, adapter ? UINT64_MAX : size, a, err);
 
     if (ok && plan->n == 1) {
-        const char *name = adapter ? "adapter_model.safetensors" : bulk_safetensors.name;
+        const char *name = adapter ? HF_ADAPTER : bulk_safetensors.name;
 
         ok = put(p, (struct place){join(a, hf, name, err), NODE_BULK, whole, false}, err);
     }

@@ -4,6 +4,7 @@
 config.json below as/<dtype>/ names."""
 import json
 import os
+import shutil
 import struct
 import sys
 
@@ -183,7 +184,7 @@ def in_a_hub_cache():
         c.cat("hf/config.json", b'{"x": 1}', "-o", "side=" + snapshot, at="ckpt")
 
 
-LORA = {"base_model.model.q.lora_A.weight": ("F32", [2], bytes(8)), "base_model.model.q.lora_B.weight": ("F32", [2], bytes(8))}
+LORA = {f"base_model.model.q.lora_{x}.weight": ("F32", [2], bytes(8)) for x in "AB"}
 
 
 def an_adapter_is_called_so():
@@ -200,6 +201,20 @@ def an_adapter_is_called_so():
         assert set(json.loads(whole[8:8 + n])) - {"__metadata__"} == set(LORA)
 
 
+def an_adapter_beside_shards_is_shown():
+    """A PEFT run under ZeRO: the tag has all parameters, the Trainer's own adapter lies beside it."""
+    with Case() as c:
+        shutil.copytree(os.path.join(DATA, "deepspeed/zero2_w2"), os.path.join(c.dir, "run"))
+        c.safetensors("run/adapter_model.safetensors", LORA)
+        assert not [n for n in listing(c, at="run") if "adapter" in n]
+        c.file("run/adapter_config.json", {})
+        with open(os.path.join(c.dir, "run/adapter_model.safetensors"), "rb") as f:
+            c.cat("hf/adapter_model.safetensors", f.read(), at="run")
+        names = [n for n in listing(c, at="run") if n.endswith("adapter_model.safetensors")]
+        assert sorted(names) == ["adapter_model.safetensors", "hf/adapter_model.safetensors",
+                                 "stored/hf/adapter_model.safetensors"], names
+
+
 def a_model_with_an_adapter_config_is_none():
     with Case() as c:
         c.safetensors("model.safetensors", W)
@@ -210,7 +225,7 @@ def a_model_with_an_adapter_config_is_none():
         assert "hf/model.safetensors" in listing(c)
 
 
-main([config_names_the_type_served, config_that_is_none_is_passed_through,
-      what_python_reads_is_understood, config_and_weights_that_differ_are_noted,
-      every_set_of_weights_has_them, all_of_them, from_another_directory, what_cannot_be_read_is_noted, in_a_hub_cache, an_adapter_is_called_so,
+main([config_names_the_type_served, config_that_is_none_is_passed_through, what_python_reads_is_understood,
+      config_and_weights_that_differ_are_noted, every_set_of_weights_has_them, all_of_them, from_another_directory,
+      what_cannot_be_read_is_noted, in_a_hub_cache, an_adapter_is_called_so, an_adapter_beside_shards_is_shown,
       a_model_with_an_adapter_config_is_none])

@@ -22,8 +22,8 @@ static bool build(struct made *m, const struct place *place, uint32_t n)
     }
     m->arena = zf_arena_new(1 << 20, &err);
     assert_non_null(m->arena);
-    bool ok = nodes_build(&m->nodes, copy, n, m->arena, &err) &&
-              nodes_list(&m->nodes, m->arena, &err);
+    bool ok =
+        nodes_build(&m->nodes, copy, n, m->arena, &err) && nodes_list(&m->nodes, m->arena, &err);
     free(copy);
     return ok;
 }
@@ -79,12 +79,8 @@ static void children_stand_together_in_natural_order(void **state)
 static void what_is_hidden_is_found_but_not_listed(void **state)
 {
     static const struct place place[] = {
-        {"b", NODE_DIR, 0, false},
-        {"b", NODE_SHELF, 0, true},
-        {"c", NODE_DIR, 0, true},
-        {"a", NODE_BULK, 1, false},
-        {"c", NODE_SHELF, 2, false},
-        {"b/x", NODE_BLOB, 3, false},
+        {"b", NODE_DIR, 0, false},  {"b", NODE_SHELF, 0, true},  {"c", NODE_DIR, 0, true},
+        {"a", NODE_BULK, 1, false}, {"c", NODE_SHELF, 2, false}, {"b/x", NODE_BLOB, 3, false},
     };
     struct made m;
 
@@ -116,8 +112,10 @@ static void refused(const struct place *place, uint32_t n, const char *part)
 
 static void two_things_in_one_place(void **state)
 {
-    static const struct place twice[] = {{"npy", NODE_SHELF, 0, false}, {"npy", NODE_SHELF, 1, false}};
-    static const struct place below[] = {{"extra/x", NODE_BLOB, 0, false}, {"extra/x/y", NODE_BLOB, 1, false}};
+    static const struct place twice[] = {{"npy", NODE_SHELF, 0, false},
+                                         {"npy", NODE_SHELF, 1, false}};
+    static const struct place below[] = {{"extra/x", NODE_BLOB, 0, false},
+                                         {"extra/x/y", NODE_BLOB, 1, false}};
 
     (void)state;
     refused(twice, 2, "two things would stand at npy");
