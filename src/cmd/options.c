@@ -4,7 +4,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <grp.h>
 #include <math.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +16,7 @@
 
 #include "nearest.h"
 
-enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, PASS, WORDS };
+enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, USER, GROUP, PASS, WORDS };
 enum where { ANY, TREE, MOUNT }; /* in the order of enum cmd_takes */
 
 struct row {
@@ -33,19 +35,16 @@ static const struct row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 
-/* Words that belong to fstab, systemd or the kernel, and mean nothing to a read-only view. */
-static const char *const ignored[] = {
-    "ro",         "defaults", "auto",
-    "noauto",     "user",     "nouser",
-    "users",      "nousers",  "owner",
-    "group",      "_netdev",  "nofail",
-    "exec",       "noexec",   "suid",
-    "nosuid",     "dev",      "nodev",
-    "atime",      "noatime",  "relatime",
-    "norelatime", "diratime", "nodiratime",
-    "async",      "sync",     "default_permissions",
-    "loud",       "silent",
-};
+/* Words of fstab(5), mount(8), systemd and mount.fuse3(8) that mean nothing to a read-only view
+ * which is cached anyway; a "=" stands for any value. */
+static const char ignored[] =
+    " ro defaults auto noauto user user= nouser users nousers owner noowner group nogroup _netdev"
+    " nofail comment= helper= uhelper= exec noexec suid nosuid dev nodev atime noatime relatime"
+    " norelatime strictatime nostrictatime diratime nodiratime lazytime nolazytime async sync"
+    " dirsync iversion noiversion mand nomand symfollow loud silent default_permissions"
+    " kernel_cache auto_cache noauto_cache ac_attr_timeout= negative_timeout= noforget remember="
+    " use_ino readdir_ino async_read sync_read big_writes large_read hard_remove clone_fd"
+    " max_idle_threads= ";
 
 /* Not given.  A number that was never set must be told from one that was set to its default. */
 #define UNSET UINT64_MAX
@@ -89,6 +88,16 @@ void opts_fini(struct opts *o)
     }
 }
 
+static bool passes(const struct opts *o, const char *word)
+{
+    for (uint32_t i = 0; i < o->pass.n; i++) {
+        if (strcmp(o->pass.v[i], word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The table's "not given" becomes what the commands use. */
 static bool settle(struct opts *o, struct zf_err *err)
 {
@@ -106,6 +115,10 @@ static bool settle(struct opts *o, struct zf_err *err)
     }
     o->entry_timeout = isnan(o->entry_timeout) ? for_ever : o->entry_timeout;
     o->attr_timeout = isnan(o->attr_timeout) ? for_ever : o->attr_timeout;
+    if (passes(o, "allow_other") && passes(o, "allow_root")) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "allow_other and allow_root contradict each other");
+    }
     if (o->all_tags && o->tag) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
                        o->tag);
@@ -166,16 +179,32 @@ static bool set_text(char **field, const struct row *r, const char *value, struc
     return true;
 }
 
+static bool find_owner(const struct row *r, const char *name, uint64_t *out)
+{
+    if (r->kind == USER) {
+        const struct passwd *u = getpwnam(name);
+
+        *out = u ? u->pw_uid : 0;
+        return u != NULL;
+    }
+    const struct group *g = getgrnam(name);
+    *out = g ? g->gr_gid : 0;
+    return g != NULL;
+}
+
 static bool parse_number(const struct row *r, const char *value, uint64_t *out)
 {
-    uint64_t most = r->kind == OCTAL ? 0777 : r->kind == COUNT ? UINT32_MAX - 1 : UINT64_MAX - 1;
+    bool owner = r->kind == USER || r->kind == GROUP;
+    uint64_t most = r->kind == OCTAL            ? 0777
+                    : r->kind == COUNT || owner ? UINT32_MAX - 1
+                                                : UINT64_MAX - 1;
     char *end;
 
     if (r->kind == SIZE) {
         return zf_num_size(value, out) && *out <= most;
     }
     if (!isdigit((unsigned char)*value)) {
-        return false;
+        return owner && find_owner(r, value, out);
     }
     errno = 0;
     *out = strtoull(value, &end, r->kind == OCTAL ? 8 : 10);
@@ -188,9 +217,11 @@ static bool set_number(uint64_t *field, const struct row *r, const char *value, 
 
     if (!parse_number(r, value, &v)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs %s, found \"%s\"", r->name,
-                       r->kind == OCTAL  ? "an octal mode up to 777"
-                       : r->kind == SIZE ? "a size such as 5G"
-                                         : "a number",
+                       r->kind == OCTAL   ? "an octal mode up to 777"
+                       : r->kind == SIZE  ? "a size such as 5G"
+                       : r->kind == USER  ? "a number or the name of a user"
+                       : r->kind == GROUP ? "a number or the name of a group"
+                                          : "a number",
                        value);
     }
     if (*field != UNSET && *field != v) {
@@ -242,6 +273,8 @@ static bool apply(struct opts *o, const struct row *r, const char *value, struct
     case SIZE:
     case COUNT:
     case OCTAL:
+    case USER:
+    case GROUP:
         break;
     }
     return set_number(field, r, value, err);
@@ -249,12 +282,12 @@ static bool apply(struct opts *o, const struct row *r, const char *value, struct
 
 static bool is_ignored(const char *word)
 {
-    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
-        if (strcmp(ignored[i], word) == 0) {
-            return true;
-        }
-    }
-    return strncmp(word, "x-", 2) == 0 || strncmp(word, "comment=", 8) == 0;
+    char key[64];
+    int n = (int)(strcspn(word, "=") + (strchr(word, '=') != NULL));
+
+    return strncmp(word, "x-", 2) == 0 || strncmp(word, "X-", 2) == 0 ||
+           (!strchr(word, ' ') && (size_t)n < sizeof key - 2 &&
+            snprintf(key, sizeof key, " %.*s ", n, word) > 0 && strstr(ignored, key));
 }
 
 /* The first n bytes of word name no option. */
@@ -273,6 +306,14 @@ static bool unknown_option(const char *word, size_t n, bool mounting, struct zf_
                    nearest_text(&near, hint, sizeof hint));
 }
 
+/* Words that mount(8) knows and a view of a checkpoint cannot follow. */
+static const struct {
+    const char *word, *why;
+} refused[] = {
+    {"rw", "a view of a checkpoint is read-only"},
+    {"remount", "the options of a mount stay as they are; unmount it and mount it again"},
+};
+
 /* last: the row of the word in front, kept between calls. */
 static bool apply_word(struct opts *o, char *word, bool mounting, const struct row **last,
                        struct zf_err *err)
@@ -285,8 +326,10 @@ static bool apply_word(struct opts *o, char *word, bool mounting, const struct r
         return append(&o->show, word, err);
     }
     *last = NULL;
-    if (strcmp(word, "rw") == 0) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "rw: a view of a checkpoint is read-only");
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (strcmp(word, refused[i].word) == 0) {
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s: %s", word, refused[i].why);
+        }
     }
     if (is_ignored(word)) {
         return true;

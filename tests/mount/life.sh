@@ -58,6 +58,9 @@ nonempty() {
 check '-o nonempty' nonempty
 check 'ignored words of fstab' sh -c "'$ZEROFS' '$c' '$mnt' -o ro,nofail,_netdev,noatime,x-systemd.automount,user,defaults &&
     stat '$mnt/$file' && '$ZEROFS' umount '$mnt'"
+check 'ignored words of mount(8) and mount.fuse3' sh -c "'$ZEROFS' mount '$c' '$mnt' \\
+    -o dirsync,lazytime,strictatime,kernel_cache,auto_cache,remember=5,X-mount.mkdir,user=me,comment=a\\\\,b,async &&
+    stat '$mnt/$file' && '$ZEROFS' umount '$mnt'"
 check 'mount(8) adds rw by itself' sh -c "'$ZEROFS' '$c' '$mnt' -o rw,dev,suid && '$ZEROFS' umount '$mnt'"
 read_sizes() {
     "$ZEROFS" mount "$c" "$mnt" -o max_read=4096,max_threads=1,entry_timeout=0,attr_timeout=0.5,read_ahead=0,fsname=x,subtype=y &&
@@ -104,6 +107,10 @@ for o in bogus rw all_tags,tag=x umask=9 uid=x uid=1,uid=2 entry_timeout=-1 'ren
     limit=tensors=x format=nonsense tag=nope 'rename=.*=same' only=nothing subtype= fsname= tag degraded=1 max_read=x; do
     check "-o $o" refused 2 . "$c" "$mnt" -o "$o"
 done
+check '-o remount says why' refused 2 'remount: .*unmount it and mount it again' "$c" "$mnt" -o remount
+check '-o uid=NAME says what it needs' refused 2 'uid needs .*user.*"no such user"' "$c" "$mnt" -o 'uid=no such user'
+check '-o gid=NAME says what it needs' refused 2 'gid needs .*group.*"nosuchgroup"' "$c" "$mnt" -o gid=nosuchgroup
+check '-o allow_other,allow_root' refused 2 'allow_other and allow_root' "$c" "$mnt" -o allow_other,allow_root
 check '-o rename=.*=same names both' refused 2 '"back.bias" and "back.weight"' "$c" "$mnt" -o 'rename=.*=same'
 check 'a limit' refused 4 tensors "$c" "$mnt" -o limit=tensors=3
 if unshare -m true 2>/dev/null; then

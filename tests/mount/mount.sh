@@ -80,4 +80,7 @@ check 'only, except, rename, strip_prefix' with hf/transformers5.23.0_llama_tied
     layers.0.attn.k_proj.weight.bf16 layers.0.attn.o_proj.weight.bf16 layers.0.attn.q_proj.weight.bf16 \
     layers.0.attn.v_proj.weight.bf16 layers.0.input_layernorm.weight.bf16 layers.0.post_attention_layernorm.weight.bf16
 check 'uid, gid and umask' with deepspeed/zero3_w2 -o uid=1234,gid=2345,umask=027 -- owner "$mnt" 1234 2345 0440 0550
+group=$(stat -c %G /etc/shadow 2>/dev/null || echo root)
+check 'uid and gid by name' with deepspeed/zero3_w2 -o uid=nobody,gid="$group" -- owner "$mnt" \
+    "$(id -u nobody)" "$(stat -c %g /etc/shadow)" 0444 0555
 finish
