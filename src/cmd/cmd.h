@@ -33,6 +33,9 @@ int cmd_usage(const struct cmd *self, const char *fmt, ...) __attribute__((forma
 /* --help of one command, on stdout. */
 int cmd_help(const struct cmd *self);
 
+/* --version, on stdout. */
+int cmd_version(void);
+
 /* What mount(8) runs: `mount.zerofs SRC MNT [-sfnv] [-o …]`; answers with mount(8)'s exit codes. */
 int cmd_mount_helper(int argc, char **argv);
 

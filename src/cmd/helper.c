@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mount.zerofs and mount.fuse.zerofs, as mount(8) runs them: SRC MNT [-sfnv] [-N ns] [-t type]
  * [-o list]. */
+#include <getopt.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include <zf/base/auto.h>
 
 #include "mount.h"
+#include "options.h"
 
 /* mount(8), "EXIT STATUS". */
 enum { MOUNT_OK = 0, MOUNT_USAGE = 1, MOUNT_SYSTEM = 2, MOUNT_FAILED = 32 };
@@ -56,6 +59,19 @@ int cmd_mount_bare(int argc, char **argv)
     return mount->run(mount, argc, argv);
 }
 
+static int helper_help(const char *self)
+{
+    (void)printf("Usage: %s CKPT MOUNTPOINT [-fnsv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]\n\n"
+                 "What mount(8) runs to show a checkpoint as a read-only tree of files.\n\n"
+                 "  -f                     pretend: mount nothing\n"
+                 "  -n -s -v -N -t         accepted and ignored\n"
+                 "  -h, --help             this text\n"
+                 "  -V, --version          the version\n\n",
+                 self);
+    opts_help(stdout, cmd_find("mount"));
+    return cmd_finish(MOUNT_OK);
+}
+
 static int mount_code(int code)
 {
     return code == EXIT_OK ? MOUNT_OK : code == EXIT_USAGE ? MOUNT_USAGE : MOUNT_FAILED;
@@ -66,6 +82,8 @@ int cmd_mount_helper(int argc, char **argv)
     const struct cmd *mount = cmd_find("mount");
     /* The same words again, so that one parser knows the options: each -o may become two. */
     zf_auto(mem) char **words = calloc(2 * (size_t)argc + 4, sizeof *words);
+    static const struct option longs[] = {
+        {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
     bool fake = false;
     int c, n = 0;
 
@@ -73,8 +91,12 @@ int cmd_mount_helper(int argc, char **argv)
         return MOUNT_SYSTEM;
     }
     words[n++] = (char *)mount->name;
-    while ((c = getopt(argc, argv, "sfnvN:t:o:")) != -1) {
-        if (c == 'f') {
+    while ((c = getopt_long(argc, argv, "sfnvN:t:o:hV", longs, NULL)) != -1) {
+        if (c == 'h') {
+            return helper_help(basename(argv[0]));
+        } else if (c == 'V') {
+            return cmd_version();
+        } else if (c == 'f') {
             fake = true;
         } else if (c == 'o') {
             drop_rw(optarg);

@@ -59,12 +59,25 @@ zerofs_SOURCES = \
 zerofs_LDADD = libzf-fs.la libzf-view.la libzf-format.la libzf-model.la libzf-codec.la \
 	libzf-source.la libzf-base.la
 
-# What mount(8) looks for when fstab says "zerofs" or "fuse.zerofs".
+# What mount(8) looks for when fstab says "zerofs" or "fuse.zerofs".  Its directory is outside the prefix, so nothing is
+# put there unless configure was told to.
+MOUNT_HELPERS = mount.zerofs mount.fuse.zerofs
+
 install-exec-hook:
-	$(MKDIR_P) '$(DESTDIR)$(sbindir)'
-	rm -f '$(DESTDIR)$(sbindir)/mount.zerofs' '$(DESTDIR)$(sbindir)/mount.fuse.zerofs'
-	$(LN_S) '$(bindir)/zerofs' '$(DESTDIR)$(sbindir)/mount.zerofs'
-	$(LN_S) '$(bindir)/zerofs' '$(DESTDIR)$(sbindir)/mount.fuse.zerofs'
+	@if test -n '$(mounthelperdir)'; then \
+	    echo " $(MKDIR_P) '$(DESTDIR)$(mounthelperdir)'"; \
+	    $(MKDIR_P) '$(DESTDIR)$(mounthelperdir)' || exit 1; \
+	    for h in $(MOUNT_HELPERS); do \
+	        rm -f "$(DESTDIR)$(mounthelperdir)/$$h"; \
+	        echo " $(LN_S) '$(bindir)/zerofs' '$(DESTDIR)$(mounthelperdir)/$$h'"; \
+	        $(LN_S) '$(bindir)/zerofs' "$(DESTDIR)$(mounthelperdir)/$$h" || exit 1; \
+	    done; \
+	else \
+	    echo 'For mount(8) and fstab, as root:'; \
+	    for h in $(MOUNT_HELPERS); do echo "    ln -s '$(bindir)/zerofs' /sbin/$$h"; done; \
+	fi
 
 uninstall-hook:
-	rm -f '$(DESTDIR)$(sbindir)/mount.zerofs' '$(DESTDIR)$(sbindir)/mount.fuse.zerofs'
+	@if test -n '$(mounthelperdir)'; then \
+	    for h in $(MOUNT_HELPERS); do rm -f "$(DESTDIR)$(mounthelperdir)/$$h"; done; \
+	fi

@@ -97,7 +97,7 @@ static int usage(FILE *to)
     return to == stdout ? cmd_finish(EXIT_OK) : EXIT_USAGE;
 }
 
-static int version(void)
+int cmd_version(void)
 {
     (void)printf("zerofs " PACKAGE_VERSION "\nLicense Apache-2.0. There is no warranty.\n"
                  "zstd items: %s\n",
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
         return usage(stdout);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        return version();
+        return cmd_version();
     }
     int at = find_command(argc, argv);
     if (at > 0) {

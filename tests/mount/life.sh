@@ -221,6 +221,11 @@ helper=$tmp/mount.zerofs
 check 'mount.zerofs: wrong words are 1' says 1 'needs a checkpoint' "$helper" "$c"
 check 'mount.zerofs: a wrong option is 1' says 1 'bogus' "$helper" "$c" "$mnt" -o bogus
 check 'mount.zerofs: no checkpoint is 32' says 32 'empty' "$helper" "$tmp/empty" "$mnt"
+helps() {
+    "$helper" "$1" >"$tmp/out" 2>"$tmp/err" && [ ! -s "$tmp/err" ] && grep -q "$2" "$tmp/out"
+}
+check 'mount.zerofs --help' helps --help '^Usage: mount.zerofs CKPT'
+check 'mount.zerofs --version' helps --version '^zerofs [0-9]'
 check 'mount.zerofs -f only pretends' sh -c "'$helper' '$c' '$mnt' -f && ! grep -q ' $mnt ' /proc/self/mounts"
 
 finish
