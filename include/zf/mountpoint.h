@@ -20,7 +20,7 @@ struct zf_mount {
     char type[64]; /* cut where it is longer */
 };
 
-/* The mount that is reached at `path` (absolute, without links), the uppermost one.
+/* The mount that is reached at `path`, the uppermost one.
  * False: the path or /proc is not there. */
 bool zf_mount_at(const char *path, struct zf_mount *out);
 
@@ -35,7 +35,7 @@ enum zf_detached {
     ZF_DETACH_COVERED, /* something else was mounted over it; nothing was done */
     ZF_DETACH_FAILED,  /* *err says why */
 };
-/* Takes `m` off `path`, also while files are open in it (they can be read on as long as somebody
+/* Takes `m` off `path` (absolute, without links), also while files are open in it (they can be read on as long as somebody
  * serves them), and never anything else. */
 enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err);
 

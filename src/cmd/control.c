@@ -13,10 +13,14 @@
 /* Inode numbers no tree of a checkpoint reaches. */
 #define BASE (1ull << 63)
 
-enum file { DIR_ITSELF, INDEX, STATS, LOG, N_FILES };
+/* MOUNT is the last: where there is none the others are listed alone. */
+enum file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, N_FILES };
 
-static const char *const names[N_FILES] = {
-    [DIR_ITSELF] = ".zerofs", [INDEX] = "index.json", [STATS] = "stats.json", [LOG] = "log"};
+static const char *const names[N_FILES] = {[DIR_ITSELF] = ".zerofs",
+                                           [INDEX] = "index.json",
+                                           [STATS] = "stats.json",
+                                           [LOG] = "log",
+                                           [MOUNT] = "mount.json"};
 
 struct control {
     struct zf_tree base;
@@ -25,6 +29,7 @@ struct control {
     pthread_mutex_t lock; /* of the index, made at the first question */
     char *index;
     size_t index_len;
+    char *mount; /* NULL = none */
 };
 
 static struct control *of(struct zf_tree *t)
@@ -57,7 +62,12 @@ static const char *index_once(struct control *c, size_t *n_out, struct zf_err *e
 static const char *text_of(struct control *c, enum file f, size_t *n_out, bool *owned_out,
                            struct zf_err *err)
 {
-    *owned_out = f != INDEX || c->o.live;
+    *owned_out = f != MOUNT && (f != INDEX || c->o.live);
+    if (f == MOUNT) {
+        *n_out = c->mount ? strlen(c->mount) : 0;
+        return c->mount ? c->mount
+                        : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is no mount"), NULL);
+    }
     if (!*owned_out) {
         return index_once(c, n_out, err);
     }
@@ -76,8 +86,10 @@ static bool stat_mine(struct control *c, enum file f, struct zf_stat *out)
     struct zf_err err;
     struct zf_stat root;
 
-    *out = (struct zf_stat){
-        .ino = BASE + f, .kind = ZF_NODE_FILE, .nlink = 1, .live = c->o.live || f != INDEX};
+    *out = (struct zf_stat){.ino = BASE + f,
+                            .kind = ZF_NODE_FILE,
+                            .nlink = 1,
+                            .live = f != MOUNT && (c->o.live || f != INDEX)};
     if (c->inner->ops->stat(c->inner, ZF_TREE_ROOT, &root)) {
         out->mtime = root.mtime;
     }
@@ -130,7 +142,7 @@ static bool op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, s
     if (dir != BASE + DIR_ITSELF) {
         return c->inner->ops->entry(c->inner, dir, at, name, out);
     }
-    if (at >= N_FILES - INDEX) {
+    if (at >= (c->mount ? N_FILES : MOUNT) - INDEX) {
         return false;
     }
     strcpy(name, names[INDEX + at]);
@@ -206,6 +218,7 @@ static void op_free(struct zf_tree *t)
     zf_tree_free(c->inner);
     (void)pthread_mutex_destroy(&c->lock);
     free(c->index);
+    free(c->mount);
     free(c);
 }
 
@@ -236,6 +249,12 @@ struct zf_tree *control_new(struct zf_tree *inner, const struct control_opts *o,
     c->o = *o;
     (void)pthread_mutex_init(&c->lock, NULL);
     return &c->base;
+}
+
+void control_set_mount(struct zf_tree *t, char *text)
+{
+    free(of(t)->mount);
+    of(t)->mount = text;
 }
 
 /* ---- of one checkpoint ----------------------------------------------------------------------- */

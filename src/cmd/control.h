@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /.zerofs/: index.json, stats.json and log, laid over another tree.  Hidden: found by name, never
+/* /.zerofs/: index.json, stats.json, log and, at the top of a mount, mount.json, laid over another tree.  Hidden: found by name, never
  * listed, so that cp -r and find take the checkpoint and nothing else. */
 #ifndef ZF_CMD_CONTROL_H
 #define ZF_CMD_CONTROL_H
@@ -22,6 +22,9 @@ struct control_opts {
 /* Takes `inner` (freed with the tree, and on failure). */
 struct zf_tree *control_new(struct zf_tree *inner, const struct control_opts *o,
                             struct zf_err *err) ZF_CHECKED;
+
+/* Adds mount.json, which never changes, to a tree made by control_new.  Takes text (malloc'ed). */
+void control_set_mount(struct zf_tree *t, char *text);
 
 /* The same over the tree of one checkpoint. */
 struct zf_tree *control_checkpoint(struct zf_tree *inner, struct cmd_log *log,

@@ -113,5 +113,10 @@ int cmd_mount_helper(int argc, char **argv)
     words[n++] = (char *)"--";
     words[n++] = argv[optind];
     words[n++] = argv[optind + 1];
-    return fake ? MOUNT_OK : mount_code(mount->run(mount, n, words));
+    if (fake) {
+        return MOUNT_OK;
+    }
+    bool already;
+    int code = mount_command(mount, n, words, &already);
+    return already ? MOUNT_FAILED : mount_code(code);
 }

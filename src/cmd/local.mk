@@ -38,6 +38,8 @@ zerofs_SOURCES = \
 	src/cmd/mount.h \
 	src/cmd/nearest.c \
 	src/cmd/nearest.h \
+	src/cmd/mounted.c \
+	src/cmd/mounted.h \
 	src/cmd/open.c \
 	src/cmd/open.h \
 	src/cmd/options.c \

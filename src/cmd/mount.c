@@ -12,11 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <zf/base/name.h>
 #include <zf/fs.h>
 
 #include "control.h"
 #include "log.h"
 #include "mount.h"
+#include "mounted.h"
 #include "open.h"
 #include "supervise.h"
 #include "tags.h"
@@ -29,6 +31,7 @@ struct service {
     const struct mount_job *job;
     int notify;          /* the supervisor's end of the pipe; -1 in the foreground */
     int link;            /* the worker's, to the supervisor */
+    int lock;            /* of the mount point, the supervisor's until the mount answers */
     struct cmd_log *log; /* the worker's */
 };
 
@@ -81,6 +84,7 @@ static void announce(void *ctx)
 {
     const struct service *v = ctx;
 
+    mounted_unlock(v->lock);
     if (v->notify < 0) {
         return;
     }
@@ -98,14 +102,36 @@ static void say(void *ctx, const struct zf_err *err)
     log_say(v->log, err);
 }
 
+/* tag: at least ZF_NAME_MAX + 1 bytes; gets the save that is shown, when it is one of several. */
 static struct zf_tree *open_served(const char *source, const struct opts *o, struct cmd_log *log,
-                                   struct zf_err *err)
+                                   char *tag, struct zf_err *err)
 {
     if (o->all_tags) {
         return tags_tree(source, o, log, err);
     }
     struct zf_tree *tree = open_tree(source, o, err);
+    if (tree) {
+        (void)snprintf(tag, ZF_NAME_MAX + 1, "%s", zf_tree_checkpoint(tree)->tag);
+    }
     return tree ? control_checkpoint(tree, log, err) : NULL;
+}
+
+/* The tree, and in it what mounted_check reads. */
+static struct zf_tree *open_described(const struct mount_job *job, struct cmd_log *log,
+                                      struct zf_err *err)
+{
+    char tag[ZF_NAME_MAX + 1] = "";
+    struct zf_tree *tree = open_served(job->source, job->opts, log, tag, err);
+    char *text = tree ? mounted_text(job, tag, err) : NULL;
+
+    if (tree && !text) {
+        zf_tree_free(tree);
+        return NULL;
+    }
+    if (tree) {
+        control_set_mount(tree, text);
+    }
+    return tree;
 }
 
 /* What reading the metadata took is no longer needed: without this the C library would keep several
@@ -137,9 +163,12 @@ static int serve(void *ctx, int link)
     if (v->notify >= 0) {
         (void)close(v->notify); /* from now on only a sign that we go to the background */
     }
+    if (v->lock >= 0) {
+        (void)close(v->lock);
+    }
     keep_no_large_blocks();
     zf_auto(log) struct cmd_log *log = log_new(&err);
-    zf_auto(tree) struct zf_tree *tree = log ? open_served(job->source, o, log, &err) : NULL;
+    zf_auto(tree) struct zf_tree *tree = log ? open_described(job, log, &err) : NULL;
     struct zf_fs_opts fs = {
         .mountpoint = job->mountpoint,
         .fsname = o->fsname ? o->fsname : job->source,
@@ -214,7 +243,7 @@ static int wait_ready(pid_t child, int fd)
     return EXIT_IO;
 }
 
-static int serve_behind(const struct mount_job *job)
+static int serve_behind(const struct mount_job *job, int lock)
 {
     struct zf_err err;
     int fd[2];
@@ -230,7 +259,7 @@ static int serve_behind(const struct mount_job *job)
         return cmd_fail(&err);
     }
     if (child == 0) {
-        struct service v = {.job = job, .notify = fd[1]};
+        struct service v = {.job = job, .notify = fd[1], .lock = lock};
 
         (void)close(fd[0]);
         int code = serve_supervised(&v);
@@ -243,9 +272,9 @@ static int serve_behind(const struct mount_job *job)
     return code;
 }
 
-static int serve_here(const struct mount_job *job)
+static int serve_here(const struct mount_job *job, int lock)
 {
-    struct service v = {.job = job, .notify = -1};
+    struct service v = {.job = job, .notify = -1, .lock = lock};
 
     return serve_supervised(&v);
 }
@@ -314,34 +343,87 @@ static char *resolve_mountpoint(const char *mnt)
     return strncmp(mnt, "/dev/fd/", 8) == 0 ? strdup(mnt) : realpath(mnt, NULL);
 }
 
-int mount_run(const struct mount_job *given, bool foreground)
+/* -1 to go on and mount, or an exit code. */
+static int check_mounted(const struct mount_job *job, bool *already_out)
 {
     struct zf_err err;
-    struct mount_job job = *given;
+    enum mounted found = mounted_check(job, &err);
 
-    if (!where_check(job.source, &err)) {
+    *already_out = found == MOUNTED_SAME;
+    if (found == MOUNTED_SAME) {
+        (void)fprintf(stderr, "zerofs: %s\n", err.msg);
+        return EXIT_OK;
+    }
+    if (found == MOUNTED_OTHER) {
+        (void)zf_err_in(&err, "%s", job->mountpoint);
         return cmd_fail(&err);
     }
-    if (strncmp(job.mountpoint, "/dev/fd/", 8) != 0 &&
-        !check_mountpoint(job.mountpoint, job.opts, &err)) {
-        return cmd_fail(&err);
-    }
-    zf_auto(mem) char *source = realpath(job.source, NULL);
-    zf_auto(mem) char *mountpoint = source ? resolve_mountpoint(job.mountpoint) : NULL;
-    if (!source || !mountpoint) {
-        (void)zf_fail_sys(&err, source ? "resolve the mount point" : "open the checkpoint");
-        (void)zf_err_in(&err, "%s", source ? job.mountpoint : job.source);
-        return cmd_fail(&err);
-    }
-    job.source = source;
-    job.mountpoint = mountpoint;
-    if (!check_apart(&job, &err)) {
-        return cmd_fail(&err);
-    }
-    return foreground ? serve_here(&job) : serve_behind(&job);
+    return -1;
 }
 
-static int run(const struct cmd *self, int argc, char **argv)
+static int check_free(const struct mount_job *job)
+{
+    struct zf_err err;
+
+    return check_mountpoint(job->mountpoint, job->opts, &err) ? -1 : cmd_fail(&err);
+}
+
+static int fail_path(const char *what, const char *path)
+{
+    struct zf_err err;
+
+    (void)zf_fail_sys(&err, what);
+    (void)zf_err_in(&err, "%s", path);
+    return cmd_fail(&err);
+}
+
+/* With the mount point locked, so that of two that mount at once one finds the other's mount. */
+static int mount_locked(struct mount_job *job, bool foreground, bool *already_out, int lock)
+{
+    bool given = strncmp(job->mountpoint, "/dev/fd/", 8) == 0;
+    struct zf_err err;
+    int code = given ? -1 : check_mounted(job, already_out);
+
+    code = code < 0 && !given ? check_free(job) : code;
+    if (code >= 0) {
+        return code;
+    }
+    zf_auto(mem) char *mountpoint = resolve_mountpoint(job->mountpoint);
+    if (!mountpoint) {
+        return fail_path("resolve the mount point", job->mountpoint);
+    }
+    job->mountpoint = mountpoint;
+    if (!check_apart(job, &err)) {
+        return cmd_fail(&err);
+    }
+    return foreground ? serve_here(job, lock) : serve_behind(job, lock);
+}
+
+/* Mounts and, unless in the foreground, returns when the mount answers. */
+static int mount_run(struct mount_job *job, bool foreground, bool *already_out)
+{
+    struct zf_err err;
+
+    if (!where_check(job->source, &err)) {
+        return cmd_fail(&err);
+    }
+    zf_auto(mem) char *source = realpath(job->source, NULL);
+    int lock = -1, code;
+    if (!source) {
+        return fail_path("open the checkpoint", job->source);
+    }
+    job->source = source;
+    if (strncmp(job->mountpoint, "/dev/fd/", 8) != 0) {
+        code = check_mounted(job, already_out);
+        if (code >= 0) {
+            return code;
+        }
+        lock = mounted_lock(job->mountpoint);
+    }
+    return mount_locked(job, foreground, already_out, lock);
+}
+
+int mount_command(const struct cmd *self, int argc, char **argv, bool *already_out)
 {
     zf_auto(opts) struct opts o = opts_default();
     bool foreground = false, debug = false;
@@ -352,6 +434,7 @@ static int run(const struct cmd *self, int argc, char **argv)
     };
     int at, code = opts_parse(&o, self, flags, argc, argv, &at);
 
+    *already_out = false;
     if (code >= 0) {
         return code;
     }
@@ -361,7 +444,14 @@ static int run(const struct cmd *self, int argc, char **argv)
     }
     o.debug = o.debug || debug;
     struct mount_job job = {.source = argv[at], .mountpoint = argv[at + 1], .opts = &o};
-    return mount_run(&job, foreground || o.debug);
+    return mount_run(&job, foreground || o.debug, already_out);
+}
+
+static int run(const struct cmd *self, int argc, char **argv)
+{
+    bool already;
+
+    return mount_command(self, argc, argv, &already);
 }
 
 const struct cmd cmd_mount = {

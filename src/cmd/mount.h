@@ -11,8 +11,8 @@ struct mount_job {
     const struct opts *opts;
 };
 
-/* Mounts and, unless in the foreground, returns when the mount answers.  Returns an exit code;
- * failures have been told. */
-int mount_run(const struct mount_job *job, bool foreground);
+/* `zerofs mount` with its words; mount(8)'s helper, which answers otherwise, learns whether the
+ * mount was there already.  Returns an exit code; failures have been reported. */
+int mount_command(const struct cmd *self, int argc, char **argv, bool *already_out);
 
 #endif

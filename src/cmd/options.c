@@ -521,3 +521,66 @@ void opts_help(FILE *to, const struct cmd *self)
         (void)fprintf(to, "  %-22s %s\n", left, rows[i].help);
     }
 }
+
+static void each_text(const char *name, const char *value, void (*fn)(void *, const char *),
+                      void *ctx)
+{
+    zf_auto(mem) char *text = NULL;
+
+    if (asprintf(&text, "%s=%s", name, value) > 0) {
+        fn(ctx, text);
+    }
+}
+
+static void each_field(const struct row *r, const void *field, void (*fn)(void *, const char *),
+                       void *ctx)
+{
+    const struct opt_list *list = field;
+    char number[40];
+
+    switch (r->kind) {
+    case FLAG:
+        if (*(const bool *)field) {
+            fn(ctx, r->name);
+        }
+        return;
+    case TEXT:
+        if (*(char *const *)field) {
+            each_text(r->name, *(char *const *)field, fn, ctx);
+        }
+        return;
+    case LIST:
+    case WORDS:
+        for (uint32_t i = 0; i < list->n; i++) {
+            each_text(r->name, list->v[i], fn, ctx);
+        }
+        return;
+    case PASS: /* several rows share the list */
+        for (uint32_t i = 0; i < list->n; i++) {
+            if (strcmp(list->v[i], r->name) == 0) {
+                fn(ctx, r->name);
+                return;
+            }
+        }
+        return;
+    case SECONDS:
+        (void)snprintf(number, sizeof number, "%g", *(const double *)field);
+        break;
+    case SIZE:
+    case COUNT:
+    case OCTAL:
+    case USER:
+    case GROUP:
+        (void)snprintf(number, sizeof number, r->kind == OCTAL ? "%llo" : "%llu",
+                       (unsigned long long)*(const uint64_t *)field);
+        break;
+    }
+    each_text(r->name, number, fn, ctx);
+}
+
+void opts_each(const struct opts *o, void (*fn)(void *ctx, const char *text), void *ctx)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        each_field(&rows[i], (const char *)o + rows[i].at, fn, ctx);
+    }
+}

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -110,10 +111,16 @@ static bool mount_of(int fd, const char *path, struct zf_mount *out)
     return fd >= 0 && mount_id_of(fd, &id) && find_row(id, path, out);
 }
 
+/* The path as the kernel calls it, so that links in `path` do not matter. */
 bool zf_mount_at(const char *path, struct zf_mount *out)
 {
+    char name[48], real[PATH_MAX];
     int fd = open_path(path);
-    bool ok = mount_of(fd, path, out);
+
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t n = fd >= 0 ? readlink(name, real, sizeof real - 1) : -1;
+    real[n > 0 ? n : 0] = '\0';
+    bool ok = mount_of(fd, real, out);
 
     if (fd >= 0) {
         (void)close(fd);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A mount describes itself in /.zerofs/mount.json.  Nothing is kept outside, so nothing can be left
+ * behind or be wrong about what is mounted.  The file is read from whatever is mounted there, which
+ * may be somebody else's: it is a hint for a sentence and for exit code 0, and is bounded. */
+#include "mounted.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/mountpoint.h>
+
+#include "index.h"
+#include "open.h"
+
+#define MAX_TEXT (1u << 20)
+
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+/* These do not change what is seen. */
+static bool is_beside(const char *text)
+{
+    return strcmp(text, "nonempty") == 0 || strcmp(text, "auto_unmount") == 0 ||
+           strcmp(text, "debug") == 0;
+}
+
+/* A directory is compared by where it is, not by how it was called from somewhere. */
+static void add_option(void *ctx, const char *text)
+{
+    static const char side[] = "side=";
+    size_t n = sizeof side - 1;
+    zf_auto(mem) char *real = strncmp(text, side, n) == 0 ? realpath(text + n, NULL) : NULL;
+    zf_auto(mem) char *whole = NULL;
+
+    if (real && asprintf(&whole, "%s%s", side, real) < 0) {
+        whole = NULL;
+    }
+    text = whole ? whole : text;
+    if (!is_beside(text)) {
+        (void)json_array_append_new(ctx, index_string(text, strlen(text)));
+    }
+}
+
+static json_t *options_of(const struct opts *o)
+{
+    json_t *list = json_array();
+
+    if (list) {
+        opts_each(o, add_option, list);
+    }
+    return list;
+}
+
+/* "/data/run7" and the save in it, unless that is what was pointed at. */
+static json_t *shown_name(const char *source, const char *tag)
+{
+    size_t n = strlen(source), t = strlen(tag);
+    zf_auto(mem) char *text = NULL;
+
+    if (!t || (n > t && source[n - t - 1] == '/' && strcmp(source + n - t, tag) == 0)) {
+        return index_string(source, n);
+    }
+    return asprintf(&text, "%s/%s", source, tag) < 0 ? NULL : index_string(text, strlen(text));
+}
+
+char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err)
+{
+    json_t *j = json_pack("{s:s, s:o, s:o, s:o}", "schema", "zerofs.mount/1", "checkpoint",
+                          index_string(job->source, strlen(job->source)), "shows",
+                          shown_name(job->source, tag), "options", options_of(job->opts));
+    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+
+    json_decref(j);
+    if (!text) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the mount's description");
+    }
+    return text;
+}
+
+/* ---- what is there --------------------------------------------------------------------------- */
+
+static json_t *load(const char *mountpoint)
+{
+    zf_auto(mem) char *path = NULL, *text = malloc(MAX_TEXT);
+    size_t n = 0;
+
+    if (!text || asprintf(&path, "%s/.zerofs/mount.json", mountpoint) < 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    for (ssize_t got = 1; fd >= 0 && got > 0 && n<MAX_TEXT; n += got> 0 ? (size_t)got : 0) {
+        got = read(fd, text + n, MAX_TEXT - n);
+    }
+    int sys = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    errno = sys;
+    return fd >= 0 ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+}
+
+static bool fail_foreign(const struct zf_mount *at, int sys, struct zf_err *err)
+{
+    if (sys == EACCES || sys == EPERM) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "another user has mounted something here (%s) and lets nobody else in",
+                       at->type);
+    }
+    return true;
+}
+
+/* The first option that only one side has, to name it. */
+static const char *odd_one(json_t *has, json_t *lacks)
+{
+    size_t i, k;
+    json_t *a, *b;
+
+    json_array_foreach(has, i, a)
+    {
+        bool found = false;
+
+        json_array_foreach(lacks, k, b)
+        {
+            found = found || json_equal(a, b);
+        }
+        if (!found && json_is_string(a)) {
+            return json_string_value(a);
+        }
+    }
+    return NULL;
+}
+
+static void say_other(const struct mount_job *job, json_t *there, json_t *asked, struct zf_err *err)
+{
+    const char *shows = json_string_value(json_object_get(there, "shows"));
+    json_t *theirs = json_object_get(there, "options"), *ours = json_object_get(asked, "options");
+    const char *plus = odd_one(ours, theirs), *minus = odd_one(theirs, ours);
+
+    if (!json_equal(json_object_get(there, "checkpoint"), json_object_get(asked, "checkpoint"))) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "already shows another checkpoint, %.160s (zerofs umount %.80s)", shows,
+                      job->mountpoint);
+    } else {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "already shows %.100s with other options (%.40s there, %.40s asked for; "
+                      "zerofs umount %.60s)",
+                      shows, minus ? minus : "without", plus ? plus : "without", job->mountpoint);
+    }
+}
+
+/* A run directory shows its latest save, which may be another one by now: looked up as a mount
+ * would.  A path that is the save itself needs no look. */
+static bool same_save(const struct mount_job *job, const char *shows, struct zf_err *err)
+{
+    struct zf_err why;
+
+    if (job->opts->tag || job->opts->all_tags || strcmp(shows, job->source) == 0) {
+        return true;
+    }
+    struct zf_checkpoint *c = open_checkpoint(job->source, job->opts, &why);
+    json_t *now = c ? shown_name(job->source, c->tag) : NULL;
+    const char *name = now ? json_string_value(now) : NULL;
+    bool same = name && strcmp(name, shows) == 0;
+    if (!same) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "already shows %.100s, which is not what is here now: %.100s (zerofs umount "
+                      "%.60s)",
+                      shows, name ? name : why.msg, job->mountpoint);
+    }
+    json_decref(now);
+    zf_checkpoint_free(c);
+    return same;
+}
+
+static enum mounted compare(const struct mount_job *job, json_t *there, struct zf_err *err)
+{
+    const char *shows = json_string_value(json_object_get(there, "shows"));
+    zf_auto(mem) char *text = mounted_text(job, "", err);
+    json_t *asked = text ? json_loads(text, 0, NULL) : NULL;
+    enum mounted result = MOUNTED_OTHER;
+
+    if (!shows || !asked) {
+        json_decref(asked);
+        return MOUNTED_NOTHING;
+    }
+    if (!json_equal(json_object_get(there, "checkpoint"), json_object_get(asked, "checkpoint")) ||
+        !json_equal(json_object_get(there, "options"), json_object_get(asked, "options"))) {
+        say_other(job, there, asked, err);
+    } else if (same_save(job, shows, err)) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "%.80s already shows %.150s (zerofs umount %.80s)", job->mountpoint, shows,
+                      job->mountpoint);
+        result = MOUNTED_SAME;
+    }
+    json_decref(asked);
+    return result;
+}
+
+enum mounted mounted_check(const struct mount_job *job, struct zf_err *err)
+{
+    struct zf_mount at;
+
+    if (!zf_mount_at(job->mountpoint, &at) || !at.here || !at.fuse) {
+        return MOUNTED_NOTHING;
+    }
+    json_t *there = load(job->mountpoint);
+    if (!there) {
+        return fail_foreign(&at, errno, err) ? MOUNTED_NOTHING : MOUNTED_OTHER;
+    }
+    enum mounted result = compare(job, there, err);
+    json_decref(there);
+    return result;
+}
+
+/* ---- one at a time --------------------------------------------------------------------------- */
+
+int mounted_lock(const char *mountpoint)
+{
+    int fd = open(mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = -1;
+
+    do {
+        rc = fd >= 0 ? flock(fd, LOCK_EX) : -1;
+    } while (rc != 0 && fd >= 0 && errno == EINTR);
+    if (rc != 0 && fd >= 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* The processes of the mount have copies of the descriptor, which this makes harmless. */
+void mounted_unlock(int fd)
+{
+    if (fd >= 0) {
+        (void)flock(fd, LOCK_UN);
+        (void)close(fd);
+    }
+}

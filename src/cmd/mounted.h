@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a mount point shows already, so that every task of a node may mount the same. */
+#ifndef ZF_CMD_MOUNTED_H
+#define ZF_CMD_MOUNTED_H
+
+#include <zf/tree.h>
+
+#include "mount.h"
+
+/* The document /.zerofs/mount.json of a mount: what it shows, from where, with which options.
+ * tag: the save inside job->source, or "".  Gives malloc'ed text. */
+char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err) ZF_CHECKED;
+
+enum mounted {
+    MOUNTED_NOTHING, /* or nothing of ours: the mount point is to be looked at as any directory */
+    MOUNTED_SAME,    /* this checkpoint with these options; *err is the sentence that says so */
+    MOUNTED_OTHER,   /* *err says what: ZF_E_USAGE, or ZF_E_IO for a dead mount */
+};
+enum mounted mounted_check(const struct mount_job *job, struct zf_err *err);
+
+/* Holds off other zerofs that mount at the same directory at the same moment.  Waits until they are
+ * ready.  Gives a descriptor to close (mounted_unlock), or -1 where the file system has no locks. */
+int mounted_lock(const char *mountpoint);
+void mounted_unlock(int fd);
+
+#endif
