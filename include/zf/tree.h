@@ -20,6 +20,7 @@ struct zf_stat {
     struct timespec mtime;
     bool lost; /* -o degraded: some of its bytes answer an error */
     bool live; /* contents change while mounted (/.zerofs/stats.json): not to be cached */
+    uint16_t withheld; /* bits of its mode that the source does not give either */
 };
 
 struct zf_tree;

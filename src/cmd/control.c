@@ -29,7 +29,8 @@ struct control {
     pthread_mutex_t lock; /* of the index, made at the first question */
     char *index;
     size_t index_len;
-    char *mount; /* NULL = none */
+    char *mount;       /* NULL = none */
+    uint16_t withheld; /* from all modes */
 };
 
 static struct control *of(struct zf_tree *t)
@@ -109,7 +110,7 @@ static bool stat_mine(struct control *c, enum file f, struct zf_stat *out)
     return text != NULL;
 }
 
-static bool op_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+static bool control_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
 {
     struct control *c = of(t);
 
@@ -127,15 +128,31 @@ static bool op_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct 
     return false;
 }
 
+static bool op_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    bool found = control_lookup(t, dir, name, out);
+
+    if (found) {
+        out->withheld |= of(t)->withheld;
+    }
+    return found;
+}
+
 static bool op_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 {
     enum file f;
 
-    return mine(ino, &f) ? stat_mine(of(t), f, out)
-                         : of(t)->inner->ops->stat(of(t)->inner, ino, out);
+    bool found =
+        mine(ino, &f) ? stat_mine(of(t), f, out) : of(t)->inner->ops->stat(of(t)->inner, ino, out);
+
+    if (found) {
+        out->withheld |= of(t)->withheld;
+    }
+    return found;
 }
 
-static bool op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, struct zf_stat *out)
+static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
+                          struct zf_stat *out)
 {
     struct control *c = of(t);
 
@@ -147,6 +164,16 @@ static bool op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, s
     }
     strcpy(name, names[INDEX + at]);
     return stat_mine(c, (enum file)(INDEX + at), out);
+}
+
+static bool op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, struct zf_stat *out)
+{
+    bool found = control_entry(t, dir, at, name, out);
+
+    if (found) {
+        out->withheld |= of(t)->withheld;
+    }
+    return found;
 }
 
 static bool op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
@@ -255,6 +282,11 @@ void control_set_mount(struct zf_tree *t, char *text)
 {
     free(of(t)->mount);
     of(t)->mount = text;
+}
+
+void control_withhold(struct zf_tree *t, uint16_t bits)
+{
+    of(t)->withheld |= bits;
 }
 
 /* ---- of one checkpoint ----------------------------------------------------------------------- */

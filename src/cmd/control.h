@@ -26,6 +26,9 @@ struct zf_tree *control_new(struct zf_tree *inner, const struct control_opts *o,
 /* Adds mount.json, which never changes, to a tree made by control_new.  Takes text (malloc'ed). */
 void control_set_mount(struct zf_tree *t, char *text);
 
+/* Takes bits off the modes of everything in a tree made by control_new. */
+void control_withhold(struct zf_tree *t, uint16_t bits);
+
 /* The same over the tree of one checkpoint. */
 struct zf_tree *control_checkpoint(struct zf_tree *inner, struct cmd_log *log,
                                    struct zf_err *err) ZF_CHECKED;

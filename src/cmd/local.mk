@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += zerofs
 zerofs_SOURCES = \
+	src/cmd/access.c \
+	src/cmd/access.h \
 	src/cmd/cat.c \
 	src/cmd/config_note.c \
 	src/cmd/config_note.h \

@@ -113,7 +113,12 @@ static struct zf_tree *open_served(const char *source, const struct opts *o, str
     if (tree) {
         (void)snprintf(tag, ZF_NAME_MAX + 1, "%s", zf_tree_checkpoint(tree)->tag);
     }
-    return tree ? control_checkpoint(tree, log, err) : NULL;
+    uint16_t withheld = tree ? open_withheld(tree, source, o, log) : 0;
+    tree = tree ? control_checkpoint(tree, log, err) : NULL;
+    if (tree) {
+        control_withhold(tree, withheld);
+    }
+    return tree;
 }
 
 /* The tree, and in it what mounted_check reads. */

@@ -213,7 +213,10 @@ enum mounted mounted_check(const struct mount_job *job, struct zf_err *err)
     if (!there) {
         return fail_foreign(&at, errno, err) ? MOUNTED_NOTHING : MOUNTED_OTHER;
     }
-    enum mounted result = compare(job, there, err);
+    zf_auto(mem) char *real = realpath(job->mountpoint, NULL);
+    struct mount_job named = *job;
+    named.mountpoint = real ? real : job->mountpoint;
+    enum mounted result = compare(&named, there, err);
     json_decref(there);
     return result;
 }

@@ -7,6 +7,7 @@
 
 #include <zf/format.h>
 
+#include "access.h"
 #include "where.h"
 
 static bool wants_selection(const struct opts *o)
@@ -118,4 +119,25 @@ bool open_listing(struct zf_tree *t, const struct opts *o, bool all)
         zf_tree_list_all(t);
     }
     return all || o->show.n;
+}
+
+uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct opts *o,
+                       struct cmd_log *log)
+{
+    zf_auto(access) struct access a = {.uid = (uid_t)o->uid, .gid = (gid_t)o->gid};
+    struct zf_err why;
+
+    if (!opts_passes(o, "allow_other")) {
+        return 0;
+    }
+    access_add_checkpoint(&a, zf_tree_checkpoint(t), path);
+    if (a.first) {
+        (void)zf_fail(&why, ZF_E_IO, ZF_OFF_NONE,
+                      "its mode %04o keeps %s out of the mount, in spite of allow_other",
+                      (unsigned)a.its_mode,
+                      a.withheld & 0005 ? "other users" : "users of the group");
+        (void)zf_err_in(&why, "%s", a.first);
+        log_say(log, &why);
+    }
+    return (uint16_t)a.withheld;
 }

@@ -5,6 +5,7 @@
 
 #include <zf/view.h>
 
+#include "log.h"
 #include "options.h"
 
 /* Gives the tree of the checkpoint at `path`.  Errors: as zf_open; the path stands in front
@@ -14,6 +15,11 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
 /* The same up to the names the user asked for, without a tree. */
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
                                       struct zf_err *err) ZF_CHECKED;
+
+/* With -o allow_other: the bits of 0555 that the mount withholds because a source of t, which was
+ * opened from `path` (absolute), withholds them; else 0.  Logs whom that keeps out, and why. */
+uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct opts *o,
+                       struct cmd_log *log);
 
 /* Whether a listing takes presentations too.  Without -o show= the tree lists all it holds, and the
  * command leaves presentations out unless `all`; with it the tree's own listing is what counts. */

@@ -88,7 +88,7 @@ void opts_fini(struct opts *o)
     }
 }
 
-static bool passes(const struct opts *o, const char *word)
+bool opts_passes(const struct opts *o, const char *word)
 {
     for (uint32_t i = 0; i < o->pass.n; i++) {
         if (strcmp(o->pass.v[i], word) == 0) {
@@ -115,7 +115,7 @@ static bool settle(struct opts *o, struct zf_err *err)
     }
     o->entry_timeout = isnan(o->entry_timeout) ? for_ever : o->entry_timeout;
     o->attr_timeout = isnan(o->attr_timeout) ? for_ever : o->attr_timeout;
-    if (passes(o, "allow_other") && passes(o, "allow_root")) {
+    if (opts_passes(o, "allow_other") && opts_passes(o, "allow_root")) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "allow_other and allow_root contradict each other");
     }

@@ -46,6 +46,9 @@ int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *ow
  * Errors: ZF_E_USAGE unknown, contradictory, malformed. */
 bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *err) ZF_CHECKED;
 
+/* Was this word given, which goes to libfuse as it is? */
+bool opts_passes(const struct opts *o, const char *word);
+
 /* Calls fn with every option as it is in force, "name=value" or "name", in the table's order; those
  * that were not given and have no value are left out. */
 void opts_each(const struct opts *o, void (*fn)(void *ctx, const char *text), void *ctx);

@@ -229,8 +229,12 @@ static void save_open(struct save *s)
 
     o.tag = s->name;
     struct zf_tree *tree = open_tree(s->run, &o, &err);
+    uint16_t withheld = tree ? open_withheld(tree, s->run, s->o, s->log) : 0;
     if (tree) {
         tree = control_checkpoint(tree, s->log, &err);
+    }
+    if (tree) {
+        control_withhold(tree, withheld);
     }
     if (!tree) {
         save_failed(s, &err);

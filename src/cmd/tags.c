@@ -11,6 +11,7 @@
 #include <zf/base/name.h>
 #include <zf/format.h>
 
+#include "access.h"
 #include "control.h"
 #include "index.h"
 #include "save.h"
@@ -189,13 +190,35 @@ static struct zf_tree *enter(struct tags *t, uint64_t ino, uint32_t *k_out, uint
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
+/* A save that was not opened yet is as closed as its directory. */
+static uint16_t withheld_from(const struct tags *t, uint32_t k)
+{
+    zf_auto(access) struct access a = {.uid = (uid_t)t->o->uid, .gid = (gid_t)t->o->gid};
+    zf_auto(mem) char *path = NULL;
+    struct zf_tree *tree = save_opened(t->tag[k]->save);
+    struct zf_stat root;
+
+    if (!opts_passes(t->o, "allow_other")) {
+        return 0;
+    }
+    if (tree && tree->ops->stat(tree, ZF_TREE_ROOT, &root)) {
+        return root.withheld;
+    }
+    if (asprintf(&path, "%s/%s", t->path, t->tag[k]->name) < 0) {
+        path = NULL;
+    }
+    access_add(&a, path ? path : "");
+    return (uint16_t)a.withheld;
+}
+
 static bool stat_tag(const struct tags *t, uint32_t k, struct zf_stat *out)
 {
     *out = (struct zf_stat){.ino = outer_ino(k, ZF_TREE_ROOT),
                             .kind = ZF_NODE_DIR,
                             .nlink = 2,
                             .mtime = t->tag[k]->mtime,
-                            .live = true};
+                            .live = true,
+                            .withheld = withheld_from(t, k)};
     return true;
 }
 

@@ -42,7 +42,7 @@ static void fill_attr(const struct fs *fs, const struct zf_stat *s, struct stat 
     st->st_ino = s->ino;
     st->st_mode = kind[s->kind];
     if (s->kind != ZF_NODE_LINK) {
-        st->st_mode &= ~(fs->opts->umask & 0777);
+        st->st_mode &= ~((fs->opts->umask | s->withheld) & 0777);
     }
     st->st_nlink = s->nlink;
     st->st_uid = fs->opts->uid;

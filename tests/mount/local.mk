@@ -7,7 +7,8 @@ TESTS += \
 	tests/mount/fs.sh \
 	tests/mount/life.sh \
 	tests/mount/mount.sh \
-	tests/mount/show.sh
+	tests/mount/show.sh \
+	tests/mount/start.sh
 EXTRA_DIST += \
 	tests/mount/change.sh \
 	tests/mount/damage.sh \
@@ -23,8 +24,10 @@ EXTRA_DIST += \
 	tests/mount/look/life.py \
 	tests/mount/look/mount.py \
 	tests/mount/look/show.py \
+	tests/mount/look/start.py \
 	tests/mount/mount.sh \
-	tests/mount/show.sh
+	tests/mount/show.sh \
+	tests/mount/start.sh
 
 # Opened by handle, as an NFS server does.
 TESTS += tests/mount/test_handles.py

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A source is readable for a class of users when its own bits and those of all directories above it
+ * say so.  The classes of the mount are those of its owner and group, which need not be the
+ * source's: whoever is "group" or "other" at the mount may be "group", "other" or neither at the
+ * source, so that a bit counts only if every class such a user may be in has it.  The owner keeps
+ * his bits: he, or root for him, has just read the source.
+ *
+ * An access control list may say anything, and its mask hides in the group bits: a file that has
+ * one counts as closed. */
+#include "access.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <zf/base/auto.h>
+
+#define FOR_GROUP 0050u
+#define FOR_OTHER 0005u
+
+/* The classes of the mount that `bit` (4 read, 1 search) of this file is given to. */
+static mode_t given_to(const struct access *a, const char *path, const struct stat *st,
+                       unsigned bit)
+{
+    bool group = st->st_mode & bit << 3, other = st->st_mode & bit;
+
+    if (getxattr(path, "system.posix_acl_access", NULL, 0) > 0) {
+        return 0;
+    }
+    if (st->st_gid == a->gid) {
+        return (group ? FOR_GROUP : 0) | (other ? FOR_OTHER : 0);
+    }
+    return group && other ? FOR_GROUP | FOR_OTHER : 0;
+}
+
+static void withhold(struct access *a, mode_t bits, const char *path, mode_t mode)
+{
+    if (bits && !a->first) {
+        a->first = strdup(path);
+        a->its_mode = mode & 07777;
+    }
+    a->withheld |= bits;
+}
+
+static void look_at(struct access *a, const char *path)
+{
+    struct stat st;
+    mode_t all = FOR_GROUP | FOR_OTHER;
+
+    if (stat(path, &st) != 0) {
+        withhold(a, all, path, 0);
+    } else {
+        withhold(a, all & ~given_to(a, path, &st, S_ISDIR(st.st_mode) ? 1 : 4), path, st.st_mode);
+    }
+}
+
+/* `dir` is cut from its end, and is whole again afterwards. */
+static void look_above(struct access *a, char *dir)
+{
+    if (a->last_dir && strcmp(a->last_dir, dir) == 0) {
+        return;
+    }
+    free(a->last_dir);
+    a->last_dir = strdup(dir);
+    for (char *slash = dir; slash; slash = strchr(slash + 1, '/')) {
+        char cut = slash[1];
+
+        slash[1] = '\0'; /* "/", "/data/", … */
+        look_at(a, dir);
+        slash[1] = cut;
+    }
+    look_at(a, dir);
+}
+
+void access_add(struct access *a, const char *path)
+{
+    zf_auto(mem) char *real = realpath(path, NULL);
+    char *slash = real ? strrchr(real, '/') : NULL;
+
+    if (!slash) {
+        withhold(a, FOR_GROUP | FOR_OTHER, path, 0);
+        return;
+    }
+    look_at(a, real);
+    *slash = '\0';
+    look_above(a, slash == real ? strcpy(real, "/") : real);
+}
+
+struct each_file {
+    struct access *a;
+    const char *dir;
+    int n; /* its length */
+};
+
+static void add_file(void *ctx, const struct zf_file_stats *s)
+{
+    const struct each_file *e = ctx;
+    zf_auto(mem) char *path = NULL;
+
+    if (asprintf(&path, "%.*s/%s", e->n, e->dir, s->path) < 0) {
+        path = NULL;
+    }
+    access_add(e->a, path ? path : "");
+}
+
+void access_add_checkpoint(struct access *a, const struct zf_checkpoint *c, const char *source)
+{
+    struct each_file e = {.a = a, .dir = source, .n = (int)strlen(source)};
+    struct stat st;
+
+    if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        e.n = (int)(strrchr(source, '/') ? strrchr(source, '/') - source : 0);
+    }
+    zf_store_stats(c->store, add_file, &e);
+}
+
+void access_fini(struct access *a)
+{
+    free(a->first);
+    free(a->last_dir);
+}
