@@ -335,6 +335,7 @@ static int exit_code(const struct watch *w)
         /* Nothing was begun: as if there had been no supervisor. */
         (void)signal(supervise_signal, SIG_DFL);
         (void)raise(supervise_signal);
+        return EXIT_IO; /* still here: the first process of a container */
     }
     if (!sig) {
         return w->ended && WIFEXITED(w->status) ? WEXITSTATUS(w->status) : EXIT_OK;

@@ -181,6 +181,14 @@ enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, str
     return result;
 }
 
+bool zf_mount_detach_any(const char *path, struct zf_err *err)
+{
+    if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
+        return true;
+    }
+    return errno == EPERM ? zf_mount_fusermount(path, true, err) : zf_fail_sys(err, "unmount it");
+}
+
 /* ---- dead or alive --------------------------------------------------------------------------- */
 
 #define PROBE_MS 1000

@@ -57,7 +57,8 @@ struct session {
     const struct zf_fs_opts *o;
     struct fuse_session *se;
     struct zf_mount mount;
-    bool known;        /* mount is filled */
+    bool attached;     /* we mounted */
+    bool known;        /* mount is filled, which takes /proc */
     pthread_t serving; /* the thread that runs the loop */
     pthread_t herald, guard;
     bool heralded, guarded; /* they run */
@@ -216,6 +217,8 @@ static void stop(struct session *s)
 
     if (s->known) {
         (void)zf_mount_detach(s->o->mountpoint, &s->mount, &err);
+    } else if (s->attached) {
+        (void)zf_mount_detach_any(s->o->mountpoint, &err);
     }
     if (s->o->stopping) {
         s->o->stopping(s->o->session_ctx);
@@ -322,6 +325,7 @@ static bool attach(struct session *s, struct zf_err *err)
     if (!fs_attach(o, &fd, err)) {
         return false;
     }
+    s->attached = true;
     s->known = zf_mount_at(o->mountpoint, &s->mount) && s->mount.here && s->mount.fuse;
     if (s->known && o->mounted) {
         o->mounted(o->session_ctx, &s->mount);

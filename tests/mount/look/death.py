@@ -6,6 +6,7 @@ import glob
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -320,13 +321,50 @@ def aborted(zerofs, ckpt, at, tmp):
         detach(control)
 
 
+def private_mounts():
+    """What this process mounts from now on, nobody else sees."""
+    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
+    assert libc.mount(None, b'/', None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None) == 0
+
+
+def logged(zerofs, ckpt, at):
+    """In the background there is no stderr: the system log hears how it ended."""
+    private_mounts()
+    devices = {name: os.stat(f'/dev/{name}').st_rdev for name in ('null', 'fuse')}
+    assert libc.mount(b'none', b'/dev', b'tmpfs', 0, None) == 0
+    for name, number in devices.items():
+        os.mknod(f'/dev/{name}', stat.S_IFCHR | 0o666, number)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind('/dev/log')
+        log.settimeout(60)
+        mount(zerofs, ckpt, at)
+        os.kill(pid_of(at, 'worker'), signal.SIGKILL)
+        said = log.recv(4096).decode()
+        assert f'{at}: ' in said and 'signal 9' in said, said
+        until(free, SECOND, at)
+        until(all_ended, 5 * SECOND, at)
+
+
+def without_proc(zerofs, ckpt, at):
+    """Which mount is whose cannot be told: the one at the mount point is taken off."""
+    private_mounts()
+    assert libc.umount2(b'/proc', MNT_DETACH) == 0
+    child = subprocess.Popen([zerofs, 'mount', ckpt, at, '-f'])
+    try:
+        until(os.path.exists, 60 * SECOND, os.path.join(at, FILE))
+        child.terminate()
+        assert child.wait(60) == 0
+        assert os.listdir(at) == []
+    finally:
+        child.kill()
+
+
 def private_device(tmp):
     """A /dev/fuse that everybody may open, as on most machines, for this process alone."""
     device = os.path.join(tmp, 'device')
     os.mknod(device, stat.S_IFCHR | 0o666, os.stat('/dev/fuse').st_rdev)
     os.chmod(device, 0o666)
-    assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-    assert libc.mount(None, b'/', None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None) == 0
+    private_mounts()
     assert libc.mount(device.encode(), b'/dev/fuse', None, ctypes.c_ulong(MS_BIND), None) == 0
 
 
