@@ -1,20 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "dcp_flat.h"
 #include "dcp_reading.h"
+#include "text.h"
 
-static void take_paths(struct zf_dcp *d, const struct zf_pv *planner)
+/* Writes the steps of a path with dots between them, as torch makes a key of them; false: something in it is
+ * neither a name nor a position, so that it is no path.  Source: torch/distributed/checkpoint/
+ * _nested_dict.py, flatten_state_dict (2.0 … 2.14). */
+static bool join_path(const struct zf_pv *path, struct zf_text *out, bool *is_path,
+                      struct zf_err *err)
 {
+    char digits[24];
+
+    zf_text_clear(out);
+    *is_path = zf_pv_is_seq(path);
+    for (uint64_t i = 0; *is_path && i < zf_pv_len(path); i++) {
+        const struct zf_pv *v = zf_pv_item(path, i);
+        uint64_t n = 0;
+        int64_t at;
+        const char *step = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : NULL;
+
+        if (!step && zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &at)) {
+            n = (uint64_t)snprintf(digits, sizeof digits, "%" PRId64, at);
+            step = digits;
+        }
+        *is_path = step != NULL;
+        if (step && ((i && !zf_text_add(out, ".", 1, err)) || !zf_text_add(out, step, n, err))) {
+            return false;
+        }
+    }
+    return zf_text_add(out, "", 0, err);
+}
+
+/* A path decides the name under which a tensor is shown, so it must be that of its key. */
+static bool take_path(struct zf_dcp_reading *r, struct zf_dcp_key *key, const struct zf_pv *path,
+                      struct zf_text *joined, struct zf_err *err)
+{
+    bool is_path;
+
+    if (!join_path(path, joined, &is_path, err)) {
+        return false;
+    }
+    if (!is_path) {
+        return true; /* another planner's own */
+    }
+    if (joined->n == key->name_len && memcmp(joined->p, key->name, joined->n) == 0) {
+        key->path = path;
+        return true;
+    }
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
+                  "which of them is it?",
+                  key->name, joined->p);
+    return zf_dcp_settle(r, err);
+}
+
+static bool take_paths(struct zf_dcp_reading *r, const struct zf_pv *planner, struct zf_err *err)
+{
+    zf_auto(text) struct zf_text joined = {0};
+
     for (uint64_t i = 0; i < zf_pv_len(planner); i++) {
         uint64_t n = 0;
         const char *name = zf_pv_text(zf_pv_key(planner, i), &n);
-        uint32_t key = name ? zf_dcp_find_key(d, name, n) : ZF_DCP_NONE;
+        uint32_t key = name ? zf_dcp_find_key(r->d, name, n) : ZF_DCP_NONE;
 
-        if (key != ZF_DCP_NONE) {
-            d->key[key].path = zf_pv_val(planner, i);
+        if (key != ZF_DCP_NONE &&
+            !take_path(r, &r->d->key[key], zf_pv_val(planner, i), &joined, err)) {
+            return false;
         }
     }
+    return true;
 }
 
 /* What Megatron hangs on the metadata; see dcp_flat.h. */
@@ -57,9 +115,8 @@ static bool take_root(struct zf_dcp_reading *r, const struct zf_pv *root, struct
         !take_mcore(r, zf_pv_attr(root, "mcore_data"), err)) {
         return false;
     }
-    take_paths(r->d, zf_pv_attr(root, "planner_data"));
     r->d->root = root;
-    return true;
+    return take_paths(r, zf_pv_attr(root, "planner_data"), err);
 }
 
 /* The values of one pickle; its bytes are not kept. */

@@ -100,4 +100,42 @@ def ranks_that_disagree():
         s.cat("layers.1.weight.f32", s.data("model.layers.1.weight"), *DEGRADED)
 
 
-main([size_of_zero, chunk_of_zero, empty_tensor, chunk_of_other_dimensions, ranks_that_disagree])
+def path_of_another_key():
+    with Save() as s:
+        c = s.make()
+        a, b = "model.layers.0.weight", "model.layers.1.weight"
+        c.planner[a], c.planner[b] = c.planner[b], c.planner[a]
+        s.write(c)
+        s.refused(".metadata", f'the key "{a}"', f'"{b}"')
+        s.told("planner_data says", opts=DEGRADED)
+        s.cat(f"{a}.f32", s.data(a), *DEGRADED)
+        s.cat(f"{b}.f32", s.data(b), *DEGRADED)
+
+
+def paths_that_join():
+    """Positions in lists, dots in names, one step for all of a key, and what is no path at all."""
+    ways = [("model", "layers", 0, "weight"), ("model", "layers", "0", "weight"), ("model.layers.0.weight",),
+            ["model", "layers.0", "weight"], None, (None, 3.5), {"a": "b"}]
+    for way in ways:
+        with Save() as s:
+            c = s.make()
+            flat = not isinstance(way, (tuple, list)) or way[0] != "model"
+            c.planner["model.layers.0.weight"] = way
+            if flat:
+                c.planner["model.layers.1.weight"] = None
+            s.write(c)
+            name = "model.layers.0.weight" if flat else "layers.0.weight"
+            s.cat(name + ".f32", s.data("model.layers.0.weight"))
+
+
+main(
+    [
+        path_of_another_key,
+        paths_that_join,
+        size_of_zero,
+        chunk_of_zero,
+        empty_tensor,
+        chunk_of_other_dimensions,
+        ranks_that_disagree,
+    ]
+)
