@@ -6,6 +6,7 @@
 
 #include <zf/format.h>
 
+#include "absent.h"
 #include "beside.h"
 #include "dcp_metadata.h"
 #include "dcp_place.h"
@@ -99,7 +100,8 @@ static const char *entry_of(struct zf_store *st, const char *dir, bool (*fits)(c
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && fits(e[i].name)) {
+        if (e[i].kind != ZF_ENTRY_DIR &&
+            fits(e[i].name)) { /* a FIFO is refused when it is opened */
             return e[i].name;
         }
     }
@@ -247,17 +249,19 @@ static bool read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
         return zf_dcp_read(d, st, dir, ".metadata", lim, b, err);
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && is_rank_metadata(e[i].name) &&
-            !zf_dcp_read(d, st, dir, e[i].name, lim, b, err)) {
+        if (is_rank_metadata(e[i].name) && !zf_dcp_read(d, st, dir, e[i].name, lim, b, err)) {
             return false;
         }
     }
     if (d->n_passes > before) {
         return true;
     }
+    char path[320], is[ZF_ABSENT_MAX];
+    (void)snprintf(path, sizeof path, "%.300s%s.metadata", dir, *dir ? "/" : "");
     zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "the save is incomplete: there are .distcp files but no .metadata, which is written last");
+        "the save is incomplete: there are .distcp files, but .metadata, which is written last, %s",
+        zf_absent(st, path, is));
     return *dir ? zf_err_in(err, "%s", dir) : false;
 }
 

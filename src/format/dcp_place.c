@@ -7,6 +7,7 @@
 
 #include <zf/base/num.h>
 
+#include "absent.h"
 #include "dcp_extra.h"
 #include "dcp_flat.h"
 #include "dcp_items.h"
@@ -48,12 +49,15 @@ static bool see_names(struct zf_dcp_placing *p, struct zf_err *err)
 
 static bool open_files(struct zf_dcp_placing *p, struct zf_err *err)
 {
+    char is[ZF_ABSENT_MAX];
+
     for (uint64_t i = 0; i < p->d->n_files; i++) {
         p->file[i] = zf_store_open(p->st, p->d->file[i], err);
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {
                 zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                        "the file is missing; .metadata says that items stand in it");
+                        "the file %s; .metadata says that items are in it",
+                        zf_absent(p->st, p->d->file[i], is));
                 zf_err_in(err, "%s", p->d->file[i]);
             }
             if (!zf_forgive(p->b, err)) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "absent.h"
 #include "beside.h"
 #include "locate.h"
 #include "tags.h"
@@ -113,13 +114,13 @@ static bool supported(const struct zf_ds_dir *d, struct zf_err *err)
 static bool missing_rank(const struct zf_ds *ds, uint64_t r, uint64_t n, struct zf_err *err)
 {
     const struct zf_ds_file *some = &ds->dir.optim[0];
+    char name[80], is[ZF_ABSENT_MAX];
 
-    return zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "%szero_pp_rank_%llu_mp_rank_%02u_optim_states.pt is missing: the optimizer is cut "
-        "in %llu partitions, optimizer files found: %u",
-        some->bf16 ? "bf16_" : "", (unsigned long long)r, some->mp, (unsigned long long)n,
-        ds->dir.n_optim);
+    (void)snprintf(name, sizeof name, "%szero_pp_rank_%llu_mp_rank_%02u_optim_states.pt",
+                   some->bf16 ? "bf16_" : "", (unsigned long long)r, some->mp);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "%s %s: the optimizer is cut in %llu partitions, optimizer files found: %u",
+                   name, zf_absent(ds->st, name, is), (unsigned long long)n, ds->dir.n_optim);
 }
 
 /* Refuses (degraded: notes) files of ranks that the save does not have,

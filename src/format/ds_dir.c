@@ -218,7 +218,7 @@ bool zf_ds_dir_read(struct zf_store *st, struct zf_arena *a, struct zf_ds_dir *o
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && !add_file(out, a, e[i].name, err)) {
+        if (e[i].kind != ZF_ENTRY_DIR && !add_file(out, a, e[i].name, err)) {
             return false;
         }
         if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "offloaded_tensors") == 0) {

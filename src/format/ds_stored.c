@@ -123,8 +123,8 @@ static bool load_all(struct zf_ds *ds, bool bin, struct zf_ds_model *out, struct
     for (size_t i = 0; i < n; i++) {
         struct zf_ds_model one = {0}, both = {0};
 
-        if (e[i].kind != ZF_ENTRY_FILE || !is_gathered(e[i].name, bin ? "pytorch_model" : "model",
-                                                       bin ? ".bin" : ".safetensors")) {
+        if (e[i].kind == ZF_ENTRY_DIR || !is_gathered(e[i].name, bin ? "pytorch_model" : "model",
+                                                      bin ? ".bin" : ".safetensors")) {
             continue;
         }
         if (!load(ds, e[i].name, bin, &one, err)) {

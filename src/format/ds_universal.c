@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "absent.h"
+
 #define MAX_DEPTH 16 /* a parameter's name may hold '/' */
 
 /* The trained parameter of that name, or NULL. */
@@ -74,7 +76,7 @@ static bool is_state_file(const struct zf_entry *e)
 {
     size_t n = strlen(e->name);
 
-    return e->kind == ZF_ENTRY_FILE && n > 3 && strcmp(e->name + n - 3, ".pt") == 0;
+    return e->kind != ZF_ENTRY_DIR && n > 3 && strcmp(e->name + n - 3, ".pt") == 0;
 }
 
 /* The parameter whose files stand in `path` ("zero/" and its name), if it has any. */
@@ -135,6 +137,15 @@ static bool lose(struct zf_ds *ds, struct zf_draft *d, struct zf_ds_name name, u
     return zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.file = path, .why = "is missing"}, err);
 }
 
+static bool no_master(const struct zf_ds *ds, struct zf_ds_name name, struct zf_err *err)
+{
+    const char *path = zf_arena_fmt(ds->a, err, "zero/%.*s/fp32.pt", (int)name.n, name.p);
+    char is[ZF_ABSENT_MAX];
+
+    return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s\" names that parameter",
+                           path, zf_absent(ds->st, path, is), ds->model.path);
+}
+
 /* Every trained parameter must have been there. */
 static bool check_all(struct zf_ds *ds, struct zf_err *err)
 {
@@ -151,9 +162,7 @@ static bool check_all(struct zf_ds *ds, struct zf_err *err)
                 }
             }
             if (!d) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "zero/%.*s/fp32.pt is missing: \"%s\" names that parameter",
-                               (int)name.n, name.p, ds->model.path);
+                return no_master(ds, name, err);
             }
         }
     }

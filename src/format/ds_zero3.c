@@ -10,6 +10,8 @@
 
 #include <zf/base/num.h>
 
+#include "absent.h"
+
 static uint64_t slot_of(uint64_t n, uint32_t ranks)
 {
     return n / ranks + (n % ranks != 0);
@@ -301,11 +303,13 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
         struct zf_ds_model m = ds->model;
 
         if (!f && !zf_build_degraded(ds->b)) {
-            return zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "zero_pp_rank_%u_mp_rank_%02u_model_states.pt is missing: it holds slices "
-                "of %u frozen parameters",
-                r, ds->dir.model[0].mp, frozen->n);
+            char name[80], is[ZF_ABSENT_MAX];
+
+            (void)snprintf(name, sizeof name, "zero_pp_rank_%u_mp_rank_%02u_model_states.pt", r,
+                           ds->dir.model[0].mp);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "%s %s: it holds slices of %u frozen parameters", name,
+                           zf_absent(ds->st, name, is), frozen->n);
         }
         if (f && f != ds->dir.model &&
             (!zf_ds_model_read(ds, f, &m, err) || !zf_ds_agree_check(ds, true, err))) {

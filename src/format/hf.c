@@ -9,6 +9,7 @@
 
 #include <zf/base/name.h>
 
+#include "absent.h"
 #include "beside.h"
 #include "forgive.h"
 #include "pick.h"
@@ -115,16 +116,19 @@ static bool add_indexed(struct zf_st_files *files, const struct zf_st_index *x, 
                         const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
     for (size_t i = 0; i < x->n_files; i++) {
+        char is[ZF_ABSENT_MAX];
+
         if (zf_store_has(st, x->file[i], ZF_ENTRY_FILE)) {
             if (!zf_st_files_add(files, st, x->file[i], o, b, err)) {
                 return false;
             }
         } else if (!o->degraded) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the index names the file \"%.120s\", which is not here (file %zu of %zu)",
-                    x->file[i], i + 1, x->n_files);
+                    "the index names the file \"%.120s\", which %s (file %zu of %zu)", x->file[i],
+                    zf_absent(st, x->file[i], is), i + 1, x->n_files);
             return zf_err_in(err, "%s", x->path);
-        } else if (!zf_build_note(b, err, "%s is not here; its tensors are lost", x->file[i]) ||
+        } else if (!zf_build_note(b, err, "%s %s; its tensors are lost", x->file[i],
+                                  zf_absent(st, x->file[i], is)) ||
                    !zf_st_files_lack(files, err, "%s", x->file[i])) {
             return false;
         }
@@ -172,7 +176,9 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const char *
     for (size_t i = 0; i < n; i++) {
         zf_auto(mem) char *path = NULL;
 
-        if (e[i].kind != ZF_ENTRY_FILE || !zf_st_file_named(e[i].name)) {
+        /* What is no file is refused when it is opened; only directories may be called so. */
+        if (!zf_st_file_named(e[i].name) ||
+            (e[i].kind == ZF_ENTRY_DIR && !zf_st_file_rank(e[i].name))) {
             continue;
         }
         if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-format.la
 libzf_format_la_SOURCES = \
+	src/format/absent.c \
 	src/format/agree.c \
 	src/format/beside.c \
 	src/format/boxes.c \
@@ -79,6 +80,7 @@ noinst_HEADERS += \
 	src/format/dcp_place.h \
 	src/format/dcp_state.h \
 	src/format/dcp_table.h \
+	src/format/absent.h \
 	src/format/agree.h \
 	src/format/beside.h \
 	src/format/boxes.h \

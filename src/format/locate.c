@@ -67,10 +67,13 @@ static struct pointer pointer_shut(struct zf_store *st, const char *name, const 
         return pointer_bad("it is a file, not a directory");
     }
     if (zf_store_has(st, name, ZF_ENTRY_OTHER)) {
+        char kind[120];
+
+        (void)snprintf(kind, sizeof kind, "it is %s, neither a directory nor a link to one",
+                       zf_store_what(st, name));
         return pointer_bad(err->sys == ENOENT ? "it is a dangling link"
-                           : err->sys == ENOTDIR || err->code == ZF_E_NOENT
-                               ? "it is neither a directory nor a link to one"
-                               : err->msg);
+                           : err->sys == ENOTDIR || err->code == ZF_E_NOENT ? kind
+                                                                            : err->msg);
     }
     return err->sys == ENOENT || err->code == ZF_E_NOENT ? (struct pointer){.state = POINTER_GONE}
                                                          : pointer_bad(err->msg);

@@ -7,6 +7,7 @@
 
 #include <zf/codec/torch.h>
 
+#include "forgive.h"
 #include "pick.h"
 #include "st_file.h"
 #include "table.h"
@@ -128,7 +129,7 @@ static bool look(struct zf_store *st, struct groups *all, bool *mixed, struct zf
         return true;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !parse(e[i].name, &r)) {
+        if (!parse(e[i].name, &r)) { /* what is no file is refused when it is opened */
             continue;
         }
         /* Pointed at a file: its own group, and what has the same scheme but is no weights. */
@@ -172,6 +173,30 @@ static bool has_safetensors(struct zf_store *st)
     return false;
 }
 
+/* The first file of the group that begins as torch.save writes it, or NULL. */
+static const char *sound_one(struct zf_store *st, const struct group *g)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    struct rank_name r;
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!parse(e[i].name, &r) || !same_group(g, e[i].name, &r)) {
+            continue;
+        }
+        zf_auto(source) struct zf_source *src = zf_store_open(st, e[i].name, &ignored);
+
+        if (src && zf_torch_sniff(src)) {
+            return e[i].name;
+        }
+    }
+    return NULL;
+}
+
 static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
@@ -188,14 +213,13 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
     if (!zf_pick_file(st) && !complete(&all, mixed) && has_safetensors(st)) {
         return true;
     }
-    for (size_t i = 0; i < all.n && out->fit != ZF_FIT_PROOF; i++) {
-        struct zf_err ignored = {.code = ZF_OK};
-        zf_auto(source) struct zf_source *src = zf_store_open(st, all.group[i].first, &ignored);
+    for (size_t i = 0; i < all.n; i++) {
+        const char *name =
+            all.group[i].role == ZF_ROLE_WEIGHTS ? sound_one(st, &all.group[i]) : NULL;
 
-        if (src && all.group[i].role == ZF_ROLE_WEIGHTS && zf_torch_sniff(src)) {
+        if (name && out->fit != ZF_FIT_PROOF) {
             out->fit = ZF_FIT_PROOF;
-            snprintf(out->why, sizeof out->why, "one file a rank, such as %.80s",
-                     all.group[i].first);
+            snprintf(out->why, sizeof out->why, "one file a rank, such as %.80s", name);
         }
     }
     return true;
@@ -260,28 +284,39 @@ static bool check_groups(const struct groups *all, bool mixed, bool degraded, ui
     return true;
 }
 
-/* Opens the files of the groups, rank by rank in each. */
+/* Opens the files of the groups, rank by rank in each.  Degraded: a file that cannot be opened is noted and
+ * as good as missing, as long as another one can. */
 static bool add_files(struct zf_torch_set *s, struct zf_store *st, const struct groups *all,
-                      const struct zf_limits *lim, struct zf_err *err)
+                      const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
+    struct zf_err first = {.code = ZF_OK};
     const struct zf_entry *e;
     struct rank_name r;
-    size_t n;
+    size_t n, added = 0;
 
     if (!zf_store_list(st, "", &e, &n, err)) {
         return false;
     }
     for (size_t g = 0; g < all->n; g++) {
         for (size_t i = 0; i < n; i++) { /* natural order: ranks ascend */
-            if (e[i].kind == ZF_ENTRY_FILE && parse(e[i].name, &r) &&
-                same_group(&all->group[g], e[i].name, &r) &&
-                !zf_torch_set_add(s, st, e[i].name, all->group[g].role, (uint32_t)r.rank, lim,
-                                  err)) {
+            if (!parse(e[i].name, &r) || !same_group(&all->group[g], e[i].name, &r)) {
+                continue;
+            }
+            if (zf_torch_set_add(s, st, e[i].name, all->group[g].role, (uint32_t)r.rank, lim,
+                                 err)) {
+                added++;
+                continue;
+            }
+            first = first.code == ZF_OK ? *err : first;
+            if (!zf_forgive(b, err)) {
                 return false;
             }
         }
     }
-    return true;
+    if (added == 0) {
+        *err = first;
+    }
+    return added > 0;
 }
 
 static bool open_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
@@ -294,7 +329,7 @@ static bool open_ranks(struct zf_store *st, const struct zf_open_opts *o, struct
 
     return s && look(st, &all, &mixed, err) &&
            check_groups(&all, mixed, o->degraded, &world, b, err) &&
-           add_files(s, st, &all, o->lim, err) && zf_torch_set_place(s, world, o->lim, b, err);
+           add_files(s, st, &all, o->lim, b, err) && zf_torch_set_place(s, world, o->lim, b, err);
 }
 
 const struct zf_format zf_format_ranks = {

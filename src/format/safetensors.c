@@ -49,7 +49,7 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        found += e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name);
+        found += e[i].kind != ZF_ENTRY_DIR && zf_st_file_named(e[i].name);
     }
     if (found) {
         out->fit = ZF_FIT_NAMES;
@@ -171,7 +171,11 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name) &&
+        unsigned long number, of;
+        bool file = e[i].kind != ZF_ENTRY_DIR || series_number(e[i].name, &number, &of);
+
+        /* What should be a file and is none is refused when it is opened. */
+        if (file && zf_st_file_named(e[i].name) &&
             !zf_st_files_add(files, st, e[i].name, o, b, err)) {
             return false;
         }

@@ -104,7 +104,7 @@ bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        bool side = e[i].kind == ZF_ENTRY_FILE && zf_side_is(e[i].name);
+        bool side = e[i].kind != ZF_ENTRY_DIR && zf_side_is(e[i].name);
 
         if (!side || (but && zf_store_has(but, e[i].name, ZF_ENTRY_FILE))) {
             continue;

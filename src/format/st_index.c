@@ -109,7 +109,7 @@ bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out, st
         return false;
     }
     for (size_t i = 0; i < n && !sure; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !has_tail(e[i].name, tail)) {
+        if (!has_tail(e[i].name, tail)) { /* what is no file is refused when it is opened */
             continue;
         }
         size_t stem = strlen(e[i].name) - strlen(tail);

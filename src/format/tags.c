@@ -318,6 +318,15 @@ bool zf_tags_below(struct zf_store *st, const char *dir, const struct zf_limits 
     return ok;
 }
 
+/* Whoever made it meant one save, and nothing says which. */
+static bool no_pointer(struct zf_store *st, const char *file, struct zf_err *err)
+{
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "this is %s, not a file that names the latest save (choose one with -o tag=NAME)",
+            zf_store_what(st, file));
+    return zf_err_in(err, "%s", file);
+}
+
 bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err)
 {
     static const char *const file[] = {"latest", "latest_universal"};
@@ -327,9 +336,15 @@ bool zf_tags_latest(struct zf_store *st, char **name_out, struct zf_err *err)
         if (zf_store_has(st, file[i], ZF_ENTRY_FILE)) {
             return zf_tags_pointer(st, file[i], name_out, err);
         }
+        if (i > 0 && zf_store_has(st, file[i], ZF_ENTRY_OTHER)) {
+            return no_pointer(st, file[i], err);
+        }
     }
     if (zf_store_has(st, "latest_checkpointed_iteration.txt", ZF_ENTRY_FILE)) {
         return zf_tags_megatron(st, name_out, err);
+    }
+    if (zf_store_has(st, "latest_checkpointed_iteration.txt", ZF_ENTRY_OTHER)) {
+        return no_pointer(st, "latest_checkpointed_iteration.txt", err);
     }
     /* A link or a directory; one that cannot be used is the caller's to refuse. */
     if (zf_store_has(st, "latest", ZF_ENTRY_DIR) || zf_store_has(st, "latest", ZF_ENTRY_OTHER)) {

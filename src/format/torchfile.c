@@ -8,6 +8,7 @@
 
 #include <zf/codec/torch.h>
 
+#include "absent.h"
 #include "forgive.h"
 #include "pick.h"
 #include "st_index.h"
@@ -102,16 +103,19 @@ static bool add_indexed(struct zf_torch_set *s, struct zf_store *st, const char 
         return false;
     }
     for (size_t i = 0; i < x.n_files; i++) {
+        char is[ZF_ABSENT_MAX];
+
         if (zf_store_has(st, x.file[i], ZF_ENTRY_FILE)) {
             if (!zf_torch_set_add(s, st, x.file[i], ZF_ROLE_WEIGHTS, 0, o->lim, err)) {
                 return false;
             }
         } else if (!o->degraded) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the index names the file \"%.120s\", which is not here (file %zu of %zu)",
-                    x.file[i], i + 1, x.n_files);
+                    "the index names the file \"%.120s\", which %s (file %zu of %zu)", x.file[i],
+                    zf_absent(st, x.file[i], is), i + 1, x.n_files);
             return zf_err_in(err, "%s", index);
-        } else if (!zf_build_note(b, err, "%s is not here; its tensors are lost", x.file[i])) {
+        } else if (!zf_build_note(b, err, "%s %s; its tensors are lost", x.file[i],
+                                  zf_absent(st, x.file[i], is))) {
             return false;
         }
     }
@@ -180,8 +184,16 @@ static bool check_shards(struct zf_store *st, struct zf_build *b, struct zf_err 
     return zf_forgive(b, err);
 }
 
+/* A file that the name of another promises is opened whatever it looks like, so that what is wrong with it
+ * is said. */
+static bool add_shard(struct zf_torch_set *s, struct zf_store *st, const char *name,
+                      const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    return zf_torch_set_add(s, st, name, ZF_ROLE_WEIGHTS, 0, o->lim, err) || zf_forgive(b, err);
+}
+
 static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct zf_open_opts *o,
-                      bool weights, struct zf_err *err)
+                      bool weights, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -192,11 +204,20 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
     for (size_t i = 0; i < n; i++) {
         enum zf_torch_role role = zf_torch_set_role(e[i].name);
 
-        if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) || !sniff(st, e[i].name) ||
-            (role == ZF_ROLE_WEIGHTS) != weights) {
+        if (!zf_torch_set_named(e[i].name) || (role == ZF_ROLE_WEIGHTS) != weights) {
             continue;
         }
-        if (!zf_torch_set_add(s, st, e[i].name, role, 0, o->lim, err)) {
+        if (weights && shards_of(e[i].name)) {
+            if (!add_shard(s, st, e[i].name, o, b, err)) {
+                return false;
+            }
+        } else if (e[i].kind == ZF_ENTRY_OTHER) {
+            if (!zf_build_note(b, err, "%s is not shown: it is %s, not a file", e[i].name,
+                               e[i].what)) {
+                return false;
+            }
+        } else if (e[i].kind == ZF_ENTRY_FILE && sniff(st, e[i].name) &&
+                   !zf_torch_set_add(s, st, e[i].name, role, 0, o->lim, err)) {
             return false;
         }
     }
@@ -240,10 +261,10 @@ static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct
                zf_torch_set_place(s, 1, o->lim, b, err);
     }
     if (index ? !add_indexed(s, st, index, o, b, err)
-              : !check_shards(st, b, err) || !add_loose(s, st, o, true, err)) {
+              : !check_shards(st, b, err) || !add_loose(s, st, o, true, b, err)) {
         return false;
     }
-    return add_loose(s, st, o, false, err) && zf_torch_set_place(s, 1, o->lim, b, err) &&
+    return add_loose(s, st, o, false, b, err) && zf_torch_set_place(s, 1, o->lim, b, err) &&
            (!index || check_index(st, index, o, b, err));
 }
 

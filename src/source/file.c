@@ -98,6 +98,25 @@ static bool sys_fail(struct zf_err *err, const char *what, uint64_t off)
     return false;
 }
 
+const char *zf_file_what(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFREG:
+        return "a file";
+    case S_IFDIR:
+        return "a directory";
+    case S_IFIFO:
+        return "a FIFO";
+    case S_IFSOCK:
+        return "a socket";
+    case S_IFBLK:
+    case S_IFCHR:
+        return "a device";
+    default:
+        return "something else";
+    }
+}
+
 /* Opens a regular file for reading; what it is gets known before it is opened, because opening a
  * FIFO may wait for ever and opening a device may do things. */
 static int open_regular(struct zf_pool *pool, const char *path, struct stat *st, struct zf_err *err)
@@ -108,9 +127,8 @@ static int open_regular(struct zf_pool *pool, const char *path, struct stat *st,
     if (!seen) {
         (void)zf_reach_fail(err, "open the file");
     } else if (!S_ISREG(st->st_mode)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      S_ISDIR(st->st_mode) ? "this is a directory, not a file"
-                                           : "this is not a regular file");
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is %s, not a file",
+                      zf_file_what(st->st_mode));
         seen = false;
     }
     if (fd >= 0) {

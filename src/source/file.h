@@ -14,6 +14,9 @@
 struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
                               struct zf_err *err) ZF_CHECKED;
 
+/* What a mode says is there: "a file", "a FIFO", "a directory" … */
+const char *zf_file_what(mode_t mode);
+
 /* Counters and mtime when s is a file; false otherwise.  stats_out->path is left alone. */
 bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_out,
                        struct timespec *mtime_out);

@@ -3,6 +3,7 @@
 #define HASH_NONFATAL_OOM 1
 #include "store_kind.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -348,7 +349,8 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
     return true;
 }
 
-bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind)
+/* The entry at `path`, or NULL; lives as long as the store. */
+static const struct zf_entry *find_entry(struct zf_store *st, const char *path)
 {
     struct zf_err err;
     const struct zf_entry *entries;
@@ -356,7 +358,7 @@ bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind
     zf_auto(mem) char *dir = strdup(path);
 
     if (!dir) {
-        return false;
+        return NULL;
     }
     char *slash = strrchr(dir, '/');
     struct zf_entry key = {.name = slash ? slash + 1 : path};
@@ -364,10 +366,23 @@ bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind
         *slash = '\0';
     }
     if (!zf_store_list(st, slash ? dir : "", &entries, &n, &err) || n == 0) {
-        return false;
+        return NULL;
     }
-    const struct zf_entry *e = bsearch(&key, entries, n, sizeof *entries, by_name);
+    return bsearch(&key, entries, n, sizeof *entries, by_name);
+}
+
+bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind)
+{
+    const struct zf_entry *e = find_entry(st, path);
+
     return e && e->kind == kind;
+}
+
+const char *zf_store_what(struct zf_store *st, const char *path)
+{
+    const struct zf_entry *e = find_entry(st, path);
+
+    return e ? e->what : NULL;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -400,6 +415,21 @@ static struct opened *open_new(struct table *t, const char *path, struct zf_err 
     return kept;
 }
 
+/* "No such file" is not all that can be said of a link to nothing, nor is it missing: it is no file. */
+static void dangling(struct zf_store *st, const char *path, struct zf_err *err)
+{
+    const struct zf_entry *e = find_entry(st, path);
+
+    if (e && e->kind == ZF_ENTRY_OTHER) {
+        char name[sizeof err->path];
+
+        memcpy(name, err->path, sizeof name);
+        zf_err_clear(err);
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is %s, not a file", e->what);
+        (void)zf_err_in(err, "%s", name);
+    }
+}
+
 struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err)
 {
     zf_auto(mem) char *full = path_in(st, path, false, err);
@@ -413,6 +443,9 @@ struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf
     f = f ? f : open_new(st->t, full, err);
     struct zf_source *src = f ? zf_source_ref(f->src) : NULL;
     (void)pthread_mutex_unlock(&st->t->lock);
+    if (!src && (err->code == ZF_E_NOENT || err->sys == ELOOP)) {
+        dangling(st, path, err);
+    }
     return src;
 }
 

@@ -13,15 +13,18 @@
 
 #include "file.h"
 
-/* The descriptor behind a path that is only looked at; the entry itself is never opened. */
+/* The descriptor behind a path that is only looked at; the entry itself is never opened.  False: errno
+ * says why. */
 static bool look(const struct zf_reach *r, const char *path, struct stat *st)
 {
     int fd = zf_reach_open(r, path, O_PATH);
     bool ok = fd >= 0 && fstat(fd, st) == 0;
+    int why = errno;
 
     if (fd >= 0) {
         (void)close(fd);
     }
+    errno = why;
     return ok;
 }
 
@@ -45,13 +48,29 @@ static void dir_stamp(const struct stat *st, struct zf_entry *e)
     e->changed = st->st_mtim.tv_sec > st->st_ctim.tv_sec ? st->st_mtim.tv_sec : st->st_ctim.tv_sec;
 }
 
-/* Fills kind, size and mtime of e->name in the directory `dir`, open as fd. */
+static const char *broken_link(int why)
+{
+    switch (why) {
+    case ENOENT:
+    case ENOTDIR:
+        return "a link to nothing";
+    case ELOOP:
+        return "a link that leads back to itself";
+    case EXDEV:
+        return "a link that leads out of the checkpoint's directory";
+    default:
+        return "a link that cannot be followed";
+    }
+}
+
+/* Fills kind, what, size and mtime of e->name in the directory `dir`, open as fd. */
 static void classify(const struct zf_reach *r, const char *dir, int fd, struct zf_entry *e)
 {
     char path[PATH_MAX];
     struct stat st;
 
     e->kind = ZF_ENTRY_OTHER;
+    e->what = "an entry that cannot be looked at";
     if (fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
         return;
     }
@@ -60,10 +79,12 @@ static void classify(const struct zf_reach *r, const char *dir, int fd, struct z
         int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
 
         if (n < 0 || (size_t)n >= sizeof path || !look(r, path, &st)) {
+            e->what = broken_link(errno);
             return;
         }
         dir_stamp(&st, e);
     }
+    e->what = zf_file_what(st.st_mode);
     if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         e->kind = S_ISREG(st.st_mode) ? ZF_ENTRY_FILE : ZF_ENTRY_DIR;
         e->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;

@@ -66,6 +66,7 @@ static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct z
         }
         struct zf_entry e = {.name = name, .kind = rest[len] ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
         e.size = e.kind == ZF_ENTRY_FILE ? t->file[i].src->size : 0;
+        e.what = e.kind == ZF_ENTRY_FILE ? "a file" : "a directory";
         if (!zf_listing_add(l, &e, err)) {
             return false;
         }

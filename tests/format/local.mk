@@ -13,6 +13,7 @@ TESTS += \
 	tests/format/test_probing.py \
 	tests/format/test_side.py \
 	tests/format/test_sources.py \
+	tests/format/test_special.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_torch.py \
@@ -32,6 +33,7 @@ EXTRA_DIST += \
 	tests/format/test_probing.py \
 	tests/format/test_side.py \
 	tests/format/test_sources.py \
+	tests/format/test_special.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_torch.py \

@@ -31,7 +31,7 @@ DCP = {
     "unknown-dtype": ([".metadata", "int3"], (1, 2)),
     "missing-file": (["__1_0.distcp", "missing"], ()),
     "short-file": (["__1_0.distcp", "1577 bytes", "byte 100"], ()),
-    "no-metadata": (["incomplete", "no .metadata"], None),
+    "no-metadata": (["incomplete", ".metadata, which is written last, is missing"], None),
 }
 # What only an item itself tells: mounted, refused when it is read.
 ITEM = {
@@ -110,8 +110,8 @@ for what, (text, parts) in BAD_JSON.items():
 with Case() as c:
     c.file(INDEX, {"weight_map": {"a": "x.safetensors", "b": "y.safetensors"}})
     c.safetensors("x.safetensors", {"a": ONE})
-    c.refused(INDEX, "y.safetensors", "not here")
-    c.told("y.safetensors is not here", opts=DEGRADED)
+    c.refused(INDEX, "y.safetensors", "is missing")
+    c.told("y.safetensors is missing", opts=DEGRADED)
     check("a missing file: the rest", size_of(c.dir, "a.f32") == 4)
     c.safetensors("y.safetensors", {"z": ONE})
     c.refused(INDEX, '"b"', "no file holds it")

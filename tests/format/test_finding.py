@@ -72,7 +72,7 @@ def astray(d, how):
 for what, how, part in (
         ("a file", lambda p: open(p, "w").close(), "it is a file, not a directory"),
         ("a dangling link", lambda p: os.symlink("gone", p), "it is a dangling link"),
-        ("a FIFO", os.mkfifo, "it is neither a directory nor a link to one"),
+        ("a FIFO", os.mkfifo, "it is a FIFO, neither a directory nor a link to one"),
         ("an empty directory", os.mkdir, "it is empty"),
         ("a link that leads out", lambda p: os.symlink("/usr", p), "leads out of the checkpoint"),
         ("a directory without a save", lambda p: (os.mkdir(p), open(p + "/notes", "w").close()),

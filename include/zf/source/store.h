@@ -44,15 +44,16 @@ const char *zf_store_base(const struct zf_store *st);
 enum zf_entry_kind {
     ZF_ENTRY_FILE,
     ZF_ENTRY_DIR,
-    ZF_ENTRY_OTHER /* FIFO, device, broken or outward link */
+    ZF_ENTRY_OTHER /* FIFO, device, broken or outward link: opening it fails and says which */
 };
 struct zf_entry {
     const char *name; /* one component; owned by the listing */
     enum zf_entry_kind kind;
     uint64_t size;
-    int64_t mtime;   /* seconds */
-    int64_t changed; /* the later of mtime and ctime, seconds */
-    uint64_t stamp;  /* another one after any change of inode, size, mode, mtime or ctime */
+    int64_t mtime;    /* seconds */
+    int64_t changed;  /* the later of mtime and ctime, seconds */
+    uint64_t stamp;   /* another one after any change of inode, size, mode, mtime or ctime */
+    const char *what; /* "a file", "a directory", "a FIFO" …; static */
 };
 /* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps
  * (and makes once, at the first question), so callers may ask again and again.  Errors: ZF_E_NOENT,
@@ -64,11 +65,14 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
  * be read. */
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind);
 
+/* What is there, as a static text ("a file", "a FIFO" …); NULL: nothing, or its directory cannot be read. */
+const char *zf_store_what(struct zf_store *st, const char *path);
+
 /* Gives a reference to the file (one source a path, however often it is asked for).  Remembers
  * size, mtime, ctime, device and inode at the first opening; a later difference is ZF_E_STALE at
  * the read that meets it and at all later ones, a shorter file ZF_E_IO.  A file that was deleted or
  * replaced is stale too, even while its descriptor is held: see src/source/file.c.  FIFOs and devices are refused without
- * being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file. */
+ * being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file, a link to nothing. */
 struct zf_source *zf_store_open(struct zf_store *st, const char *path,
                                 struct zf_err *err) ZF_CHECKED;
 

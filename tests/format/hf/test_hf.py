@@ -34,7 +34,7 @@ def index_promises_too_much():
         c.refused(INDEX, '"b" in x.safetensors, but no file holds it')
         c.cat("a.u8", b"1234", "-o", "degraded")
         c.file(INDEX, {"weight_map": {"a": "x.safetensors", "b": "gone.safetensors"}})
-        c.refused(INDEX, '"gone.safetensors", which is not here')
+        c.refused(INDEX, '"gone.safetensors", which is missing')
         c.cat("a.u8", b"1234", "-o", "degraded")
         c.told("tensor b is lost", opts=("-o", "degraded"))
 

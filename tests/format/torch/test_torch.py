@@ -109,9 +109,9 @@ expect("an index and its files", {**with_index, **first, **second}, {":a": A, ":
 expect("a Trainer's directory", {**with_index, **first, **second, **trainer},
        {":a": A, ":b": B, "optim/exp_avg:0": C, "extra:rng_state.cpu": C}, ["state/scheduler.pt.json"])
 expect("files without an index", {**first, **second}, {":a": A, ":b": B})
-refused("a file of the index is missing", {**with_index, **first}, "is not here")
+refused("a file of the index is missing", {**with_index, **first}, "is missing")
 tree = expect("the same, degraded", {**with_index, **first}, {":a": A}, degraded=True)
-check("what is lost is told", any("is not here" in n for n in tree.notes), tree.notes)
+check("what is lost is told", any("is missing" in n for n in tree.notes), tree.notes)
 refused("a numbered file is missing", first, "2 files")
 tree = expect("the same, degraded and without an index", first, {":a": A}, degraded=True)
 check("the missing number is told", any("found here: 1" in n for n in tree.notes), tree.notes)

@@ -156,8 +156,7 @@ static void test_missing_file(void **state)
     add_text(f, "model.safetensors.index.json",
              "{\"metadata\": {\"total_size\": 1.5}, \"weight_map\": {\"a\": \"x.safetensors\", "
              "\"b\": \"y.safetensors\"}}");
-    open_bad(f, ZF_E_FORMAT, "model.safetensors.index.json",
-             "\"y.safetensors\", which is not here");
+    open_bad(f, ZF_E_FORMAT, "model.safetensors.index.json", "\"y.safetensors\", which is missing");
 
     f->o.degraded = true;
     zf_auto(checkpoint) struct zf_checkpoint *c = open_ok(f);

@@ -172,7 +172,7 @@ static void a_replaced_file_is_stale(void **state)
     assert_int_equal(unlink(to), 0);
     assert_fails(a, ZF_E_STALE, "gone since mount time");
     assert_int_equal(mkfifo(to, 0600), 0);
-    assert_fails(a, ZF_E_FORMAT, "not a regular file");
+    assert_fails(a, ZF_E_FORMAT, "this is a FIFO, not a file");
 }
 
 /* The very inode, unchanged, in its place again: another file stood there meanwhile. */
