@@ -6,21 +6,44 @@
 #include <zf/base/num.h>
 
 #include "dcp_items.h"
+#include "dcp_whole.h"
 #include "text.h"
 
 #define LOOKS_MAX 65536 /* items opened while mounting */
 #define DEPTH_MAX 4     /* subclasses of subclasses */
+#define WHOLE_MAX 1024  /* bytes items looked at while mounting, a few small reads each */
+#define WHOLE_ZSTD_MAX (1u << 20)
+
+static struct zf_dcp_span span_of(const struct zf_dcp_placing *p, const struct zf_dcp_chunk *c)
+{
+    return (struct zf_dcp_span){
+        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = p->lim->inflate_bytes};
+}
+
+bool zf_dcp_bytes_look(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
+{
+    if (p->n_whole >= WHOLE_MAX || (c->wrap == ZF_DCP_ZSTD && c->len > WHOLE_ZSTD_MAX)) {
+        return true;
+    }
+    p->n_whole++;
+    c->whole = zf_dcp_whole(p->file[c->file], span_of(p, c), p->lim, err);
+    return c->whole || zf_err_in(err, "!%.160s", p->d->key[c->key].name);
+}
 
 bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_err *err)
 {
     const char *path = zf_names_blob(p->names, p->path[c->key], err);
-    zf_auto(source) struct zf_source *lost = NULL;
+    zf_auto(source) struct zf_source *lost = NULL, *checked = NULL;
 
     if (!path) {
         return false;
     }
-    if (!c->lost) {
+    if (!c->lost && c->whole) {
         return zf_build_blob(p->b, path, p->file[c->file], c->off, c->len, err);
+    }
+    if (!c->lost) {
+        checked = zf_dcp_whole_new(p->file[c->file], span_of(p, c), p->lim, err);
+        return checked && zf_build_blob(p->b, path, checked, 0, c->len, err);
     }
     lost = zf_lost_new(c->len, "the item of these bytes is missing or damaged", err);
     return lost && zf_build_blob(p->b, path, lost, 0, c->len, err);
@@ -39,10 +62,7 @@ bool zf_dcp_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t d
 static bool look_at(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
                     struct zf_dcp_look *look, struct zf_err *err)
 {
-    struct zf_dcp_span span = {
-        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = p->lim->inflate_bytes};
-
-    return zf_dcp_look_init(look, p->file[c->file], span, p->lim, err);
+    return zf_dcp_look_init(look, p->file[c->file], span_of(p, c), p->lim, err);
 }
 
 bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,

@@ -6,6 +6,11 @@
 
 #include "dcp_place.h"
 
+/* Looks whether the bytes item of chunk c is one whole file, unless many were looked at before: then the
+ * first read does.  Errors: of zf_dcp_whole, with the item's key. */
+bool zf_dcp_bytes_look(struct zf_dcp_placing *p, struct zf_dcp_chunk *c,
+                       struct zf_err *err) ZF_CHECKED;
+
 /* Shows the bytes item of chunk c: its exact bytes as extra/<key>. */
 bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
                   struct zf_err *err) ZF_CHECKED;

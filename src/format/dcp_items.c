@@ -44,23 +44,29 @@ void zf_dcp_look_fini(struct zf_dcp_look *look)
     look->torch = NULL;
 }
 
+struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_span span,
+                              const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *packed = NULL;
+    char name[40];
+
+    if (span.wrap == ZF_DCP_OTHER) {
+        (void)zf_fail(err, ZF_E_UNSUPPORTED, span.off,
+                      "the item was transformed by an extension other than zstd");
+        return NULL;
+    }
+    snprintf(name, sizeof name, "item@%" PRIu64, span.off);
+    packed = zf_window_new(file, span.off, span.len, name, err);
+    if (!packed || span.wrap == ZF_DCP_PLAIN) {
+        return packed ? zf_source_ref(packed) : NULL;
+    }
+    return unzstd(packed, span.max_bytes, lim, err);
+}
+
 bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
                       const struct zf_limits *lim, struct zf_err *err)
 {
-    char name[40];
-
-    *look = (struct zf_dcp_look){0};
-    if (span.wrap == ZF_DCP_OTHER) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, span.off,
-                       "the item was transformed by an extension other than zstd");
-    }
-    snprintf(name, sizeof name, "item@%" PRIu64, span.off);
-    look->body = zf_window_new(file, span.off, span.len, name, err);
-    if (look->body && span.wrap == ZF_DCP_ZSTD) {
-        zf_auto(source) struct zf_source *packed = look->body;
-
-        look->body = unzstd(packed, span.max_bytes, lim, err);
-    }
+    *look = (struct zf_dcp_look){.body = zf_dcp_body(file, span, lim, err)};
     if (!look->body) {
         return false;
     }

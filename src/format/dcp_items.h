@@ -38,6 +38,9 @@ struct zf_dcp_span {
     enum zf_dcp_wrap wrap;
     uint64_t max_bytes; /* of the item once decompressed */
 };
+/* The item's bytes, decompressed; gives a reference.  Errors: ZF_E_UNSUPPORTED, ZF_E_FORMAT, ZF_E_LIMIT. */
+struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_span span,
+                              const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 /* Errors: of zf_torch_open; ZF_E_UNSUPPORTED; ZF_E_LIMIT. */
 bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
                       const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;

@@ -44,6 +44,7 @@ struct zf_dcp_chunk {
     enum zf_dcp_wrap wrap;
     bool lost;  /* its records contradict each other */
     bool empty; /* of no elements, as its tensor */
+    bool whole; /* a bytes item that was found to be one whole file */
 };
 
 /* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
@@ -62,8 +63,9 @@ struct zf_dcp {
     uint64_t n_chunks, cap_chunks;
     uint64_t *box;
     uint64_t n_box, cap_box;
-    const char **file; /* paths in the store */
-    uint64_t n_files, cap_files;
+    const char **file;  /* paths in the store */
+    uint64_t *file_end; /* the end of the last item in each, in bytes */
+    uint64_t n_files, cap_files, cap_ends;
     const struct zf_pv *root; /* of the metadata read last */
     uint32_t n_passes;
     struct zf_arena *pickles; /* all values */

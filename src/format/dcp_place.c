@@ -47,11 +47,61 @@ static bool see_names(struct zf_dcp_placing *p, struct zf_err *err)
     return true;
 }
 
+/* The files in which a chunk is. */
+static bool *used_files(const struct zf_dcp *d, struct zf_err *err)
+{
+    bool *used = calloc(d->n_files + 1, sizeof *used);
+
+    if (!used) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files", SHOW(d->n_files));
+        return NULL;
+    }
+    for (uint64_t i = 0; i < d->n_chunks; i++) {
+        if (d->chunk[i].file != ZF_DCP_NONE) {
+            used[d->chunk[i].file] = true;
+        }
+    }
+    return used;
+}
+
+/* A file ends with its last item.  One that is longer was written by something else as well: that is told,
+ * one that is shorter is damaged, even where no chunk needs the item that is cut. */
+static bool check_ends(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    const struct zf_dcp *d = p->d;
+    uint64_t longer = 0, first = 0;
+
+    for (uint64_t i = 0; i < d->n_files; i++) {
+        if (p->file[i] && p->file[i]->size < d->file_end[i]) {
+            (void)zf_fail(err, ZF_E_FORMAT, p->file[i]->size,
+                          "the file ends here, its last item at byte %llu", SHOW(d->file_end[i]));
+            if (zf_err_in(err, "%s", d->file[i]) || !zf_forgive(p->b, err)) {
+                return false;
+            }
+        }
+        if (p->file[i] && p->file[i]->size > d->file_end[i] && longer++ == 0) {
+            first = i;
+        }
+    }
+    return !longer ||
+           zf_build_note(p->b, err,
+                         "%s has %llu bytes behind its last item that .metadata does not tell of%s",
+                         d->file[first], SHOW(p->file[first]->size - d->file_end[first]),
+                         longer > 1 ? ", and so have others" : "");
+}
+
 static bool open_files(struct zf_dcp_placing *p, struct zf_err *err)
 {
+    zf_auto(mem) bool *used = used_files(p->d, err);
     char is[ZF_ABSENT_MAX];
 
+    if (!used) {
+        return false;
+    }
     for (uint64_t i = 0; i < p->d->n_files; i++) {
+        if (!used[i]) {
+            continue;
+        }
         p->file[i] = zf_store_open(p->st, p->d->file[i], err);
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {
@@ -220,10 +270,28 @@ static bool add_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t 
 typedef bool file_fn(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
                      struct zf_dcp_usual *usual, struct zf_err *err);
 
+/* The bytes items of a file must be whole files. */
+static bool look_at_bytes(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                          struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_dcp_chunk *c = &d->chunk[order[i]];
+
+        if (!c->lost && d->key[c->key].is_bytes && !zf_dcp_bytes_look(p, c, err) &&
+            (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool check_and_look(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
                            struct zf_dcp_usual *usual, struct zf_err *err)
 {
-    return check_file(p, order, n, err) && look_at_odd(p, order, n, usual, err);
+    return check_file(p, order, n, err) && look_at_odd(p, order, n, usual, err) &&
+           look_at_bytes(p, order, n, err);
 }
 
 static bool add(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
@@ -434,8 +502,9 @@ static bool place(struct zf_dcp_placing *p, struct zf_err *err)
                        SHOW(p->d->n_chunks));
     }
     return see_names(p, err) && open_files(p, err) && sort_chunks(p, order, &n, err) &&
-           each_file(p, order, n, check_and_look, err) && each_file(p, order, n, add, err) &&
-           put_tensors(p, err) && put_composed(p, order, err) && zf_dcp_state(p, err);
+           each_file(p, order, n, check_and_look, err) && check_ends(p, err) &&
+           each_file(p, order, n, add, err) && put_tensors(p, err) && put_composed(p, order, err) &&
+           zf_dcp_state(p, err);
 }
 
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,

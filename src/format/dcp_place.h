@@ -15,6 +15,7 @@ struct zf_dcp_placing {
     const struct zf_limits *lim;
     struct zf_build *b;
     struct zf_names *names;
+    uint32_t n_whole;         /* bytes items that were looked at */
     struct zf_path *path;     /* [n_keys] */
     struct zf_source **file;  /* [n_files]; NULL = not there (degraded) */
     struct zf_source **items; /* [n_files]; NULL = no tensors in it */

@@ -14,6 +14,7 @@ static bool take_file(struct zf_dcp_reading *r, const struct zf_pv *v, uint32_t 
     uint64_t n = 0, at = 0, hash;
     const char *name = zf_pv_text(v, &n), **file;
     char *path;
+    uint64_t *end;
     uint32_t i;
 
     if (v && v == r->last_path) {
@@ -38,10 +39,16 @@ static bool take_file(struct zf_dcp_reading *r, const struct zf_pv *v, uint32_t 
             return false;
         }
         d->file = file;
+        end = zf_dcp_room(d->file_end, d->n_files + 1, &d->cap_ends, sizeof *end, err);
+        if (!end) {
+            return false;
+        }
+        d->file_end = end;
         i = (uint32_t)d->n_files;
         if (!zf_dcp_table_add(&d->files, hash, i, err)) {
             return false;
         }
+        d->file_end[d->n_files] = 0;
         d->file[d->n_files++] = path;
     }
     r->last_path = v;
@@ -61,12 +68,52 @@ static enum zf_dcp_wrap read_wrap(const struct zf_pv *list)
                                                                                  : ZF_DCP_OTHER;
 }
 
+/* Where an item is. */
+struct item_place {
+    uint32_t file;
+    uint64_t off, len;
+};
+
+/* Reads one _StorageInfo, and that its file reaches so far, whoever owns the item. */
+static bool read_place(struct zf_dcp_reading *r, const struct zf_pv *v, const char *name,
+                       struct item_place *out, struct zf_err *err)
+{
+    uint64_t end;
+
+    if (!zf_pv_u64(zf_pv_attr(v, "offset"), &out->off) ||
+        !zf_pv_u64(zf_pv_attr(v, "length"), &out->len) || !zf_add(out->off, out->len, &end) ||
+        end > INT64_MAX) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%.160s\": an item's offset and length are not numbers that make sense",
+                       name);
+    }
+    if (!take_file(r, zf_pv_attr(v, "relative_path"), &out->file, err)) {
+        return zf_err_in(err, "!%.160s", name);
+    }
+    if (end > r->d->file_end[out->file]) {
+        r->d->file_end[out->file] = end;
+    }
+    return true;
+}
+
+/* An item that no chunk needs (a copy of another rank, an empty shard) tells only how long its file is. */
+static bool pass_over(struct zf_dcp_reading *r, const struct zf_pv *info, struct zf_err *err)
+{
+    struct item_place place;
+
+    if (read_place(r, info, "", &place, err) || err->code == ZF_E_FORMAT) {
+        zf_err_clear(err);
+        return true;
+    }
+    return false;
+}
+
 /* Takes one _StorageInfo for chunk c. */
 static bool take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c, const struct zf_pv *v,
                       struct zf_err *err)
 {
     const char *name = r->d->key[c->key].name;
-    uint64_t end;
+    struct item_place place;
 
     if (c->file != ZF_DCP_NONE || c->lost) {
         c->file = ZF_DCP_NONE;
@@ -75,16 +122,12 @@ static bool take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c, const st
                        "\"%.160s\": storage_data has two items for one chunk", name);
     }
     c->lost = true;
-    if (!zf_pv_u64(zf_pv_attr(v, "offset"), &c->off) ||
-        !zf_pv_u64(zf_pv_attr(v, "length"), &c->len) || !zf_add(c->off, c->len, &end) ||
-        end > INT64_MAX) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.160s\": an item's offset and length are not numbers that make sense",
-                       name);
+    if (!read_place(r, v, name, &place, err)) {
+        return false;
     }
-    if (!take_file(r, zf_pv_attr(v, "relative_path"), &c->file, err)) {
-        return zf_err_in(err, "!%.160s", name);
-    }
+    c->file = place.file;
+    c->off = place.off;
+    c->len = place.len;
     c->wrap = read_wrap(zf_pv_attr(v, "transform_descriptors"));
     c->lost = false;
     return true;
@@ -102,7 +145,7 @@ static bool take_item(struct zf_dcp_reading *r, const struct zf_pv *index, const
 
     if (key == ZF_DCP_NONE) {
         r->n_strange++;
-        return true;
+        return pass_over(r, info, err);
     }
     start = zf_dcp_box_room(d, d->key[key].ndim, err);
     if (!start) {
@@ -115,7 +158,7 @@ static bool take_item(struct zf_dcp_reading *r, const struct zf_pv *index, const
     }
     chunk = zf_dcp_find_chunk(d, key, start, r->first_chunk);
     if (chunk == ZF_DCP_NONE) {
-        return true; /* an empty shard, or the copy of another rank */
+        return pass_over(r, info, err); /* an empty shard, or the copy of another rank */
     }
     return take_info(r, &d->chunk[chunk], info, err);
 }

@@ -19,6 +19,7 @@ libzf_format_la_SOURCES = \
 	src/format/dcp_place.c \
 	src/format/dcp_state.c \
 	src/format/dcp_table.c \
+	src/format/dcp_whole.c \
 	src/format/deepspeed.c \
 	src/format/ds_agree.c \
 	src/format/ds_column.c \
@@ -80,6 +81,7 @@ noinst_HEADERS += \
 	src/format/dcp_place.h \
 	src/format/dcp_state.h \
 	src/format/dcp_table.h \
+	src/format/dcp_whole.h \
 	src/format/absent.h \
 	src/format/agree.h \
 	src/format/beside.h \

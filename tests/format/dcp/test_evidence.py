@@ -128,6 +128,114 @@ def paths_that_join():
             s.cat(name + ".f32", s.data("model.layers.0.weight"))
 
 
+def spoil(s, change):
+    """A save with three bytes items, one of which `change` spoils."""
+    c = s.make(bytes=3)
+    item = next(v for k, v in c.storage.items() if k.fqn == "train.step1")
+    for o in c.out:
+        o.close()
+    change(c, item)
+    s.write(c)
+
+
+def bytes_items_that_are_not_whole():
+    def half(_, item):
+        item.length //= 2
+
+    def second_half(_, item):
+        item.offset, item.length = item.offset + item.length // 2, item.length - item.length // 2
+
+    def all_but_one(_, item):
+        item.length -= 1
+
+    def two(c, item):
+        after = next(v for k, v in c.storage.items() if k.fqn == "train.step2")
+        item.length += after.length
+        after.offset, after.length = item.offset + item.length, 0
+
+    def noise(c, item):
+        with open(os.path.join(c.a.dir, item.relative_path), "r+b") as f:
+            f.seek(item.offset)
+            f.write(b"\xa5" * item.length)
+
+    def rest(c, item):  # the archive ends 40 bytes earlier
+        path = os.path.join(c.a.dir, item.relative_path)
+        with open(path, "r+b") as f:
+            at = item.offset + item.length
+            whole = f.read()
+            f.seek(0)
+            f.write(whole[:at] + b"\0" * 40 + whole[at:])
+        item.length += 40
+        for k, v in c.storage.items():
+            if k.fqn == "train.step2":
+                v.offset += 40
+
+    for change in (half, second_half, all_but_one, two, noise, rest):
+        with Save() as s:
+            spoil(s, change)
+            s.refused("__0_0.distcp", "train.step1", "not one whole torch.save file or pickle")
+            for n in (0, 1):
+                r = s.run("cat", f"extra/train.step{n}", *DEGRADED)
+                assert (r.returncode, bool(r.stdout)) == ((0, True), (5, False))[n], f"{change.__name__}, step{n}: {r.stderr}"
+            s.told("train.step1", opts=DEGRADED)
+
+
+def bytes_items_that_are_pickles():
+    def pickled(c, item):
+        with open(os.path.join(c.a.dir, item.relative_path), "r+b") as f:
+            f.seek(item.offset)
+            data = mkdcp.pickle.dumps({"a": "b" * (item.length - 100)}, 4)
+            f.write(data)
+        pickled.data, item.length = data, len(data)
+
+    with Save() as s:
+        spoil(s, pickled)
+        s.cat("extra/train.step1", pickled.data)
+
+    def short(c, item):
+        pickled(c, item)
+        item.length += 1
+
+    with Save() as s:
+        spoil(s, short)
+        s.refused("train.step1", "a pickle ends 1 bytes earlier")
+
+
+def many_bytes_items():
+    """More than are looked at while mounting: the rest is looked at by its first read."""
+    with Save() as s:
+        c = s.make(bytes=1200)
+        for n in (5, 1100):
+            if n == 1100:
+                next(v for k, v in c.storage.items() if k.fqn == f"train.step{n}").length -= 1
+        s.write(c)
+        assert s.run("info", None).returncode == 0
+        for n, code in ((1099, 0), (1100, 4)):
+            r = s.run("cat", f"extra/train.step{n}")
+            assert (r.returncode, bool(r.stdout)) == (code, code == 0), f"step{n}: exit status {r.returncode}"
+        assert "not one whole" in r.stderr.decode() and "__0_0.distcp" in r.stderr.decode(), r.stderr
+
+
+def files_that_end_elsewhere():
+    with Save() as s:
+        c = s.make(bytes=1)
+        s.write(c)
+        r = s.run("info", None)
+        assert b"behind its last item" not in r.stdout, r.stdout
+        path = os.path.join(s.dir, "__1_0.distcp")
+        with open(path, "ab") as f:
+            f.write(b"more!")
+        s.told("__1_0.distcp has 5 bytes behind its last item")
+        s.cat("layers.0.weight.f32", s.data("model.layers.0.weight"))
+    with Save() as s:  # the last item is one that no chunk needs: the empty shard of the last rank
+        c = s.make(ranks=3)
+        c.tensor(("model", "short"), (4, 6))
+        s.write(c)
+        path = os.path.join(s.dir, "__2_0.distcp")
+        os.truncate(path, os.path.getsize(path) - 1)
+        s.refused("__2_0.distcp", "ends")
+
+
 main(
     [
         path_of_another_key,
@@ -137,5 +245,9 @@ main(
         empty_tensor,
         chunk_of_other_dimensions,
         ranks_that_disagree,
+        bytes_items_that_are_not_whole,
+        bytes_items_that_are_pickles,
+        many_bytes_items,
+        files_that_end_elsewhere,
     ]
 )
