@@ -49,6 +49,7 @@ libzf_format_la_SOURCES = \
 	src/format/names.c \
 	src/format/pick.c \
 	src/format/ranks.c \
+	src/format/ranks_agree.c \
 	src/format/ranks_join.c \
 	src/format/relpath.c \
 	src/format/safetensors.c \
@@ -99,6 +100,7 @@ noinst_HEADERS += \
 	src/format/locate.h \
 	src/format/names.h \
 	src/format/pick.h \
+	src/format/ranks_agree.h \
 	src/format/ranks_join.h \
 	src/format/relpath.h \
 	src/format/place.h \

@@ -2,6 +2,7 @@
 #include "ranks_join.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -10,6 +11,13 @@
 #include "boxes.h"
 #include "copies.h"
 #include "hashes.h"
+
+/* What the first rank said of a tensor. */
+struct join_first {
+    const char *file;
+    struct zf_dtensor dt; /* n_axes 0: no DTensor */
+    struct zf_sharded st; /* n_all 0: no ShardedTensor */
+};
 
 struct zf_join {
     struct zf_build *b;
@@ -20,6 +28,7 @@ struct zf_join {
     const struct zf_place_file *file;
     uint32_t world, rank;
     struct zf_hashes boxes; /* (tensor, box) that is there already */
+    struct zf_hashes first; /* tensor -> struct join_first */
     uint64_t mesh;          /* the most ranks that a mesh has, 0 = no mesh yet */
     int64_t group;          /* ranks of the process group of ShardedTensors, -1 = none yet */
     const char *mesh_file, *group_file;
@@ -52,6 +61,7 @@ void zf_join_free(struct zf_join *j)
     }
     zf_copies_free(j->copies);
     zf_hashes_fini(&j->boxes);
+    zf_hashes_fini(&j->first);
     zf_arena_free(j->arena);
     free(j);
 }
@@ -62,6 +72,137 @@ void zf_join_file(struct zf_join *j, const struct zf_place_file *f, uint32_t ran
     j->rank = rank;
 }
 
+/* What the first rank said of the tensor; made empty, for this file, when it is the first. */
+static struct join_first *first_of(struct zf_join *j, const struct zf_draft *d, struct zf_err *err)
+{
+    uintptr_t tensor = (uintptr_t)d;
+    struct zf_hash_slot *s =
+        zf_hashes_put(&j->first, zf_hash((const char *)&tensor, sizeof tensor), err);
+    struct join_first *f;
+
+    if (!s) {
+        return NULL;
+    }
+    if (!s->value) {
+        f = zf_arena_get(j->arena, 1, sizeof *f, err);
+        if (!f) {
+            return NULL;
+        }
+        f->file = j->file->path;
+        s->value = (uint64_t)(uintptr_t)f;
+    }
+    return (struct join_first *)(uintptr_t)s->value;
+}
+
+/* "float32 [4, 6]" */
+static const char *describe(enum zf_dtype dtype, uint32_t ndim, const uint64_t *shape, char *out,
+                            size_t n)
+{
+    int at = snprintf(out, n, "%s [", zf_dtype_info(dtype)->torch);
+
+    for (uint32_t i = 0; i <= ndim && at > 0 && (size_t)at < n; i++) {
+        at += i == ndim ? snprintf(out + at, n - (size_t)at, "]")
+                        : snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    }
+    return out;
+}
+
+/* "2 x 4 (Shard(0), Replicate)" */
+static const char *describe_mesh(const struct zf_dtensor *dt, char *out, size_t n)
+{
+    static const char *const word[] = {"Replicate", "Shard", "_StridedShard", "Partial"};
+    int at = 0;
+
+    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
+        at += snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? " x " : "", dt->axis[i].size);
+    }
+    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
+        const struct zf_mesh_axis *a = &dt->axis[i];
+        bool cut = a->place == ZF_PLACE_SHARD || a->place == ZF_PLACE_STRIDED;
+
+        at += snprintf(out + at, n - (size_t)at, cut ? "%s%s(%" PRIu32 ")" : "%s%s",
+                       i ? ", " : " (", word[a->place], a->dim);
+    }
+    if (at >= 0 && (size_t)at < n) {
+        (void)snprintf(out + at, n - (size_t)at, ")");
+    }
+    return out;
+}
+
+static bool same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b)
+{
+    if (a->n_axes != b->n_axes) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->n_axes; i++) {
+        const struct zf_mesh_axis *x = &a->axis[i], *y = &b->axis[i];
+        bool cut = x->place == ZF_PLACE_SHARD || x->place == ZF_PLACE_STRIDED;
+
+        if (x->size != y->size || x->place != y->place || (cut && x->dim != y->dim) ||
+            (x->place == ZF_PLACE_STRIDED && x->split_factor != y->split_factor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All ranks cut a tensor in one way. */
+static bool check_mesh(struct zf_join *j, const struct zf_draft *d, const struct zf_dtensor *dt,
+                       struct zf_err *err)
+{
+    struct join_first *f = first_of(j, d, err);
+    char here[100], there[100];
+
+    if (!f) {
+        return false;
+    }
+    if (f->dt.n_axes == 0) {
+        f->dt = *dt;
+        return true;
+    }
+    return same_mesh(dt, &f->dt) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "its mesh is %s, but %s in \"%.80s\": files of different saves",
+                   describe_mesh(dt, here, sizeof here), describe_mesh(&f->dt, there, sizeof there),
+                   f->file);
+}
+
+/* Every rank lists the shards of all. */
+static bool check_shards(struct zf_join *j, const struct zf_draft *d, const struct zf_sharded *s,
+                         struct zf_err *err)
+{
+    struct join_first *f = first_of(j, d, err);
+
+    if (!f) {
+        return false;
+    }
+    if (f->st.n_all == 0) {
+        f->st = *s;
+        return true;
+    }
+    if (s->n_all != f->st.n_all) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "it is cut in %" PRIu64 " shards, but in %" PRIu64
+                       " in \"%.80s\": files of different saves",
+                       s->n_all, f->st.n_all, f->file);
+    }
+    for (uint64_t i = 0; i < s->n_all; i++) {
+        const struct zf_shard *x = &s->all[i], *y = &f->st.all[i];
+
+        for (uint32_t k = 0; k < s->ndim; k++) {
+            if (x->off[k] != y->off[k] || x->size[k] != y->size[k]) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "shard %" PRIu64 " is said to span %" PRIu64 " … %" PRIu64
+                               " of dimension %" PRIu32 ", but %" PRIu64 " … %" PRIu64
+                               " in \"%.60s\": files of different saves",
+                               i, x->off[k], x->off[k] + x->size[k], k, y->off[k],
+                               y->off[k] + y->size[k], f->file);
+            }
+        }
+    }
+    return true;
+}
+
 /* The draft of a tensor, made by the first rank that has a piece of it; the others must agree. */
 static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, enum zf_dtype dtype,
                                  uint32_t ndim, const uint64_t *shape, struct zf_err *err)
@@ -70,12 +211,21 @@ static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, 
 
     if (!d) {
         d = zf_build_tensor(j->b, spot->set, spot->name, spot->name_len, dtype, ndim, shape, err);
-        return d && zf_draft_where(d, j->file->path, err) ? d : NULL;
+        return d && zf_draft_where(d, j->file->path, err) && first_of(j, d, err) ? d : NULL;
     }
     if (zf_draft_dtype(d) != dtype || zf_draft_ndim(d) != ndim ||
         memcmp(zf_draft_shape(d), shape, ndim * sizeof *shape) != 0) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "the ranks do not agree about the shape or type of \"%s\"", spot->name);
+        const struct join_first *f = first_of(j, d, err);
+        char here[100], there[100];
+
+        if (f) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "it is %s, but %s in \"%.80s\": files of different saves",
+                          describe(dtype, ndim, shape, here, sizeof here),
+                          describe(zf_draft_dtype(d), zf_draft_ndim(d), zf_draft_shape(d), there,
+                                   sizeof there),
+                          f->file);
+        }
         return NULL;
     }
     return d;
@@ -240,7 +390,7 @@ static bool take_dtensor(struct zf_join *j, const struct zf_spot *spot, const st
         return false;
     }
     struct zf_draft *d = draft_of(j, spot, dt.dtype, dt.ndim, dt.shape, err);
-    return d && (empty || add_pieces(j, d, &t, dim, err));
+    return d && check_mesh(j, d, &dt, err) && (empty || add_pieces(j, d, &t, dim, err));
 }
 
 /* ---- ShardedTensor ---- */
@@ -272,7 +422,7 @@ static bool take_sharded(struct zf_join *j, const struct zf_spot *spot, const st
     }
     uint64_t *zeros = zf_arena_get(j->arena, s.ndim, sizeof *zeros, err);
     struct zf_draft *d = zeros ? draft_of(j, spot, s.dtype, s.ndim, s.shape, err) : NULL;
-    if (!d) {
+    if (!d || !check_shards(j, d, &s, err)) {
         return false;
     }
     for (uint64_t i = 0; i < s.n_local; i++) {

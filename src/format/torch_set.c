@@ -9,6 +9,7 @@
 #include "forgive.h"
 #include "hashes.h"
 #include "place.h"
+#include "ranks_agree.h"
 #include "ranks_join.h"
 #include "state.h"
 
@@ -233,6 +234,52 @@ static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *l
     return ok;
 }
 
+/* Bytes of the path in front of the rank's number. */
+static size_t rank_at(const char *path)
+{
+    size_t n = 0;
+
+    for (const char *at = path; (at = strstr(at, "rank")); at++) {
+        n = (size_t)(at - path);
+    }
+    return n;
+}
+
+/* Of the same kind: names that differ in the rank only. */
+static bool same_kind(const struct member *a, const struct member *b)
+{
+    size_t n = rank_at(a->path);
+
+    return a->role == b->role && n == rank_at(b->path) && strncmp(a->path, b->path, n) == 0;
+}
+
+/* The files of each kind must repeat the same, whichever of them was read first. */
+static bool check_agree(const struct zf_torch_set *s, const struct zf_limits *lim,
+                        struct zf_err *err)
+{
+    zf_auto(ranks_said) struct zf_ranks_said *first = NULL;
+
+    for (size_t i = 0; i < s->n; i++) { /* the files of a kind come one after the other */
+        const struct member *m = &s->member[i];
+        zf_auto(ranks_said) struct zf_ranks_said *said =
+            zf_ranks_said_new(m->torch, m->path, lim, err);
+
+        if (!said) {
+            return err->path[0] ? false : zf_err_in(err, "%s", m->path);
+        }
+        if (i && same_kind(m, &s->member[i - 1])) {
+            if (!zf_ranks_said_compare(said, first, err)) {
+                return false;
+            }
+            continue;
+        }
+        zf_ranks_said_free(first);
+        first = said;
+        said = NULL;
+    }
+    return true;
+}
+
 /* ---- placing ---- */
 
 /* The step that a file of weights names at its top, for `info`. */
@@ -390,7 +437,7 @@ bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, const struct zf_
     zf_auto(join) struct zf_join *join = names ? zf_join_new(b, names, world, lim, err) : NULL;
 
     name_models(s);
-    if (!join || !check_owners(s, lim, err)) {
+    if (!join || !check_owners(s, lim, err) || (world > 1 && !check_agree(s, lim, err))) {
         return false;
     }
     for (size_t i = 0; i < s->n; i++) {

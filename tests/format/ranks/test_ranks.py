@@ -7,7 +7,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from made import A, B, Storage, Tensor, check, done, expect, module, rebuild, refused, storage_of  # noqa: E402
+from made import A, B, Storage, Tensor, Tree, check, done, expect, module, rebuild, refused, storage_of  # noqa: E402
 
 # ---- plain tensors -------------------------------------------------------------------------------------
 
@@ -133,5 +133,54 @@ refused("two ranks in one place", lie, "covered by nothing")
 lie["model_world_size_2_rank_1.pt"]["w"].shape = (12, 4)
 lie["model_world_size_2_rank_1.pt"]["w"].coord = [1]
 lie["model_world_size_2_rank_1.pt"]["w"].local = rows(0, 1, 2, 3, 4, 5)
-refused("ranks that disagree about the shape", lie, "do not agree")
+refused("ranks that disagree about the shape", lie, "it is float32 [12, 4], but float32 [10, 4] in \"model_world_size_2_rank_0.pt\"")
+
+# ---- what every rank repeats ----------------------------------------------------------------------------
+
+RANK = "rank{}.pt".format
+
+
+def two(make):
+    """rank0.pt and rank1.pt with what `make` says for 0 and 1."""
+    return {RANK(r): make(r) for r in (0, 1)}
+
+
+def moments(param_id, step, r, **group):
+    """An optimizer with the state of one parameter, whose moment is cut over two ranks."""
+    piece = DTensor(rows(0, 1, 2, 3, 4) if r == 0 else rows(5, 6, 7, 8, 9), (10, 4), (2,), [r], [shard(0)])
+    return {"state": {param_id: {"step": step, "exp_avg": piece}},
+            "param_groups": [{"lr": 0.5, "betas": (0.9, 0.99), "params": [param_id], **group}]}
+
+
+def differ(name, make, value0, value1):
+    refused(name, two(make), "rank0.pt")
+    refused(name + ", both values", two(make), value1 + ", but " + value0)
+
+
+differ("steps at the top", lambda r: {"model": {"w": A}, "step": 7 + r}, "7", "step is 8")
+differ("epochs", lambda r: {"model": {"w": A}, "epoch": 1 + r}, "1", "epoch is 2")
+differ("schedules", lambda r: {"model": {"w": A}, "lr_scheduler": {"last_epoch": 3 - r}}, "3",
+       "lr_scheduler.last_epoch is 2")
+differ("learning rates", lambda r: {"model": {"w": A}, "optim": moments(0, Tensor(5), r, lr=0.5 + r / 4)}, "0.5",
+       "optim.param_groups[0].lr is 0.75")
+differ("a setting inside", lambda r: {"model": {"w": A}, "optim": moments(0, Tensor(5), r, betas=(0.9, 0.99 - r / 10))},
+       "0.99", "optim.param_groups[0].betas[1] is 0.89")
+differ("steps of a parameter", lambda r: {"model": {"w": A}, "optim": moments(0, Tensor(5 + r), r)}, "5",
+       "optim.state[0].step is 6")
+differ("steps of a name", lambda r: {"model": {"w": A}, "optim": moments("w", 5 + r, r)}, "5",
+       "optim.state.w.step is 6")
+differ("meshes", lambda r: {"w": DTensor(rows(*range(5 * r, 5 * r + 5)), (10, 4), (2,) if r else (2, 1),
+                                         [r] if r else [0, 0], [shard(0)] if r else [shard(0), replicate])},
+       "2 x 1 (Shard(0), Replicate)", "its mesh is 2 (Shard(0))")
+mixed = two(lambda r: {"model": {"w": A}, "step": 7 + r})
+tree = Tree(mixed, degraded=True)
+check("of two saves, and degraded", tree.code == 1 and "step is 8" in tree.err, f"{tree.code} {tree.err}")
+
+tree = Tree(two(lambda r: {"model": {"w": A}, "step": 7, "rng": r, "seed": r, "loss": 0.5 + r, "optim": moments(0, 5, r),
+                           "dataloader": {"step": r}}))
+check("what is a rank's own", tree.code == 0, tree.err)
+tree = Tree(two(lambda r: {"model": {f"w{r}": A}, "step": 7,
+                           "optim": {"state": {0: {"step": 4 + r, "exp_avg": A}},
+                                     "param_groups": [{"lr": 0.5, "weight_decay": 0.0 + r, "params": [0][:1 + r] * (1 + r)}]}}))
+check("stages of a pipeline", tree.code == 0, tree.err)
 done()
