@@ -62,6 +62,7 @@ void zf_dcp_free(struct zf_dcp *d)
     free(d->box);
     free(d->file);
     free(d->file_end);
+    free(d->copy);
     free(d);
 }
 

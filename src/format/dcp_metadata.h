@@ -47,6 +47,13 @@ struct zf_dcp_chunk {
     bool whole; /* a bytes item that was found to be one whole file */
 };
 
+/* Another rank's item for a chunk that is there already. */
+struct zf_dcp_copy {
+    uint32_t chunk, file; /* numbers */
+    uint64_t off, len;    /* bytes */
+    enum zf_dcp_wrap wrap;
+};
+
 /* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
 enum { ZF_DCP_GROUPS_MAX = 64 };
 struct zf_dcp_group {
@@ -61,6 +68,8 @@ struct zf_dcp {
     uint64_t n_keys, cap_keys;
     struct zf_dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
     uint64_t n_chunks, cap_chunks;
+    struct zf_dcp_copy *copy; /* of the values that every rank repeats (dcp_copies.h) */
+    uint64_t n_copies, cap_copies;
     uint64_t *box;
     uint64_t n_box, cap_box;
     const char **file;  /* paths in the store */

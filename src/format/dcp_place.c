@@ -8,6 +8,7 @@
 #include <zf/base/num.h>
 
 #include "absent.h"
+#include "dcp_copies.h"
 #include "dcp_extra.h"
 #include "dcp_flat.h"
 #include "dcp_items.h"
@@ -503,8 +504,8 @@ static bool place(struct zf_dcp_placing *p, struct zf_err *err)
     }
     return see_names(p, err) && open_files(p, err) && sort_chunks(p, order, &n, err) &&
            each_file(p, order, n, check_and_look, err) && check_ends(p, err) &&
-           each_file(p, order, n, add, err) && put_tensors(p, err) && put_composed(p, order, err) &&
-           zf_dcp_state(p, err);
+           zf_dcp_copies_check(p, err) && each_file(p, order, n, add, err) && put_tensors(p, err) &&
+           put_composed(p, order, err) && zf_dcp_state(p, err);
 }
 
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,

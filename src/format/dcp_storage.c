@@ -4,6 +4,7 @@
 
 #include <zf/base/num.h>
 
+#include "dcp_copies.h"
 #include "dcp_reading.h"
 #include "relpath.h"
 
@@ -96,16 +97,38 @@ static bool read_place(struct zf_dcp_reading *r, const struct zf_pv *v, const ch
     return true;
 }
 
-/* An item that no chunk needs (a copy of another rank, an empty shard) tells only how long its file is. */
-static bool pass_over(struct zf_dcp_reading *r, const struct zf_pv *info, struct zf_err *err)
+/* An item that no chunk needs (a copy of another rank, an empty shard) tells how long its file is; that of a
+ * value which all ranks share is compared later.  chunk: the one that is shown, or ZF_DCP_NONE. */
+static bool pass_over(struct zf_dcp_reading *r, const struct zf_pv *info, uint32_t chunk,
+                      struct zf_err *err)
 {
+    struct zf_dcp *d = r->d;
+    struct zf_dcp_copy *copy;
     struct item_place place;
 
-    if (read_place(r, info, "", &place, err) || err->code == ZF_E_FORMAT) {
+    if (!read_place(r, info, "", &place, err)) {
+        bool odd = err->code == ZF_E_FORMAT;
+
         zf_err_clear(err);
+        return odd ||
+               zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the files of a save");
+    }
+    if (chunk == ZF_DCP_NONE || !zf_dcp_is_shared(&d->key[d->chunk[chunk].key])) {
         return true;
     }
-    return false;
+    copy = zf_dcp_room(d->copy, d->n_copies + 1, &d->cap_copies, sizeof *copy, err);
+    if (!copy) {
+        return false;
+    }
+    d->copy = copy;
+    copy[d->n_copies++] = (struct zf_dcp_copy){
+        .chunk = chunk,
+        .file = place.file,
+        .off = place.off,
+        .len = place.len,
+        .wrap = read_wrap(zf_pv_attr(info, "transform_descriptors")),
+    };
+    return true;
 }
 
 /* Takes one _StorageInfo for chunk c. */
@@ -145,7 +168,7 @@ static bool take_item(struct zf_dcp_reading *r, const struct zf_pv *index, const
 
     if (key == ZF_DCP_NONE) {
         r->n_strange++;
-        return pass_over(r, info, err);
+        return pass_over(r, info, ZF_DCP_NONE, err);
     }
     start = zf_dcp_box_room(d, d->key[key].ndim, err);
     if (!start) {
@@ -158,7 +181,8 @@ static bool take_item(struct zf_dcp_reading *r, const struct zf_pv *index, const
     }
     chunk = zf_dcp_find_chunk(d, key, start, r->first_chunk);
     if (chunk == ZF_DCP_NONE) {
-        return pass_over(r, info, err); /* an empty shard, or the copy of another rank */
+        /* an empty shard, or the copy of another rank */
+        return pass_over(r, info, zf_dcp_find_chunk(d, key, start, 0), err);
     }
     return take_info(r, &d->chunk[chunk], info, err);
 }

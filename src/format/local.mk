@@ -8,6 +8,7 @@ libzf_format_la_SOURCES = \
 	src/format/choose.c \
 	src/format/copies.c \
 	src/format/dcp.c \
+	src/format/dcp_copies.c \
 	src/format/dcp_extra.c \
 	src/format/dcp_flat.c \
 	src/format/dcp_gather.c \
@@ -72,6 +73,7 @@ libzf_format_la_LIBADD =
 
 noinst_HEADERS += \
 	include/zf/format.h \
+	src/format/dcp_copies.h \
 	src/format/dcp_extra.h \
 	src/format/dcp_flat.h \
 	src/format/dcp_gather.h \

@@ -236,6 +236,38 @@ def files_that_end_elsewhere():
         s.refused("__2_0.distcp", "ends")
 
 
+def rank_local(s, value, path=("train", "step")):
+    """Two ranks without collectives: each tells of its own chunks, and both have an item at `path`."""
+    c = s.make()
+    name, chunks, storage = ".".join(path), {k: t.chunks for k, t in c.state.items()}, c.storage
+    places = [mkdcp.save_bytes(c.out[rank], c.a.torch, value(rank)) for rank in (0, 1)]
+    for rank, (at, length) in enumerate(places):
+        own = f"__{rank}_0.distcp"
+        for k, both in chunks.items():
+            c.state[k].chunks = [both[rank]]
+        c.storage = {k: v for k, v in storage.items() if v.relative_path == own}
+        c.storage[c.w.of(c.w.MetadataIndex, fqn=name, index=None)] = c.w.of(
+            c.w.StorageInfo, relative_path=own, offset=at, length=length)
+        c.state[name] = c.w.BytesStorageMetadata()
+        c.planner[name] = path
+        s.write(c, f"__{rank}.metadata")
+
+
+def values_that_ranks_repeat():
+    with Save() as s:
+        rank_local(s, lambda r: 7)
+        s.cat("layers.0.weight.f32", s.data("model.layers.0.weight"))
+    with Save() as s:
+        rank_local(s, lambda r: 7 + r)
+        s.refused("__1_0.distcp", "train.step is 8, but 7 in", "__0_0.distcp")
+    with Save() as s:
+        rank_local(s, lambda r: [0.9, 0.99 - r / 10], ("optim", "param_groups", "0", "betas"))
+        s.refused("betas[1] is 0.89, but 0.99 in")
+    with Save() as s:
+        rank_local(s, lambda r: 7 + r, ("dataloader", "step"))
+        s.cat("layers.0.weight.f32", s.data("model.layers.0.weight"))
+
+
 main(
     [
         path_of_another_key,
@@ -249,5 +281,6 @@ main(
         bytes_items_that_are_pickles,
         many_bytes_items,
         files_that_end_elsewhere,
+        values_that_ranks_repeat,
     ]
 )
