@@ -66,7 +66,7 @@ check 'zerofs ls lists what it is asked to show' says_lines 'norm.weight.f32$' '
 check 'a pattern still finds what is not listed' says_lines '^npy/norm.weight.npy$' '\.f32$' \
     "$ZEROFS" ls -o show=raw "$ckpt" 'npy/norm*'
 exported() {
-    "$ZEROFS" export -o show=raw "$ckpt" optim/exp_avg/npy "$tmp/exported" 2>&1 && shown '' same "$mnt/optim/exp_avg/npy" "$tmp/exported"
+    "$ZEROFS" export -o show=raw "$ckpt" optim/exp_avg/npy "$tmp/exported" 2>&1 && shown '' same "$mnt/optim/exp_avg/npy" "$tmp/exported/npy"
 }
 check 'export of a directory that is not listed gives what is in it' exported
 copied() {
