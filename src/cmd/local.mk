@@ -28,6 +28,8 @@ zerofs_SOURCES = \
 	src/cmd/fingerprint.h \
 	src/cmd/glob.c \
 	src/cmd/glob.h \
+	src/cmd/foreign.c \
+	src/cmd/foreign.h \
 	src/cmd/helper.c \
 	src/cmd/index.c \
 	src/cmd/index.h \

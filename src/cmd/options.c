@@ -14,6 +14,7 @@
 #include <zf/base/num.h>
 #include <zf/view.h>
 
+#include "foreign.h"
 #include "nearest.h"
 
 enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, USER, GROUP, PASS, WORDS };
@@ -34,17 +35,6 @@ static const struct row rows[] = {
 #undef OPT
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
-
-/* Words of fstab(5), mount(8), systemd and mount.fuse3(8) that mean nothing to a read-only view
- * which is cached anyway; a "=" stands for any value. */
-static const char ignored[] =
-    " ro defaults auto noauto user user= nouser users nousers owner noowner group nogroup _netdev"
-    " nofail comment= helper= uhelper= exec noexec suid nosuid dev nodev atime noatime relatime"
-    " norelatime strictatime nostrictatime diratime nodiratime lazytime nolazytime async sync"
-    " dirsync iversion noiversion mand nomand symfollow loud silent default_permissions"
-    " kernel_cache auto_cache noauto_cache ac_attr_timeout= negative_timeout= noforget remember="
-    " use_ino readdir_ino async_read sync_read big_writes large_read hard_remove clone_fd"
-    " max_idle_threads= ";
 
 /* Not given.  A number that was never set must be told from one that was set to its default. */
 #define UNSET UINT64_MAX
@@ -280,16 +270,6 @@ static bool apply(struct opts *o, const struct row *r, const char *value, struct
     return set_number(field, r, value, err);
 }
 
-static bool is_ignored(const char *word)
-{
-    char key[64];
-    int n = (int)(strcspn(word, "=") + (strchr(word, '=') != NULL));
-
-    return strncmp(word, "x-", 2) == 0 || strncmp(word, "X-", 2) == 0 ||
-           (!strchr(word, ' ') && (size_t)n < sizeof key - 2 &&
-            snprintf(key, sizeof key, " %.*s ", n, word) > 0 && strstr(ignored, key));
-}
-
 /* The first n bytes of word name no option. */
 static bool unknown_option(const char *word, size_t n, bool mounting, struct zf_err *err)
 {
@@ -306,14 +286,6 @@ static bool unknown_option(const char *word, size_t n, bool mounting, struct zf_
                    nearest_text(&near, hint, sizeof hint));
 }
 
-/* Words that mount(8) knows and a view of a checkpoint cannot follow. */
-static const struct {
-    const char *word, *why;
-} refused[] = {
-    {"rw", "a view of a checkpoint is read-only"},
-    {"remount", "the options of a mount stay as they are; unmount it and mount it again"},
-};
-
 /* last: the row of the word in front, kept between calls. */
 static bool apply_word(struct opts *o, char *word, bool mounting, const struct row **last,
                        struct zf_err *err)
@@ -326,12 +298,11 @@ static bool apply_word(struct opts *o, char *word, bool mounting, const struct r
         return append(&o->show, word, err);
     }
     *last = NULL;
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        if (strcmp(word, refused[i].word) == 0) {
-            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s: %s", word, refused[i].why);
-        }
+    const char *refused = foreign_refused(word);
+    if (refused) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s: %s", word, refused);
     }
-    if (is_ignored(word)) {
+    if (foreign_ignored(word)) {
         return true;
     }
     char *eq = strchr(word, '=');

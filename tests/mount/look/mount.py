@@ -263,7 +263,7 @@ def casts(mnt):
 
 def hidden(mnt):
     assert ".zerofs" not in os.listdir(mnt)
-    assert os.listdir(os.path.join(mnt, ".zerofs")) == ["index.json", "stats.json", "log"]
+    assert os.listdir(os.path.join(mnt, ".zerofs")) == ["index.json", "stats.json", "log", "mount.json"]
     assert os.stat(os.path.join(mnt, ".zerofs/..")).st_ino == os.stat(mnt).st_ino
 
 
