@@ -18,7 +18,7 @@ struct zf_stat {
     uint64_t size;
     uint32_t nlink;
     struct timespec mtime;
-    bool lost; /* -o degraded: some of its bytes answer an error */
+    bool lost; /* -o degraded: some of its bytes answer an error (none that are filled) */
     bool live; /* contents change while mounted (/.zerofs/stats.json): not to be cached */
     uint16_t withheld; /* bits of its mode that the source does not give either */
 };

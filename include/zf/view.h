@@ -30,6 +30,7 @@ bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err) ZF_CHECKE
 
 struct zf_view_opts {
     uint32_t show;           /* bits of enum zf_show; 0 = all */
+    bool omit_lost;          /* damaged tensors are left out of all but the raw files */
     uint64_t shard_size;     /* bytes of one hf/ shard; 0 = 5 GB */
     const char *const *keep; /* globs: tensors that as/ leaves as they are */
     uint32_t n_keep;

@@ -9,6 +9,7 @@
 #include <zf/view.h>
 
 #include "index.h"
+#include "lost.h"
 
 /* Inode numbers no tree of a checkpoint reaches. */
 #define BASE (1ull << 63)
@@ -328,5 +329,6 @@ struct zf_tree *control_checkpoint(struct zf_tree *inner, struct cmd_log *log, s
     struct control_opts o = {
         .log = log, .index = checkpoint_index, .stats = checkpoint_stats, .ctx = inner};
 
+    lost_say(zf_tree_checkpoint(inner), log);
     return control_new(inner, &o, err);
 }

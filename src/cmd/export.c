@@ -172,7 +172,7 @@ static void mix_file(void *ctx, const char *path, const struct zf_identity *id)
 static void make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32])
 {
     const struct opt_list *lists[] = {&o->rename, &o->only, &o->except, &o->keep};
-    const char *texts[] = {o->format, o->tag, o->strip_prefix, o->side};
+    const char *texts[] = {o->format, o->tag, o->lost, o->strip_prefix, o->side};
     uint64_t v[] = {o->degraded, o->shard_size};
     struct sha256_ctx ctx;
 

@@ -8,6 +8,8 @@
 
 #include <zf/base/name.h>
 
+#include "lost.h"
+
 json_t *index_string(const char *p, size_t n)
 {
     json_t *j = json_stringn(p, n);
@@ -55,6 +57,7 @@ json_t *index_tensor(const struct zf_set *s, const struct zf_tensor *t)
     }
     if (j && t->lost) {
         (void)json_object_set_new(j, "lost", json_true());
+        (void)json_object_set_new(j, "lost_bytes", lost_ranges(t));
     }
     return j;
 }

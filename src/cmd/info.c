@@ -7,6 +7,7 @@
 
 #include "config_note.h"
 #include "index.h"
+#include "lost.h"
 #include "open.h"
 #include "print.h"
 
@@ -77,6 +78,7 @@ static void print_text(const char *path, const struct zf_checkpoint *c, const ch
     if (c->n_blobs) {
         (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
     }
+    lost_print(stdout, c);
     for (uint32_t i = 0; i < c->n_notes + (config != NULL); i++) {
         (void)fputs(i ? "         " : "notes    ", stdout);
         print_name(stdout, i < c->n_notes ? c->note[i] : config);
@@ -114,11 +116,11 @@ static void print_json(const char *path, const struct zf_checkpoint *c, const ch
         (void)json_array_append_new(notes, json_string(config));
     }
     json_t *j = json_pack(
-        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o}", "schema", "zerofs.info/1", "path",
-        index_string(path, strlen(path)), "format", c->format, "why",
+        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o}", "schema", "zerofs.info/1",
+        "path", index_string(path, strlen(path)), "format", c->format, "why",
         index_string(c->why, strlen(c->why)), "tag", index_string(c->tag, strlen(c->tag)), "step",
         c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces, "sets", sets,
-        "files", (json_int_t)c->n_blobs, "notes", notes);
+        "files", (json_int_t)c->n_blobs, "notes", notes, "lost", lost_json(c));
     (void)json_dumpf(j, stdout, JSON_INDENT(1));
     (void)fputc('\n', stdout);
     json_decref(j);

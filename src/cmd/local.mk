@@ -36,6 +36,8 @@ zerofs_SOURCES = \
 	src/cmd/info.c \
 	src/cmd/log.c \
 	src/cmd/log.h \
+	src/cmd/lost.c \
+	src/cmd/lost.h \
 	src/cmd/ls.c \
 	src/cmd/main.c \
 	src/cmd/mount.c \

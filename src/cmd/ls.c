@@ -71,7 +71,7 @@ static void show_long(const struct ls *ls, const struct zf_stat *st, const struc
         print_shape(stdout, x->tensor);
         (void)fputs(x->tensor->lost ? "  (damaged)  " : "  ", stdout);
     } else {
-        (void)fputs("-        -  ", stdout);
+        (void)fputs(st->lost ? "-        -  (damaged)  " : "-        -  ", stdout);
     }
 }
 

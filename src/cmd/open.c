@@ -48,6 +48,7 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
         .tag = o->tag,
         .side = o->side,
         .degraded = o->degraded,
+        .fill_lost = o->lost && strcmp(o->lost, "nan") == 0,
     };
     struct zf_select select = {
         .strip_prefix = o->strip_prefix,
@@ -104,6 +105,7 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
         .n_keep = o->keep.n,
         .lim = &o->lim,
         .show = o->shown,
+        .omit_lost = o->lost && strcmp(o->lost, "omit") == 0,
     };
     struct zf_checkpoint *c = open_checkpoint(path, o, err);
 

@@ -120,6 +120,11 @@ static bool settle(struct opts *o, struct zf_err *err)
         free(o->side);
         o->side = side;
     }
+    if (o->lost && strcmp(o->lost, "eio") != 0 && strcmp(o->lost, "omit") != 0 &&
+        strcmp(o->lost, "nan") != 0) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "lost is eio, omit or nan, found \"%s\"",
+                       o->lost);
+    }
     for (uint32_t i = 0; i < o->show.n; i++) {
         if (!zf_show_add(&o->shown, o->show.v[i], err)) {
             return false;

@@ -17,6 +17,7 @@ struct piece {
 };
 
 struct join {
+    const struct zf_st_files *files;
     const char *lacks;    /* a file that cannot be read, so that boxes may be missing; or NULL */
     uint64_t *n_unproven; /* tensors that are lost for it */
     struct piece *piece;  /* sorted by name */
@@ -119,21 +120,14 @@ static bool add_whole(const struct join *j, const struct piece *p, struct zf_err
 {
     const struct zf_st_entry *e = p->entry;
     struct zf_draft *d = draft(j, p, e->ndim, e->shape, err);
-    uint32_t width = zf_dtype_info(e->dtype)->bytes;
-    uint64_t n = (e->end - e->begin) / width, size = p->file->src->size;
-    uint64_t there = e->end <= size ? n : e->begin < size ? (size - e->begin) / width : 0;
+    uint64_t n = (e->end - e->begin) / zf_dtype_info(e->dtype)->bytes;
     struct zf_from from = {.src = p->file->src, .off = e->begin};
 
-    if (!d || (there && !zf_draft_flat(d, 0, there, from, err))) {
+    if (!d) {
         return false;
     }
-    if (there == n) {
-        return true;
-    }
-    char why[64];
-    (void)snprintf(why, sizeof why, "ends at byte %" PRIu64, size);
-    const struct zf_lost how = {.file = p->file->src->name, .why = why};
-    return zf_draft_lost_flat(d, there, n - there, &how, err);
+    zf_draft_noted(d);
+    return zf_draft_flat(d, 0, n, from, err);
 }
 
 /* Where a box begins.  Errors: ZF_E_FORMAT the header names no such place. */
@@ -230,6 +224,7 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
     if (!d) {
         return false;
     }
+    zf_draft_noted(d);
     for (size_t i = 0; i < n; i++) {
         const struct zf_st_entry *e = p[i].entry;
         struct zf_from from = {.src = p[i].file->src, .off = e->begin};
@@ -237,15 +232,7 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
         if (!box_start(&p[i], start, err)) {
             return false;
         }
-        if (e->end > p[i].file->src->size) {
-            char why[64];
-
-            (void)snprintf(why, sizeof why, "ends at byte %" PRIu64, p[i].file->src->size);
-            const struct zf_lost how = {.file = p[i].file->src->name, .why = why};
-            if (!zf_draft_lost_box(d, start, e->shape, &how, err)) {
-                return false;
-            }
-        } else if (!zf_draft_box(d, start, e->shape, from, err)) {
+        if (!zf_draft_box(d, start, e->shape, from, err)) {
             return false;
         }
     }
@@ -291,6 +278,22 @@ static bool add_group(const struct join *j, const struct piece *p, size_t n, str
     return add_whole(j, one, err);
 }
 
+/* A tensor that the index names and no file holds; where: the file it names for it. */
+static bool lose_named(const struct join *j, const char *tensor, const char *where,
+                       struct zf_err *err)
+{
+    bool read = false;
+
+    for (size_t i = 0; where && i < j->files->n; i++) {
+        read = read || strcmp(j->files->file[i].path, where) == 0;
+    }
+    const struct zf_lost how = {.file = where,
+                                .why = read ? "does not hold it" : "is missing or cannot be read"};
+    return zf_build_note(j->b, err, "tensor %s is lost: %s names it in %s, which does not hold it",
+                         tensor, j->index->path, where ? where : "no file") &&
+           zf_build_missing(j->b, tensor, strlen(tensor), &how, err);
+}
+
 /* Every tensor that the index names must be in one of the files. */
 static bool check_index(const struct join *j, struct zf_err *err)
 {
@@ -316,10 +319,7 @@ static bool check_index(const struct join *j, struct zf_err *err)
         }
         first = first ? first : tensor;
         missing++;
-        if (zf_build_degraded(j->b) &&
-            !zf_build_note(j->b, err,
-                           "tensor %s is lost: %s names it in %s, which does not hold it", tensor,
-                           j->index->path, json_string_value(v))) {
+        if (zf_build_degraded(j->b) && !lose_named(j, tensor, json_string_value(v), err)) {
             return false;
         }
     }
@@ -356,8 +356,12 @@ bool zf_st_join(const struct zf_st_files *f, const struct zf_st_index *index, co
                 struct zf_build *b, struct zf_err *err)
 {
     uint64_t n_unproven = 0;
-    struct join j = {
-        .lacks = f->lacks, .n_unproven = &n_unproven, .index = index, .set = set, .b = b};
+    struct join j = {.files = f,
+                     .lacks = f->lacks,
+                     .n_unproven = &n_unproven,
+                     .index = index,
+                     .set = set,
+                     .b = b};
     zf_auto(mem) struct piece *piece = NULL;
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
 

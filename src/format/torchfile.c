@@ -139,7 +139,13 @@ static bool check_index(struct zf_store *st, const char *index, const struct zf_
             continue;
         }
         if (o->degraded) {
-            if (!zf_build_note(b, err, "%s names \"%s\", which no file holds", index, name)) {
+            const char *where = json_string_value(file) ? json_string_value(file) : "";
+            const struct zf_lost how = {
+                .file = where,
+                .why = zf_store_has(st, where, ZF_ENTRY_FILE) ? "does not hold it" : "is missing"};
+
+            if (!zf_build_note(b, err, "%s names \"%s\", which no file holds", index, name) ||
+                !zf_build_missing(b, name, strlen(name), &how, err)) {
                 return false;
             }
             continue;

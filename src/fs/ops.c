@@ -141,6 +141,25 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
     (void)fuse_reply_readlink(req, target);
 }
 
+/* The kernel does not say when it refuses a map, and a page that failed is the reader's SIGBUS: so
+ * it is told once, at the first file that is concerned. */
+static void tell_maps(struct fs *fs)
+{
+    struct zf_err err;
+
+    if (!fs->opts->log || atomic_exchange_explicit(&fs->maps_told, true, memory_order_relaxed)) {
+        return;
+    }
+    (void)zf_fail(
+        &err, ZF_E_IO, ZF_OFF_NONE,
+        "mapped, pages with lost bytes are errors%s: -o lost=omit shows files without the "
+        "damaged tensors, -o lost=nan puts NaN in their place",
+        atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)
+            ? ""
+            : ", and this kernel maps files with such pages only MAP_PRIVATE");
+    fs->opts->log(fs->opts->log_ctx, &err);
+}
+
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct fs *fs = fs_of(req);
@@ -158,6 +177,9 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
      * is a damaged file: the cache would widen an error to whole pages. */
     fi->direct_io = s.live || s.lost;
     fi->keep_cache = !fi->direct_io;
+    if (s.lost && !atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)) {
+        tell_maps(fs);
+    }
 #ifdef HAVE_FUSE_NOFLUSH
     fi->noflush = 1;
 #endif
@@ -198,15 +220,18 @@ static void fail_read(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_inf
                       size_t n, uint64_t off, const struct zf_err *err)
 {
     struct fs *fs = fs_of(req);
-    struct zf_stat s;
+    struct zf_stat s = {.lost = false};
     size_t good = 0;
 
-    if (sees_count(fi) && fs->tree->ops->stat(fs->tree, ino, &s) && s.lost) {
+    if (fs->tree->ops->stat(fs->tree, ino, &s) && s.lost && sees_count(fi)) {
         good = good_prefix(fs->tree, ino, buf, n, off);
     }
     if (good) {
         (void)fuse_reply_buf(req, buf, good);
         return;
+    }
+    if (!sees_count(fi) && s.lost) {
+        tell_maps(fs);
     }
     if (fs->opts->log) {
         fs->opts->log(fs->opts->log_ctx, err);
@@ -479,15 +504,17 @@ static void no_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, of
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-    const struct fs *fs = userdata;
+    struct fs *fs = userdata;
+
+    atomic_store_explicit(&fs->shared_maps, SHARED_MAPS && (conn->capable & SHARED_MAPS) != 0,
+                          memory_order_relaxed);
 
     /* One copy out of our buffer is cheaper than pipes; measured, docs/architecture.md. */
     conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
                               FUSE_CAP_AUTO_INVAL_DATA);
-    conn->want |= conn->capable &
-                  (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
-                   FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
-                   SHARED_MAPS);
+    conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO |
+                                   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT |
+                                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | SHARED_MAPS);
     /* libfuse wants to hear it here as well as among the mount options. */
     if (fs->opts->max_read) {
         conn->max_read = fs->opts->max_read;

@@ -6,12 +6,16 @@
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>
 
+#include <stdatomic.h>
+
 #include <zf/fs.h>
 
-/* libfuse's user data: borrowed, immutable while serving. */
+/* libfuse's user data: borrowed, immutable while serving but for what is atomic. */
 struct fs {
     struct zf_tree *tree;
     const struct zf_fs_opts *opts;
+    atomic_bool shared_maps; /* the kernel maps files shared that go past its cache */
+    atomic_bool maps_told;
 };
 
 extern const struct fuse_lowlevel_ops zf_ops;

@@ -375,6 +375,23 @@ const char *zf_build_first_note(const struct zf_build *b)
     return b->notes ? b->notes->text : NULL;
 }
 
+bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
+                      const struct zf_lost *how, struct zf_err *err)
+{
+    const char *file = how->file ? how->file : "";
+    struct zf_missing_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+
+    if (!item || !(item->missing.name = zf_arena_str(b->keep, name, name_len, err)) ||
+        !(item->missing.how.file = zf_arena_str(b->keep, file, strlen(file), err)) ||
+        !(item->missing.how.why = zf_arena_str(b->keep, how->why, strlen(how->why), err))) {
+        return false;
+    }
+    item->next = b->missing;
+    b->missing = item;
+    b->n_missing++;
+    return true;
+}
+
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err)
 {
     char *copy = zf_arena_str(b->keep, tag, strlen(tag), err);

@@ -58,6 +58,11 @@ bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
     return copy != NULL;
 }
 
+void zf_draft_noted(struct zf_draft *d)
+{
+    zf_draft_data(d)->noted = true;
+}
+
 /* ---- storing pieces ----------------------------------------------------------------------- */
 
 static bool set_kind(struct zf_draft *d, enum zf_draft_kind kind, struct zf_err *err)
@@ -129,18 +134,17 @@ bool zf_draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t
 }
 
 /* A piece whose source is too short: refused, or, when degraded, noted. */
-static bool tolerate(struct zf_draft *d, const struct zf_source *src, uint64_t off,
-                     struct zf_err *err)
+static bool tolerate(struct zf_draft *d, const struct zf_from *from, struct zf_err *err)
 {
     char text[800];
 
-    (void)outside(d, src, off, err);
+    (void)outside(d, from->src, from->off, err);
     if (!d->b->degraded) {
         return false;
     }
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return zf_build_note(d->b, err, "%s", text);
+    return d->noted || zf_build_note(d->b, err, "%s", text);
 }
 
 /* Instead of from->src: the number of a source that lost what such a piece of `span` bytes has
@@ -150,11 +154,12 @@ static bool cut_short(struct zf_draft *d, struct zf_from *from, uint64_t span, u
 {
     uint64_t size = from->src->size, end;
     uint64_t there = size > from->off ? size - from->off : 0;
+    uint8_t nan[16];
     char why[64];
 
     (void)snprintf(why, sizeof why, "ends at byte %llu", (unsigned long long)size);
     const struct zf_lost how = {.file = from->src->name, .why = why};
-    if (d->b->fill_lost) {
+    if (d->b->fill_lost && zf_dtype_nan(d->dtype, nan) > 0) {
         there -= there % zf_dtype_info(d->dtype)->bytes;
     }
     if (there == 0) {
@@ -216,7 +221,7 @@ bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_fro
     /* Inside the tensor, whose bytes were counted: cannot overflow. */
     bytes = n * zf_dtype_info(d->dtype)->bytes;
     if (from.src && !zf_within(from.off, bytes, from.src->size)) {
-        return tolerate(d, from.src, from.off, err) && cut_short(d, &from, bytes, &number, err) &&
+        return tolerate(d, &from, err) && cut_short(d, &from, bytes, &number, err) &&
                add_flat(d, first, n, from.off, number, err);
     }
     return zf_sources_add(d->b->sources, from.src, &number, err) &&
@@ -346,7 +351,7 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
     }
     sane = sane && zf_add(from.off, span, &end);
     if (from.src && (!sane || end > from.src->size)) {
-        if (!tolerate(d, from.src, from.off, err)) {
+        if (!tolerate(d, &from, err)) {
             return false;
         }
         if (!sane) {

@@ -45,7 +45,7 @@ struct zf_draft {
     uint32_t name_len, ndim, index;
     enum zf_dtype dtype;
     enum zf_draft_kind kind;
-    bool lost, unshaped;
+    bool lost, unshaped, noted;
     UT_hash_handle hh;
 };
 
@@ -67,6 +67,11 @@ struct zf_note_item {
     struct zf_note_item *next;
 };
 
+struct zf_missing_item {
+    struct zf_missing missing; /* texts in the checkpoint's arena */
+    struct zf_missing_item *next;
+};
+
 struct zf_blob_item {
     const char *path;
     struct zf_map *map;
@@ -84,6 +89,8 @@ struct zf_build {
     struct zf_draft *drafts, *draft_list, **draft_end;
     struct zf_blob_item *blobs;
     struct zf_note_item *notes, **note_end;
+    struct zf_missing_item *missing;
+    uint32_t n_missing;
     struct zf_note_kind *note_kinds;
     uint64_t n_tensors, n_pieces;
     uint32_t n_blobs, n_notes, n_sets;

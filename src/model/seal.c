@@ -218,6 +218,23 @@ static bool fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_er
     return true;
 }
 
+static bool fill_missing(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+{
+    struct zf_missing *m = zf_arena_get(b->keep, b->n_missing, sizeof *m, err);
+    uint32_t n = b->n_missing;
+
+    if (!m) {
+        return false;
+    }
+    /* The list is in the order of the last first. */
+    for (struct zf_missing_item *item = b->missing; item; item = item->next) {
+        m[--n] = item->missing;
+    }
+    c->missing = m;
+    c->n_missing = b->n_missing;
+    return true;
+}
+
 /* ---- sealing ------------------------------------------------------------------------------ */
 
 static bool fill(struct zf_build *b, struct zf_checkpoint *c, const char *format, const char *why,
@@ -226,7 +243,7 @@ static bool fill(struct zf_build *b, struct zf_checkpoint *c, const char *format
     c->format = zf_arena_str(b->keep, format, strlen(format), err);
     c->why = c->format ? zf_arena_str(b->keep, why, strlen(why), err) : NULL;
     if (!c->why || !prove_all(b, err) || !fill_sets(b, c, err) || !fill_blobs(b, c, err) ||
-        !fill_notes(b, c, err)) {
+        !fill_notes(b, c, err) || !fill_missing(b, c, err)) {
         return false;
     }
     c->tag = b->tag;

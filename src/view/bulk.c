@@ -50,6 +50,26 @@ static bool add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struc
     return true;
 }
 
+static bool add_hurt(struct bulk_plan *p, uint64_t first, uint32_t tensor, uint32_t width,
+                     struct zf_err *err)
+{
+    if (p->n_hurt == p->cap_hurt) {
+        uint32_t cap = p->cap_hurt ? 2 * p->cap_hurt : 16;
+        struct bulk_hurt *grown = zf_arena_get(p->arena, cap, sizeof *grown, err);
+
+        if (!grown) {
+            return false;
+        }
+        if (p->n_hurt) {
+            memcpy(grown, p->hurt, p->n_hurt * sizeof *grown);
+        }
+        p->hurt = grown;
+        p->cap_hurt = cap;
+    }
+    p->hurt[p->n_hurt++] = (struct bulk_hurt){first, tensor, width};
+    return true;
+}
+
 bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_err *err)
 {
     if (!count(p, n, err)) {
@@ -83,11 +103,17 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
     uint64_t n =
         zf_map_size(t->data) / zf_dtype_info(t->dtype)->bytes * zf_dtype_info(served)->bytes;
 
+    uint64_t first = p->size;
+
     if (!count(p, n, err)) {
         return false;
     }
+    p->lost = p->lost || (t->lost && !t->filled && n > 0);
     if (n == 0 || p->only_size) {
         return true;
+    }
+    if (t->lost && !add_hurt(p, first, i, zf_dtype_info(served)->bytes, err)) {
+        return false;
     }
     if (served != t->dtype) {
         m = zf_map_of_cast(p->arena, t->data, t->dtype, served, err);
@@ -109,6 +135,7 @@ static bool measure(struct bulk *b, uint64_t *out, struct zf_err *err)
 
     zf_arena_free(p.arena);
     *out = p.size;
+    b->lost = p.lost;
     return ok || zf_err_in(err, "%s", b->kind->name);
 }
 
@@ -145,6 +172,8 @@ static struct zf_map *build(struct bulk *b, struct zf_err *err)
         return NULL;
     }
     b->arena = p.arena;
+    b->hurt = p.hurt;
+    b->n_hurt = p.n_hurt;
     return m;
 }
 

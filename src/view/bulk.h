@@ -12,6 +12,12 @@
 
 struct bulk;
 
+/* A damaged tensor in the file: where its bytes begin, and how wide its elements are there. */
+struct bulk_hurt {
+    uint64_t first;
+    uint32_t tensor, width;
+};
+
 /* Plans the file: its bytes as pieces in memory and tensors' data, in order; or only their size. */
 struct bulk_plan {
     struct zf_arena *arena;
@@ -19,6 +25,9 @@ struct bulk_plan {
     uint64_t n, cap;
     uint64_t size;  /* bytes so far */
     bool only_size; /* nothing is kept */
+    bool lost;      /* some of its bytes cannot be read */
+    struct bulk_hurt *hurt;
+    uint32_t n_hurt, cap_hurt;
 };
 /* Adds bytes, copied.  Errors: ZF_E_LIMIT the file would be larger than files can be. */
 bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n,
@@ -45,7 +54,10 @@ struct bulk {
     /* Found once, under the lock; read without it. */
     pthread_mutex_t lock;
     _Atomic uint64_t size; /* UINT64_MAX = not known yet */
+    bool lost;             /* known with the size */
     _Atomic(struct zf_map *) map;
+    const struct bulk_hurt *hurt; /* known with the map; in the order of the file */
+    uint32_t n_hurt;
     struct zf_arena *arena;
 };
 

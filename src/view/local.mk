@@ -8,6 +8,8 @@ libzf_view_la_SOURCES = \
 	src/view/hf.c \
 	src/view/hf.h \
 	src/view/hf_config.c \
+	src/view/lost.c \
+	src/view/lost.h \
 	src/view/nodes.c \
 	src/view/nodes.h \
 	src/view/plant.c \

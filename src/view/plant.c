@@ -6,6 +6,7 @@
 #include <zf/base/num.h>
 
 #include "hf.h"
+#include "lost.h"
 #include "show.h"
 #include "tree.h"
 
@@ -202,19 +203,45 @@ static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, b
     return ok && put_side_files(p, hf, of, err);
 }
 
+/* LOST.json says what the files beside it leave out. */
+static bool put_lost(struct planter *p, const struct shelf_set *ss, const char *dir,
+                     struct zf_err *err)
+{
+    struct zf_arena *a = p->t->arena;
+    struct shelf of = {.of = ss, .cast = ZF_DT_COUNT};
+    struct bulk_place what = {
+        .dir = dir, .name = bulk_lost.name, .kind = &bulk_lost, .of = &of, .shard = p->t->c};
+    const char *const below[] = {"npy/LOST.json", "hf/LOST.json"};
+    bool ok = put_bulk(p, what, err);
+
+    for (int i = 0; ok && i < 2; i++) {
+        ok =
+            put(p, (struct place){join(a, dir, below[i], err), NODE_BULK, p->t->n_bulks - 1, false},
+                err);
+    }
+    return ok;
+}
+
+static bool wants_list(const struct planter *p, const struct shelf_set *ss,
+                       const struct shelf_set *whole)
+{
+    return p->o->omit_lost && (whole != ss || (!ss->set->path[0] && p->t->c->n_missing));
+}
+
 /* All presentations of a set under one directory: the set's own, or one below as/. */
-static bool put_presentations(struct planter *p, const struct shelf_set *ss, enum zf_dtype cast,
-                              struct zf_err *err)
+static bool put_presentations(struct planter *p, const struct shelf_set *ss,
+                              const struct shelf_set *whole, enum zf_dtype cast, struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
     uint32_t list = show_in_set(p->o->show, ss->set, cast != ZF_DT_COUNT);
     struct shelf raw = {.of = ss, .kind = SHELF_RAW, .cast = cast, .hidden = !(list & ZF_SHOW_RAW)};
-    struct shelf npy = {.of = ss, .kind = SHELF_NPY, .cast = cast};
+    struct shelf npy = {.of = whole, .kind = SHELF_NPY, .cast = cast};
+    struct shelf all = {.of = whole, .cast = cast};
     struct bulk_place bin = {
-        .name = bulk_torch.name, .kind = &bulk_torch, .of = &raw, .hidden = !(list & ZF_SHOW_BIN)};
+        .name = bulk_torch.name, .kind = &bulk_torch, .of = &all, .hidden = !(list & ZF_SHOW_BIN)};
     struct bulk_place safetensors = {.name = bulk_safetensors.name,
                                      .kind = &bulk_safetensors,
-                                     .of = &raw,
+                                     .of = &all,
                                      .hidden = !(list & ZF_SHOW_SAFETENSORS)};
     const char *dir = ss->set->path;
 
@@ -225,7 +252,8 @@ static bool put_presentations(struct planter *p, const struct shelf_set *ss, enu
     char *npy_dir = dir ? join(a, dir, "npy", err) : NULL;
     return npy_dir && put_shelf(p, dir, raw, true, err) &&
            put_shelf(p, npy_dir, npy, list & ZF_SHOW_NPY, err) && put_bulk(p, bin, err) &&
-           put_bulk(p, safetensors, err) && put_hf(p, dir, &raw, list & ZF_SHOW_HF, err);
+           put_bulk(p, safetensors, err) && put_hf(p, dir, &all, list & ZF_SHOW_HF, err) &&
+           (!wants_list(p, ss, whole) || put_lost(p, ss, dir, err));
 }
 
 /* as/ itself; what is in it is put there by every cast. */
@@ -256,12 +284,19 @@ static bool check_size(const struct zf_set *set, struct zf_err *err)
 
 static bool put_set(struct planter *p, uint32_t i, struct zf_err *err)
 {
-    struct shelf_set *ss = &p->t->set[i];
+    struct shelf_set *ss = &p->t->set[i], *whole = ss;
+    const struct zf_set *left = NULL;
     bool ok = check_size(&p->t->c->set[i], err) &&
-              shelf_set_init(ss, &p->t->c->set[i], p->o, p->t->arena, err);
+              shelf_set_init(ss, &p->t->c->set[i], p->o, p->t->arena, err) &&
+              (!p->o->omit_lost || lost_leave_out(ss->set, &left, p->t->arena, err));
+
+    if (ok && left && left != ss->set) {
+        whole = &p->t->set[p->t->c->n_sets + i];
+        ok = shelf_set_init(whole, left, p->o, p->t->arena, err);
+    }
 
     for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
-        ok = put_presentations(p, ss, casts[k], err);
+        ok = put_presentations(p, ss, whole, casts[k], err);
     }
     return ok && (ss->set->n == 0 || put_as(p, ss->set, err));
 }
@@ -359,7 +394,7 @@ static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *er
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%u tensor sets, at most %d can be shown",
                        t->c->n_sets, MAX_SETS);
     }
-    t->set = zf_arena_get(t->arena, n, sizeof *t->set, err);
+    t->set = zf_arena_get(t->arena, 2 * n, sizeof *t->set, err);
     t->shelf = t->set ? zf_arena_get(t->arena, n * SHELVES_PER_SET, sizeof *t->shelf, err) : NULL;
     bool ok = t->shelf && put_all(&p, err) && nodes_build(&t->nodes, p.place, p.n, t->arena, err);
     free(p.place);

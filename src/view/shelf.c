@@ -113,9 +113,6 @@ bool shelf_set_init(struct shelf_set *out, const struct zf_set *set, const struc
                     struct zf_arena *a, struct zf_err *err)
 {
     *out = (struct shelf_set){.set = set};
-    for (uint32_t i = 0; i < set->n; i++) {
-        out->lost = out->lost || set->tensor[i].lost;
-    }
     return find_longs(out, a, err) && count_links(out, a, err) && mark_kept(out, o, a, err);
 }
 
@@ -178,6 +175,21 @@ uint64_t shelf_size(const struct shelf *s, uint32_t i)
     }
     struct npy_as as = npy_as(served);
     return npy_head(s, i, head) + scaled(bytes, as.from, as.to);
+}
+
+uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off)
+{
+    uint64_t own = zf_map_size(s->of->set->tensor[i].data);
+    uint64_t size = shelf_size(s, i), width = zf_dtype_info(s->of->set->tensor[i].dtype)->bytes;
+    char head[ZF_NPY_MAX];
+    uint64_t len = s->kind == SHELF_NPY ? npy_head(s, i, head) : 0;
+
+    if (off < len || own == 0) {
+        return 0;
+    }
+    /* Bytes of the file an element takes: sizes were checked to be whole elements. */
+    uint64_t served = (size - len) / (own / width);
+    return served == width ? off - len : (off - len) / served * width;
 }
 
 uint32_t shelf_links(const struct shelf *s, uint32_t i)

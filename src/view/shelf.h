@@ -21,7 +21,6 @@ struct shelf_set {
     struct long_name *longs;
     uint32_t n_longs;
     uint8_t *keep;   /* bit alias_of: the tensor stays as it is under as/; NULL = none */
-    bool lost;       /* some tensor of the set is damaged */
     uint32_t *links; /* names per inode, by canonical index; NULL = no ties in this set */
 };
 
@@ -45,6 +44,9 @@ void shelf_name(const struct shelf *s, uint32_t i, char out[256]);
 bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out);
 bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
                 struct zf_err *err) ZF_CHECKED;
+
+/* The byte of tensor i's data that byte `off` of its file is made of; 0 in front of the data. */
+uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off);
 
 /* The type a tensor has under as/<cast>/: floating ones are cast, all others and kept ones stay. */
 enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);

@@ -45,7 +45,7 @@ static void stat_file(const struct tree *t, const struct shelf *s, uint32_t i, s
         .size = shelf_size(s, i),
         .nlink = shelf_links(s, i),
         .mtime = t->c->mtime,
-        .lost = s->of->set->tensor[i].lost,
+        .lost = s->of->set->tensor[i].lost && !s->of->set->tensor[i].filled,
     };
 }
 
@@ -64,11 +64,9 @@ static void stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
         out->size = zf_map_size(b->data);
         out->mtime = b->mtime.tv_sec ? b->mtime : t->c->mtime;
     } else if (n->kind == NODE_BULK) {
-        const struct bulk *b = t->bulk[n->payload];
-
-        out->lost = b->of->lost && !b->kind->text;
         /* Without memory to plan it: asked for again next time; reading it says why. */
         out->live = !bulk_size(t->bulk[n->payload], &out->size, &err);
+        out->lost = !out->live && t->bulk[n->payload]->lost;
     } else {
         out->kind = ZF_NODE_DIR;
         out->nlink = 2 + n->n_dirs;
@@ -182,6 +180,7 @@ static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uin
     n = st.size - off < n ? (size_t)(st.size - off) : n;
     if (s.node ? !read_node(t, s.node, buf, n, off, err)
                : !shelf_read(s.shelf, s.i, buf, n, off, err)) {
+        tree_explain(t, &s, off, n, err);
         return false;
     }
     *n_out = n;

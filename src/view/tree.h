@@ -13,7 +13,7 @@ struct tree {
     struct zf_checkpoint *c;
     struct zf_arena *arena;
     struct nodes nodes;
-    struct shelf_set *set; /* one a set of the checkpoint */
+    struct shelf_set *set; /* [2 n_sets]: each, and what of it is not damaged (omit_lost) */
     struct shelf *shelf;
     uint32_t *shelf_node; /* the directory node of each shelf */
     uint32_t n_shelves;
@@ -28,6 +28,11 @@ struct spot {
     uint32_t i;
 };
 bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out);
+
+/* After a failed read of [off, off + n) at `s`: if bytes that are known to be lost are among them,
+ * *err says which, of which tensor and why. */
+void tree_explain(const struct tree *t, const struct spot *s, uint64_t off, size_t n,
+                  struct zf_err *err);
 
 /* Extended attribute k of what stands at `s`; see struct zf_tree_ops. */
 bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[64], char *value,

@@ -50,11 +50,16 @@ bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_fro
  * are ignored. */
 bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                   struct zf_from from, struct zf_err *err) ZF_CHECKED;
+/* From here on a source that is too short is no news: who read its head has noted it. */
+void zf_draft_noted(struct zf_draft *d);
 /* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */
 bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
                         struct zf_err *err) ZF_CHECKED;
 bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                        const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
+/* A tensor of which only the name is known, so that it cannot be shown; only when degraded. */
+bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
+                      const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
 /* Where its metadata stands, for messages of seal: "file!key"; copied. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) ZF_CHECKED;
 

@@ -36,6 +36,12 @@ struct zf_blob {
     struct timespec mtime; /* 0 = the checkpoint's */
 };
 
+/* -o degraded: a tensor that cannot be shown, because nothing tells more than its name. */
+struct zf_missing {
+    const char *name;
+    struct zf_lost how;
+};
+
 struct zf_checkpoint {
     const char *format; /* row of the format table */
     const char *why;    /* what proved it */
@@ -48,6 +54,8 @@ struct zf_checkpoint {
     uint32_t n_blobs;
     const char *const *note; /* oddities that are no failures, one sentence each */
     uint32_t n_notes;
+    const struct zf_missing *missing;
+    uint32_t n_missing;
     uint64_t n_pieces;     /* chunks and slices in all maps */
     struct timespec mtime; /* of the newest shard */
     struct zf_store *store;

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """damage.py CHECK ARGUMENTS: a damaged checkpoint beside the whole one; an exception is a failure."""
 import errno
+import hashlib
 import json
+import math
 import mmap
 import os
 import signal
 import struct
+import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import readers  # pylint: disable=wrong-import-position
 
 PAGE = mmap.PAGESIZE
 ALL = ("", "npy", "as/f32", "hf")
@@ -131,6 +137,159 @@ def sends(mnt, whole):
         assert os.pread(sink, len(want) + 1, 0) == want[:at], f
         os.close(source)
         os.close(sink)
+
+
+# ---- who says what is lost -------------------------------------------------------------------------------
+
+LOST = {"model.layers.1.self_attn.o_proj.weight": (312, 512), "model.layers.1.self_attn.q_proj.weight": (0, 512),
+        "model.layers.1.self_attn.v_proj.weight": (0, 256), "model.norm.weight": (0, 32)}
+
+
+def check_ranges(entries, file):
+    """Exactly the damaged tensors, with the bytes that are lost, the file and the reason."""
+    found = {}
+    for e in entries:
+        (r,) = e["lost_bytes"]
+        assert (r["file"], r["why"], e["set"]) == (file, "ends at byte 10024", ""), e
+        found[e["name"]] = (r["first"], r["end"])
+    assert found == LOST, found
+
+
+def names_in_mount(mnt, file):
+    index = json.loads(content(os.path.join(mnt, ".zerofs/index.json")))
+    check_ranges([t for t in index["tensors"] if t.get("lost")], file)
+    for name in LOST:
+        path = os.path.join(mnt, name + ".bf16")
+        lost_bytes(path, os.stat(path).st_size)
+    log = content(os.path.join(mnt, ".zerofs/log")).decode()
+    for name, (first, end) in LOST.items():
+        line = f'{file}: ends at byte 10024; bytes {first} to {end - 1} of the tensor "{name}" are lost'
+        assert log.count(line) == 1, f"{line}: {log.count(line)} times in {log}"
+    maps = [line for line in log.splitlines() if "lost=omit" in line and "lost=nan" in line]
+    assert len(maps) == 1, log
+
+
+def names_in_info(zerofs, ckpt, *options):
+    def run(*words):
+        return subprocess.run([zerofs, "info", *words, ckpt, "-o", "degraded", *options], check=True, text=True,
+                              capture_output=True).stdout
+    file = os.path.join(ckpt, "model.safetensors")
+    check_ranges(json.loads(run("--json"))["lost"], file)
+    text = run()
+    for name, (first, end) in LOST.items():
+        line = f"{name}: bytes {first} to {end - 1} of {readable_size(ckpt, name)}: {file} ends at byte 10024\n"
+        assert text.count(line) == 1, (line, text)
+
+
+def readable_size(ckpt, name):
+    data = content(os.path.join(ckpt, "model.safetensors"))
+    (n,) = struct.unpack_from("<Q", data)
+    lo, hi = json.loads(data[8:8 + n])[name]["data_offsets"]
+    return hi - lo
+
+
+# ---- lost=omit -------------------------------------------------------------------------------------------
+
+def mapped(path):
+    """The file as a shared mapping has it, which is how numpy reads."""
+    with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        return view[:]
+
+
+def omits(mnt, whole):
+    for below, widen in (("", ""), ("as/f32", "f32"), ("as/f16", "f16")):
+        here, there = os.path.join(mnt, below), os.path.join(whole, below)
+        want = readers.safetensors(content(os.path.join(there, "model.safetensors")))
+        healthy = {n: t for n, t in want.items() if n not in LOST}
+        for f in ("model.safetensors", "hf/model.safetensors"):
+            assert readers.safetensors(mapped(os.path.join(here, f))) == healthy, (below, f)
+        found = readers.torch_zip(mapped(os.path.join(here, "pytorch_model.bin")))
+        full = readers.torch_zip(content(os.path.join(there, "pytorch_model.bin")))
+        assert {n: t[:3] for n, t in found.items()} == {n: t[:3] for n, t in full.items() if n not in LOST}
+        names = {f[:-4] for f in os.listdir(os.path.join(here, "npy")) if f.endswith(".npy")}
+        assert names == set(healthy), names
+        for name in healthy:
+            npy = os.path.join("npy", name + ".npy")
+            assert mapped(os.path.join(here, npy)) == content(os.path.join(there, npy)), npy
+        for name in LOST:
+            assert not os.path.exists(os.path.join(here, "npy", name + ".npy"))
+            raw = [f for f in os.listdir(here) if f.startswith(name + ".")]
+            assert len(raw) == 1 and lost_bytes(os.path.join(here, raw[0]), os.stat(os.path.join(here, raw[0])).st_size)
+        for d in ("", "npy", "hf"):
+            lost = json.loads(content(os.path.join(here, d, "LOST.json")))
+            assert lost["schema"] == "zerofs.lost/1", lost
+            check_ranges(lost["lost"], lost["lost"][0]["lost_bytes"][0]["file"])
+
+
+# ---- lost=nan --------------------------------------------------------------------------------------------
+
+TYPES = [("f64", "F64", 8), ("f32", "F32", 4), ("f16", "F16", 2), ("bf16", "BF16", 2), ("f8_e4m3", "F8_E4M3", 1),
+         ("f8_e5m2", "F8_E5M2", 1), ("i64", "I64", 8), ("u8", "U8", 1)]
+
+
+def make_mixed(whole, cut):
+    """For every type a tensor of which the second half is lost: each has a file of its own, for cutting."""
+    index = {"metadata": {}, "weight_map": {}}
+    os.mkdir(whole)
+    os.mkdir(cut)
+    for k, (suffix, dtype, width) in enumerate(TYPES):
+        count = 601
+        data = b"".join(hashlib.sha256(b"%d %d" % (k, i)).digest() for i in range(count * width // 32 + 1))
+        data = bytes(b & 0x3F for b in data[:count * width])  # no NaN, in any type
+        head = json.dumps({"t." + suffix: {"dtype": dtype, "shape": [count], "data_offsets": [0, len(data)]}}).encode()
+        name = f"model-{k + 1:05}-of-{len(TYPES):05}.safetensors"
+        index["weight_map"]["t." + suffix] = name
+        for folder, end in ((whole, len(data)), (cut, len(data) // 2 + 1)):
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(struct.pack("<Q", len(head)) + head + data[:end])
+    for folder in (whole, cut):
+        with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+            json.dump(index, f)
+
+
+def number(raw, suffix):
+    """A float from its bytes; the 8-bit kinds through readers.py, which knows them from their paper."""
+    if suffix == "bf16":
+        return struct.unpack("<f", b"\0\0" + raw)[0]
+    if suffix.startswith("f8"):
+        return struct.unpack("<f", readers.f8(raw[0], readers.SUFFIXES[suffix]))[0]
+    return struct.unpack({"f64": "<d", "f32": "<f", "f16": "<e"}[suffix], raw)[0]
+
+
+def check_nans(got, want, suffix, first, where):
+    """Elements from `first` on are NaN, with the quiet bit set; the others are as they were."""
+    width = readers.TYPES[readers.SUFFIXES[suffix]][1]
+    assert len(got) == len(want) and got[:first * width] == want[:first * width], where
+    for at in range(first * width, len(got), width):
+        assert math.isnan(number(got[at:at + width], suffix)), (where, at, got[at:at + width])
+    assert not any(math.isnan(number(want[at:at + width], suffix)) for at in range(0, len(want), width)), where
+    quiet = {"f64": 0x7FF8 << 48, "f32": 0x7FC0 << 16, "f16": 0x7E00, "bf16": 0x7FC0}.get(suffix)
+    assert quiet is None or int.from_bytes(got[-width:], "little") == quiet, (where, got[-width:])
+
+
+def nans(mnt, whole, _shard):
+    for suffix, _, width in TYPES:
+        name = f"t.{suffix}.{suffix}"
+        first = (601 * width // 2 + 1) // width
+        if suffix in ("i64", "u8"):
+            lost = lost_bytes(os.path.join(mnt, name), 601 * width)
+            assert lost == set(range(601 * width // 2 + 1, 601 * width)), (name, len(lost))
+            continue
+        check_nans(mapped(os.path.join(mnt, name)), content(os.path.join(whole, name)), suffix, first, name)
+        for to in ("f32", "f16", "bf16"):
+            cast = f"as/{to}/t.{suffix}.{to}"
+            check_nans_of_cast(mapped(os.path.join(mnt, cast)), content(os.path.join(whole, cast)), to, first, cast)
+        npy = f"npy/t.{suffix}.npy"
+        descr, shape, data = readers.npy(mapped(os.path.join(mnt, npy)))
+        wide = {"<f4": "f32", "<f8": "f64", "<f2": "f16"}[descr]
+        assert shape == (601,)
+        check_nans_of_cast(data, readers.npy(content(os.path.join(whole, npy)))[2], wide, first, npy)
+
+
+def check_nans_of_cast(got, want, suffix, first, where):
+    width = readers.TYPES[readers.SUFFIXES[suffix]][1]
+    assert len(got) == len(want) and got[:first * width] == want[:first * width], where
+    assert all(math.isnan(number(got[at:at + width], suffix)) for at in range(first * width, len(got), width)), where
 
 
 if __name__ == "__main__":

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is made of damaged tensors: they can be left out, and are listed then. */
+#ifndef VIEW_LOST_H
+#define VIEW_LOST_H
+
+#include "bulk.h"
+
+/* *out = the set without its damaged tensors, from a; the set itself when it has none. */
+bool lost_leave_out(const struct zf_set *set, const struct zf_set **out, struct zf_arena *a,
+                    struct zf_err *err) ZF_CHECKED;
+
+/* LOST.json: the damaged tensors of a set; its shard is the checkpoint. */
+extern const struct bulk_kind bulk_lost;
+
+#endif
