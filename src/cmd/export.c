@@ -11,6 +11,7 @@
 
 #include "export_copy.h"
 #include "export_dest.h"
+#include "export_failed.h"
 #include "export_progress.h"
 #include "export_sums.h"
 #include "open.h"
@@ -22,7 +23,8 @@ struct crew {
     struct export_run run;
     atomic_uint next; /* file of the plan */
     uint32_t working;
-    int code;            /* of the first failure */
+    int code; /* of the first failure */
+    struct export_failed failed;
     pthread_mutex_t say; /* guards what is above, and stderr */
     pthread_cond_t left;
     bool show; /* progress */
@@ -95,7 +97,11 @@ static void *work(void *arg)
             continue;
         }
         enum export_end end = export_copy(&crew->run, i, buf, &err);
-        if (end != EXPORT_OK && end != EXPORT_STOPPED) {
+        if (end == EXPORT_UNREADABLE) {
+            (void)pthread_mutex_lock(&crew->say);
+            export_failed_add(&crew->failed, i, &err);
+            (void)pthread_mutex_unlock(&crew->say);
+        } else if (end != EXPORT_OK && end != EXPORT_STOPPED) {
             tell(crew, end, &err);
         }
     }
@@ -210,14 +216,15 @@ static int conclude(struct crew *crew)
         (void)signal(stop_signal, SIG_DFL);
         (void)raise(stop_signal);
     }
-    if (crew->code == EXIT_OK) {
+    export_failed_print(&crew->failed, crew->run.plan);
+    if (crew->code == EXIT_OK && export_failed_for_good(&crew->failed, crew->run.plan)) {
         export_journal_finish(crew->run.journal);
         (void)fsync(crew->run.root);
-        if (!crew->quiet) {
+        if (!crew->quiet && crew->failed.n == 0) {
             export_progress_close(&crew->progress);
         }
     }
-    return crew->code;
+    return crew->code ? crew->code : crew->failed.code;
 }
 
 static int export_to(struct crew *crew, const char *ckpt, uint32_t jobs)
@@ -237,7 +244,9 @@ static int export_to(struct crew *crew, const char *ckpt, uint32_t jobs)
     crew->run.journal = journal;
     catch_signals(&crew->run);
     copy_all(crew, jobs);
-    return conclude(crew);
+    int code = conclude(crew);
+    export_failed_fini(&crew->failed);
+    return code;
 }
 
 static bool parse_jobs(const char *text, uint32_t *out)

@@ -342,6 +342,9 @@ static enum export_end copy_all(struct copy *c, struct zf_err *err)
     }
     if (end == EXPORT_OK) {
         end = finish(c, err);
+    } else if (c->fd >= 0 && end == EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
+        /* Nobody will ever complete it. */
+        (void)unlinkat(c->spot.dir, c->spot.part, 0);
     } else if (c->fd >= 0) {
         struct zf_err ignored;
 
@@ -352,6 +355,20 @@ static enum export_end copy_all(struct copy *c, struct zf_err *err)
         return cannot(c, "write", err);
     }
     return end;
+}
+
+/* Bytes that are known to be lost are asked for first: a file that cannot be had is not copied up to
+ * there. */
+static enum export_end check_lost(struct copy *c, struct zf_err *err)
+{
+    struct zf_loss loss;
+    size_t n;
+
+    if (!c->f->st.lost || !c->map || !zf_map_loss(c->map, 0, &loss) ||
+        c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, 1, loss.first, &n, err)) {
+        return EXPORT_OK;
+    }
+    return EXPORT_UNREADABLE;
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -409,7 +426,10 @@ enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *b
         return unwritable(&c, err);
     }
     c.spot = spot;
-    enum export_end end = look_at_old(&c, &kept, err);
+    enum export_end end = check_lost(&c, err);
+    if (end == EXPORT_OK) {
+        end = look_at_old(&c, &kept, err);
+    }
     if (end == EXPORT_OK && kept) {
         copy_keep(run, c.f->st.size);
     } else if (end == EXPORT_OK) {

@@ -16,6 +16,8 @@ zerofs_SOURCES = \
 	src/cmd/export_copy.h \
 	src/cmd/export_dest.c \
 	src/cmd/export_dest.h \
+	src/cmd/export_failed.c \
+	src/cmd/export_failed.h \
 	src/cmd/export_journal.c \
 	src/cmd/export_journal.h \
 	src/cmd/export_plan.c \

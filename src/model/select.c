@@ -320,13 +320,13 @@ static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *s
     return true;
 }
 
-static void select_missing(const struct zf_select *how, struct zf_checkpoint *c)
+static void select_missing(const struct selection *s, struct zf_checkpoint *c)
 {
     struct zf_missing *m = (struct zf_missing *)(uintptr_t)c->missing; /* in our own arena */
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_missing; i++) {
-        if (is_kept(how, m[i].name)) {
+        if (is_kept(s, m[i].name)) {
             m[n++] = m[i];
         }
     }
@@ -355,8 +355,8 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no tensor is left by the selection");
         return NULL;
     }
+    select_missing(&s, c);
     selection_report(&s);
-    select_missing(how, c);
     c->set = set;
     c->n_sets = n;
     struct zf_checkpoint *out = c;

@@ -359,4 +359,42 @@ grows() {
     grep '^part' big/.zerofs-export | cut -d' ' -f3 >steps && cat steps && sort -nc steps
 }
 check 'each run went on behind the one before' grows
+# A cut shard: the healthy files are there, the others are one list, and nothing is left of them.
+whole=$ZF_DATA/hf/transformers5.23.0_llama_tied_bf16_single
+mkdir cut
+cp "$whole"/*.json cut
+head -c 10024 "$whole/model.safetensors" >cut/model.safetensors
+damaged() {
+    rm -rf dest wanted
+    export_ -o degraded cut / dest 2>list </dev/null
+    got=$?
+    cat list
+    [ $got = 5 ] && [ "$(head -n 1 list)" = 'zerofs: 4 of 22 files could not be exported:' ] &&
+        [ "$(wc -l <list)" = 5 ] || return 1
+    for t in self_attn.o_proj.weight:312:511 self_attn.q_proj.weight:0:511 self_attn.v_proj.weight:0:255; do
+        name=model.layers.1.${t%%:*}
+        range=${t#*:}
+        grep -qE "^  $name.bf16: .*/?cut/model.safetensors: ends at byte 10024; bytes ${range%:*} to ${range#*:} of the tensor \"$name\" are lost\$" \
+            list || return 1
+    done
+    export_ "$whole" / wanted && find dest -name '.*' -type f | grep . && return 1
+    (cd wanted && find . -type f) | while read -r f; do
+        if grep -qF "  ${f#./}: " list; then
+            [ ! -e "dest/$f" ] || { echo "$f is there"; exit 1; }
+        else
+            cmp "wanted/$f" "dest/$f" || exit 1
+        fi
+    done
+}
+check 'files with lost bytes are listed at the end, and leave nothing behind' damaged
+bulk_damaged() {
+    rm -rf dest
+    answers 5 'model.safetensors: ' export_ -o degraded cut model.safetensors as/bf16/pytorch_model.bin \
+        npy/model.norm.weight.npy dest2 || return 1
+    [ "$(grep -c '^  ' sentence)" = 3 ] && [ -z "$(find dest2 -type f)" ]
+}
+check 'so are bulk files' bulk_damaged
+check 'lost=omit: the same are whole' export_ -o degraded,lost=omit cut model.safetensors pytorch_model.bin dest3
+check 'lost=nan: nothing fails' export_ -a -o degraded,lost=nan cut / dest4
+
 echo "1..$n"

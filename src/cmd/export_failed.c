@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export_failed.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "print.h"
+
+/* Lines that are printed; a missing shard may spoil thousands of files. */
+#define MOST_LINES 100
+
+void export_failed_add(struct export_failed *f, uint32_t i, const struct zf_err *err)
+{
+    char text[1024];
+
+    if ((f->n & (f->n - 1)) == 0) {
+        struct export_failure *v = realloc(f->v, (f->n ? f->n * 2ul : 1) * sizeof *v);
+
+        if (!v) {
+            f->code = zf_err_exit(err);
+            return;
+        }
+        f->v = v;
+    }
+    f->v[f->n++] =
+        (struct export_failure){.file = i, .why = strdup(zf_err_text(err, text, sizeof text))};
+    f->code = f->code ? f->code : zf_err_exit(err);
+}
+
+static int by_file(const void *a, const void *b)
+{
+    const struct export_failure *x = a, *y = b;
+
+    return (x->file > y->file) - (x->file < y->file);
+}
+
+void export_failed_print(struct export_failed *f, const struct export_plan *p)
+{
+    uint32_t failed = 0, lines = 0;
+
+    if (f->n == 0) {
+        return;
+    }
+    qsort(f->v, f->n, sizeof *f->v, by_file);
+    for (uint32_t k = 0; k < f->n; k++) {
+        for (uint32_t i = f->v[k].file; i != UINT32_MAX; i = p->file[i].follows) {
+            failed++;
+        }
+    }
+    (void)fprintf(stderr, "zerofs: %" PRIu32 " of %" PRIu32 " files could not be exported:\n",
+                  failed, p->n);
+    for (uint32_t k = 0; k < f->n && lines < MOST_LINES; k++) {
+        for (uint32_t i = f->v[k].file; i != UINT32_MAX && lines < MOST_LINES;
+             i = p->file[i].follows) {
+            lines++;
+            (void)fputs("  ", stderr);
+            print_name(stderr, p->file[i].from);
+            (void)fprintf(stderr, ": %s\n", f->v[k].why ? f->v[k].why : "cannot be read");
+        }
+    }
+    if (failed > lines) {
+        (void)fprintf(stderr, "  and %" PRIu32 " more\n", failed - lines);
+    }
+}
+
+bool export_failed_for_good(const struct export_failed *f, const struct export_plan *p)
+{
+    bool lost = true;
+
+    for (uint32_t k = 0; k < f->n; k++) {
+        lost = lost && p->file[f->v[k].file].st.lost;
+    }
+    return lost;
+}
+
+void export_failed_fini(struct export_failed *f)
+{
+    for (uint32_t k = 0; k < f->n; k++) {
+        free(f->v[k].why);
+    }
+    free(f->v);
+    *f = (struct export_failed){0};
+}
