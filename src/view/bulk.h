@@ -42,7 +42,6 @@ bool bulk_add_map(struct bulk_plan *p, const struct zf_map *map, struct zf_err *
 /* One grammar.  `shard` is whatever the maker of the node meant by it. */
 struct bulk_kind {
     const char *name;
-    bool text; /* holds no tensor's bytes, so it is never damaged */
     bool (*plan)(const struct bulk *b, struct bulk_plan *p, struct zf_err *err);
 };
 

@@ -4,6 +4,7 @@
  * loader asks for every name. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zf/codec/safetensors.h>
 
@@ -11,6 +12,14 @@
 
 /* Bytes of the widest element there is, complex128. */
 #define WIDEST 16
+
+/* The end of the page of a mapping that byte n - 1 is on. */
+static uint64_t round_up(uint64_t n)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return (n + page - 1) / page * page;
+}
 
 struct pick {
     const struct shelf_set *of;
@@ -33,6 +42,44 @@ static bool choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a,
         }
     }
     return p->index != NULL;
+}
+
+/* A header that shares a page of a mapping with a lost byte could not be read, and with it no tensor. */
+static bool shares_page(const struct pick *p, uint64_t len)
+{
+    uint64_t at = len, end = round_up(len);
+
+    for (uint32_t k = 0; k < p->n && at < end; k++) {
+        const struct zf_tensor *t = &p->of->set->tensor[p->index[k]];
+        uint64_t own = zf_dtype_info(t->dtype)->bytes;
+        uint64_t width = zf_dtype_info(shelf_set_dtype(p->of, p->index[k], p->cast))->bytes;
+        struct zf_loss loss;
+
+        if (t->lost && !t->filled && zf_map_loss(t->data, 0, &loss) &&
+            loss.first / own * width < end - at) {
+            return true;
+        }
+        at += zf_map_size(t->data) / own * width;
+    }
+    return false;
+}
+
+/* Spaces behind the header, which the format allows, up to the next page. */
+static bool pad(char **head, uint64_t *len, struct zf_err *err)
+{
+    uint64_t n = round_up(*len);
+    char *grown = realloc(*head, n);
+
+    if (!grown) {
+        return zf_fail_sys(err, "plan a file");
+    }
+    memset(grown + *len, ' ', n - *len);
+    for (int i = 0; i < 8; i++) {
+        grown[i] = (char)((n - 8) >> 8 * i);
+    }
+    *head = grown;
+    *len = n;
+    return true;
 }
 
 static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
@@ -61,7 +108,8 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     if (!e || !zf_st_emit(e, pick.n, "{\"format\":\"pt\"}", &head, &len, err)) {
         return false;
     }
-    bool ok = bulk_add_mem(p, head, len, err);
+    bool ok =
+        (!shares_page(&pick, len) || pad(&head, &len, err)) && bulk_add_mem(p, head, len, err);
     free(head);
     for (uint32_t k = 0; ok && k < pick.n; k++) {
         ok = bulk_add_tensor(p, b->of, pick.index[k], b->cast, err);

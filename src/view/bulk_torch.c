@@ -3,6 +3,7 @@
  * nobody has read, which are 0 and which torch.load does not look at. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/name.h>
@@ -89,6 +90,22 @@ static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zi
     return true;
 }
 
+/* Readers find an archive's directory by reading backwards from the end, 4 KiB or 64 KiB at a time, and
+ * mapped it shares a page with what stands before it: lost bytes are kept away from it. */
+#define GAP 65536
+
+static bool add_gap(struct zf_zip_write *w, struct zf_out *o, struct zf_err *err)
+{
+    char *zeros = calloc(1, GAP);
+
+    if (!zeros) {
+        return zf_fail_sys(err, "plan a file");
+    }
+    add_small(w, o, "archive/.gap", zeros, GAP);
+    free(zeros);
+    return true;
+}
+
 static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     zf_auto(zip_write) struct zf_zip_write w = {0};
@@ -105,6 +122,9 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     add_small(&w, &o, "archive/byteorder", "little", 6);
     add_small(&w, &o, "archive/version", "3\n", 2);
     if (!add_payloads(b, p, &w, &o, key, err)) {
+        return false;
+    }
+    if (p->lost && !add_gap(&w, &o, err)) {
         return false;
     }
     zf_zip_write_end(&w, &o);

@@ -132,5 +132,4 @@ static bool plan_index(const struct bulk *b, struct bulk_plan *p, struct zf_err 
     return ok;
 }
 
-const struct bulk_kind bulk_hf_index = {
-    .name = "model.safetensors.index.json", .text = true, .plan = plan_index};
+const struct bulk_kind bulk_hf_index = {.name = "model.safetensors.index.json", .plan = plan_index};

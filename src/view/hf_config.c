@@ -46,4 +46,4 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     return zf_map_read(file->data, text, n, 0, err) && add_edited(b, p, text, n, err);
 }
 
-const struct bulk_kind bulk_hf_config = {.name = HF_CONFIG, .text = true, .plan = plan};
+const struct bulk_kind bulk_hf_config = {.name = HF_CONFIG, .plan = plan};

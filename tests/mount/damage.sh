@@ -47,6 +47,11 @@ check 'lost=eio is the default' look names_in_info "$ZEROFS" "$cut" -o lost=eio
 check 'another value' says 2 'lost is eio, omit or nan, found "zero"' "$ZEROFS" ls "$cut" -o degraded,lost=zero
 check 'without degraded nothing is forgiven' says 4 'found a file of 10024 bytes' "$ZEROFS" ls "$cut" -o lost=nan
 
+look make_headless "$tmp/headless"
+check 'the first tensor is lost' "$ZEROFS" mount "$tmp/headless" "$mnt" -o degraded
+check 'and takes no other with it' look header_apart "$mnt"
+check 'unmounted, for the last time' unmount "$mnt"
+
 # A file that is gone is named, whatever its format; two are counted.
 missing() {
     dir=$1
