@@ -394,7 +394,9 @@ static struct zf_lost why_lost(const struct zf_dcp_placing *p, const struct zf_d
         return (struct zf_lost){.file = path, .why = "names no item for it that can be had"};
     }
     if (!file) {
-        return (struct zf_lost){.file = path, .why = "is missing or cannot be opened"};
+        bool there = zf_store_has(p->st, name, ZF_ENTRY_FILE);
+
+        return (struct zf_lost){.file = path, .why = there ? "cannot be opened" : "is missing"};
     }
     if (!zf_within(c->off, c->len, file->size)) {
         (void)snprintf(text, 64, "ends at byte %llu", SHOW(file->size));

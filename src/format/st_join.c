@@ -287,8 +287,12 @@ static bool lose_named(const struct join *j, const char *tensor, const char *whe
     for (size_t i = 0; where && i < j->files->n; i++) {
         read = read || strcmp(j->files->file[i].path, where) == 0;
     }
+    struct zf_store *st = zf_build_store(j->b);
+    bool there = where && st && zf_store_has(st, where, ZF_ENTRY_FILE);
     const struct zf_lost how = {.file = where,
-                                .why = read ? "does not hold it" : "is missing or cannot be read"};
+                                .why = read    ? "does not hold it"
+                                       : there ? "cannot be read"
+                                               : "is missing"};
     return zf_build_note(j->b, err, "tensor %s is lost: %s names it in %s, which does not hold it",
                          tensor, j->index->path, where ? where : "no file") &&
            zf_build_missing(j->b, tensor, strlen(tensor), &how, err);

@@ -67,6 +67,11 @@ bool zf_build_degraded(const struct zf_build *b)
     return b->degraded;
 }
 
+struct zf_store *zf_build_store(const struct zf_build *b)
+{
+    return b->store;
+}
+
 void zf_build_fill_lost(struct zf_build *b)
 {
     b->fill_lost = true;

@@ -4,6 +4,7 @@ EXTRA_DIST += \
 	tests/frameworks/casts.py \
 	tests/frameworks/constraints.txt \
 	tests/frameworks/consume.py \
+	tests/frameworks/damaged.py \
 	tests/frameworks/make_deepspeed.py \
 	tests/frameworks/make_hf.py \
 	tests/frameworks/make_torch.py \

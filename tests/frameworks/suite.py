@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed or casts; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, casts or damaged; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -16,6 +16,7 @@ import torch
 
 import casts
 import consume
+import damaged
 from mount import Mount
 from tap import Tap
 
@@ -149,6 +150,8 @@ def main():
             judge(tap, case, program, os.path.join(folder, case), scratch)
     if not only or "casts" in only:
         casts.run(tap, program, scratch)
+    if not only or "damaged" in only:
+        damaged.run(tap, program, scratch)
     good = tap.close()
     sys.exit(not good)
 

@@ -67,8 +67,13 @@ check 'a rank that is missing' missing "$tmp/zero3" "$tmp/zero3/$rank is missing
 cp -r "$ZF_DATA/hf/transformers5.23.0_gpt2_sharded" "$tmp/gpt2"
 chmod -R u+w "$tmp/gpt2"
 rm "$tmp/gpt2"/model-00002-of-*.safetensors
-check 'an hf shard that is missing' missing "$tmp/gpt2" 'model-00002-of-0[0-9]*.safetensors is missing or cannot be read'
+cp -r "$ZF_DATA/dcp/torch2.13/fsdp2_w2_adamw" "$tmp/dcp"
+chmod -R u+w "$tmp/dcp"
+item=$(cd "$tmp/dcp" && find . -name '__1_0.distcp' | sed 's/..//')
+rm "$tmp/dcp/$item"
+check 'a .distcp file that is missing' missing "$tmp/dcp" "$tmp/dcp/$item is missing"
+check 'an hf shard that is missing' missing "$tmp/gpt2" 'model-00002-of-0[0-9]*.safetensors is missing'
 rm "$tmp/gpt2"/model-00003-of-*.safetensors
 check 'and another' missing "$tmp/gpt2" \
-    'model-0000[23]-of-0[0-9]*.safetensors is missing or cannot be read, and 1 more file'
+    'model-0000[23]-of-0[0-9]*.safetensors is missing, and 1 more file'
 finish
