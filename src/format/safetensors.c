@@ -49,7 +49,7 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        found += e[i].kind != ZF_ENTRY_DIR && zf_st_file_named(e[i].name);
+        found += e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name);
     }
     if (found) {
         out->fit = ZF_FIT_NAMES;
