@@ -34,3 +34,16 @@ bool zf_num_size(const char *text, uint64_t *out)
     *out = v;
     return true;
 }
+
+unsigned zf_num_digits(char *out, uint64_t v)
+{
+    unsigned n = 1;
+
+    for (uint64_t rest = v / 10; rest; rest /= 10) {
+        n++;
+    }
+    for (unsigned i = n; i-- > 0; v /= 10) {
+        out[i] = (char)('0' + v % 10);
+    }
+    return n;
+}

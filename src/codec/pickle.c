@@ -46,6 +46,7 @@ static bool blob(struct zf_pickle_vm *vm, uint64_t len)
         return true;
     }
     if (len > zf_bytes_left(&vm->in)) {
+        vm->cut = true;
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s announces %llu bytes, but only %llu are left", vm->op,
                        (unsigned long long)len, (unsigned long long)zf_bytes_left(&vm->in));
@@ -155,8 +156,9 @@ static bool take(struct zf_pickle_vm *vm, const struct op *op)
     return true;
 }
 
-static bool ends_early(const struct zf_pickle_vm *vm, const char *what, uint64_t limit)
+static bool ends_early(struct zf_pickle_vm *vm, const char *what, uint64_t limit)
 {
+    vm->cut = true;
     if (vm->in.n == limit) {
         return zf_fail(vm->err, ZF_E_LIMIT, vm->op_off,
                        "the pickle is longer than the limit pickle_bytes allows (%llu)",
@@ -234,6 +236,7 @@ const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
     while (!vm.result) {
         if (!step(&vm, limit)) {
             err->off = err->off == ZF_OFF_NONE ? vm.op_off : err->off;
+            in->bad = vm.cut;
             return NULL;
         }
     }

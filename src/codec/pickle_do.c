@@ -43,6 +43,7 @@ bool zf_pickle_do_frame(struct zf_pickle_vm *vm)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "a frame begins inside another frame");
     }
     if (vm->arg.u > zf_bytes_left(&vm->in)) {
+        vm->cut = true;
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "a frame of %llu bytes begins, but only %llu are left",
                        (unsigned long long)vm->arg.u, (unsigned long long)zf_bytes_left(&vm->in));

@@ -29,6 +29,7 @@ struct zf_pickle_vm {
     uint64_t n_marks, marks_cap;
     uint64_t fence; /* no opcode reaches below: the last mark, or 0 */
     uint64_t frame_end;
+    bool cut;                   /* the input ended before the pickle did */
     const struct zf_pv *result; /* set by STOP */
     struct zf_pv *first_pid, *last_pid;
     /* The opcode at work: its place, name and operand; what it took, still in the stack's memory,

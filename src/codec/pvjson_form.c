@@ -144,6 +144,9 @@ static const struct zf_pv *wrapped(const struct zf_pv *v)
 {
     static const char *const own[] = {"set", "frozenset", "list", "tuple", "dict", NULL};
     static const char *const more[] = {"deque", "Counter", "OrderedDict", NULL};
+    if (zf_pv_kind(v) != ZF_PV_CALL) {
+        return NULL;
+    }
     bool holder = is_one_of(v, "builtins", own) || is_one_of(v, "collections", more) ||
                   zf_pv_is(v, "torch", "Size");
     const struct zf_pv *first = zf_pv_arg(v, 0);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/num.h>
+
 #define BYTES_SHOWN 256u
 /* Python prints no longer int either, as the conversion takes quadratic time. */
 #define BIGINT_BYTES 1785u
@@ -202,6 +204,15 @@ static void global(struct zf_pvjson *o, const struct zf_pv *v)
     zf_pvjson_raw(o, value ? "\"" : "\"}");
 }
 
+static void put_int(struct zf_pvjson *o, int64_t i)
+{
+    char text[24] = "-";
+    unsigned n = i < 0; /* the sign */
+
+    n += zf_num_digits(text + n, i < 0 ? 0 - (uint64_t)i : (uint64_t)i);
+    zf_pvjson_put(o, text, n);
+}
+
 bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 {
     int64_t i = 0;
@@ -220,7 +231,7 @@ bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
         return true;
     case ZF_PV_INT:
         (void)zf_pv_int(v, &i);
-        zf_pvjson_fmt(o, "%" PRId64, i);
+        put_int(o, i);
         return true;
     case ZF_PV_FLOAT:
         (void)zf_pv_float(v, &f);

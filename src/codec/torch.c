@@ -180,6 +180,9 @@ void zf_torch_free(struct zf_torch *t)
     zf_zip_free(t->zip);
     zf_source_unref(&t->src);
     zf_arena_free(t->arena);
+    for (size_t i = 0; i < sizeof t->large / sizeof t->large[0]; i++) {
+        zf_arena_free(t->large[i]);
+    }
     free(t->by_record);
     free(t);
 }

@@ -67,6 +67,8 @@ struct zf_torch {
     struct zf_source *src;
     struct zf_limits lim;
     struct zf_arena *arena;
+    struct zf_arena
+        *large[5]; /* of the first pickles of a stream, of which one is large; NULL = none */
     const struct zf_torch_container_ops *ops;
     const struct zf_pv *root;
     uint64_t pickle_bytes;    /* the longest pickle, on disk */

@@ -7,6 +7,17 @@
 
 #include <zf/base/num.h>
 
+/* Where the arena of one pickle more is kept; NULL: there are many, and they share one. */
+static struct zf_arena **place_of_arena(struct zf_torch *t)
+{
+    size_t i = 0;
+
+    while (i < sizeof t->large / sizeof t->large[0] && t->large[i]) {
+        i++;
+    }
+    return i < sizeof t->large / sizeof t->large[0] ? &t->large[i] : NULL;
+}
+
 const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
                                          struct zf_err *err)
 {
@@ -33,15 +44,26 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
         struct zf_bytes in = zf_bytes_of(p, n);
 
         in.base = *off;
-        const struct zf_pv *v =
-            zf_pickle_load_stored(&in, t->src->stored, t->arena, &t->lim, &t->pids, err);
+        zf_auto(arena) struct zf_arena *own = NULL;
+        struct zf_arena **place = place_of_arena(t);
+
+        /* What a try leaves behind goes with it. */
+        if (place && !(own = zf_arena_new(t->lim.pickle_memory, err))) {
+            return NULL;
+        }
+        const struct zf_pv *v = zf_pickle_load_stored(&in, t->src->stored, own ? own : t->arena,
+                                                      &t->lim, &t->pids, err);
 
         if (v) {
             *off += in.at;
             t->pickle_bytes = in.at > t->pickle_bytes ? in.at : t->pickle_bytes;
+            if (own) {
+                *place = own;
+                own = NULL;
+            }
             return v;
         }
-        if (n == most || err->code != ZF_E_FORMAT) {
+        if (n == most || !in.bad) {
             (void)zf_err_in(err, "%s", t->src->name);
             return NULL;
         }

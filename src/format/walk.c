@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/num.h>
+
 #include "hashes.h"
 #include "text.h"
 
@@ -349,9 +351,8 @@ static bool child_text(struct zf_text *out, const struct frame *f, uint64_t i, s
     if (f->mapping) {
         return key_text(out, zf_pv_key(f->v, i), i, err);
     }
-    int n = snprintf(number, sizeof number, "%" PRIu64, i);
     zf_text_clear(out);
-    return zf_text_add(out, number, (size_t)n, err);
+    return zf_text_add(out, number, zf_num_digits(number, i), err);
 }
 
 /* Is it a plain value whose name tells nobody anything?  There are millions of these in a hostile

@@ -63,6 +63,10 @@ static inline void zf_packed_strides(uint32_t ndim, const uint64_t *shape, uint6
     }
 }
 
+/* Writes v in decimal digits, not terminated; returns how many (at most 20).  For places where
+ * millions of numbers become text: snprintf would take most of the time. */
+unsigned zf_num_digits(char *out, uint64_t v);
+
 /* A number of bytes or things as people write it: decimal digits, then perhaps k (or K), M, G or T,
  * powers of 1024 all of them, also spelt kiB or kB.  False for anything else. */
 __attribute__((warn_unused_result)) bool zf_num_size(const char *text, uint64_t *out);

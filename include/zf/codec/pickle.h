@@ -36,6 +36,7 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
  * copyreg._reconstructor(C, base, state), NEWOBJ's older spelling, is a CALL of C.
  * A mapping that has a key twice, as Python compares keys, is refused: Python would keep the last
  * value.  Objects as keys are compared by identity only.
+ * A failure because the input ends too early sets in->bad.
  * Errors: ZF_E_FORMAT with the offset of the opcode, or the key; ZF_E_LIMIT (also: the system gives
  * no memory). */
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
