@@ -307,7 +307,16 @@ with Dir() as d:
     os.symlink("../../blobs/0123", d.path("hub/snapshots/abc/model.safetensors"))
     d.file("hub/snapshots/abc/config.json", {})
     for at in ("hub", "hub/snapshots/abc"):
-        d.says(f"a Hub cache whose link dangles: {at}", 4, "abc/model.safetensors: this is a link to a file", at=at)
+        d.says(f"a Hub cache whose link dangles: {at}", 4, "abc/model.safetensors: this is a link to ", at=at)
+
+with Dir() as d:
+    d.path("hub/blobs/0123")
+    os.makedirs(d.path("hub/snapshots/abc"))
+    os.symlink("../../blobs/0123", d.path("hub/snapshots/abc/model.gguf"))
+    d.says("a cache of something else whose link dangles", 4, "abc/model.gguf: this is a link to a file that is not there",
+           at="hub")
+
+with Dir() as d:
     d.file("lfs/model.bin.index.json.bak", b"{}")
     d.file("lfs/weights.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
     d.says("a pointer of Git LFS, one directory down", 4, "lfs/weights.bin: only Git LFS's pointer")
