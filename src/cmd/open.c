@@ -85,7 +85,7 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     if (!where_check(path, err)) {
         return NULL;
     }
-    zf_auto(store) struct zf_store *st = zf_store_dir(path, &o->lim, err);
+    zf_auto(store) struct zf_store *st = zf_store_dir_xdev(path, o->xdev, &o->lim, err);
     struct zf_checkpoint *c = st ? open_selected(st, o, err) : NULL;
 
     if (!c && st && err->code == ZF_E_UNKNOWN) {

@@ -21,7 +21,7 @@ struct opts {
     char *format, *tag, *lost, *strip_prefix, *side, *fsname, *subtype;
     struct opt_list rename, only, except, keep, limit, pass, show;
     uint32_t shown; /* show, as bits of enum zf_show */
-    bool degraded, all_tags, nonempty, debug;
+    bool degraded, xdev, all_tags, nonempty, debug;
     bool auto_unmount; /* the supervisor does it anyway */
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead;
     double entry_timeout, attr_timeout;

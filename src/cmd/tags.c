@@ -130,7 +130,7 @@ static bool take_list(struct tags *t, const struct zf_tags *list, struct zf_err 
 /* Under the lock.  A new store each time: a store's listing never changes. */
 static bool look(struct tags *t, struct zf_err *err)
 {
-    zf_auto(store) struct zf_store *st = zf_store_dir(t->path, &t->o->lim, err);
+    zf_auto(store) struct zf_store *st = zf_store_dir_xdev(t->path, t->o->xdev, &t->o->lim, err);
     struct zf_tags list = {0};
 
     if (!st || !zf_tags_list(st, &t->o->lim, &list, err)) {

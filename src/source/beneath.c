@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#ifndef STATX_TYPE
+#include <linux/stat.h>
+#endif
 #ifdef HAVE_LINUX_OPENAT2_H
 #include <asm/unistd.h> /* glibc 2.31 has no SYS_openat2 */
 #include <linux/openat2.h>
@@ -31,6 +34,8 @@ struct walk {
     int fd[MAX_DEPTH]; /* fd[0] is the caller's */
     int n;
     int links;
+    bool xdev;
+    uint32_t major, minor; /* of fd[0] */
     char rest[2 * PATH_MAX]; /* what is still to be walked */
 };
 
@@ -105,24 +110,46 @@ static bool is_last(const struct walk *w)
     return w->rest[strspn(w->rest, "/")] == '\0';
 }
 
+/* Kind and device of what an O_PATH descriptor stands for, as far as the kernel knows it by itself:
+ * asking who serves a file system could be asking ourselves, or somebody who never answers. */
+static bool peek(int fd, struct statx *out)
+{
+    const int how = AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+
+    return syscall(SYS_statx, fd, "", how, STATX_TYPE, out) == 0;
+}
+
+/* Device numbers of directories only: those of files may differ within an overlay. */
+static bool foreign(const struct walk *w, const struct statx *st)
+{
+    return !w->xdev && S_ISDIR(st->stx_mode) &&
+           (st->stx_dev_major != w->major || st->stx_dev_minor != w->minor);
+}
+
 /* One step that is neither "." nor "..".  Gives the final descriptor when this was the last one, -1
  * on failure, -2 to go on. */
 static int step(struct walk *w, const char *name, int flags)
 {
-    struct stat st;
+    struct statx st;
     int at = w->fd[w->n - 1];
+    int fd = openat(at, name, always(O_PATH | O_NOFOLLOW));
 
-    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+    if (fd < 0) {
         return -1;
     }
-    if (S_ISLNK(st.st_mode) && !(is_last(w) && (flags & O_NOFOLLOW))) {
+    int why = !peek(fd, &st) ? errno : foreign(w, &st) ? EXDEV : 0;
+    bool last = is_last(w), link = !why && S_ISLNK(st.stx_mode);
+    if (!why && !link && !last && S_ISDIR(st.stx_mode)) {
+        return push(w, fd) == 0 ? -2 : -1;
+    }
+    (void)close(fd);
+    if (why || (!link && !last)) {
+        return refuse(why ? why : ENOTDIR);
+    }
+    if (link && !(last && (flags & O_NOFOLLOW))) {
         return follow(w, name) == 0 ? -2 : -1;
     }
-    if (is_last(w)) {
-        return openat(at, name, always(flags | O_NOFOLLOW));
-    }
-    int fd = openat(at, name, always(O_PATH | O_DIRECTORY | O_NOFOLLOW));
-    return fd >= 0 && push(w, fd) == 0 ? -2 : -1;
+    return openat(at, name, always(flags | O_NOFOLLOW));
 }
 
 static int walk(struct walk *w, int flags)
@@ -150,8 +177,9 @@ static int walk(struct walk *w, int flags)
                     : openat(w->fd[w->n - 1], ".", always(flags | O_NOFOLLOW));
 }
 
-int zf_beneath_walk(int dir, const char *path, int flags)
+int zf_beneath_walk(int dir, const char *path, int flags, bool xdev)
 {
+    struct statx st;
     size_t len = strlen(path);
 
     if (path[0] == '/' || len == 0) {
@@ -160,10 +188,13 @@ int zf_beneath_walk(int dir, const char *path, int flags)
     if (len >= PATH_MAX) {
         return refuse(ENAMETOOLONG);
     }
-    struct walk *w = malloc(sizeof *w);
+    struct walk *w = peek(dir, &st) ? malloc(sizeof *w) : NULL;
     if (!w) {
         return -1;
     }
+    w->xdev = xdev;
+    w->major = st.stx_dev_major;
+    w->minor = st.stx_dev_minor;
     w->fd[0] = dir;
     w->n = 1;
     w->links = 0;
@@ -181,11 +212,11 @@ static bool unknown_call(void)
     return errno == ENOSYS || errno == EPERM;
 }
 
-int zf_beneath_open(int dir, const char *path, int flags)
+int zf_beneath_open(int dir, const char *path, int flags, bool xdev)
 {
     struct open_how how = {
         .flags = (unsigned)always(flags),
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (xdev ? 0 : RESOLVE_NO_XDEV),
     };
     long fd;
 
@@ -196,12 +227,12 @@ int zf_beneath_open(int dir, const char *path, int flags)
             break;
         }
     }
-    return fd < 0 && unknown_call() ? zf_beneath_walk(dir, path, flags) : (int)fd;
+    return fd < 0 && unknown_call() ? zf_beneath_walk(dir, path, flags, xdev) : (int)fd;
 }
 #else
 /* Kernel headers before 5.6. */
-int zf_beneath_open(int dir, const char *path, int flags)
+int zf_beneath_open(int dir, const char *path, int flags, bool xdev)
 {
-    return zf_beneath_walk(dir, path, flags);
+    return zf_beneath_walk(dir, path, flags, xdev);
 }
 #endif

@@ -125,7 +125,7 @@ static int open_regular(struct zf_pool *pool, const char *path, struct stat *st,
     bool seen = fd >= 0 && fstat(fd, st) == 0;
 
     if (!seen) {
-        (void)zf_reach_fail(err, "open the file");
+        (void)zf_reach_fail(&pool->reach, path, "open the file", err);
     } else if (!S_ISREG(st->st_mode)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is %s, not a file",
                       zf_file_what(st->st_mode));
@@ -139,7 +139,7 @@ static int open_regular(struct zf_pool *pool, const char *path, struct stat *st,
     }
     fd = zf_pool_open(pool, path, O_RDONLY | O_NONBLOCK);
     if (fd < 0) {
-        (void)zf_reach_fail(err, "open the file");
+        (void)zf_reach_fail(&pool->reach, path, "open the file", err);
         return -1;
     }
     if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode)) {

@@ -73,6 +73,7 @@ void zf_reach_fini(struct zf_reach *r)
         (void)close(r->cache);
     }
     free(r->abs);
+    free(r->pointed);
     *r = (struct zf_reach){.root = -1, .cache = -1};
 }
 
@@ -120,7 +121,7 @@ static const char *blob_of(const struct zf_reach *r, const char *path, const cha
 /* Text of the link at `path`, whose directory must lie beneath the root. */
 static bool link_text(const struct zf_reach *r, const char *path, char *out, size_t n)
 {
-    int fd = zf_beneath_open(r->root, path, O_PATH | O_NOFOLLOW);
+    int fd = zf_beneath_open(r->root, path, O_PATH | O_NOFOLLOW, r->xdev);
     ssize_t got = fd < 0 ? -1 : readlinkat(fd, "", out, n - 1);
 
     if (fd >= 0) {
@@ -137,13 +138,13 @@ static int open_blob(const struct zf_reach *r, const char *path, int flags)
 {
     char text[PATH_MAX];
     const char *blob = link_text(r, path, text, sizeof text) ? blob_of(r, path, text) : NULL;
-    int dir = blob ? zf_beneath_open(r->cache, "blobs", O_PATH | O_DIRECTORY) : -1;
+    int dir = blob ? zf_beneath_open(r->cache, "blobs", O_PATH | O_DIRECTORY, r->xdev) : -1;
 
     if (dir < 0) {
         errno = EXDEV;
         return -1;
     }
-    int fd = zf_beneath_open(dir, blob, flags);
+    int fd = zf_beneath_open(dir, blob, flags, r->xdev);
     int keep = errno;
     (void)close(dir);
     errno = keep;
@@ -152,7 +153,8 @@ static int open_blob(const struct zf_reach *r, const char *path, int flags)
 
 int zf_reach_open(const struct zf_reach *r, const char *path, int flags)
 {
-    int fd = zf_beneath_open(r->root, path[0] ? path : ".", flags);
+    bool xdev = r->xdev || (r->pointed && strcmp(path, r->pointed) == 0);
+    int fd = zf_beneath_open(r->root, path[0] ? path : ".", flags, xdev);
 
     if (fd < 0 && errno == EXDEV && r->cache >= 0) {
         return open_blob(r, path, flags);
@@ -160,13 +162,45 @@ int zf_reach_open(const struct zf_reach *r, const char *path, int flags)
     return fd;
 }
 
-bool zf_reach_fail(struct zf_err *err, const char *what)
+/* Is a mount point on the way?  Its place in the path is found from the front: the first part that
+ * cannot even be looked at, though links at its end are not followed. */
+static bool crosses(const struct zf_reach *r, const char *path)
+{
+    char part[PATH_MAX];
+    size_t n = 0;
+
+    while (path[n]) {
+        n += strspn(path + n, "/");
+        n += strcspn(path + n, "/");
+        if (n >= sizeof part) {
+            return false;
+        }
+        memcpy(part, path, n);
+        part[n] = '\0';
+        int fd = zf_beneath_open(r->root, part, O_PATH | O_NOFOLLOW, false);
+        if (fd < 0) {
+            return errno == EXDEV;
+        }
+        (void)close(fd);
+    }
+    return false;
+}
+
+bool zf_reach_fail(const struct zf_reach *r, const char *path, const char *what, struct zf_err *err)
 {
     if (errno != EXDEV) {
         return zf_fail_sys(err, what);
     }
-    (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                  "cannot %s: a symbolic link leads out of the checkpoint's directory", what);
+    if (!r->xdev && crosses(r, path)) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "cannot %s: it is on another file system that is mounted below the "
+                      "checkpoint; -o xdev goes there",
+                      what);
+    } else {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "cannot %s: a symbolic link leads out of the checkpoint's directory%s", what,
+                      r->xdev ? "" : ", or to another file system there (-o xdev follows that)");
+    }
     err->sys = EXDEV;
     return false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a directory store may open: all beneath its root and, when the root is a snapshot of a
- * Hugging Face cache, that cache's blobs. */
+ * Hugging Face cache, that cache's blobs; other file systems that are mounted there only when it is
+ * asked for. */
 #ifndef SOURCE_REACH_H
 #define SOURCE_REACH_H
 
@@ -13,16 +14,21 @@ struct zf_reach {
     char *abs;      /* its absolute path, links resolved */
     int cache;      /* O_PATH descriptor of the cache directory, or -1 */
     size_t n_cache; /* abs[0, n_cache) is the cache directory's path */
+    bool xdev;      /* go into other file systems */
+    char *pointed;  /* the one path that the user named, wherever it is; or NULL */
 };
 
-/* `abs` is absolute with links resolved.  Errors: ZF_E_IO, ZF_E_NOENT, ZF_E_NOMEM. */
+/* `abs` is absolute with links resolved.  xdev and pointed are the caller's to set afterwards; the
+ * latter is freed with the rest.  Errors: ZF_E_IO, ZF_E_NOENT, ZF_E_NOMEM. */
 bool zf_reach_init(struct zf_reach *r, const char *abs, struct zf_err *err) ZF_CHECKED;
 void zf_reach_fini(struct zf_reach *r);
 
 /* As zf_beneath_open; path "" = the root. */
 int zf_reach_open(const struct zf_reach *r, const char *path, int flags);
 
-/* Tells errno of a failed zf_reach_open, like zf_fail_sys, with a better sentence for EXDEV. */
-bool zf_reach_fail(struct zf_err *err, const char *what);
+/* Reports errno of a failed zf_reach_open of `path`, like zf_fail_sys, with a better sentence for
+ * EXDEV. */
+bool zf_reach_fail(const struct zf_reach *r, const char *path, const char *what,
+                   struct zf_err *err);
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "beneath.h"
 #include "file.h"
 
 /* The descriptor behind a path that is only looked at; the entry itself is never opened.  False: errno
@@ -57,21 +58,41 @@ static const char *broken_link(int why)
     case ELOOP:
         return "a link that leads back to itself";
     case EXDEV:
-        return "a link that leads out of the checkpoint's directory";
+        return "a link that leads out of the checkpoint's directory, or to another file system there "
+               "(-o xdev follows that)";
     default:
         return "a link that cannot be followed";
     }
 }
 
-/* Fills kind, what, size and mtime of e->name in the directory `dir`, open as fd. */
-static void classify(const struct zf_reach *r, const char *dir, int fd, struct zf_entry *e)
+/* A directory may be a mount point, and asking that would ask whoever serves it: perhaps this very
+ * process, which is waited for.  Opening it asks nobody. */
+static bool inspect(const struct zf_reach *r, int dir, const struct dirent *de, struct stat *st)
+{
+    if (de->d_type != DT_DIR && de->d_type != DT_UNKNOWN) {
+        return fstatat(dir, de->d_name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
+    }
+    int fd = zf_beneath_open(dir, de->d_name, O_PATH | O_NOFOLLOW, r->xdev);
+
+    if (fd < 0) {
+        return false;
+    }
+    bool ok = fstat(fd, st) == 0;
+    (void)close(fd);
+    return ok;
+}
+
+/* Fills kind, what, size and mtime of `de` in the directory `dir`, open as fd. */
+static void classify(const struct zf_reach *r, const char *dir, int fd, const struct dirent *de,
+                     struct zf_entry *e)
 {
     char path[PATH_MAX];
     struct stat st;
 
     e->kind = ZF_ENTRY_OTHER;
     e->what = "an entry that cannot be looked at";
-    if (fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+    if (!inspect(r, fd, de, &st)) {
+        e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
     }
     dir_stamp(&st, e);
@@ -103,7 +124,7 @@ static bool read_names(const struct zf_reach *r, const char *dir, DIR *d, struct
         if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0) {
             continue;
         }
-        classify(r, dir, dirfd(d), &e);
+        classify(r, dir, dirfd(d), de, &e);
         if (!zf_listing_add(l, &e, err)) {
             return false;
         }
@@ -111,10 +132,10 @@ static bool read_names(const struct zf_reach *r, const char *dir, DIR *d, struct
     return errno == 0 || zf_fail_sys(err, "read the directory");
 }
 
-static bool no_directory(struct zf_err *err)
+static bool no_directory(const struct zf_reach *r, const char *dir, struct zf_err *err)
 {
     return errno == ENOTDIR ? zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a directory")
-                            : zf_reach_fail(err, "open the directory");
+                            : zf_reach_fail(r, dir, "open the directory", err);
 }
 
 static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
@@ -123,7 +144,7 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
     int fd = zf_pool_open(pool, dir, O_RDONLY | O_DIRECTORY);
 
     if (fd < 0) {
-        return no_directory(err);
+        return no_directory(&pool->reach, dir, err);
     }
     DIR *d = fdopendir(fd);
     if (!d) {
@@ -156,7 +177,7 @@ static char *dir_base(void *self, const char *dir, struct zf_err *err)
     int fd = zf_reach_open(&pool->reach, dir, O_PATH | O_DIRECTORY);
 
     if (fd < 0) {
-        (void)no_directory(err);
+        (void)no_directory(&pool->reach, dir, err);
         return NULL;
     }
     (void)close(fd);
@@ -259,7 +280,21 @@ static struct zf_pool *pool_for(const char *path, char **copy, struct cut *cut,
     return cut_path(path, *copy, cut, err) ? pool_at(cut->dir, lim, err) : NULL;
 }
 
+/* A file that the user pointed at may be on another file system than its directory. */
+static bool point_at(struct zf_pool *pool, const struct cut *cut, struct zf_err *err)
+{
+    pool->reach.pointed = cut->file ? strdup(cut->file) : NULL;
+    return !cut->file || pool->reach.pointed ||
+           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, struct zf_err *err)
+{
+    return zf_store_dir_xdev(path, false, lim, err);
+}
+
+struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_limits *lim,
+                                   struct zf_err *err)
 {
     zf_auto(mem) char *copy = NULL, *real = NULL;
     struct cut cut = {0};
@@ -274,6 +309,12 @@ struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, str
         if (!real) {
             (void)zf_fail_sys(err, "open it");
         }
+    }
+    if (pool && !point_at(pool, &cut, err)) {
+        zf_pool_unref(&pool);
+    }
+    if (pool) {
+        pool->reach.xdev = xdev;
     }
     if (!pool) {
         (void)zf_err_in(err, "%s", path);

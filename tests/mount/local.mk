@@ -32,3 +32,7 @@ EXTRA_DIST += \
 # Opened by handle, as an NFS server does.
 TESTS += tests/mount/test_handles.py
 EXTRA_DIST += tests/mount/test_handles.py
+
+# Other file systems below a checkpoint.
+TESTS += tests/mount/xdev.sh
+EXTRA_DIST += tests/mount/xdev.sh

@@ -18,6 +18,11 @@ struct zf_store;
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
 
+/* The same.  zf_store_dir never goes into another file system that is mounted below the directory
+ * (its own mount, say, if this process serves one): with `xdev` this one does. */
+struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_limits *lim,
+                                   struct zf_err *err) ZF_CHECKED;
+
 /* An empty store in memory, and a file in it (copies p). */
 struct zf_store *zf_store_mem(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
@@ -44,7 +49,9 @@ const char *zf_store_base(const struct zf_store *st);
 enum zf_entry_kind {
     ZF_ENTRY_FILE,
     ZF_ENTRY_DIR,
-    ZF_ENTRY_OTHER /* FIFO, device, broken or outward link: opening it fails and says which */
+    /* FIFO, device, broken or outward link, directory of another file system: opening it fails and
+     * says which */
+    ZF_ENTRY_OTHER
 };
 struct zf_entry {
     const char *name; /* one component; owned by the listing */

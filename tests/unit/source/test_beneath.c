@@ -5,11 +5,11 @@
 #include "source/beneath.h"
 #include "unit/source/scratch.h"
 
-static void assert_alike(int root, const char *path, int flags)
+static void assert_alike(int root, const char *path, int flags, bool xdev)
 {
     struct stat a, b;
-    int fd = zf_beneath_open(root, path, flags), why = errno;
-    int walked = zf_beneath_walk(root, path, flags);
+    int fd = zf_beneath_open(root, path, flags, xdev), why = errno;
+    int walked = zf_beneath_walk(root, path, flags, xdev);
 
     if (fd < 0) {
         assert_int_equal(walked, -1);
@@ -56,11 +56,34 @@ static void walks_as_the_kernel_does(void **state)
     int root = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
     assert_true(root >= 0);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        assert_alike(root, paths[i], O_RDONLY);
-        assert_alike(root, paths[i], O_PATH);
-        assert_alike(root, paths[i], O_PATH | O_NOFOLLOW);
-        assert_alike(root, paths[i], O_RDONLY | O_DIRECTORY);
+        assert_alike(root, paths[i], O_RDONLY, i % 2);
+        assert_alike(root, paths[i], O_PATH, i % 2);
+        assert_alike(root, paths[i], O_PATH | O_NOFOLLOW, i % 2);
+        assert_alike(root, paths[i], O_RDONLY | O_DIRECTORY, i % 2);
     }
+    assert_int_equal(close(root), 0);
+}
+
+/* /proc and /sys are other file systems than /, or there is nothing to see. */
+static void mount_points_are_left_alone(void **state)
+{
+    static const char *const paths[] = {"proc", "proc/self", "proc/self/status", "sys", "proc/..",
+                                        "etc"};
+    struct stat up, proc;
+    int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    (void)state;
+    assert_true(root >= 0);
+    if (fstat(root, &up) != 0 || stat("/proc", &proc) != 0 || up.st_dev == proc.st_dev) {
+        skip();
+    }
+    assert_int_equal(zf_beneath_open(root, "proc", O_PATH, false), -1);
+    assert_int_equal(errno, EXDEV);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_alike(root, paths[i], O_PATH, false);
+        assert_alike(root, paths[i], O_PATH | O_NOFOLLOW, false);
+    }
+    assert_alike(root, "proc/version", O_RDONLY, true);
     assert_int_equal(close(root), 0);
 }
 
@@ -68,6 +91,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(walks_as_the_kernel_does, scratch_setup, scratch_teardown),
+        cmocka_unit_test(mount_points_are_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
