@@ -342,9 +342,10 @@ static bool check_apart(const struct mount_job *job, struct zf_err *err)
     n = strlen(job->source);
     if (job->opts->xdev && strncmp(job->mountpoint, job->source, n) == 0 &&
         job->mountpoint[n] == '/') {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "with -o xdev the mount point cannot be inside the checkpoint: the mount would "
-                      "look into itself");
+        (void)zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "with -o xdev the mount point cannot be inside the checkpoint: the mount would "
+            "look into itself");
         return zf_err_in(err, "%s", job->mountpoint);
     }
     return true;

@@ -80,14 +80,25 @@ static void say_where(const struct zf_store *st, const char *path, struct zf_err
     }
 }
 
-struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
+/* *changed_out: it was being written meanwhile, so that neither a checkpoint nor a refusal is worth
+ * anything; *err says where. */
+static struct zf_checkpoint *open_once(const char *path, const struct opts *o, bool *changed_out,
+                                       struct zf_err *err)
 {
+    *changed_out = false;
     if (!where_check(path, err)) {
         return NULL;
     }
     zf_auto(store) struct zf_store *st = zf_store_dir_xdev(path, o->xdev, &o->lim, err);
     struct zf_checkpoint *c = st ? open_selected(st, o, err) : NULL;
+    struct zf_err changed;
 
+    *changed_out = st && !zf_store_unchanged(st, &changed);
+    if (*changed_out) {
+        zf_checkpoint_free(c);
+        *err = changed;
+        return NULL;
+    }
     if (!c && st && err->code == ZF_E_UNKNOWN) {
         where_below(path, err);
     }
@@ -95,6 +106,15 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
         say_where(st, path, err);
     }
     return c;
+}
+
+struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
+{
+    bool changed;
+    struct zf_checkpoint *c = open_once(path, o, &changed, err);
+
+    /* Whoever replaced it may be done by now. */
+    return changed ? open_once(path, o, &changed, err) : c;
 }
 
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,7 +36,7 @@ struct walk {
     int n;
     int links;
     bool xdev;
-    uint32_t major, minor; /* of fd[0] */
+    uint32_t major, minor;   /* of fd[0] */
     char rest[2 * PATH_MAX]; /* what is still to be walked */
 };
 

@@ -22,7 +22,7 @@ struct file {
     struct zf_source src;
     struct zf_slot slot;
     struct zf_pool *pool;
-    char *path; /* relative to the pool's root */
+    char *path;            /* relative to the pool's root */
     struct zf_identity id; /* what the file was when it was first opened */
     atomic_bool stale;     /* it was seen changed once */
     atomic_uint_least64_t reads, bytes, errors;
@@ -66,11 +66,12 @@ static bool compare(const struct zf_identity *id, const struct stat *st, struct 
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was written to since mount time");
     }
     if (!same_time(&st->st_ctim, &id->ctime)) {
-        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       st->st_nlink == 0
-                           ? "the file was deleted or replaced since mount time; whether it was "
-                             "written to before that cannot be known"
-                           : "the file's inode was changed since mount time, its bytes perhaps too");
+        return zf_fail(
+            err, ZF_E_STALE, ZF_OFF_NONE,
+            st->st_nlink == 0
+                ? "the file was deleted or replaced since mount time; whether it was "
+                  "written to before that cannot be known"
+                : "the file's inode was changed since mount time, its bytes perhaps too");
     }
     return true;
 }
@@ -196,8 +197,7 @@ static bool guard(struct file *f, int fd, struct zf_err *err)
 }
 
 /* All n bytes, however the kernel cuts them. */
-static bool read_full(struct file *f, int fd, struct iovec to, uint64_t off,
-                      struct zf_err *err)
+static bool read_full(struct file *f, int fd, struct iovec to, uint64_t off, struct zf_err *err)
 {
     char *buf = to.iov_base;
     size_t n = to.iov_len;
@@ -225,8 +225,8 @@ static bool read_full(struct file *f, int fd, struct iovec to, uint64_t off,
 }
 
 /* preadv(2) once; what it left is read piece by piece. */
-static bool readv_full(struct file *f, int fd, const struct iovec *iov, int n_iov,
-                       uint64_t off, struct zf_err *err)
+static bool readv_full(struct file *f, int fd, const struct iovec *iov, int n_iov, uint64_t off,
+                       struct zf_err *err)
 {
     ssize_t got;
 
@@ -378,6 +378,26 @@ bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_ou
     stats_out->errors = atomic_load_explicit(&f->errors, memory_order_relaxed);
     *mtime_out = f->id.mtime;
     return true;
+}
+
+bool zf_file_unchanged(struct zf_source *s, struct zf_err *err)
+{
+    struct file *f = (struct file *)s;
+    struct stat st;
+
+    if (s->ops != &file_ops) {
+        return true;
+    }
+    int fd = zf_pool_open(f->pool, f->path, O_PATH);
+    bool ok = fd >= 0 && fstat(fd, &st) == 0;
+
+    if (!ok) {
+        (void)zf_reach_fail(&f->pool->reach, f->path, "open the file", err);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return ok && unchanged(f, &st, err);
 }
 
 struct zf_cache *zf_file_cache(const struct zf_source *s)

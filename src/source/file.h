@@ -21,6 +21,10 @@ const char *zf_file_what(mode_t mode);
 bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_out,
                        struct timespec *mtime_out);
 
+/* Looks the path of s up once more: is it still the file that was opened?  True when s is no file.
+ */
+bool zf_file_unchanged(struct zf_source *s, struct zf_err *err) ZF_CHECKED;
+
 /* The cache that all files of s's store share, or NULL when s is no file.  Borrows. */
 struct zf_cache *zf_file_cache(const struct zf_source *s);
 

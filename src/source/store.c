@@ -1,58 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all stores have in common: names are checked, listings kept, every file opened once. */
-#define HASH_NONFATAL_OOM 1
-#include "store_kind.h"
+#include "store_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include <zf/base/name.h>
-
-#include "file.h"
-
-struct opened {
-    UT_hash_handle hh;
-    struct zf_source *src;
-    char path[];
-};
-
-struct listed {
-    UT_hash_handle hh;
-    struct zf_listing l;
-    char path[];
-};
-
-/* Shared by a store and its sub-stores. */
-struct table {
-    atomic_uint refs;
-    const struct zf_store_ops *ops;
-    void *self;
-    struct zf_limits lim;
-    pthread_mutex_t lock; /* of the two tables, which only grow */
-    struct opened *files;
-    struct listed *dirs;
-    char *shown;
-};
-
-struct zf_store {
-    atomic_uint refs;
-    struct table *t;
-    char *name, *base;
-    char *focus;  /* or NULL */
-    char *prefix; /* this store's directory in the table, "" = root */
-};
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void table_unref(struct table *t)
+static void table_unref(struct zf_table *t)
 {
-    struct opened *f, *next_file;
-    struct listed *d, *next_dir;
+    struct zf_opened *f, *next_file;
+    struct zf_listed *d, *next_dir;
 
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
         return;
@@ -66,8 +28,7 @@ static void table_unref(struct table *t)
     HASH_ITER(hh, t->dirs, d, next_dir)
     {
         HASH_DEL(t->dirs, d);
-        zf_arena_free(d->l.names);
-        free(d->l.entry);
+        zf_listing_fini(&d->l);
         free(d);
     }
     t->ops->fini(t->self);
@@ -76,10 +37,10 @@ static void table_unref(struct table *t)
     free(t);
 }
 
-static struct table *table_new(const struct zf_store_ops *ops, void *self, const char *shown,
-                               const struct zf_limits *lim)
+static struct zf_table *table_new(const struct zf_store_ops *ops, void *self, const char *shown,
+                                  const struct zf_limits *lim)
 {
-    struct table *t = calloc(1, sizeof *t);
+    struct zf_table *t = calloc(1, sizeof *t);
     char *copy = strdup(shown);
 
     if (!t || !copy) {
@@ -120,7 +81,7 @@ struct zf_store *zf_store_ref(struct zf_store *st)
 }
 
 /* Takes a reference on t; on failure gives it back. */
-static struct zf_store *store_of(struct table *t, struct zf_store_look look, const char *prefix,
+static struct zf_store *store_of(struct zf_table *t, struct zf_store_look look, const char *prefix,
                                  struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = calloc(1, sizeof *st);
@@ -150,7 +111,7 @@ static struct zf_store *store_of(struct table *t, struct zf_store_look look, con
 struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
                               const struct zf_limits *lim, struct zf_err *err)
 {
-    struct table *t = table_new(ops, self, look.shown, lim);
+    struct zf_table *t = table_new(ops, self, look.shown, lim);
 
     if (!t) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -207,7 +168,7 @@ static char *path_in(const struct zf_store *st, const char *path, bool dir, stru
     return full;
 }
 
-static bool named(const struct table *t, const char *path, struct zf_err *err)
+static bool named(const struct zf_table *t, const char *path, struct zf_err *err)
 {
     if (path[0]) {
         (void)zf_err_in(err, "%s", path);
@@ -281,36 +242,50 @@ static int by_name(const void *a, const void *b)
     return zf_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
 }
 
-/* Asks the kind for a listing and sorts it. */
-static struct listed *list_new(struct table *t, const char *dir, struct zf_err *err)
+bool zf_listing_read(struct zf_table *t, const char *dir, struct zf_listing *l, struct zf_err *err)
+{
+    *l = (struct zf_listing){.limit = t->lim.dir_entries};
+    l->names = zf_arena_new(UINT64_MAX, err); /* bounded by the number of entries */
+    if (!l->names || !t->ops->list(t->self, dir, l, err)) {
+        zf_listing_fini(l);
+        return false;
+    }
+    if (l->n) {
+        qsort(l->entry, l->n, sizeof *l->entry, by_name);
+    }
+    return true;
+}
+
+void zf_listing_fini(struct zf_listing *l)
+{
+    zf_arena_free(l->names);
+    free(l->entry);
+    l->names = NULL;
+    l->entry = NULL;
+}
+
+static struct zf_listed *list_new(struct zf_table *t, const char *dir, struct zf_err *err)
 {
     size_t n = strlen(dir) + 1;
-    struct listed *d = calloc(1, sizeof *d + n);
+    struct zf_listed *d = calloc(1, sizeof *d + n);
 
     if (!d) {
         (void)zf_fail_sys(err, "keep a listing");
         return NULL;
     }
     memcpy(d->path, dir, n);
-    d->l.limit = t->lim.dir_entries;
-    d->l.names = zf_arena_new(UINT64_MAX, err); /* bounded by the number of entries */
-    if (!d->l.names || !t->ops->list(t->self, dir, &d->l, err)) {
-        zf_arena_free(d->l.names);
-        free(d->l.entry);
+    if (!zf_listing_read(t, dir, &d->l, err)) {
         free(d);
         (void)named(t, dir, err);
         return NULL;
-    }
-    if (d->l.n) {
-        qsort(d->l.entry, d->l.n, sizeof *d->l.entry, by_name);
     }
     return d;
 }
 
 /* The kept listing of a path in the table; the lock is held. */
-static const struct listed *list_get(struct table *t, const char *dir, struct zf_err *err)
+static const struct zf_listed *list_get(struct zf_table *t, const char *dir, struct zf_err *err)
 {
-    struct listed *d = NULL;
+    struct zf_listed *d = NULL;
 
     HASH_FIND_STR(t->dirs, dir, d);
     if (d) {
@@ -321,8 +296,7 @@ static const struct listed *list_get(struct table *t, const char *dir, struct zf
         HASH_ADD_STR(t->dirs, path, d);
     }
     if (d && !d->hh.tbl) {
-        zf_arena_free(d->l.names);
-        free(d->l.entry);
+        zf_listing_fini(&d->l);
         free(d);
         d = NULL;
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -339,7 +313,7 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
         return false;
     }
     (void)pthread_mutex_lock(&st->t->lock);
-    const struct listed *d = list_get(st->t, full, err);
+    const struct zf_listed *d = list_get(st->t, full, err);
     (void)pthread_mutex_unlock(&st->t->lock);
     if (!d) {
         return false;
@@ -388,11 +362,11 @@ const char *zf_store_what(struct zf_store *st, const char *path)
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* The lock is held. */
-static struct opened *open_new(struct table *t, const char *path, struct zf_err *err)
+static struct zf_opened *open_new(struct zf_table *t, const char *path, struct zf_err *err)
 {
     size_t n = strlen(path) + 1;
     zf_auto(mem) char *name = join(t->shown, path);
-    zf_auto(mem) struct opened *f = calloc(1, sizeof *f + n);
+    zf_auto(mem) struct zf_opened *f = calloc(1, sizeof *f + n);
 
     if (!name || !f) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -410,7 +384,7 @@ static struct opened *open_new(struct table *t, const char *path, struct zf_err 
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    struct opened *kept = f;
+    struct zf_opened *kept = f;
     f = NULL;
     return kept;
 }
@@ -433,7 +407,7 @@ static void dangling(struct zf_store *st, const char *path, struct zf_err *err)
 struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err)
 {
     zf_auto(mem) char *full = path_in(st, path, false, err);
-    struct opened *f = NULL;
+    struct zf_opened *f = NULL;
 
     if (!full) {
         return NULL;
@@ -477,58 +451,4 @@ char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, 
     text[src->size] = '\0';
     *n_out = src->size;
     return text;
-}
-
-struct timespec zf_store_mtime(const struct zf_store *st)
-{
-    struct timespec newest = {0}, t;
-    struct zf_file_stats s;
-    struct opened *f, *next;
-
-    (void)pthread_mutex_lock(&st->t->lock);
-    HASH_ITER(hh, st->t->files, f, next)
-    {
-        if (zf_file_stats_get(f->src, &s, &t) &&
-            (t.tv_sec > newest.tv_sec ||
-             (t.tv_sec == newest.tv_sec && t.tv_nsec > newest.tv_nsec))) {
-            newest = t;
-        }
-    }
-    (void)pthread_mutex_unlock(&st->t->lock);
-    return newest;
-}
-
-void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_file_stats *),
-                    void *ctx)
-{
-    struct opened *f, *next;
-    struct timespec t;
-
-    (void)pthread_mutex_lock(&st->t->lock);
-    HASH_ITER(hh, st->t->files, f, next)
-    {
-        struct zf_file_stats s = {.size = f->src->size};
-
-        (void)zf_file_stats_get(f->src, &s, &t);
-        s.path = f->path;
-        fn(ctx, &s);
-    }
-    (void)pthread_mutex_unlock(&st->t->lock);
-}
-
-void zf_store_identities(struct zf_store *st,
-                         void (*fn)(void *ctx, const char *path, const struct zf_identity *id),
-                         void *ctx)
-{
-    struct opened *f, *next;
-    struct zf_identity id;
-
-    (void)pthread_mutex_lock(&st->t->lock);
-    HASH_ITER(hh, st->t->files, f, next)
-    {
-        if (zf_source_identity(f->src, &id)) {
-            fn(ctx, f->path, &id);
-        }
-    }
-    (void)pthread_mutex_unlock(&st->t->lock);
 }

@@ -83,6 +83,11 @@ const char *zf_store_what(struct zf_store *st, const char *path);
 struct zf_source *zf_store_open(struct zf_store *st, const char *path,
                                 struct zf_err *err) ZF_CHECKED;
 
+/* Looks at every file that was opened, and at every directory in which one was, once more by its
+ * path: was all this there at one and the same moment?  To be asked when a checkpoint has been read
+ * through.  Errors: ZF_E_STALE with the path that changed. */
+bool zf_store_unchanged(struct zf_store *st, struct zf_err *err) ZF_CHECKED;
+
 /* Reads a whole small file (at most max_bytes, else ZF_E_LIMIT); gives a terminated
  * malloc'ed copy. */
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,

@@ -67,8 +67,8 @@ static void walks_as_the_kernel_does(void **state)
 /* /proc and /sys are other file systems than /, or there is nothing to see. */
 static void mount_points_are_left_alone(void **state)
 {
-    static const char *const paths[] = {"proc", "proc/self", "proc/self/status", "sys", "proc/..",
-                                        "etc"};
+    static const char *const paths[] = {"proc", "proc/self", "proc/self/status",
+                                        "sys",  "proc/..",   "etc"};
     struct stat up, proc;
     int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
