@@ -332,8 +332,29 @@ static enum locate_state locate_here(struct zf_place *p, const struct zf_open_op
     return file ? LOCATE_NOWHERE : go_deeper(p, o, err);
 }
 
+/* What was passed over, because it leads elsewhere, may be what was meant. */
+static void passed_over(struct zf_store *st, char *out, size_t n)
+{
+    const struct zf_entry *e = NULL;
+    size_t n_entries = 0;
+    struct zf_err err;
+
+    out[0] = '\0';
+    if (!zf_store_list(st, "", &e, &n_entries, &err)) {
+        return;
+    }
+    for (size_t i = 0; i < n_entries; i++) {
+        if (e[i].kind == ZF_ENTRY_OTHER && !zf_store_reaches(st, e[i].name, &err) &&
+            err.sys == EXDEV) {
+            (void)snprintf(out, n, "; \"%.40s\" was passed over: %.130s", e[i].name, err.msg);
+            return;
+        }
+    }
+}
+
 static bool nothing(struct zf_store *st, struct zf_err *err)
 {
+    char also[200];
     const char *file = zf_pick_file(st);
     const char *pointer = file ? zf_lfs_find(st, file) : NULL;
 
@@ -349,10 +370,12 @@ static bool nothing(struct zf_store *st, struct zf_err *err)
                 "this is neither a torch.save file nor safetensors");
         return zf_err_in(err, "%s", file);
     }
+    passed_over(st, also, sizeof also);
     return zf_fail(
         err, ZF_E_UNKNOWN, ZF_OFF_NONE,
         "no checkpoint is here: no manifest, index, safetensors or torch.save file, nor one in a "
-        "directory below");
+        "directory below%s",
+        also);
 }
 
 /* Nothing was found below: what fits weakly, or a format that was asked for by name. */

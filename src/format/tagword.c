@@ -3,6 +3,7 @@
  * last one".  A word that could mean two saves means none. */
 #include "tagword.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,10 @@ bool zf_tagword_none(struct zf_store *st, const struct zf_open_opts *o, const ch
     struct zf_err ignored = {.code = ZF_OK};
     char list[180];
 
+    if (!zf_store_reaches(st, tag, &ignored) && ignored.sys == EXDEV) {
+        *err = ignored;
+        return false;
+    }
     if (!zf_tags_nearest(st, o->lim, &t, &ignored) || t.n == 0) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "there is no save \"%.60s\" here, nor any other", tag);

@@ -359,6 +359,14 @@ const char *zf_store_what(struct zf_store *st, const char *path)
     return e ? e->what : NULL;
 }
 
+bool zf_store_reaches(struct zf_store *st, const char *path, struct zf_err *err)
+{
+    zf_auto(mem) char *full = path_in(st, path, false, err);
+
+    return !full || !st->t->ops->reaches || st->t->ops->reaches(st->t->self, full, err) ||
+           named(st->t, full, err);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* The lock is held. */

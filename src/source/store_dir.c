@@ -163,6 +163,17 @@ static struct zf_source *dir_open(void *self, const char *path, const char *name
     return zf_file_new(self, path, name, err);
 }
 
+static bool dir_reaches(void *self, const char *path, struct zf_err *err)
+{
+    const struct zf_pool *pool = self;
+    int fd = zf_reach_open(&pool->reach, path, O_PATH);
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return fd >= 0 || errno != EXDEV || zf_reach_fail(&pool->reach, path, "open it", err);
+}
+
 static char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -203,6 +214,7 @@ static void dir_fini(void *self)
 static const struct zf_store_ops dir_ops = {
     .list = dir_list,
     .open = dir_open,
+    .reaches = dir_reaches,
     .base = dir_base,
     .fini = dir_fini,
 };

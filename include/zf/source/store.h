@@ -75,11 +75,16 @@ bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind
 /* What is there, as a static text ("a file", "a FIFO" …); NULL: nothing, or its directory cannot be read. */
 const char *zf_store_what(struct zf_store *st, const char *path);
 
+/* May this path be opened as far as its place goes?  False, and err->sys is EXDEV, when it leads out
+ * of the directory or to another file system; that nothing is there does not count. */
+bool zf_store_reaches(struct zf_store *st, const char *path, struct zf_err *err) ZF_CHECKED;
+
 /* Gives a reference to the file (one source a path, however often it is asked for).  Remembers
  * size, mtime, ctime, device and inode at the first opening; a later difference is ZF_E_STALE at
  * the read that meets it and at all later ones, a shorter file ZF_E_IO.  A file that was deleted or
- * replaced is stale too, even while its descriptor is held: see src/source/file.c.  FIFOs and devices are refused without
- * being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular file, a link to nothing. */
+ * replaced is stale too, even while its descriptor is held: see src/source/file.c.  FIFOs and
+ * devices are refused without being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular
+ * file, a link to nothing. */
 struct zf_source *zf_store_open(struct zf_store *st, const char *path,
                                 struct zf_err *err) ZF_CHECKED;
 
