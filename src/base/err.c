@@ -123,6 +123,7 @@ int zf_err_errno(const struct zf_err *err)
     case ZF_E_FORMAT:
     case ZF_E_UNSUPPORTED:
     case ZF_E_UNKNOWN:
+    case ZF_E_BUSY:
         break;
     }
     return EIO;
@@ -145,6 +146,7 @@ int zf_err_exit(const struct zf_err *err)
     case ZF_E_STALE:
     case ZF_E_NOMEM:
     case ZF_E_NOENT:
+    case ZF_E_BUSY:
         break;
     }
     return 5;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/format.h>
+#include <zf/source/gate.h>
 
 #include "access.h"
 #include "where.h"
@@ -110,11 +111,14 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
 
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
 {
-    bool changed;
+    /* A save may be opened by a read that looks into it first: that read waits. */
+    bool changed, yields = zf_gate_yielding(false);
     struct zf_checkpoint *c = open_once(path, o, &changed, err);
 
     /* Whoever replaced it may be done by now. */
-    return changed ? open_once(path, o, &changed, err) : c;
+    c = changed ? open_once(path, o, &changed, err) : c;
+    (void)zf_gate_yielding(yields);
+    return c;
 }
 
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)

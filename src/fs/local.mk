@@ -5,6 +5,7 @@ libzf_fs_la_SOURCES = \
 	src/fs/buffer.c \
 	src/fs/mountpoint.c \
 	src/fs/ops.c \
+	src/fs/park.c \
 	src/fs/serve.c \
 	$(NULL)
 libzf_fs_la_LIBADD = $(FUSE_LIBS)
@@ -18,4 +19,5 @@ noinst_HEADERS += \
 	src/fs/attach.h \
 	src/fs/buffer.h \
 	src/fs/ops.h \
+	src/fs/park.h \
 	$(NULL)

@@ -9,7 +9,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <zf/source/gate.h>
+
 #include "buffer.h"
+#include "park.h"
 
 /* Lets a file that goes past the page cache be mapped with MAP_SHARED too (Linux 6.6, libfuse 3.16). */
 #ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
@@ -239,27 +242,47 @@ static void fail_read(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_inf
     (void)fuse_reply_err(req, zf_err_errno(err));
 }
 
+/* Only the first attempt yields to a file that is busy: who looks for damage wants to know about
+ * bytes, and stays. */
+static void answer_read(const struct park_read *r)
+{
+    struct fs *fs = fs_of(r->req);
+    struct zf_err err;
+    size_t n = 0;
+    void *buf = zf_buffer_get(r->size);
+
+    if (!buf) {
+        (void)fuse_reply_err(r->req, ENOMEM);
+        return;
+    }
+    (void)zf_gate_yielding(true);
+    bool ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
+    (void)zf_gate_yielding(false);
+    if (!ok && err.code == ZF_E_BUSY) {
+        if (park(r)) {
+            return;
+        }
+        ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
+    }
+    if (!ok) {
+        fail_read(r->req, r->ino, &r->fi, buf, r->size, (uint64_t)r->off, &err);
+        return;
+    }
+    (void)fuse_reply_buf(r->req, buf, n);
+}
+
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                     struct fuse_file_info *fi)
 {
-    struct fs *fs = fs_of(req);
-    struct zf_err err;
-    size_t n = 0;
+    const struct park_read r = {.req = req, .ino = ino, .size = size, .off = off, .fi = *fi};
+    struct fuse_session *se = fs_of(req)->se;
 
     if (off < 0) {
         (void)fuse_reply_err(req, EINVAL);
         return;
     }
-    void *buf = zf_buffer_get(size);
-    if (!buf) {
-        (void)fuse_reply_err(req, ENOMEM);
-        return;
-    }
-    if (!fs->tree->ops->read(fs->tree, ino, buf, size, (uint64_t)off, &n, &err)) {
-        fail_read(req, ino, fi, buf, size, (uint64_t)off, &err);
-        return;
-    }
-    (void)fuse_reply_buf(req, buf, n);
+    answer_read(&r);
+    park_serve(se, answer_read);
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -519,9 +542,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     if (fs->opts->max_read) {
         conn->max_read = fs->opts->max_read;
     }
-    /* A stalled shard must not use up the kernel's queue for all others. */
-    conn->max_background = 64;
-    conn->congestion_threshold = 48;
+    /* Read-ahead beyond this waits in the kernel, that of other shards behind that of one which
+     * hangs; ours waits in park.c, and takes no thread. */
+    conn->max_background = UINT16_MAX;
+    conn->congestion_threshold = UINT16_MAX / 4 * 3;
 }
 
 const struct fuse_lowlevel_ops zf_ops = {

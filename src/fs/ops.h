@@ -14,6 +14,7 @@
 struct fs {
     struct zf_tree *tree;
     const struct zf_fs_opts *opts;
+    struct fuse_session *se;
     atomic_bool shared_maps; /* the kernel maps files shared that go past its cache */
     atomic_bool maps_told;
 };

@@ -22,7 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <zf/source/gate.h>
+
 #include "attach.h"
+#include "park.h"
 
 static void auto_args(struct fuse_args *args)
 {
@@ -272,8 +275,8 @@ static bool start_threads(struct session *s, struct zf_err *err)
  * else a single busy reader makes threads come and go with every few requests. */
 #define IDLE_THREADS 12u
 
-/* Threads come when all others are busy, so a stalled shard holds up only its own readers; some
- * stay.  libfuse before 3.12 starts as many as it needs. */
+/* Threads come when all others are busy; some stay.  libfuse before 3.12 starts as many as it
+ * needs. */
 #ifdef HAVE_FUSE_LOOP_CFG
 static int loop_threads(struct fuse_session *se, unsigned most)
 {
@@ -299,10 +302,17 @@ static int loop_threads(struct fuse_session *se, unsigned most)
 }
 #endif
 
+/* More threads than may read shards at once: if all of those hang, the rest answers what needs no
+ * shard. */
+#define SPARE_THREADS 8u
+
 static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
-    int rc = loop_threads(se, o->max_threads ? o->max_threads : 64);
+    unsigned reads = o->max_threads ? o->max_threads : 64;
 
+    zf_gate_room(reads);
+    int rc = loop_threads(se, reads < UINT32_MAX - SPARE_THREADS ? reads + SPARE_THREADS : reads);
+    park_end();
     /* > 0 is the signal that ended it, which is how one ends a daemon. */
     if (rc < 0) {
         errno = -rc;
@@ -373,6 +383,7 @@ bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *e
     if (!se) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "libfuse does not take these mount options");
     }
+    fs.se = se;
     if (!signals_catch(old, err)) {
         fuse_session_destroy(se);
         return false;

@@ -12,10 +12,9 @@
 #define SPAN_MAX (1ull << 30)
 #define BLOCKS_MAX 4096
 
-static struct zf_cache *cache_of(struct zf_source *parent, uint64_t bytes, struct zf_err *err)
+static struct zf_cache *cache_of(const struct zf_source *file, uint64_t bytes, struct zf_err *err)
 {
-    uint64_t off = 0;
-    struct zf_cache *shared = zf_file_cache(zf_source_origin(parent, &off));
+    struct zf_cache *shared = zf_file_cache(file);
 
     return shared ? zf_cache_ref(shared) : zf_cache_new(bytes, err);
 }
@@ -30,7 +29,9 @@ bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct
                       size, lim->inflate_bytes);
         return zf_err_in(err, "%s", parent->name);
     }
-    struct zf_cache *cache = cache_of(parent, lim->cache_bytes, err);
+    uint64_t at = 0;
+    const struct zf_source *file = zf_source_origin(parent, &at);
+    struct zf_cache *cache = cache_of(file, lim->cache_bytes, err);
     if (!cache) {
         return false;
     }
@@ -41,6 +42,7 @@ bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct
     b->src.stored = parent->stored < size ? parent->stored : size;
     b->parent = zf_source_ref(parent);
     b->cache = cache;
+    b->gate = zf_file_gate(file);
     b->owner = zf_cache_owner(cache);
     for (b->span = SPAN_MIN; size / b->span >= BLOCKS_MAX && b->span < SPAN_MAX;) {
         b->span *= 2;
@@ -68,6 +70,21 @@ uint64_t zf_blocks_len(const struct zf_blocks *b, uint64_t k)
     return left < b->span ? left : b->span;
 }
 
+/* Inside the gate of the file all the while: what is made of many reads cannot be left half done,
+ * and others wait for it at a lock. */
+static struct zf_block *load_inside(struct zf_blocks *b, uint64_t k, struct zf_err *err)
+{
+    bool held;
+
+    if (!zf_gate_enter(b->gate, &held, err)) {
+        (void)zf_err_in(err, "%s", b->src.name);
+        return NULL;
+    }
+    struct zf_block *block = b->load(b, k, err);
+    zf_gate_leave(b->gate, held);
+    return block;
+}
+
 bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     struct zf_blocks *b = (struct zf_blocks *)s;
@@ -78,7 +95,7 @@ bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
         zf_auto(block) struct zf_block *block = zf_cache_get(b->cache, b->owner, k);
 
         if (!block) {
-            block = b->load(b, k, err);
+            block = load_inside(b, k, err);
             if (!block) {
                 return false;
             }

@@ -6,14 +6,16 @@
 #include <zf/source/source.h>
 
 #include "cache.h"
+#include "gate.h"
 
 /* The head of such a source. */
 struct zf_blocks {
     struct zf_source src;
     struct zf_source *parent;
     struct zf_cache *cache;
-    uint64_t owner; /* in the cache */
-    uint64_t span;  /* bytes of a block; the last one may be shorter */
+    struct zf_gate *gate; /* of the file that parent comes from, borrowed; NULL = none */
+    uint64_t owner;       /* in the cache */
+    uint64_t span;        /* bytes of a block; the last one may be shorter */
     /* Makes block k, whole, from any thread.  Gives a reference. */
     struct zf_block *(*load)(struct zf_blocks *b, uint64_t k, struct zf_err *err);
 };

@@ -22,7 +22,8 @@ struct file {
     struct zf_source src;
     struct zf_slot slot;
     struct zf_pool *pool;
-    char *path;            /* relative to the pool's root */
+    char *path; /* relative to the pool's root */
+    struct zf_gate *gate;
     struct zf_identity id; /* what the file was when it was first opened */
     atomic_bool stale;     /* it was seen changed once */
     atomic_uint_least64_t reads, bytes, errors;
@@ -257,6 +258,11 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
                         struct zf_err *err)
 {
     struct file *f = (struct file *)s;
+    bool held;
+
+    if (!zf_gate_enter(f->gate, &held, err)) {
+        return false;
+    }
     int fd = enter(f, err);
     bool ok = fd >= 0;
 
@@ -266,6 +272,7 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
         ok = ok && guard(f, fd, err);
         zf_slot_leave(&f->slot);
     }
+    zf_gate_leave(f->gate, held);
     uint64_t bytes = 0;
     for (int i = 0; i < n_iov; i++) {
         bytes += iov[i].iov_len;
@@ -297,6 +304,7 @@ static void file_fini(struct zf_source *s)
 
     zf_pool_drop(f->pool, &f->slot);
     zf_pool_unref(&f->pool);
+    zf_gate_unref(f->gate);
     zf_source_fini(s);
     free(f->path);
     free(f);
@@ -344,14 +352,18 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
     }
     struct file *f = calloc(1, sizeof *f);
     char *copy = strdup(path);
-    if (!f || !copy || !zf_source_init(&f->src, &file_ops, name, (uint64_t)st.st_size, err)) {
+    struct zf_gate *gate = zf_gate_new();
+    if (!f || !copy || !gate ||
+        !zf_source_init(&f->src, &file_ops, name, (uint64_t)st.st_size, err)) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         (void)close(fd);
         free(copy);
+        zf_gate_unref(gate);
         free(f);
         return NULL;
     }
     f->path = copy;
+    f->gate = gate;
     f->id = identity_of(&st);
     f->pool = zf_pool_ref(pool);
     zf_slot_init(&f->slot);
@@ -403,4 +415,9 @@ bool zf_file_unchanged(struct zf_source *s, struct zf_err *err)
 struct zf_cache *zf_file_cache(const struct zf_source *s)
 {
     return s->ops == &file_ops ? ((const struct file *)s)->pool->cache : NULL;
+}
+
+struct zf_gate *zf_file_gate(const struct zf_source *s)
+{
+    return s->ops == &file_ops ? ((const struct file *)s)->gate : NULL;
 }

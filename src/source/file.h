@@ -7,6 +7,7 @@
 
 #include <zf/source/store.h>
 
+#include "gate.h"
 #include "pool.h"
 
 /* Opens `path` (relative to the pool's root) and remembers what it is; `name` is for messages.
@@ -24,6 +25,9 @@ bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_ou
 /* Looks the path of s up once more: is it still the file that was opened?  True when s is no file.
  */
 bool zf_file_unchanged(struct zf_source *s, struct zf_err *err) ZF_CHECKED;
+
+/* The gate in front of the file, or NULL when s is no file.  Borrows. */
+struct zf_gate *zf_file_gate(const struct zf_source *s);
 
 /* The cache that all files of s's store share, or NULL when s is no file.  Borrows. */
 struct zf_cache *zf_file_cache(const struct zf_source *s);

@@ -5,6 +5,8 @@
 
 #include <zf/base/num.h>
 
+#include "file.h"
+
 /* data, by its two low bits: ..10 = not looked for yet, rec_off above them; ...1 = the offset in
  * the file; ..00 = a counted struct zf_source *. */
 struct item {
@@ -20,7 +22,8 @@ struct items {
     zf_item_locate_fn *locate;
     void *ctx;
     void (*ctx_free)(void *);
-    struct item *item; /* ascending addr, without gaps */
+    struct zf_gate *gate; /* of the file, borrowed; NULL = none */
+    struct item *item;    /* ascending addr, without gaps */
     size_t n, cap;
 };
 
@@ -87,6 +90,20 @@ static bool locate(struct items *t, const struct zf_item *it, uint64_t *word_out
     return true;
 }
 
+/* Inside the gate of the file all the while, so that looking is not begun in vain. */
+static bool locate_inside(struct items *t, const struct zf_item *it, uint64_t *word_out,
+                          struct zf_err *err)
+{
+    bool held;
+
+    if (!zf_gate_enter(t->gate, &held, err)) {
+        return false;
+    }
+    bool ok = locate(t, it, word_out, err);
+    zf_gate_leave(t->gate, held);
+    return ok;
+}
+
 /* Two threads may look for one item at once; the first answer stays. */
 static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err *err)
 {
@@ -97,7 +114,7 @@ static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err
         struct zf_item asked = {
             .number = i, .rec_off = known >> 2, .len = item_end(t, i) - it->addr};
 
-        if (!locate(t, &asked, &mine, err)) {
+        if (!locate_inside(t, &asked, &mine, err)) {
             if (!err->path[0]) {
                 (void)zf_err_in(err, "%s", t->file->name);
             }
@@ -247,7 +264,9 @@ struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate
         free(t);
         return NULL;
     }
+    uint64_t at = 0;
     t->file = zf_source_ref(file);
+    t->gate = zf_file_gate(zf_source_origin(file, &at));
     t->locate = locate_fn;
     t->ctx = ctx;
     t->ctx_free = ctx_free;

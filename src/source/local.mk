@@ -10,6 +10,8 @@ libzf_source_la_SOURCES = \
 	src/source/fault.c \
 	src/source/file.c \
 	src/source/file.h \
+	src/source/gate.c \
+	src/source/gate.h \
 	src/source/inflate.c \
 	src/source/items.c \
 	src/source/lost.c \
@@ -32,6 +34,7 @@ libzf_source_la_SOURCES = \
 libzf_source_la_LIBADD = $(ZLIB_LIBS) $(ZSTD_LIBS)
 
 noinst_HEADERS += \
+	include/zf/source/gate.h \
 	include/zf/source/items.h \
 	include/zf/source/source.h \
 	include/zf/source/store.h \

@@ -2,7 +2,7 @@
 /* stall DIR CONTROL MOUNTPOINT [libfuse's options]: shows DIR read-only, and holds answers back as
  * storage does that hangs.  As long as CONTROL/open.NAME exists, opening a file called NAME takes no
  * end; with CONTROL/read.NAME, reading it.  CONTROL/blocked says how many requests wait just now. */
-#define FUSE_USE_VERSION 312
+#define FUSE_USE_VERSION 31
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whoever takes a parked read out of its queue answers it: a thread that finds room for it, or the
+ * one that hears that its reader was killed.  The latter may hear so before the read is in the
+ * queue: it leaves a mark then, which is looked at when the read is in. */
+#include "park.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zf/source/gate.h>
+
+struct parked {
+    struct zf_gate_waiter waiter; /* first, so that it can be cast back */
+    struct park_read read;
+    atomic_uint refs;   /* the thread that parks it, and the queue */
+    atomic_bool killed; /* nobody waits for the answer any more */
+};
+
+static void parked_unref(struct parked *p)
+{
+    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) {
+        free(p);
+    }
+}
+
+/* Is SIGKILL among the signals of this line's mask? */
+static bool kills(const char *status, const char *key)
+{
+    const char *line = strstr(status, key);
+
+    return line && (strtoull(line + strlen(key), NULL, 16) >> (SIGKILL - 1) & 1);
+}
+
+/* The kernel speaks of an interrupt at any signal, and only once.  An answer to one that the reader
+ * handles and lives on from would be an error that read(2) of a file does not have. */
+static bool is_killed(fuse_req_t req)
+{
+    char path[40], status[4096];
+
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)fuse_req_ctx(req)->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, status, sizeof status - 1) : -1;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (n < 0) {
+        return true; /* gone, or of another world that is not seen from here */
+    }
+    status[n] = '\0';
+    return kills(status, "\nSigPnd:") || kills(status, "\nShdPnd:");
+}
+
+/* libfuse holds on to req while this runs. */
+static void park_interrupted(fuse_req_t req, void *data)
+{
+    struct parked *p = data;
+
+    if (!is_killed(req)) {
+        return;
+    }
+    atomic_store(&p->killed, true);
+    if (zf_gate_forget(&p->waiter)) {
+        (void)fuse_reply_err(req, EINTR);
+        parked_unref(p);
+    }
+}
+
+bool park(const struct park_read *r)
+{
+    struct parked *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        return false;
+    }
+    p->read = *r;
+    atomic_init(&p->refs, 2);
+    fuse_req_interrupt_func(r->req, park_interrupted, p);
+    zf_gate_wait(&p->waiter);
+    /* From here on r->req is another thread's, unless the read can be taken back. */
+    if (atomic_load(&p->killed) && zf_gate_forget(&p->waiter)) {
+        fuse_req_interrupt_func(r->req, NULL, NULL);
+        (void)fuse_reply_err(r->req, EINTR);
+        parked_unref(p);
+    }
+    parked_unref(p);
+    return true;
+}
+
+/* Waits until nobody is in park_interrupted with it. */
+static struct park_read unpark(struct zf_gate_waiter *w)
+{
+    struct parked *p = (struct parked *)w;
+    struct park_read r = p->read;
+
+    fuse_req_interrupt_func(r.req, NULL, NULL);
+    parked_unref(p);
+    return r;
+}
+
+void park_serve(struct fuse_session *se, void (*run)(const struct park_read *r))
+{
+    struct zf_gate_waiter *w;
+
+    while (!fuse_session_exited(se) && (w = zf_gate_next())) {
+        struct park_read r = unpark(w);
+
+        run(&r);
+    }
+}
+
+void park_end(void)
+{
+    for (struct zf_gate_waiter *w; (w = zf_gate_any());) {
+        struct park_read r = unpark(w);
+
+        (void)fuse_reply_err(r.req, EIO);
+    }
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* No waiter is forgotten: it is counted before its thread looks whether a gate has room, and who
+ * leaves a gate gives the room back before looking whether anybody waits.  All of it is in one
+ * order (memory_order_seq_cst), so one of the two sees the other. */
+#include "gate.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <utlist.h>
+
+static struct {
+    atomic_uint room;   /* reads that may be inside */
+    atomic_uint inside; /* that are */
+    atomic_uint waiting;
+    pthread_mutex_t lock; /* of all below, and of the queues */
+    struct zf_gate *queued;
+} gates = {.room = 64, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct {
+    bool yields;
+    bool holds;           /* is inside a gate */
+    struct zf_gate *busy; /* where it could not go in; counted */
+} gate_thread;
+
+void zf_gate_room(uint32_t reads)
+{
+    atomic_store(&gates.room, reads ? reads : 1);
+}
+
+bool zf_gate_yielding(bool yes)
+{
+    bool was = gate_thread.yields;
+
+    gate_thread.yields = yes;
+    return was;
+}
+
+struct zf_gate *zf_gate_new(void)
+{
+    struct zf_gate *g = calloc(1, sizeof *g);
+
+    if (g) {
+        atomic_init(&g->refs, 1);
+    }
+    return g;
+}
+
+static struct zf_gate *gate_ref(struct zf_gate *g)
+{
+    atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+    return g;
+}
+
+void zf_gate_unref(struct zf_gate *g)
+{
+    if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1) {
+        free(g);
+    }
+}
+
+/* Is there room for one more where `in` and `all` are inside already? */
+static bool has_room(unsigned in, unsigned all)
+{
+    unsigned room = atomic_load(&gates.room);
+
+    return all < room && in < room - all;
+}
+
+static bool is_busy(struct zf_gate *g, struct zf_err *err)
+{
+    zf_gate_unref(gate_thread.busy);
+    gate_thread.busy = gate_ref(g);
+    return zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "too many reads wait for this file already");
+}
+
+bool zf_gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)
+{
+    *held_out = false;
+    if (!g || !gate_thread.yields || gate_thread.holds) {
+        return true;
+    }
+    unsigned in = atomic_fetch_add(&g->inside, 1), all = atomic_fetch_add(&gates.inside, 1);
+    if (!has_room(in, all)) {
+        zf_gate_leave(g, true);
+        return is_busy(g, err);
+    }
+    gate_thread.holds = *held_out = true;
+    return true;
+}
+
+void zf_gate_leave(struct zf_gate *g, bool held)
+{
+    if (held) {
+        gate_thread.holds = false;
+        atomic_fetch_sub(&g->inside, 1);
+        atomic_fetch_sub(&gates.inside, 1);
+    }
+}
+
+/* The lock is held. */
+static void gate_take_out(struct zf_gate_waiter *w)
+{
+    struct zf_gate *g = w->gate;
+
+    DL_DELETE(g->queue, w);
+    w->gate = NULL;
+    if (!g->queue) {
+        DL_DELETE(gates.queued, g);
+    }
+    atomic_fetch_sub(&gates.waiting, 1);
+    zf_gate_unref(g);
+}
+
+void zf_gate_wait(struct zf_gate_waiter *w)
+{
+    struct zf_gate *g = gate_thread.busy;
+
+    gate_thread.busy = NULL; /* its reference is the waiter's now */
+    (void)pthread_mutex_lock(&gates.lock);
+    w->gate = g;
+    if (!g->queue) {
+        DL_APPEND(gates.queued, g);
+    }
+    DL_APPEND(g->queue, w);
+    atomic_fetch_add(&gates.waiting, 1);
+    (void)pthread_mutex_unlock(&gates.lock);
+}
+
+bool zf_gate_forget(struct zf_gate_waiter *w)
+{
+    (void)pthread_mutex_lock(&gates.lock);
+    bool waited = w->gate != NULL;
+    if (waited) {
+        gate_take_out(w);
+    }
+    (void)pthread_mutex_unlock(&gates.lock);
+    return waited;
+}
+
+/* The lock is held.  The emptiest gate first: one that hangs is full. */
+static struct zf_gate *gate_to_serve(void)
+{
+    unsigned all = atomic_load(&gates.inside), least = UINT32_MAX;
+    struct zf_gate *found = NULL, *g;
+
+    DL_FOREACH(gates.queued, g)
+    {
+        unsigned in = atomic_load(&g->inside);
+
+        if (in < least && has_room(in, all)) {
+            least = in;
+            found = g;
+        }
+    }
+    return found;
+}
+
+struct zf_gate_waiter *zf_gate_next(void)
+{
+    if (atomic_load(&gates.waiting) == 0) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&gates.lock);
+    struct zf_gate *g = gate_to_serve();
+    struct zf_gate_waiter *w = g ? g->queue : NULL;
+    if (w) {
+        /* Equals take turns. */
+        DL_DELETE(gates.queued, g);
+        DL_APPEND(gates.queued, g);
+        gate_take_out(w);
+    }
+    (void)pthread_mutex_unlock(&gates.lock);
+    return w;
+}
+
+struct zf_gate_waiter *zf_gate_any(void)
+{
+    (void)pthread_mutex_lock(&gates.lock);
+    struct zf_gate_waiter *w = gates.queued ? gates.queued->queue : NULL;
+    if (w) {
+        gate_take_out(w);
+    }
+    (void)pthread_mutex_unlock(&gates.lock);
+    return w;
+}

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# One shard that hangs, and many readers that wait for it: nothing else waits.
+# shellcheck source=tests/mount/lib.sh
+. "${top_srcdir:?run by make check}/tests/mount/lib.sh"
+
+mkdir "$tmp/files" "$tmp/control" "$tmp/slow"
+# libfuse before 3.12 makes as many threads as it needs, and does not know the option.
+threads='-o max_threads=200'
+"$top_builddir/tests/mount/stall" . . --help 2>&1 | grep -q max_threads || threads=
+# shellcheck disable=SC2086 # none or two words
+"$top_builddir/tests/mount/stall" "$tmp/files" "$tmp/control" "$tmp/slow" -f $threads &
+pids="$pids $!"
+until_true 20 is_mounted "$tmp/slow" || skip_all 'the slow file system does not come up'
+look make "$tmp/files" || exit 99
+
+check 'mounted' "$ZEROFS" mount "$tmp/slow" "$mnt"
+for readers in 64 100 1000; do
+    check "$readers readers of a shard that hangs" look hangs "$mnt" "$tmp/control" $readers
+done
+check 'a reader that waits can be killed' look killed "$mnt" "$tmp/control"
+check 'all is served afterwards' look right "$mnt"
+check 'unmounted' unmount "$mnt"
+
+# What is damaged is not cached, and its reads tell of signals.
+rm "$tmp"/files/*
+look make "$tmp/files" 1000 || exit 99
+check 'with a damaged tensor' "$ZEROFS" mount "$tmp/slow" "$mnt" -o degraded
+check 'a reader of it can be killed' look killed "$mnt" "$tmp/control"
+check 'one that handles a signal goes on waiting' look interrupted "$mnt" "$tmp/control"
+check 'unmounted' unmount "$mnt"
+
+check 'with one thread for shards' "$ZEROFS" mount "$tmp/slow" "$mnt" -o degraded,max_threads=1
+check 'metadata and what needs no shard' look hangs_alone "$mnt" "$tmp/control"
+check 'SIGTERM while reads wait' look ended "$mnt" "$tmp/control" "$(daemon_of "$mnt")"
+check 'nothing is mounted' until_true 30 not_mounted "$mnt"
+fusermount3 -u "$tmp/slow"
+finish
