@@ -10,7 +10,6 @@ mkdir "$tmp/files" "$tmp/control" "$tmp/slow" "$tmp/dest"
 pids="$pids $!"
 until_true 20 is_mounted "$tmp/slow" || skip_all 'the slow file system does not come up'
 control=$tmp/control
-: >"$control/blocked"
 
 # publish WHICH: all files of a save, each renamed over the one before it.
 publish() {
@@ -18,17 +17,11 @@ publish() {
         cp "$f" "$tmp/files/.new" && mv "$tmp/files/.new" "$tmp/files/${f##*/}" || return 1
     done
 }
-waits() {
-    grep -q '^ *1$' "$control/blocked"
-}
-idle() {
-    grep -q '^ *0$' "$control/blocked" || [ ! -s "$control/blocked" ]
-}
 start() {
-    idle && publish first && : >"$control/open.$second" && {
+    publish first && : >"$control/open.$second" && {
         "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
         pid=$!
-    } && until_true 30 waits
+    } && until_true 30 test -e "$control/waits.open.$second"
 }
 first=model-00001-of-00002.safetensors
 second=model-00002-of-00002.safetensors
@@ -59,8 +52,7 @@ check 'shows the second save' cmp "$tmp/out" "$tmp/dest/b.0.f32"
 twice() {
     start "$@" && publish second && : >"$control/open.$first"
     rm "$control/open.$second"
-    until_true 30 idle
-    until_true 30 waits && publish first
+    until_true 30 test -e "$control/waits.open.$first" && publish first
     rm "$control/open.$first"
     status_of "$pid"
     code=$?
@@ -79,8 +71,7 @@ check 'export' twice "$ZEROFS" export -q "$tmp/slow" / "$tmp/dest2"
 comes() {
     start "$ZEROFS" ls "$tmp/slow" && : >"$tmp/files/model-00003-of-00002.safetensors" && : >"$control/open.$first"
     rm "$control/open.$second"
-    until_true 30 idle
-    until_true 30 waits && rm "$tmp/files/model-00003-of-00002.safetensors"
+    until_true 30 test -e "$control/waits.open.$first" && rm "$tmp/files/model-00003-of-00002.safetensors"
     rm "$control/open.$first"
     status_of "$pid"
     [ $? = 5 ] && grep -q 'being written' "$tmp/err"

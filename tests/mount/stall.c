@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stall DIR CONTROL MOUNTPOINT [libfuse's options]: shows DIR read-only, and holds answers back as
  * storage does that hangs.  As long as CONTROL/open.NAME exists, opening a file called NAME takes no
- * end; with CONTROL/read.NAME, reading it.  CONTROL/blocked says how many requests wait just now. */
+ * end; with CONTROL/read.NAME, reading it.  CONTROL/blocked says how many requests wait just now, and
+ * CONTROL/waits.open.NAME is there when one of these does. */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
 #include <errno.h>
@@ -37,16 +38,19 @@ static void count(int step)
 static void hold(const char *what, const char *path)
 {
     const struct timespec ms = {.tv_nsec = 2000000};
-    char name[300];
+    char mark[300], *name = mark + sizeof "waits." - 1;
 
-    (void)snprintf(name, sizeof name, "%s.%s", what, strrchr(path, '/') + 1);
+    (void)snprintf(mark, sizeof mark, "waits.%s.%s", what, strrchr(path, '/') + 1);
     if (faccessat(control, name, F_OK, 0) != 0) {
         return;
     }
     count(1);
+    int fd = openat(control, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    (void)close(fd);
     while (faccessat(control, name, F_OK, 0) == 0) {
         (void)nanosleep(&ms, NULL);
     }
+    (void)unlinkat(control, mark, 0);
     count(-1);
 }
 

@@ -50,8 +50,11 @@ check 'not with -o xdev' refused 2 'cannot be inside the checkpoint' -o xdev "$r
 rm -r "$run/mnt"
 
 # ---- somebody else's
-mkdir "$run/global_step300" "$tmp/ckpt" "$tmp/ckpt/there"
-check 'another file system as a save' "$ZEROFS" mount "$one" "$run/global_step300"
+mkdir "$run/global_step300" "$tmp/ckpt" "$tmp/ckpt/there" "$tmp/control"
+other() {
+    "$top_builddir/tests/mount/stall" "$1" "$tmp/control" "$2" && is_mounted "$2"
+}
+check 'another file system as a save' other "$one" "$run/global_step300"
 passed_over() {
     "$ZEROFS" mount -o all_tags "$run" "$mnt" && ls "$mnt" && [ ! -e "$mnt/global_step300" ] && [ -e "$mnt/global_step3" ]
 }
@@ -67,9 +70,10 @@ cat_itself() {
     "$ZEROFS" cat -f "$run/global_step300" "$file" | cmp - "$tmp/b"
 }
 check 'the checkpoint itself may be a mount point' cat_itself
-check 'unmounted' unmount "$run/global_step300"
+check 'unmounted' fusermount3 -u "$run/global_step300"
 
-check 'a shard on another file system' "$ZEROFS" mount "$one" "$tmp/ckpt/there"
+"$ZEROFS" export -q "$one" model.safetensors "$tmp/plain/"
+check 'a shard on another file system' other "$tmp/plain" "$tmp/ckpt/there"
 ln -s there/model.safetensors "$tmp/ckpt/model.safetensors"
 check 'through a link: refused' says 3 'model.safetensors.*-o xdev' "$ZEROFS" mount "$tmp/ckpt" "$mnt"
 linked() {
@@ -80,12 +84,12 @@ named() {
     "$ZEROFS" cat -f "$tmp/ckpt/model.safetensors" "$file" | cmp - "$tmp/b"
 }
 check 'and when it is named itself' named
-check 'unmounted' unmount "$tmp/ckpt/there"
+check 'unmounted' fusermount3 -u "$tmp/ckpt/there"
 
 # ---- a Hugging Face cache is links within one file system
 hub=$tmp/hub/models--org--name
 mkdir -p "$hub/blobs" "$hub/snapshots/abc"
-"$ZEROFS" export -q "$one" model.safetensors "$tmp/plain" && mv "$tmp/plain/model.safetensors" "$hub/blobs/0123"
+mv "$tmp/plain/model.safetensors" "$hub/blobs/0123"
 ln -s ../../blobs/0123 "$hub/snapshots/abc/model.safetensors"
 snapshot() {
     "$ZEROFS" cat -f "$hub/snapshots/abc" "$file" | cmp - "$tmp/b"
