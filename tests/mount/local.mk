@@ -42,3 +42,7 @@ check_PROGRAMS += tests/mount/stall
 tests_mount_stall_LDADD = $(FUSE_LIBS) -lpthread
 TESTS += tests/mount/save.sh tests/mount/stall.sh
 EXTRA_DIST += tests/mount/look/save.py tests/mount/look/stall.py tests/mount/save.sh tests/mount/stall.sh
+
+# Everything that can happen to a shard, in any order; ZEROFS_RACE_SECONDS=120 for longer.
+TESTS += tests/mount/race.sh
+EXTRA_DIST += tests/mount/look/race.py tests/mount/race.sh
