@@ -173,7 +173,12 @@ void where_below(const char *path, struct zf_err *err)
         return;
     }
     where_shows(&m, NULL, shows, sizeof shows);
-    size_t n = strlen(err->msg);
+    /* That something on another file system was passed over is this very mount, said worse. */
+    char *passed = strstr(err->msg, "\" was passed over");
+    while (passed && passed > err->msg && *passed != ';') {
+        passed--;
+    }
+    size_t n = passed ? (size_t)(passed - err->msg) : strlen(err->msg);
     (void)snprintf(err->msg + n, sizeof err->msg - n, "; %.80s is a mount of zerofs and shows %s",
                    m.point, shows);
 }

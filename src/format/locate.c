@@ -56,7 +56,7 @@ static struct pointer pointer_bad(const char *why)
 {
     struct pointer p = {.state = POINTER_BAD};
 
-    (void)snprintf(p.why, sizeof p.why, "%s", why);
+    (void)snprintf(p.why, sizeof p.why, "%.*s", (int)sizeof p.why - 1, why);
     return p;
 }
 
