@@ -32,9 +32,12 @@ uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size)
 static struct zf_source *unzstd(struct zf_source *packed, uint64_t max_bytes,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
-    zf_auto(source) struct zf_source *whole = zf_zstd_load(packed, max_bytes, lim, err);
+    uint64_t size;
 
-    return whole ? zf_zstd_new(packed, whole->size, lim, err) : NULL;
+    if (!zf_zstd_size(packed, max_bytes, lim, &size, err)) {
+        return NULL;
+    }
+    return zf_zstd_new(packed, size, lim, err);
 }
 
 void zf_dcp_look_fini(struct zf_dcp_look *look)

@@ -266,59 +266,35 @@ static bool too_large(const struct zf_source *parent, uint64_t max, struct zf_er
     return zf_err_in(err, "%s", parent->name);
 }
 
-/* Grows with what really comes out, never with what a header promises. */
-static bool load_all(struct stream *s, uint64_t max, uint8_t **p, uint64_t *n_out,
-                     struct zf_err *err)
-{
-    uint64_t cap = INPUT < max ? INPUT : max, n = 0;
-    size_t got = 0;
-
-    for (bool full = true; full;) {
-        uint8_t *grown = cap < SIZE_MAX ? realloc(*p, (size_t)cap + 1) : NULL;
-
-        if (!grown) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        *p = grown;
-        /* One byte more than allowed shows that there is more. */
-        if (!stream_read(s, *p + n, (size_t)(cap - n) + 1, &got, err)) {
-            return false;
-        }
-        n += got;
-        full = n > cap;
-        if (n > max) {
-            return too_large(s->from, max, err);
-        }
-        cap = cap < max / 2 ? cap * 2 : max;
-    }
-    *n_out = n;
-    return true;
-}
-
-struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
-                               const struct zf_limits *lim, struct zf_err *err)
+bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
+                  uint64_t *size_out, struct zf_err *err)
 {
     uint64_t max = max_bytes < lim->inflate_bytes ? max_bytes : lim->inflate_bytes, n = 0;
     unsigned long long said;
 
     if (!first_frame(parent, &said, err)) {
-        return NULL;
+        return false;
     }
     if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > max) {
-        (void)too_large(parent, max, err);
-        return NULL;
+        return too_large(parent, max, err);
     }
     zf_auto(stream) struct stream *s = stream_new(parent, err);
-    zf_auto(mem) uint8_t *p = NULL;
-    if (!s || !load_all(s, max, &p, &n, err)) {
-        return NULL;
+    zf_auto(mem) uint8_t *piece = malloc(INPUT);
+    size_t got = INPUT;
+    if (!s || !piece) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    struct zf_source *src = zf_mem_new(parent->name, p, n, true, err);
-    if (src) {
-        src->stored = parent->stored < n ? parent->stored : n;
-        p = NULL;
+    while (got == INPUT) {
+        if (!stream_read(s, piece, INPUT, &got, err)) {
+            return false;
+        }
+        n += got;
+        if (n > max) {
+            return too_large(parent, max, err);
+        }
     }
-    return src;
+    *size_out = n;
+    return true;
 }
 
 #else
@@ -338,10 +314,10 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
     return without(parent, err);
 }
 
-struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
-                               const struct zf_limits *lim, struct zf_err *err)
+bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
+                  uint64_t *size_out, struct zf_err *err)
 {
-    (void)max_bytes, (void)lim;
+    (void)max_bytes, (void)lim, (void)size_out;
     return without(parent, err);
 }
 

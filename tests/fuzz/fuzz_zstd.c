@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes are a zstd item: four bytes of little-endian size that it is said to hold, and the
- * frames.  Read in pieces, from behind, it must give what decompressing it in one go gives. */
+ * frames.  Read in pieces, from behind, it must give what reading it from the
+ * start in one go gives, and it must be as long as one pass over the frames found. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ static bool read_back(struct zf_source *src, uint8_t *out, struct zf_err *err)
     return true;
 }
 
+/* whole: the item at the size that the pass found, or NULL when it found none. */
 static void compare(struct zf_source *item, struct zf_source *whole)
 {
     static uint8_t got[MAX], want[MAX];
@@ -59,7 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!src) {
         return 0;
     }
-    zf_auto(source) struct zf_source *whole = zf_zstd_load(src, MAX, &lim, &err);
+    uint64_t found = 0;
+    bool sized = zf_zstd_size(src, MAX, &lim, &found, &err);
+    zf_auto(source) struct zf_source *whole = sized ? zf_zstd_new(src, found, &lim, &err) : NULL;
     zf_auto(source) struct zf_source *item = zf_zstd_new(src, said, &lim, &err);
     if (item && said > 0) {
         compare(item, whole);

@@ -106,10 +106,12 @@ struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32
  * further than they reach decompresses anew.  Without libzstd: ZF_E_UNSUPPORTED. */
 struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
-/* Decompresses all of parent into memory: for items whose inner layout must be known before use.
- * Errors: ZF_E_LIMIT more than max_bytes (a bomb is refused before memory is taken for it). */
-struct zf_source *zf_zstd_load(struct zf_source *parent, uint64_t max_bytes,
-                               const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* How many bytes the zstd frames of parent hold: one pass over all of them, whose pieces are thrown
+ * away, so that the answer costs no memory.
+ * Errors: ZF_E_FORMAT damaged or cut; ZF_E_LIMIT more than max_bytes or lim->inflate_bytes (refused
+ * as soon as it is seen); without libzstd ZF_E_UNSUPPORTED. */
+bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
+                  uint64_t *size_out, struct zf_err *err) ZF_CHECKED;
 
 /* parent with the bytes of each `width`-byte element turned round (big-endian storages); width 2,
  * 4, 8, 16; complex types pass the width of their halves. */

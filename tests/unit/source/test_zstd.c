@@ -2,6 +2,7 @@
 #include "support/unit.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <zstd.h>
 
@@ -55,12 +56,13 @@ static struct zf_source *source_of(const struct pack *p, uint64_t n, uint64_t si
     return zf_zstd_new(mem, size, &lim, err);
 }
 
-static struct zf_source *loaded(const struct pack *p, uint64_t n, uint64_t max, struct zf_err *err)
+static bool sized(const struct pack *p, uint64_t n, uint64_t max, uint64_t *size,
+                  struct zf_err *err)
 {
     struct zf_limits lim = zf_limits_default();
     zf_auto(source) struct zf_source *mem = zf_mem_new("z", p->z, n, false, err);
 
-    return zf_zstd_load(mem, max, &lim, err);
+    return zf_zstd_size(mem, max, &lim, size, err);
 }
 
 static void reads_anywhere(void **state)
@@ -73,14 +75,12 @@ static void reads_anywhere(void **state)
     for (int streamed = 0; streamed < 2; streamed++) {
         struct pack p = pack_new(SIZE, streamed);
         zf_auto(source) struct zf_source *s = source_of(&p, p.n_z, SIZE, &err);
-        zf_auto(source) struct zf_source *all = loaded(&p, p.n_z, SIZE, &err);
+        uint64_t size = 0;
 
-        assert_ok(s && all, &err);
-        assert_int_equal(all->size, SIZE);
+        assert_ok(s && sized(&p, p.n_z, SIZE, &size, &err), &err);
+        assert_int_equal(size, SIZE);
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             assert_ok(zf_source_pread(s, buf, sizeof buf, at[i], &err), &err);
-            assert_memory_equal(buf, p.plain + at[i], sizeof buf);
-            assert_ok(zf_source_pread(all, buf, sizeof buf, at[i], &err), &err);
             assert_memory_equal(buf, p.plain + at[i], sizeof buf);
         }
         pack_free(&p);
@@ -92,6 +92,7 @@ static void a_cut_or_damaged_frame_never_lies(void **state)
     struct zf_err err;
     struct pack p = pack_new(700, true);
     uint8_t buf[700];
+    uint64_t size;
 
     (void)state;
     for (uint64_t n = 0; n < p.n_z; n++) {
@@ -99,18 +100,18 @@ static void a_cut_or_damaged_frame_never_lies(void **state)
 
         assert_false(s && zf_source_pread(s, buf, 700, 0, &err));
         assert_int_equal(err.code, ZF_E_FORMAT);
+        /* A cut between two frames is not seen by who does not know the size. */
+        assert_false(sized(&p, n, 1000, &size, &err) && size == 700);
     }
     for (uint64_t i = 0; i < p.n_z; i++) {
         p.z[i] ^= (uint8_t)(1u << (i % 8));
         zf_auto(source) struct zf_source *s = source_of(&p, p.n_z, 700, &err);
-        if (s && zf_source_pread(s, buf, 700, 0, &err)) {
+        bool read = s && zf_source_pread(s, buf, 700, 0, &err);
+        if (read) {
             assert_memory_equal(buf, p.plain, 700);
         }
-        zf_auto(source) struct zf_source *all = loaded(&p, p.n_z, 1000, &err);
-        if (all && all->size == 700) {
-            assert_true(zf_source_pread(all, buf, 700, 0, &err));
-            assert_memory_equal(buf, p.plain, 700);
-        }
+        /* The pass that finds the size checks what a read checks. */
+        assert_int_equal(sized(&p, p.n_z, 1000, &size, &err) && size == 700, read);
         p.z[i] ^= (uint8_t)(1u << (i % 8));
     }
     pack_free(&p);
@@ -147,15 +148,63 @@ static void a_bomb_is_refused(void **state)
     (void)state;
     for (int streamed = 0; streamed < 2; streamed++) {
         struct pack p = pack_new(200000, streamed);
-        zf_auto(source) struct zf_source *fits = loaded(&p, p.n_z, 200000, &err);
+        uint64_t size = 0;
 
-        assert_ok(fits, &err);
-        assert_null(loaded(&p, p.n_z, 199999, &err));
+        assert_ok(sized(&p, p.n_z, 200000, &size, &err), &err);
+        assert_int_equal(size, 200000);
+        assert_false(sized(&p, p.n_z, 199999, &size, &err));
         assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "more than the 199999 bytes");
-        assert_null(loaded(&p, p.n_z, 0, &err));
+        assert_false(sized(&p, p.n_z, 0, &size, &err));
         assert_int_equal(err.code, ZF_E_LIMIT);
         pack_free(&p);
     }
+}
+
+/* n zero bytes in some kilobytes, in one frame that does not say its size. */
+static struct pack bomb_new(uint64_t n)
+{
+    static const uint8_t zeros[1u << 20];
+    struct pack p = {.z = malloc(1u << 20), .n = n};
+    ZSTD_outBuffer out = {.dst = p.z, .size = 1u << 20};
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+
+    for (uint64_t at = 0; at < n; at += sizeof zeros) {
+        ZSTD_inBuffer in = {.src = zeros, .size = sizeof zeros};
+        bool last = at + sizeof zeros >= n;
+        size_t rc = ZSTD_compressStream2(c, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+
+        assert_false(ZSTD_isError(rc));
+        assert_int_equal(in.pos, in.size);
+        assert_true(!last || rc == 0);
+    }
+    (void)ZSTD_freeCCtx(c);
+    p.n_z = out.pos;
+    return p;
+}
+
+static long peak_kib(void)
+{
+    struct rusage use;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &use), 0);
+    return use.ru_maxrss;
+}
+
+static void the_size_of_a_bomb_costs_no_memory(void **state)
+{
+    struct zf_err err;
+    struct pack p = bomb_new(256u << 20);
+    long before = peak_kib();
+    uint64_t size = 0;
+
+    (void)state;
+    assert_in_range(p.n_z, 1, 64u << 10);
+    assert_ok(sized(&p, p.n_z, UINT64_MAX, &size, &err), &err);
+    assert_int_equal(size, 256u << 20);
+    assert_in_range(peak_kib() - before, 0, 32u << 10);
+    assert_false(sized(&p, p.n_z, (256u << 20) - 1, &size, &err));
+    assert_int_equal(err.code, ZF_E_LIMIT);
+    pack_free(&p);
 }
 
 int main(void)
@@ -165,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_cut_or_damaged_frame_never_lies),
         cmocka_unit_test(a_wrong_size_is_refused),
         cmocka_unit_test(a_bomb_is_refused),
+        cmocka_unit_test(the_size_of_a_bomb_costs_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
