@@ -313,15 +313,8 @@ static char *checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *err)
     json_t *files = json_array();
 
     zf_store_stats(zf_tree_checkpoint(ctx)->store, add_file, files);
-    json_t *all = json_pack("{s:s, s:o}", "schema", "zerofs.stats/1", "sources", files);
-    char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
-    json_decref(all);
-    if (!text) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the statistics");
-        return NULL;
-    }
-    *n_out = strlen(text);
-    return text;
+    return index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.stats/1", "sources", files), n_out,
+                      err);
 }
 
 struct zf_tree *control_checkpoint(struct zf_tree *inner, struct cmd_log *log, struct zf_err *err)

@@ -148,3 +148,16 @@ char *index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err *er
     }
     return text;
 }
+
+char *index_dump(json_t *j, size_t *n_out, struct zf_err *err)
+{
+    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+
+    json_decref(j);
+    if (!text) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a JSON file");
+        return NULL;
+    }
+    *n_out = strlen(text);
+    return text;
+}

@@ -18,4 +18,8 @@ char *index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err *er
 /* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD. */
 json_t *index_string(const char *p, size_t n);
 
+/* j, which is taken, as text for a file of /.zerofs; malloc'ed, *n_out bytes.
+ * Errors: ZF_E_NOMEM, also when j is NULL. */
+char *index_dump(json_t *j, size_t *n_out, struct zf_err *err);
+
 #endif

@@ -123,19 +123,6 @@ static struct zf_err refusal_why(struct save *s, time_t *when_out)
     return why;
 }
 
-static char *refusal_json(json_t *j, size_t *n_out, struct zf_err *err)
-{
-    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
-
-    json_decref(j);
-    if (!text) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
-        return NULL;
-    }
-    *n_out = strlen(text);
-    return text;
-}
-
 static char *refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
 {
     struct save *s = ctx;
@@ -144,17 +131,16 @@ static char *refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
     struct zf_err why = refusal_why(s, &when);
 
     (void)zf_err_text(&why, text, sizeof text);
-    return refusal_json(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.error/1", "tag",
-                                  index_string(s->name, strlen(s->name)), "error",
-                                  index_string(text, strlen(text))),
-                        n_out, err);
+    return index_dump(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.error/1", "tag",
+                                index_string(s->name, strlen(s->name)), "error",
+                                index_string(text, strlen(text))),
+                      n_out, err);
 }
 
 static char *refusal_stats(void *ctx, size_t *n_out, struct zf_err *err)
 {
     (void)ctx;
-    return refusal_json(json_pack("{s:s, s:[]}", "schema", "zerofs.stats/1", "sources"), n_out,
-                        err);
+    return index_dump(json_pack("{s:s, s:[]}", "schema", "zerofs.stats/1", "sources"), n_out, err);
 }
 
 static char *refusal_log(void *ctx, size_t *n_out)

@@ -429,19 +429,6 @@ static const struct zf_tree_ops ops = {
 
 /* ---- the run's own control files ------------------------------------------------------------- */
 
-static char *dump(json_t *j, size_t *n_out, struct zf_err *err)
-{
-    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
-
-    json_decref(j);
-    if (!text) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
-        return NULL;
-    }
-    *n_out = strlen(text);
-    return text;
-}
-
 static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
 {
     struct tags *t = ctx;
@@ -450,7 +437,7 @@ static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
     for (uint32_t k = 0; k < t->n; k++) {
         (void)json_array_append_new(names, index_string(t->tag[k]->name, strlen(t->tag[k]->name)));
     }
-    return dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out, err);
+    return index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out, err);
 }
 
 static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
@@ -458,9 +445,9 @@ static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
     uint64_t files, bytes;
 
     op_totals(ctx, &files, &bytes);
-    return dump(json_pack("{s:s, s:I, s:I}", "schema", "zerofs.run_stats/1", "open_files",
-                          (json_int_t)files, "open_bytes", (json_int_t)bytes),
-                n_out, err);
+    return index_dump(json_pack("{s:s, s:I, s:I}", "schema", "zerofs.run_stats/1", "open_files",
+                                (json_int_t)files, "open_bytes", (json_int_t)bytes),
+                      n_out, err);
 }
 
 struct zf_tree *tags_tree(const char *path, const struct opts *o, struct cmd_log *log,
