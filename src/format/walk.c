@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A path is made when a leaf is met whose path may be asked for, and only the part that is not made
+ * yet: a file can hold millions of values in a few megabytes, and to name one costs several times
+ * what reading it cost.  The stack of open values knows where the walk is; the outermost n_named of
+ * them have the name of their current child in the path already. */
 #include "walk.h"
 
 #include <inttypes.h>
@@ -17,7 +21,7 @@ enum naming {
     BY_NONE, /* not at all: the tables of a module */
 };
 
-/* What is left of one value that is being gone through. */
+/* What is left of one value that is being gone through; its current child is next - 1. */
 struct frame {
     const struct zf_pv *v;
     uint64_t next, n;
@@ -25,13 +29,16 @@ struct frame {
     bool many;             /* the value may be met again */
     uint64_t shown;        /* how often the value was shown before */
     enum naming naming;
-    size_t key_len, n_steps, last_len; /* of the path outside */
+    size_t key_len, n_steps, last_len; /* of the path to the value itself, once a child is named */
 };
 
 /* What is known of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
  * it stands, but lists that hold the next one twice would make 2^n tensors out of n lists. */
 enum seen { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
 #define SHOWN_MAX 65536
+
+/* A number in a list is an entry of an optimizer's state only below at least so many steps. */
+#define ENTRY_STEPS 3
 
 struct step_at {
     size_t at, n;
@@ -47,8 +54,11 @@ struct walk {
     struct step_at *at;
     struct zf_step *step; /* the same for the callback */
     size_t n_steps, cap_steps;
+    bool prefixed; /* the first step is the caller's */
+    struct zf_text name;
     struct frame *frame;
     size_t n_frames, cap_frames;
+    size_t n_named; /* of the frames, counted from outside: their child's name is in the path */
     struct zf_hashes seen;
     uint64_t n_tensors;
 };
@@ -56,6 +66,7 @@ struct walk {
 static void walk_fini(struct walk *w)
 {
     zf_text_fini(&w->key);
+    zf_text_fini(&w->name);
     zf_hashes_fini(&w->seen);
     free(w->at);
     free(w->step);
@@ -273,12 +284,65 @@ static bool pop(struct walk *w, struct zf_err *err)
     if (w->n_frames > 0) {
         w->frame[w->n_frames - 1].tensors |= f->tensors;
     }
-    restore(w, f);
+    if (w->n_named > w->n_frames) {
+        restore(w, f);
+        w->n_named--;
+    }
     return true;
+}
+
+static bool child_text(struct zf_text *out, const struct frame *f, uint64_t i, struct zf_err *err)
+{
+    char number[24];
+
+    if (f->mapping) {
+        return key_text(out, zf_pv_key(f->v, i), i, err);
+    }
+    zf_text_clear(out);
+    return zf_text_add(out, number, zf_num_digits(number, i), err);
+}
+
+/* Adds the names that the path to the current child of the innermost value still lacks. */
+static bool name_all(struct walk *w, struct zf_err *err)
+{
+    for (; w->n_named < w->n_frames; w->n_named++) {
+        struct frame *f = &w->frame[w->n_named];
+        struct zf_text *name = &w->name;
+
+        f->key_len = w->key.n;
+        f->n_steps = w->n_steps;
+        f->last_len = w->n_steps ? w->at[w->n_steps - 1].n : 0;
+        if (!child_text(name, f, f->next - 1, err)) {
+            return false;
+        }
+        enum naming how = is_table_of_module(f, name) ? BY_NONE : f->naming;
+        if (!name_child(w, how, name->p, name->n, !f->mapping, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_number(const struct zf_pv *v)
+{
+    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
 }
 
 static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind, struct zf_err *err)
 {
+    const struct frame *top = w->n_frames ? &w->frame[w->n_frames - 1] : NULL;
+    bool in_list = kind == ZF_TORCH_NOT && top && !top->mapping;
+    const struct zf_leaf bare = {.kind = ZF_TORCH_NOT, .value = v};
+
+    if (in_list && !is_number(v)) {
+        return w->fn(w->ctx, &bare, err); /* bytes are asked for by their key only */
+    }
+    if (!name_all(w, err)) {
+        return false;
+    }
+    if (in_list && top->n_steps < ENTRY_STEPS) {
+        return w->fn(w->ctx, &bare, err);
+    }
     for (size_t i = 0; i < w->n_steps; i++) {
         w->step[i] =
             (struct zf_step){.p = w->key.p + w->at[i].at, .n = w->at[i].n, .index = w->at[i].index};
@@ -316,47 +380,47 @@ static bool remember(struct walk *w, const struct zf_pv *in, struct frame *f, bo
     return true;
 }
 
-/* Shows v, whose name is already in the path, or goes into it.  *f holds the path outside of it. */
-static bool enter(struct walk *w, const struct zf_pv *v, struct frame *f, bool *pushed,
-                  struct zf_err *err)
+/* Is v a container of Python's own, and so no tensor? */
+static bool is_container(const struct zf_pv *v)
 {
-    enum zf_torch_kind kind = zf_torch_kind(w->torch, v);
-    enum naming naming;
-    const struct zf_pv *in = kind == ZF_TORCH_NOT ? inside(v, &naming) : NULL;
+    switch (zf_pv_kind(v)) {
+    case ZF_PV_DICT:
+    case ZF_PV_LIST:
+    case ZF_PV_TUPLE:
+    case ZF_PV_SET:
+        return true;
+    default:
+        return false;
+    }
+}
 
-    *pushed = false;
+/* Shows v, or goes into it.  outer: how names are made where it is. */
+static bool enter(struct walk *w, const struct zf_pv *v, enum naming outer, struct zf_err *err)
+{
+    enum zf_torch_kind kind = is_container(v) ? ZF_TORCH_NOT : zf_torch_kind(w->torch, v);
+    struct frame f = {0};
+    const struct zf_pv *in = kind == ZF_TORCH_NOT ? inside(v, &f.naming) : NULL;
+
     if (!in) {
         return leaf(w, v, kind, err);
     }
-    f->many = zf_pv_many(v) || zf_pv_many(in);
-    if (f->many) {
+    f.many = zf_pv_many(v) || zf_pv_many(in);
+    if (f.many) {
         bool fresh;
 
-        if (!remember(w, in, f, &fresh, err)) {
+        if (!remember(w, in, &f, &fresh, err)) {
             return false;
         }
         if (!fresh) {
             return true;
         }
     }
-    f->naming = f->naming == BY_DOT && naming == BY_STEP ? BY_DOT : naming;
-    *pushed = true;
-    return push(w, in, f, err);
+    f.naming = outer == BY_DOT && f.naming == BY_STEP ? BY_DOT : f.naming;
+    return push(w, in, &f, err);
 }
 
-static bool child_text(struct zf_text *out, const struct frame *f, uint64_t i, struct zf_err *err)
-{
-    char number[24];
-
-    if (f->mapping) {
-        return key_text(out, zf_pv_key(f->v, i), i, err);
-    }
-    zf_text_clear(out);
-    return zf_text_add(out, number, zf_num_digits(number, i), err);
-}
-
-/* Is it a plain value whose name tells nobody anything?  There are millions of these in a hostile
- * file, and making a name costs more than reading the value. */
+/* Is it a plain value whose name nobody asks for?  There are millions of these in a hostile file,
+ * and making a name costs more than reading the value. */
 static bool is_bare(const struct walk *w, const struct zf_pv *v, bool index)
 {
     switch (zf_pv_kind(v)) {
@@ -369,61 +433,49 @@ static bool is_bare(const struct walk *w, const struct zf_pv *v, bool index)
         return true;
     case ZF_PV_INT:
     case ZF_PV_FLOAT:
-        return index && w->n_steps < 3; /* no entry of an optimizer's state */
+        /* Each value that is open adds one step at most, and the prefix is one. */
+        return index && w->n_frames - 1 + w->prefixed < ENTRY_STEPS;
     default:
         return false;
     }
 }
 
 /* The next child of the innermost value. */
-static bool advance(struct walk *w, struct zf_text *name, struct zf_err *err)
+static bool advance(struct walk *w, struct zf_err *err)
 {
     struct frame *top = &w->frame[w->n_frames - 1];
     uint64_t i = top->next++;
-    bool index = !top->mapping, pushed;
+    bool index = !top->mapping;
     const struct zf_pv *child = index ? zf_pv_item(top->v, i) : zf_pv_val(top->v, i);
-    struct frame f = {.key_len = w->key.n, .n_steps = w->n_steps};
 
     if (is_bare(w, child, index)) {
         const struct zf_leaf bare = {.kind = ZF_TORCH_NOT, .value = child};
 
         return w->fn(w->ctx, &bare, err);
     }
-    f.last_len = w->n_steps ? w->at[w->n_steps - 1].n : 0;
-    f.naming = top->naming == BY_STEP ? BY_STEP : BY_DOT; /* inside an object all is joined */
-    if (!child_text(name, top, i, err)) {
-        return false;
+    if (w->n_named == w->n_frames) { /* the child before this one was named */
+        restore(w, top);
+        w->n_named--;
     }
-    enum naming how = is_table_of_module(top, name) ? BY_NONE : top->naming;
-    if (!name_child(w, how, name->p, name->n, index, err) || !enter(w, child, &f, &pushed, err)) {
-        return false;
+    if (is_container(child) && zf_pv_len(child) == 0 && w->n_frames < w->lim->pickle_depth) {
+        return true; /* nothing to show, nothing to remember */
     }
-    if (!pushed) {
-        restore(w, &f);
-    }
-    return true;
+    /* Inside an object all is joined. */
+    return enter(w, child, top->naming == BY_STEP ? BY_STEP : BY_DOT, err);
 }
 
 static bool run(struct walk *w, const struct zf_pv *v, const char *prefix, struct zf_err *err)
 {
-    zf_auto(text) struct zf_text name = {0};
-    struct frame f = {0};
-    bool pushed;
-
+    w->prefixed = prefix != NULL;
     if (!zf_text_add(&w->key, "", 0, err) ||
-        (prefix && !add_step(w, prefix, strlen(prefix), false, err))) {
-        return false;
-    }
-    f.key_len = w->key.n;
-    f.n_steps = w->n_steps;
-    f.last_len = w->n_steps ? w->at[0].n : 0;
-    if (!enter(w, v, &f, &pushed, err)) {
+        (prefix && !add_step(w, prefix, strlen(prefix), false, err)) ||
+        !enter(w, v, BY_STEP, err)) {
         return false;
     }
     while (w->n_frames > 0) {
         struct frame *top = &w->frame[w->n_frames - 1];
 
-        if (top->next < top->n ? !advance(w, &name, err) : !pop(w, err)) {
+        if (top->next < top->n ? !advance(w, err) : !pop(w, err)) {
             return false;
         }
     }

@@ -22,7 +22,8 @@ typedef bool zf_leaf_fn(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
  * which are joined to its own step with dots, and the tables of an nn.Module (_parameters,
  * _buffers, _modules) are left out of names, so a pickled module looks like its state dict.  A
  * value that holds itself is left out, and so is the second sight of one that holds no tensor.
- * Numbers and bytes have their path; of other plain values it may be left empty.
+ * Of plain values, numbers have their path, unless they are in a list that is too shallow for an
+ * optimizer's state, and bytes that are in a mapping; of others it may be left empty.
  * Errors: fn's; ZF_E_LIMIT pickle_depth, tensors; ZF_E_NOMEM. */
 bool zf_walk(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
              const struct zf_limits *lim, zf_leaf_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
