@@ -375,11 +375,21 @@ static int check_mounted(const struct mount_job *job, bool *already_out)
     return -1;
 }
 
+/* Looking into it would wait for the mount that we were started to make. */
+static bool is_automount(const char *mountpoint)
+{
+    struct zf_mount at;
+
+    return zf_mount_at(mountpoint, &at) && at.here && strcmp(at.type, "autofs") == 0;
+}
+
 static int check_free(const struct mount_job *job)
 {
     struct zf_err err;
+    bool ok = is_automount(job->mountpoint) ? check_directory(job->mountpoint, &err)
+                                            : check_mountpoint(job->mountpoint, job->opts, &err);
 
-    return check_mountpoint(job->mountpoint, job->opts, &err) ? -1 : cmd_fail(&err);
+    return ok ? -1 : cmd_fail(&err);
 }
 
 static int fail_path(const char *what, const char *path)
@@ -432,7 +442,7 @@ static int mount_run(struct mount_job *job, bool foreground, bool *already_out)
         if (code >= 0) {
             return code;
         }
-        lock = mounted_lock(job->mountpoint);
+        lock = is_automount(job->mountpoint) ? -1 : mounted_lock(job->mountpoint);
     }
     return mount_locked(job, foreground, already_out, lock);
 }

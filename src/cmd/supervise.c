@@ -259,6 +259,14 @@ static void watch_worker(struct watch *w, const struct signals *old)
     }
 }
 
+#define GIVEN "/dev/fd/"
+
+/* An open device of a mount that somebody else made. */
+static bool is_given(const char *mountpoint)
+{
+    return strncmp(mountpoint, GIVEN, strlen(GIVEN)) == 0;
+}
+
 /* Something was mounted over ours: what is below comes off when that is gone. */
 static bool wait_uncovered(const struct signals *old)
 {
@@ -305,7 +313,7 @@ static void clean_up(struct watch *w, const struct signals *old)
 {
     struct zf_mount at;
 
-    if (strncmp(w->s->mountpoint, "/dev/fd/", 8) == 0 || (!w->mounted && !find_unreported(w))) {
+    if (is_given(w->s->mountpoint) || (!w->mounted && !find_unreported(w))) {
         return;
     }
     if (w->ended && zf_mount_at(w->s->mountpoint, &at) && zf_mount_same(&at, &w->mount) &&
@@ -361,6 +369,10 @@ static int start(struct watch *w, const struct signals *old)
         worker_run(w->s, old, self, link[1]);
     }
     (void)close(link[1]);
+    if (is_given(w->s->mountpoint)) {
+        /* The device lives as long as somebody holds it, and this is not the one who serves it. */
+        (void)close((int)strtol(w->s->mountpoint + strlen(GIVEN), NULL, 10));
+    }
     w->link = link[0];
     return w->worker < 0 ? -1 : 0;
 }

@@ -25,9 +25,10 @@ extern char **environ;
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* O_DIRECTORY, or an open for reading, would make an automount point mount. */
 static int open_path(const char *path)
 {
-    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return open(path, O_PATH | O_CLOEXEC);
 }
 
 static bool mount_id_of(int fd, uint64_t *out)

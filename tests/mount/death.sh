@@ -32,6 +32,10 @@ if [ "$(id -u)" = 0 ]; then
     check 'a mount over ours stays, ours goes when it is gone' look covered "$ZEROFS" "$c" "$mnt"
     check 'a mount below ours stays' look below "$ZEROFS" "$c" "$mnt"
     check 'an aborted connection' look aborted "$ZEROFS" "$c" "$mnt" "$tmp"
+    if [ -z "${VALGRIND:-}" ]; then
+        check 'a device that was handed over: nobody else holds it' look given "$ZEROFS" "$c" "$mnt"
+        check 'an automount point' look automount "$ZEROFS" "$c" "$mnt"
+    fi
     check 'the system log hears of a death in the background' look logged "$ZEROFS" "$c" "$mnt"
     [ -n "${VALGRIND:-}" ] || check 'without /proc' look without_proc "$ZEROFS" "$c" "$mnt"
     chmod 755 "$tmp"

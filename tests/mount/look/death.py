@@ -2,6 +2,7 @@
 """death.py CHECK ZEROFS CHECKPOINT MOUNTPOINT …: the processes of a mount end in every way."""
 import contextlib
 import ctypes
+import errno
 import glob
 import os
 import shutil
@@ -343,6 +344,50 @@ def logged(zerofs, ckpt, at):
         assert f'{at}: ' in said and 'signal 9' in said, said
         until(free, SECOND, at)
         until(all_ended, 5 * SECOND, at)
+
+
+def given(zerofs, ckpt, at):
+    """A mount that somebody else made, and handed over: no process but the one that serves holds the device."""
+    fd = os.open('/dev/fuse', os.O_RDWR)
+    data = f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()
+    assert libc.mount(b'given', at.encode(), b'fuse.zerofs', ctypes.c_ulong(1), data) == 0
+    name = f'/dev/fd/{fd}'
+    child = subprocess.Popen([zerofs, 'mount', ckpt, name, '-f'], pass_fds=[fd], stderr=subprocess.PIPE, text=True)
+    os.close(fd)
+    try:
+        assert serves(at)
+        with open(f'/proc/{child.pid}/task/{child.pid}/children') as f:
+            os.kill(int(f.read()), signal.SIGKILL)
+        assert 'signal 9' in ended_with(child, 5)
+        try:
+            os.listdir(at)
+        except OSError as e:
+            assert e.errno == errno.ENOTCONN, e
+        else:
+            raise AssertionError('it is still served')
+    finally:
+        child.kill()
+        detach(at)
+
+
+def automount(zerofs, ckpt, at):
+    """As systemd does it: the mount point waits for whoever looks into it, until the mount is there."""
+    ours, theirs = os.pipe()
+    data = f'fd={theirs},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct'.encode()
+    if libc.mount(b'auto', at.encode(), b'autofs', 0, data) != 0:
+        return  # a kernel without autofs
+    os.close(theirs)
+    try:
+        # In another process group, as systemd's helpers are: the trigger holds them like anybody.
+        subprocess.run([zerofs, 'mount', ckpt, at], check=True, timeout=20 * SECOND, start_new_session=True)
+        assert mounts(at) == ['autofs', 'fuse.zerofs'] and serves(at)
+        os.kill(pid_of(at, 'worker'), signal.SIGKILL)
+        until(lambda: mounts(at) == ['autofs'], SECOND)
+        until(all_ended, 5 * SECOND, at)
+    finally:
+        os.close(ours)  # whoever waits is let go
+        while mounts(at):
+            detach(at)
 
 
 def without_proc(zerofs, ckpt, at):
