@@ -73,13 +73,15 @@ static const int end_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 #define N_END_SIGNALS (sizeof end_signals / sizeof end_signals[0])
 static const int idle_signals[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE};
 
-struct signals {
+/* What the worker gets back. */
+struct inherited {
     sigset_t mask; /* as it was: in force while waiting, and in the worker */
     struct sigaction end[N_END_SIGNALS], child;
+    char name[16]; /* of the process, as it was; bytes as prctl(2) has them */
 };
 
 /* Those that whoever started us ignores stay ignored.  All are blocked but while waiting. */
-static void signals_take(struct signals *old)
+static void signals_take(struct inherited *old)
 {
     struct sigaction end = {.sa_handler = on_end}, child = {.sa_handler = on_child};
     struct sigaction idle = {.sa_handler = SIG_IGN};
@@ -101,7 +103,7 @@ static void signals_take(struct signals *old)
     (void)sigprocmask(SIG_BLOCK, &block, &old->mask);
 }
 
-static void signals_give_back(const struct signals *old)
+static void signals_give_back(const struct inherited *old)
 {
     for (size_t i = 0; i < N_END_SIGNALS; i++) {
         (void)sigaction(end_signals[i], &old->end[i], NULL);
@@ -134,10 +136,11 @@ void supervise_stopping(int link)
     report(link, &(struct message){.what = REPORT_STOPPING});
 }
 
-static _Noreturn void worker_run(const struct supervise *s, const struct signals *old, pid_t parent,
-                                 int link)
+static _Noreturn void worker_run(const struct supervise *s, const struct inherited *old,
+                                 pid_t parent, int link)
 {
     signals_give_back(old);
+    (void)prctl(PR_SET_NAME, old->name, 0, 0, 0);
     /* For the time before it serves, in which nothing looks at the link. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent) {
@@ -216,7 +219,7 @@ static void reap(struct watch *w)
 }
 
 /* One wait for a report, a signal or the deadline. */
-static void wait_once(struct watch *w, const struct signals *old)
+static void wait_once(struct watch *w, const struct inherited *old)
 {
     struct pollfd fd = {.fd = w->link, .events = POLLIN};
     struct timespec left = {0};
@@ -233,7 +236,7 @@ static void wait_once(struct watch *w, const struct signals *old)
 }
 
 /* Until the worker has ended, or is not waited for any longer. */
-static void watch_worker(struct watch *w, const struct signals *old)
+static void watch_worker(struct watch *w, const struct inherited *old)
 {
     bool asked = false;
 
@@ -268,7 +271,7 @@ static bool is_given(const char *mountpoint)
 }
 
 /* Something was mounted over ours: what is below comes off when that is gone. */
-static bool wait_uncovered(const struct signals *old)
+static bool wait_uncovered(const struct inherited *old)
 {
     struct pollfd fd = {.fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC),
                         .events = POLLPRI};
@@ -283,7 +286,7 @@ static bool wait_uncovered(const struct signals *old)
     return go_on;
 }
 
-static void take_off(struct watch *w, const struct signals *old)
+static void take_off(struct watch *w, const struct inherited *old)
 {
     struct zf_err err;
     enum zf_detached result;
@@ -309,7 +312,7 @@ static bool find_unreported(struct watch *w)
 
 /* The numbers of a mount are used again after it is gone, so that after a worker's end a mount of
  * the same numbers counts as its own only when nobody serves it. */
-static void clean_up(struct watch *w, const struct signals *old)
+static void clean_up(struct watch *w, const struct inherited *old)
 {
     struct zf_mount at;
 
@@ -354,7 +357,7 @@ static int exit_code(const struct watch *w)
     return EXIT_IO;
 }
 
-static int start(struct watch *w, const struct signals *old)
+static int start(struct watch *w, const struct inherited *old)
 {
     int link[2];
     pid_t self = getpid();
@@ -380,16 +383,18 @@ static int start(struct watch *w, const struct signals *old)
 int supervise(const struct supervise *s)
 {
     struct watch w = {.s = s};
-    struct signals old;
+    struct inherited old;
     struct zf_err err;
 
     (void)zf_mount_at(s->mountpoint, &w.before);
     signals_take(&old);
+    /* Before there is a worker: who tells the two apart by name must not take this one for it. */
+    (void)prctl(PR_GET_NAME, old.name, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, SUPERVISOR_NAME, 0, 0, 0);
     if (start(&w, &old) != 0) {
         (void)zf_fail_sys(&err, "start the serving process");
         return cmd_fail(&err);
     }
-    (void)prctl(PR_SET_NAME, SUPERVISOR_NAME, 0, 0, 0);
     watch_worker(&w, &old);
     clean_up(&w, &old);
     /* What waited meanwhile. */

@@ -7,7 +7,6 @@ pickled again as it was.
 """
 import io
 import pickle
-import sys
 import types
 import zipfile
 
@@ -59,14 +58,12 @@ class Writer(pickle._Pickler):
         return obj.pid if isinstance(obj, Id) else None
 
     def save_global(self, obj, name=None):
-        module = sys.modules.setdefault(obj.__module__, types.ModuleType(obj.__module__))
-        old = module.__dict__.get(obj.__name__)
-        setattr(module, obj.__name__, obj)
-        try:
+        """A stand-in by the name it stands for, whether there is such a module here or not."""
+        if isinstance(obj, type) and issubclass(obj, Call):
+            self.write(pickle.GLOBAL + f"{obj.__module__}\n{obj.__name__}\n".encode())
+            self.memoize(obj)
+        else:
             super().save_global(obj, name)
-        finally:
-            setattr(module, obj.__name__, old)
-
 
 
 class Archive:

@@ -325,7 +325,11 @@ def aborted(zerofs, ckpt, at, tmp):
 def private_mounts():
     """What this process mounts from now on, nobody else sees."""
     assert libc.unshare(CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
-    assert libc.mount(None, b'/', None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None) == 0
+    if libc.mount(None, b'/', None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None) != 0:
+        # The root of a chroot is no mount point; what is mounted below it can be made private one by one.
+        with open('/proc/self/mountinfo') as f:
+            for row in f:
+                libc.mount(None, row.split()[4].encode(), None, ctypes.c_ulong(MS_PRIVATE), None)
 
 
 def logged(zerofs, ckpt, at):
