@@ -74,7 +74,7 @@ static bool integer_of(const struct zf_pv *v, int64_t *out)
 
 static bool same_number(const struct zf_pv *a, const struct zf_pv *b)
 {
-    int64_t i, k;
+    int64_t i = 0, k = 0;
     bool whole = integer_of(a, &i);
 
     if (whole != integer_of(b, &k)) {
