@@ -49,12 +49,15 @@ static bool all_numbers(const struct zf_pv *v)
     return true;
 }
 
+/* A line break and two spaces a level. */
 static void indent(struct walk *w)
 {
-    zf_pvjson_raw(&w->o, "\n");
-    for (unsigned i = 0; i < w->depth; i++) {
-        zf_pvjson_raw(&w->o, "  ");
-    }
+    char text[1 + 2 * DEPTH_MAX];
+    size_t n = 1 + 2 * (size_t)w->depth;
+
+    memset(text, ' ', n);
+    text[0] = '\n';
+    zf_pvjson_put(&w->o, text, n);
 }
 
 static struct seen *place(const struct zf_pvjson *o, struct seen *seen, uint64_t cap, struct seen k)
@@ -159,7 +162,7 @@ static void value(struct walk *w, const struct zf_pv *v, enum zf_pvjson_form for
         struct level *l = &w->level[w->depth++];
         *l = (struct level){.v = v, .form = form};
         l->inlined = is_array(l) ? all_numbers(v) : form == ZF_PVJSON_PERSID;
-        zf_pvjson_raw(o, is_array(l) ? "[" : "{");
+        zf_pvjson_put(o, is_array(l) ? "[" : "{", 1);
     }
 }
 
@@ -178,7 +181,7 @@ static void close_level(struct walk *w)
     if (l->shown && !l->inlined) {
         indent(w);
     }
-    zf_pvjson_raw(&w->o, is_array(l) ? "]" : "}");
+    zf_pvjson_put(&w->o, is_array(l) ? "]" : "}", 1);
 }
 
 /* Writes the next part of the innermost value, or closes it. */
@@ -192,7 +195,7 @@ static void step(struct walk *w)
         return;
     }
     if (l->shown++) {
-        zf_pvjson_raw(&w->o, l->inlined ? ", " : ",");
+        zf_pvjson_put(&w->o, ", ", l->inlined ? 2 : 1);
     }
     if (!l->inlined) {
         indent(w);
@@ -232,6 +235,7 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
         free(w.o.buf);
         return false;
     }
+    w.o.buf[w.o.n] = '\0';
     *out = w.o.buf;
     *len = w.o.n;
     return true;

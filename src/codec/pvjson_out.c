@@ -14,37 +14,41 @@
 /* Python prints no longer int either, as the conversion takes quadratic time. */
 #define BIGINT_BYTES 1785u
 
+static bool no_more(struct zf_pvjson *o)
+{
+    o->failed = true;
+    o->n = o->cap = 0;
+    return false;
+}
+
 static bool room(struct zf_pvjson *o, uint64_t n)
 {
     if (o->failed) {
         return false;
     }
     if (n > o->limit || o->n > o->limit - n) {
-        o->failed = true;
-        return zf_fail(o->err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the text is longer than the limit text_bytes allows (%llu)",
-                       (unsigned long long)o->limit);
-    }
-    if (o->cap - o->n > n) {
-        return true;
+        (void)zf_fail(o->err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "the text is longer than the limit text_bytes allows (%llu)",
+                      (unsigned long long)o->limit);
+        return no_more(o);
     }
     uint64_t cap = (o->n + n + 256) * 2;
-    char *p = realloc(o->buf, cap);
+    cap = cap < o->limit ? cap : o->limit;
+    char *p = cap < SIZE_MAX ? realloc(o->buf, (size_t)cap + 1) : NULL; /* 1: its end */
     if (!p) {
-        o->failed = true;
-        return zf_fail_sys(o->err, "write JSON");
+        (void)zf_fail_sys(o->err, "write JSON");
+        return no_more(o);
     }
     o->buf = p;
     o->cap = cap;
     return true;
 }
 
-void zf_pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
+void zf_pvjson_put_slow(struct zf_pvjson *o, const char *p, uint64_t n)
 {
-    if (room(o, n)) {
+    if (room(o, n) && n) {
         memcpy(o->buf + o->n, p, n);
         o->n += n;
-        o->buf[o->n] = '\0';
     }
 }
 
@@ -223,7 +227,7 @@ bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 
     switch (zf_pv_kind(v)) {
     case ZF_PV_NONE:
-        zf_pvjson_raw(o, "null");
+        zf_pvjson_put(o, "null", 4);
         return true;
     case ZF_PV_BOOL:
         (void)zf_pv_bool(v, &b);

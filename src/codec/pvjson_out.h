@@ -3,16 +3,32 @@
 #ifndef ZF_CODEC_PVJSON_OUT_H
 #define ZF_CODEC_PVJSON_OUT_H
 
+#include <string.h>
+
 #include <zf/codec/pvjson.h>
 
 struct zf_pvjson {
     char *buf;
-    uint64_t n, cap, limit;
-    bool failed; /* *err says why; nothing more is written */
+    uint64_t n, cap, limit; /* cap: 0 when no more may come, never above the limit */
+    bool failed;            /* *err says why; nothing more is written */
     struct zf_err *err;
 };
 
-void zf_pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n);
+/* zf_pvjson_put when there is not enough room. */
+void zf_pvjson_put_slow(struct zf_pvjson *o, const char *p, uint64_t n);
+
+static inline void zf_pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
+{
+    if (n > o->cap - o->n) {
+        zf_pvjson_put_slow(o, p, n);
+        return;
+    }
+    if (n) {
+        memcpy(o->buf + o->n, p, n);
+        o->n += n;
+    }
+}
+
 /* The inside of a JSON string: escaped, without the quotes. */
 void zf_pvjson_chars(struct zf_pvjson *o, const char *p, uint64_t n);
 /* printf of what needs no escaping. */
