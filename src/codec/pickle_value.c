@@ -110,10 +110,20 @@ bool zf_pv_is_seq(const struct zf_pv *v)
 
 const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i)
 {
-    if (i >= zf_pv_len(v) || zf_pv_is_map(v)) {
+    if (!v) {
         return NULL;
     }
-    return v->kind == ZF_PV_TUPLE ? v->at[i].v : items_of(v)->at[i].v;
+    switch (v->kind) {
+    case ZF_PV_TUPLE:
+        return i < v->n ? v->at[i].v : NULL;
+    case ZF_PV_LIST:
+    case ZF_PV_SET:
+        return i < v->n ? v->at[0].items->at[i].v : NULL;
+    case ZF_PV_CALL:
+        return i < v->n && !(v->flags & ZF_PV_MAP) ? v->at[1].more->items->at[i].v : NULL;
+    default:
+        return NULL;
+    }
 }
 
 const struct zf_pv *zf_pv_key(const struct zf_pv *v, uint64_t i)

@@ -40,6 +40,9 @@ enum seen { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
 /* A number in a list is an entry of an optimizer's state only below at least so many steps. */
 #define ENTRY_STEPS 3
 
+/* Values that are looked at once more to save opening their container. */
+#define FLAT_MAX 4
+
 struct step_at {
     size_t at, n;
     bool index;
@@ -420,8 +423,9 @@ static bool enter(struct walk *w, const struct zf_pv *v, enum naming outer, stru
 }
 
 /* Is it a plain value whose name nobody asks for?  There are millions of these in a hostile file,
- * and making a name costs more than reading the value. */
-static bool is_bare(const struct walk *w, const struct zf_pv *v, bool index)
+ * and making a name costs more than reading the value.  open: how many values are, its own container
+ * counted. */
+static bool is_bare(const struct walk *w, const struct zf_pv *v, bool index, size_t open)
 {
     switch (zf_pv_kind(v)) {
     case ZF_PV_NONE:
@@ -434,10 +438,51 @@ static bool is_bare(const struct walk *w, const struct zf_pv *v, bool index)
     case ZF_PV_INT:
     case ZF_PV_FLOAT:
         /* Each value that is open adds one step at most, and the prefix is one. */
-        return index && w->n_frames - 1 + w->prefixed < ENTRY_STEPS;
+        return index && open - 1 + w->prefixed < ENTRY_STEPS;
     default:
         return false;
     }
+}
+
+static const struct zf_pv *child_at(const struct zf_pv *v, bool mapping, uint64_t i)
+{
+    return mapping ? zf_pv_val(v, i) : zf_pv_item(v, i);
+}
+
+/* Is v a small container of bare values, or an empty one? */
+static bool is_flat(const struct walk *w, const struct zf_pv *v)
+{
+    uint64_t n = zf_pv_len(v);
+
+    if (!is_container(v) || n > FLAT_MAX || w->n_frames >= w->lim->pickle_depth) {
+        return false;
+    }
+    bool mapping = zf_pv_is_map(v), flat = n == 0 || !zf_pv_many(v);
+    for (uint64_t i = 0; flat && i < n; i++) {
+        flat = is_bare(w, child_at(v, mapping, i), !mapping, w->n_frames + 1);
+    }
+    return flat;
+}
+
+static bool show_bare(struct walk *w, const struct zf_pv *v, struct zf_err *err)
+{
+    const struct zf_leaf bare = {.kind = ZF_TORCH_NOT, .value = v};
+
+    return w->fn(w->ctx, &bare, err);
+}
+
+/* Shows the values of a flat container, without opening it. */
+static bool show_flat(struct walk *w, const struct zf_pv *v, struct zf_err *err)
+{
+    bool mapping = zf_pv_is_map(v), ok = true;
+    struct zf_leaf bare = {.kind = ZF_TORCH_NOT};
+    uint64_t n = zf_pv_len(v);
+
+    for (uint64_t i = 0; ok && i < n; i++) {
+        bare.value = child_at(v, mapping, i);
+        ok = w->fn(w->ctx, &bare, err);
+    }
+    return ok;
 }
 
 /* The next child of the innermost value. */
@@ -445,20 +490,17 @@ static bool advance(struct walk *w, struct zf_err *err)
 {
     struct frame *top = &w->frame[w->n_frames - 1];
     uint64_t i = top->next++;
-    bool index = !top->mapping;
-    const struct zf_pv *child = index ? zf_pv_item(top->v, i) : zf_pv_val(top->v, i);
+    const struct zf_pv *child = child_at(top->v, top->mapping, i);
 
-    if (is_bare(w, child, index)) {
-        const struct zf_leaf bare = {.kind = ZF_TORCH_NOT, .value = child};
-
-        return w->fn(w->ctx, &bare, err);
+    if (is_bare(w, child, !top->mapping, w->n_frames)) {
+        return show_bare(w, child, err);
+    }
+    if (is_flat(w, child)) {
+        return show_flat(w, child, err);
     }
     if (w->n_named == w->n_frames) { /* the child before this one was named */
         restore(w, top);
         w->n_named--;
-    }
-    if (is_container(child) && zf_pv_len(child) == 0 && w->n_frames < w->lim->pickle_depth) {
-        return true; /* nothing to show, nothing to remember */
     }
     /* Inside an object all is joined. */
     return enter(w, child, top->naming == BY_STEP ? BY_STEP : BY_DOT, err);
