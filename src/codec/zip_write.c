@@ -38,7 +38,8 @@ static void local(struct zf_zip_write *w, const char *name, uint64_t size, uint3
 {
     size_t len = strlen(name), zip64 = size >= FULL32 ? 20 : 0;
     uint64_t start = w->at + LOCAL_BYTES + len + zip64 + 4;
-    uint16_t pad = (uint16_t)((ALIGN - start % ALIGN) % ALIGN);
+    uint64_t align = w->align ? w->align : ALIGN;
+    uint16_t pad = (uint16_t)((align - start % align) % align);
 
     zf_out_le32(o, 0x04034b50);
     common(o, zip64 != 0, size, crc, len);

@@ -2,6 +2,7 @@
 #include "bulk.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <zf/base/num.h>
 
@@ -19,6 +20,13 @@ void bulk_init(struct bulk *b, const struct bulk_kind *kind, const struct shelf_
     (void)pthread_mutex_init(&b->lock, NULL);
     atomic_init(&b->size, UINT64_MAX);
     atomic_init(&b->map, NULL);
+}
+
+uint64_t bulk_page_end(uint64_t n)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return (n + page - 1) / page * page;
 }
 
 void bulk_fini(struct bulk *b)

@@ -39,6 +39,9 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
 /* Adds the bytes of a map that lives as long as the tree. */
 bool bulk_add_map(struct bulk_plan *p, const struct zf_map *map, struct zf_err *err) ZF_CHECKED;
 
+/* n rounded up to the end of a page of a mapping, which the kernel can read as a whole or not. */
+uint64_t bulk_page_end(uint64_t n);
+
 /* One grammar.  `shard` is whatever the maker of the node meant by it. */
 struct bulk_kind {
     const char *name;

@@ -4,7 +4,6 @@
  * loader asks for every name. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <zf/codec/safetensors.h>
 
@@ -13,61 +12,53 @@
 /* Bytes of the widest element there is, complex128. */
 #define WIDEST 16
 
-/* The end of the page of a mapping that byte n - 1 is on. */
-static uint64_t round_up(uint64_t n)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-    return (n + page - 1) / page * page;
-}
-
 struct pick {
     const struct shelf_set *of;
     enum zf_dtype cast;
     uint32_t *index; /* tensors in file order */
-    uint32_t n;
+    uint32_t n, n_sound;
 };
+
+static bool is_hurt(const struct pick *p, uint32_t i)
+{
+    const struct zf_tensor *t = &p->of->set->tensor[i];
+
+    return t->lost && !t->filled;
+}
 
 /* Widest elements first, as the reference writer has them, so that every tensor is aligned; natural
  * order among equals, which needs no sorting. */
-static bool choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a, struct zf_err *err)
+static void choose_from(struct pick *p, uint32_t lo, uint32_t hi, bool hurt)
 {
-    p->index = zf_arena_get(a, hi - lo, sizeof *p->index, err);
-    for (uint32_t width = WIDEST; p->index && width; width /= 2) {
+    for (uint32_t width = WIDEST; width; width /= 2) {
         for (uint32_t i = lo; i < hi; i++) {
-            if (zf_dtype_info(shelf_set_dtype(p->of, i, p->cast))->bytes == width &&
-                hf_holds(p->of, i, p->cast)) {
+            if (is_hurt(p, i) == hurt && hf_holds(p->of, i, p->cast) &&
+                zf_dtype_info(shelf_set_dtype(p->of, i, p->cast))->bytes == width) {
                 p->index[p->n++] = i;
             }
         }
     }
+}
+
+/* Damaged tensors last: a page of a mapping that holds a lost byte cannot be read, and takes what
+ * else is on it along. */
+static bool choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a, struct zf_err *err)
+{
+    p->index = zf_arena_get(a, hi - lo, sizeof *p->index, err);
+    if (p->index) {
+        choose_from(p, lo, hi, false);
+        p->n_sound = p->n;
+        choose_from(p, lo, hi, true);
+    }
     return p->index != NULL;
 }
 
-/* A header that shares a page of a mapping with a lost byte could not be read, and with it no tensor. */
-static bool shares_page(const struct pick *p, uint64_t len)
+/* Makes room behind the header, with spaces, which the format allows, so that a page begins where
+ * the damaged tensors do.  The header stays a multiple of 8 bytes, for the elements' sake: sound
+ * tensors that are not end a few bytes into that page. */
+static bool pad(char **head, uint64_t *len, uint64_t sound, struct zf_err *err)
 {
-    uint64_t at = len, end = round_up(len);
-
-    for (uint32_t k = 0; k < p->n && at < end; k++) {
-        const struct zf_tensor *t = &p->of->set->tensor[p->index[k]];
-        uint64_t own = zf_dtype_info(t->dtype)->bytes;
-        uint64_t width = zf_dtype_info(shelf_set_dtype(p->of, p->index[k], p->cast))->bytes;
-        struct zf_loss loss;
-
-        if (t->lost && !t->filled && zf_map_loss(t->data, 0, &loss) &&
-            loss.first / own * width < end - at) {
-            return true;
-        }
-        at += zf_map_size(t->data) / own * width;
-    }
-    return false;
-}
-
-/* Spaces behind the header, which the format allows, up to the next page. */
-static bool pad(char **head, uint64_t *len, struct zf_err *err)
-{
-    uint64_t n = round_up(*len);
+    uint64_t n = (bulk_page_end(*len + sound) - sound + 7) / 8 * 8;
     char *grown = realloc(*head, n);
 
     if (!grown) {
@@ -108,8 +99,9 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     if (!e || !zf_st_emit(e, pick.n, "{\"format\":\"pt\"}", &head, &len, err)) {
         return false;
     }
-    bool ok =
-        (!shares_page(&pick, len) || pad(&head, &len, err)) && bulk_add_mem(p, head, len, err);
+    /* What is sound ends where the first damaged tensor begins. */
+    bool ok = (pick.n_sound == pick.n || pad(&head, &len, e[pick.n_sound].begin - len, err)) &&
+              bulk_add_mem(p, head, len, err);
     free(head);
     for (uint32_t k = 0; ok && k < pick.n; k++) {
         ok = bulk_add_tensor(p, b->of, pick.index[k], b->cast, err);

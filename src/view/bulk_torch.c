@@ -64,12 +64,24 @@ static bool flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err)
     return ok;
 }
 
+/* Where the next payload is to begin: a page of a mapping that holds a lost byte cannot be read, so
+ * what is damaged shares none with its neighbours.  (Pages that are larger than the padding of a
+ * zip member can be are shared.) */
+static uint32_t payload_align(bool hurt)
+{
+    uint64_t page = bulk_page_end(1);
+
+    return hurt && page <= 32768 ? (uint32_t)page : 0;
+}
+
 static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zip_write *w,
                          struct zf_out *o, const uint64_t *key, struct zf_err *err)
 {
     const struct zf_set *set = b->of->set;
+    bool hurt_before = false;
 
     for (uint32_t i = 0; i < set->n; i++) {
+        bool hurt = set->tensor[i].lost && !set->tensor[i].filled;
         uint64_t size;
         char name[48];
 
@@ -82,6 +94,8 @@ static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zi
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "tensor %s is too large",
                            set->tensor[i].name);
         }
+        w->align = payload_align(hurt || hurt_before);
+        hurt_before = hurt;
         zf_zip_write_member(w, name, size, 0, o);
         if (!flush(p, o, err) || !bulk_add_tensor(p, b->of, i, b->cast, err)) {
             return false;
@@ -124,6 +138,7 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     if (!add_payloads(b, p, &w, &o, key, err)) {
         return false;
     }
+    w.align = 0;
     if (p->lost && !add_gap(&w, &o, err)) {
         return false;
     }

@@ -19,6 +19,7 @@ one_line() {
 }
 check 'degraded: one line says how much is lost, and why' one_line
 check 'mapped private: a page with a lost byte is SIGBUS, the others are right, sizes stay' look maps "$mnt" "$mnt.whole"
+check 'mapped private: every healthy tensor of a bulk file is there' look healthy_maps "$mnt" "$mnt.whole"
 check 'read: right up to the first lost byte, and from the last on' look reads "$mnt" "$mnt.whole" "$cut/model.safetensors"
 check 'sent from file to file: never zeros for lost bytes' look sends "$mnt" "$mnt.whole"
 check 'the log and the index name tensor, bytes and file' look names_in_mount "$mnt" "$cut/model.safetensors"

@@ -8,14 +8,15 @@
 #include <zf/base/out.h>
 
 struct zf_zip_write {
-    uint64_t at; /* bytes of the archive so far */
+    uint64_t at;    /* bytes of the archive so far */
+    uint32_t align; /* of the next payload: a power of two from 64 to 32768; 0 = 64 */
     uint64_t n;
     struct zf_out central;
 };
 
 /* Appends to *head what stands before the member's `size` payload bytes: the caller puts the
  * payload behind it. crc may be 0 for payloads nobody has read: torch and libzip's stored reads do
- * not compare it.  Payloads are aligned to 64 bytes of the archive. */
+ * not compare it.  Payloads are aligned to w->align bytes of the archive. */
 void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
                          struct zf_out *head);
 

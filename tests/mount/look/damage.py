@@ -29,6 +29,33 @@ def content(path):
         return f.read()
 
 
+def st_head(path):
+    """Length and entries of a safetensors header."""
+    with open(path, "rb") as f:
+        (n,) = struct.unpack("<Q", os.pread(f.fileno(), 8, 0))
+        head = json.loads(os.pread(f.fileno(), n, 8))
+    return 8 + n, head
+
+
+def wanted(mnt, whole, name):
+    """A file of the damaged mount as it would be if nothing were lost: a safetensors file has its damaged tensors at
+    the end, so it is put together by its own header from the tensors of the whole one."""
+    want = content(os.path.join(whole, name))
+    if not name.endswith(".safetensors"):
+        return want
+    path = os.path.join(mnt, name)
+    (at, head), (at_whole, head_whole) = st_head(path), st_head(os.path.join(whole, name))
+    with open(path, "rb") as f:
+        out = os.pread(f.fileno(), at, 0)
+    for tensor in sorted(head.keys() - {"__metadata__"}, key=lambda t: head[t]["data_offsets"]):
+        lo, hi = head_whole[tensor]["data_offsets"]
+        assert {**head[tensor], "data_offsets": [lo, hi]} == head_whole[tensor], tensor
+        assert head[tensor]["data_offsets"][0] == len(out) - at, tensor
+        out += want[at_whole + lo:at_whole + hi]
+    assert head.keys() == head_whole.keys()
+    return out
+
+
 def lost_bytes(path, size):
     """Which bytes read(2) does not give, asked one by one."""
     out = set()
@@ -107,8 +134,44 @@ def archive(path, want):
 
 def maps(mnt, whole):
     archive(os.path.join(mnt, "pytorch_model.bin"), os.path.join(whole, "pytorch_model.bin"))
-    damaged = [f for f in files(whole) if maps_one(os.path.join(mnt, f), content(os.path.join(whole, f)))]
+    damaged = [f for f in files(whole) if maps_one(os.path.join(mnt, f), wanted(mnt, whole, f))]
     assert 10 < len(damaged) < len(files(whole)) - 10, damaged
+
+
+def ranges(path):
+    """{tensor, or record of an archive: (begin, end)} in a bulk file."""
+    if path.endswith(".safetensors"):
+        at, head = st_head(path)
+        head.pop("__metadata__", None)
+        return {t: [at + k for k in e["data_offsets"]] for t, e in head.items()}
+    out = {}
+    with zipfile.ZipFile(path) as z, open(path, "rb") as f:
+        for i in z.infolist():
+            name, extra = struct.unpack("<HH", os.pread(f.fileno(), 4, i.header_offset + 26))
+            begin = i.header_offset + 30 + name + extra
+            out[i.filename] = begin, begin + i.file_size
+    return out
+
+
+def healthy_maps(mnt, whole):
+    """No healthy tensor of a bulk file is on a page with a lost byte: mapped, all of it is there."""
+    for f in ("model.safetensors", "hf/model.safetensors", "as/f32/model.safetensors", "pytorch_model.bin"):
+        path = os.path.join(mnt, f)
+        size = os.stat(path).st_size
+        lost = lost_bytes(path, size)
+        fd = os.open(path, os.O_RDONLY)
+        seen = 0
+        with mmap.mmap(fd, 0, mmap.MAP_PRIVATE, mmap.PROT_READ) as whole_map, memoryview(whole_map) as view, \
+                open(os.path.join(whole, f), "rb") as sound:
+            there = ranges(os.path.join(whole, f))
+            for name, (lo, hi) in ranges(path).items():
+                if lost.isdisjoint(range(lo, hi)) and name in there:
+                    got = b"".join(mapped_page(view, at, min(PAGE, hi - at)) for at in range(lo, hi, PAGE))
+                    assert got == os.pread(sound.fileno(), hi - lo, there[name][0]), (f, name)
+                    seen += 1
+        assert os.fstat(fd).st_size == size
+        os.close(fd)
+        assert seen > 10 and lost, (f, seen)
 
 
 def shard_end(path):
@@ -142,7 +205,7 @@ def reads(mnt, whole, shard):
 def sends(mnt, whole):
     """sendfile(2) fills the page cache: what it hands on must be right, and short of the damage."""
     for f in files(whole, ("", "hf")):
-        want = content(os.path.join(whole, f))
+        want = wanted(mnt, whole, f)
         source, sink = os.open(os.path.join(mnt, f), os.O_RDONLY), os.memfd_create("sink")
         at = 0
         try:
