@@ -37,7 +37,11 @@ if [ "$(id -u)" = 0 ]; then
         check 'an automount point' look automount "$ZEROFS" "$c" "$mnt"
     fi
     check 'the system log hears of a death in the background' look logged "$ZEROFS" "$c" "$mnt"
-    [ -n "${VALGRIND:-}" ] || check 'without /proc' look without_proc "$ZEROFS" "$c" "$mnt"
+    if [ -n "${VALGRIND:-}" ] || grep -q '__[at]san_init' "$ZEROFS"; then
+        skip 'without /proc' 'the checker needs it'
+    else
+        check 'without /proc' look without_proc "$ZEROFS" "$c" "$mnt"
+    fi
     chmod 755 "$tmp"
     if [ -e /etc/mtab ]; then
         check 'without privileges, by fusermount3' look as_user "$ZEROFS" "$c" "$tmp"
