@@ -191,8 +191,11 @@ static void stage_set(struct session *s, enum stage stage)
  * lost; it is woken until it has noticed.  Threads that a source holds cannot be woken. */
 static void end_loop(struct session *s)
 {
-    fuse_session_exit(s->se);
     (void)pthread_mutex_lock(&s->lock);
+    /* The loop may have ended by itself, because the mount is gone: then so is the session soon. */
+    if (s->stage == LOOPING) {
+        fuse_session_exit(s->se);
+    }
     for (int ms = 0; s->stage != OVER; ms += NUDGE_MS) {
         struct timespec until;
 
