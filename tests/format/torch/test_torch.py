@@ -177,7 +177,8 @@ with tempfile.TemporaryDirectory() as d:
 # Bombs: a few KB that inflate to many MB of pickle, and JSON of brackets.
 zerofs = os.path.join(os.environ["top_builddir"], "zerofs")
 with open(zerofs, "rb") as f:
-    INFLATED = b"__asan_init" in f.read()
+    program = f.read()
+    INFLATED = b"__asan_init" in program or b"__tsan_init" in program
 
 
 def ls(path):
