@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -72,7 +73,7 @@ struct session {
 
 /* A signal may come to any thread; its handler only wakes the guard. */
 static int guard_wake = -1;
-static volatile sig_atomic_t guard_signalled;
+static atomic_bool guard_signalled; /* a signal may run in any thread, at once with the guard */
 
 static void guard_poke(void)
 {
@@ -88,7 +89,7 @@ static void on_signal(int sig)
     int saved = errno;
 
     (void)sig;
-    guard_signalled = 1;
+    atomic_store(&guard_signalled, true);
     guard_poke();
     errno = saved;
 }
@@ -102,7 +103,7 @@ static bool signals_catch(struct sigaction old[N_GUARD_SIGNALS], struct zf_err *
 {
     struct sigaction mine = {.sa_handler = on_signal};
 
-    guard_signalled = 0;
+    atomic_store(&guard_signalled, false);
     guard_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (guard_wake < 0) {
         return zf_fail_sys(err, "catch signals");
@@ -242,7 +243,7 @@ static void *guard_run(void *arg)
         if (poll(fds, 2, -1) < 0) {
             continue;
         }
-        if (guard_signalled || fds[1].revents) {
+        if (atomic_load(&guard_signalled) || fds[1].revents) {
             stop(s);
             break;
         }
