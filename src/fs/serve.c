@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -63,9 +64,11 @@ struct session {
     struct zf_mount mount;
     bool attached;     /* we mounted */
     bool known;        /* mount is filled, which takes /proc */
+    int device;        /* the session's descriptor */
     pthread_t serving; /* the thread that runs the loop */
     pthread_t herald, guard;
     bool heralded, guarded; /* they run */
+    bool answers;           /* the herald's */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum stage stage; /* guarded by lock */
@@ -151,14 +154,34 @@ static bool mounted_by_others(const char *mountpoint)
     return strncmp(mountpoint, "/dev/fd/", 8) == 0;
 }
 
+/* Asks the mount for its root.  When the process is killed meanwhile, a thread that waits for an
+ * answer which is on its way stays in the kernel until the device is closed; so it must not itself be
+ * one that holds the device.  Hence a table of descriptors of its own, without it. */
+static void *asker_run(void *arg)
+{
+    struct session *s = arg;
+    struct stat st;
+
+    if (unshare(CLONE_FILES) == 0) {
+        (void)close(s->device);
+        (void)close(s->o->stop_fd);
+    }
+    s->answers = stat(s->o->mountpoint, &st) == 0;
+    return NULL;
+}
+
 /* Waits until the mount answers, in a thread of its own because the answer comes from the loop. */
 static void *herald_run(void *arg)
 {
     struct session *s = arg;
     const struct zf_fs_opts *o = s->o;
-    struct stat st;
+    pthread_t asker;
 
-    if (mounted_by_others(o->mountpoint) || stat(o->mountpoint, &st) == 0) {
+    s->answers = mounted_by_others(o->mountpoint);
+    if (!s->answers && pthread_create(&asker, NULL, asker_run, s) == 0) {
+        (void)pthread_join(asker, NULL);
+    }
+    if (s->answers) {
         if (o->read_ahead_kib && s->known) {
             raise_read_ahead(s->mount.dev, o->read_ahead_kib);
         }
@@ -357,7 +380,10 @@ static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf
                         .serving = pthread_self(),
                         .lock = PTHREAD_MUTEX_INITIALIZER,
                         .changed = PTHREAD_COND_INITIALIZER};
-    bool ok = attach(&s, err) && start_threads(&s, err) && loop(se, o, err);
+    bool ok = attach(&s, err);
+
+    s.device = fuse_session_fd(se);
+    ok = ok && start_threads(&s, err) && loop(se, o, err);
 
     stage_set(&s, LEAVING);
     /* Closes the device, first of all, because the herald may still wait for an answer that no
