@@ -136,6 +136,30 @@ const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i)
     return zf_pv_is_map(v) && i < v->n ? items_of(v)->at[2 * i + 1].v : NULL;
 }
 
+static bool is_empty_container(const struct zf_pv *v)
+{
+    return v->n == 0 && v->kind >= ZF_PV_TUPLE && v->kind <= ZF_PV_SET;
+}
+
+uint64_t zf_pv_span(const struct zf_pv *v, uint64_t first, uint32_t kinds)
+{
+    uint64_t len = zf_pv_len(v), i = first;
+
+    if (first >= len) {
+        return 0;
+    }
+    bool pairs = zf_pv_is_map(v), empty = kinds & ZF_PV_EMPTY;
+    const union zf_pv_slot *at = v->kind == ZF_PV_TUPLE ? v->at : items_of(v)->at;
+    for (; i < len; i++) {
+        const struct zf_pv *child = at[pairs ? 2 * i + 1 : i].v;
+
+        if (!(kinds & 1u << child->kind) && !(empty && is_empty_container(child))) {
+            break;
+        }
+    }
+    return i - first;
+}
+
 const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key)
 {
     if (!zf_pv_is_map(v) || v->n == 0) {

@@ -365,10 +365,12 @@ static bool see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
                   const struct zf_limits *lim, struct zf_err *err)
 {
+    struct zf_visit see = {.fn = see_leaf, .ctx = names};
+
     if (f->extra) {
         return true;
     }
-    return zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, see_leaf, names, err) &&
+    return zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
            zf_groups_see(names, f, err);
 }
 
@@ -377,11 +379,12 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
 {
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, err);
     struct placing p = {.b = b, .names = names, .file = f, .lim = lim, .arena = arena};
+    struct zf_visit place = {.fn = place_leaf, .ctx = &p};
 
     if (!arena) {
         return false;
     }
-    bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, place_leaf, &p, err) &&
+    bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
               (f->extra || f->only_taken || zf_groups_place(b, names, f, err));
     zf_text_fini(&p.name);
     zf_text_fini(&p.where);

@@ -21,7 +21,7 @@ struct state {
     struct zf_limits text_lim; /* the same with what the file's size allows for text_bytes */
     struct zf_arena *arena;
     struct zf_hashes tensors; /* address of a tensor's value -> its dotted path, in the arena */
-    uint64_t n_plain;         /* leaves that are no tensors */
+    bool plain;               /* a leaf that is no tensor was seen */
     struct zf_text path;
 };
 
@@ -30,7 +30,7 @@ static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
     struct state *s = ctx;
 
     if (leaf->kind == ZF_TORCH_NOT) {
-        s->n_plain++;
+        s->plain = true;
         return true;
     }
     zf_text_clear(&s->path);
@@ -73,15 +73,16 @@ static bool add_value(struct state *s, const char *name, size_t name_len, const 
                       const struct zf_pv *v, struct zf_err *err)
 {
     const struct zf_pvjson_special special = {.fn = tell_tensor, .ctx = s};
+    struct zf_visit visit = {.fn = note_leaf, .ctx = s};
     char path[6 + ZF_NAME_MAX + 1] = "state/";
     zf_auto(mem) char *text = NULL;
     uint64_t n;
 
-    s->n_plain = 0;
-    if (!zf_walk(s->file->torch, v, prefix, s->lim, note_leaf, s, err)) {
+    s->plain = false;
+    if (!zf_walk(s->file->torch, v, prefix, s->lim, &visit, err)) {
         return false;
     }
-    if (s->n_plain == 0) {
+    if (!s->plain && visit.n_unnamed == 0) {
         return true;
     }
     (void)zf_name_encode(path + 6, name, name_len, ".json");

@@ -216,6 +216,7 @@ static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *l
                          struct zf_err *err)
 {
     struct owners o = {.set = s};
+    struct zf_visit visit = {.fn = own, .ctx = &o};
     size_t weights = 0;
     bool ok = true;
 
@@ -227,7 +228,7 @@ static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *l
 
         if (m->role == ZF_ROLE_WEIGHTS && m->rank == 0) {
             const char *head = m->head[0] ? m->head : NULL;
-            ok = zf_walk(m->torch, zf_torch_root(m->torch), head, lim, own, &o, err);
+            ok = zf_walk(m->torch, zf_torch_root(m->torch), head, lim, &visit, err);
         }
     }
     zf_hashes_fini(&o.key);

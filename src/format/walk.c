@@ -51,8 +51,7 @@ struct step_at {
 struct walk {
     struct zf_torch *torch;
     const struct zf_limits *lim;
-    zf_leaf_fn *fn;
-    void *ctx;
+    struct zf_visit *visit;
     struct zf_text key; /* the steps' texts, one behind the other */
     struct step_at *at;
     struct zf_step *step; /* the same for the callback */
@@ -335,16 +334,17 @@ static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
 {
     const struct frame *top = w->n_frames ? &w->frame[w->n_frames - 1] : NULL;
     bool in_list = kind == ZF_TORCH_NOT && top && !top->mapping;
-    const struct zf_leaf bare = {.kind = ZF_TORCH_NOT, .value = v};
 
     if (in_list && !is_number(v)) {
-        return w->fn(w->ctx, &bare, err); /* bytes are asked for by their key only */
+        w->visit->n_unnamed++; /* bytes are asked for by their key only */
+        return true;
     }
     if (!name_all(w, err)) {
         return false;
     }
     if (in_list && top->n_steps < ENTRY_STEPS) {
-        return w->fn(w->ctx, &bare, err);
+        w->visit->n_unnamed++;
+        return true;
     }
     for (size_t i = 0; i < w->n_steps; i++) {
         w->step[i] =
@@ -361,7 +361,7 @@ static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
                            "more than tensors = %" PRIu64 " tensors in one file", w->lim->tensors);
         }
     }
-    return w->fn(w->ctx, &leaf, err);
+    return w->visit->fn(w->visit->ctx, &leaf, err);
 }
 
 /* Marks a value as being looked into; *fresh_out: may it be, or is it open or known to be empty? */
@@ -422,82 +422,68 @@ static bool enter(struct walk *w, const struct zf_pv *v, enum naming outer, stru
     return push(w, in, &f, err);
 }
 
-/* Is it a plain value whose name nobody asks for?  There are millions of these in a hostile file,
- * and making a name costs more than reading the value.  open: how many values are, its own container
- * counted. */
-static bool is_bare(const struct walk *w, const struct zf_pv *v, bool index, size_t open)
-{
-    switch (zf_pv_kind(v)) {
-    case ZF_PV_NONE:
-    case ZF_PV_BOOL:
-    case ZF_PV_STR:
-    case ZF_PV_BIGINT:
-    case ZF_PV_GLOBAL:
-    case ZF_PV_EXT:
-        return true;
-    case ZF_PV_INT:
-    case ZF_PV_FLOAT:
-        /* Each value that is open adds one step at most, and the prefix is one. */
-        return index && open - 1 + w->prefixed < ENTRY_STEPS;
-    default:
-        return false;
-    }
-}
-
 static const struct zf_pv *child_at(const struct zf_pv *v, bool mapping, uint64_t i)
 {
     return mapping ? zf_pv_val(v, i) : zf_pv_item(v, i);
 }
 
-/* Is v a small container of bare values, or an empty one? */
+/* The kinds of plain values whose name nobody asks for, below a container.  A file can hold millions
+ * of these, and making a name costs more than reading the value.  open: how many values are, the
+ * container counted. */
+static uint32_t bare_kinds(const struct walk *w, bool mapping, size_t open)
+{
+    uint32_t kinds = 1u << ZF_PV_NONE | 1u << ZF_PV_BOOL | 1u << ZF_PV_STR | 1u << ZF_PV_BIGINT |
+                     1u << ZF_PV_GLOBAL | 1u << ZF_PV_EXT;
+
+    /* Each value that is open adds one step at most, and the prefix is one. */
+    if (!mapping && open - 1 + w->prefixed < ENTRY_STEPS) {
+        kinds |= 1u << ZF_PV_INT | 1u << ZF_PV_FLOAT;
+    }
+    return kinds;
+}
+
+/* Is v a small container of bare values? */
 static bool is_flat(const struct walk *w, const struct zf_pv *v)
 {
     uint64_t n = zf_pv_len(v);
 
-    if (!is_container(v) || n > FLAT_MAX || w->n_frames >= w->lim->pickle_depth) {
+    if (n == 0 || n > FLAT_MAX || !is_container(v) || zf_pv_many(v) ||
+        w->n_frames >= w->lim->pickle_depth) {
         return false;
     }
-    bool mapping = zf_pv_is_map(v), flat = n == 0 || !zf_pv_many(v);
-    for (uint64_t i = 0; flat && i < n; i++) {
-        flat = is_bare(w, child_at(v, mapping, i), !mapping, w->n_frames + 1);
-    }
-    return flat;
+    return zf_pv_span(v, 0, bare_kinds(w, zf_pv_is_map(v), w->n_frames + 1)) == n;
 }
 
-static bool show_bare(struct walk *w, const struct zf_pv *v, struct zf_err *err)
+/* Counts the children of the innermost value from the next on that need no name; true: none is
+ * left. */
+static bool skip_bare(struct walk *w, struct frame *top)
 {
-    const struct zf_leaf bare = {.kind = ZF_TORCH_NOT, .value = v};
+    uint32_t kinds = bare_kinds(w, top->mapping, w->n_frames);
 
-    return w->fn(w->ctx, &bare, err);
-}
+    while (top->next < top->n) {
+        uint64_t bare = zf_pv_span(top->v, top->next, kinds);
+        uint64_t empty = zf_pv_span(top->v, top->next + bare, ZF_PV_EMPTY);
+        const struct zf_pv *child = child_at(top->v, top->mapping, top->next + bare + empty);
+        uint64_t flat = is_flat(w, child);
 
-/* Shows the values of a flat container, without opening it. */
-static bool show_flat(struct walk *w, const struct zf_pv *v, struct zf_err *err)
-{
-    bool mapping = zf_pv_is_map(v), ok = true;
-    struct zf_leaf bare = {.kind = ZF_TORCH_NOT};
-    uint64_t n = zf_pv_len(v);
-
-    for (uint64_t i = 0; ok && i < n; i++) {
-        bare.value = child_at(v, mapping, i);
-        ok = w->fn(w->ctx, &bare, err);
+        w->visit->n_unnamed += bare + flat;
+        top->next += bare + empty + flat;
+        if (bare + empty + flat == 0) {
+            return false;
+        }
     }
-    return ok;
+    return true;
 }
 
 /* The next child of the innermost value. */
 static bool advance(struct walk *w, struct zf_err *err)
 {
     struct frame *top = &w->frame[w->n_frames - 1];
-    uint64_t i = top->next++;
-    const struct zf_pv *child = child_at(top->v, top->mapping, i);
 
-    if (is_bare(w, child, !top->mapping, w->n_frames)) {
-        return show_bare(w, child, err);
+    if (skip_bare(w, top)) {
+        return true;
     }
-    if (is_flat(w, child)) {
-        return show_flat(w, child, err);
-    }
+    const struct zf_pv *child = child_at(top->v, top->mapping, top->next++);
     if (w->n_named == w->n_frames) { /* the child before this one was named */
         restore(w, top);
         w->n_named--;
@@ -525,9 +511,9 @@ static bool run(struct walk *w, const struct zf_pv *v, const char *prefix, struc
 }
 
 bool zf_walk(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
-             const struct zf_limits *lim, zf_leaf_fn *fn, void *ctx, struct zf_err *err)
+             const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err)
 {
-    struct walk w = {.torch = t, .lim = lim, .fn = fn, .ctx = ctx};
+    struct walk w = {.torch = t, .lim = lim, .visit = visit};
     bool ok = run(&w, v, prefix, err);
 
     walk_fini(&w);

@@ -13,19 +13,26 @@ struct zf_leaf {
     enum zf_torch_kind kind;
     const struct zf_pv *value;
 };
-typedef bool zf_leaf_fn(void *ctx, const struct zf_leaf *leaf, struct zf_err *err);
 
-/* Calls fn for the leaves of v in the order of the file; stops with its failure.  prefix: the first
- * step of every path, or NULL.
+/* Who asks.  n_unnamed counts the plain values that have no name worth making: fn does not get
+ * them, as a hostile file holds a hundred million. */
+struct zf_visit {
+    bool (*fn)(void *ctx, const struct zf_leaf *leaf, struct zf_err *err);
+    void *ctx;
+    uint64_t n_unnamed; /* out */
+};
+
+/* Calls the visitor for the leaves of v in the order of the file; stops with its failure.  prefix:
+ * the first step of every path, or NULL.
  *
  * The keys of mappings and the positions in lists are steps.  An object is told by its attributes,
  * which are joined to its own step with dots, and the tables of an nn.Module (_parameters,
  * _buffers, _modules) are left out of names, so a pickled module looks like its state dict.  A
  * value that holds itself is left out, and so is the second sight of one that holds no tensor.
- * Of plain values, numbers have their path, unless they are in a list that is too shallow for an
- * optimizer's state, and bytes that are in a mapping; of others it may be left empty.
+ * Of plain values, numbers are shown, unless they are in a list that is too shallow for an
+ * optimizer's state, and bytes that are in a mapping; others may be counted only.
  * Errors: fn's; ZF_E_LIMIT pickle_depth, tensors; ZF_E_NOMEM. */
 bool zf_walk(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
-             const struct zf_limits *lim, zf_leaf_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
+             const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err) ZF_CHECKED;
 
 #endif

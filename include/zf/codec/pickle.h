@@ -66,6 +66,10 @@ uint64_t zf_pv_len(const struct zf_pv *v);
 const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i);
 const struct zf_pv *zf_pv_key(const struct zf_pv *v, uint64_t i); /* DICT, CALL with items */
 const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i);
+/* How many children (values, not keys) from `first` on are of one of `kinds`, bits of 1u << kind, or
+ * are an empty container when ZF_PV_EMPTY is among them; looks at no more than len. */
+#define ZF_PV_EMPTY (1u << 31)
+uint64_t zf_pv_span(const struct zf_pv *v, uint64_t first, uint32_t kinds);
 /* The value of a text key in a DICT or in a CALL's items; NULL = absent. */
 const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key);
 /* Is it a mapping: a DICT, or a CALL that got items (OrderedDict, defaultdict)? */
