@@ -29,6 +29,10 @@ EXTRA_DIST += \
 	tests/mount/show.sh \
 	tests/mount/start.sh
 
+# Killed between a request and its answer.
+check_PROGRAMS += tests/mount/unanswered
+tests_mount_unanswered_LDADD =
+
 # Opened by handle, as an NFS server does.
 TESTS += tests/mount/test_handles.py
 EXTRA_DIST += tests/mount/test_handles.py
