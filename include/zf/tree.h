@@ -18,8 +18,8 @@ struct zf_stat {
     uint64_t size;
     uint32_t nlink;
     struct timespec mtime;
-    bool lost; /* -o degraded: some of its bytes answer an error (none that are filled) */
-    bool live; /* contents change while mounted (/.zerofs/stats.json): not to be cached */
+    bool lost;         /* -o degraded: some of its bytes answer an error (none that are filled) */
+    bool live;         /* contents change while mounted (/.zerofs/stats.json): not to be cached */
     uint16_t withheld; /* bits of its mode that the source does not give either */
 };
 

@@ -6,10 +6,13 @@ libzf_base_la_SOURCES = \
 	src/base/dtype.c \
 	src/base/err.c \
 	src/base/hash.c \
+	src/base/hashes.c \
 	src/base/limits.c \
 	src/base/name.c \
 	src/base/num.c \
 	src/base/out.c \
+	src/base/path.c \
+	src/base/text.c \
 	$(NULL)
 libzf_base_la_LIBADD = $(NETTLE_LIBS)
 
@@ -20,8 +23,11 @@ noinst_HEADERS += \
 	include/zf/base/dtype.h \
 	include/zf/base/err.h \
 	include/zf/base/hash.h \
+	include/zf/base/hashes.h \
 	include/zf/base/limits.h \
 	include/zf/base/name.h \
 	include/zf/base/num.h \
 	include/zf/base/out.h \
+	include/zf/base/path.h \
+	include/zf/base/text.h \
 	$(NULL)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/base/name.h>
 
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <nettle/sha2.h>
 
 void zf_sha256(const void *p, size_t n, uint8_t out[32])
 {

@@ -15,7 +15,7 @@ struct export_run {
     struct export_journal *journal;
     const char *dest;  /* the directory, for messages */
     const char *given; /* as the user named it: of a single file perhaps its new name */
-    int root;         /* the destination, open */
+    int root;          /* the destination, open */
     bool force, sums;
     uint8_t seed[32]; /* digest of the files that were opened and of the options that change what is
                          shown */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "index.h"
 
+#include <config.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <config.h>
 
 #include <zf/base/name.h>
 

@@ -66,8 +66,8 @@ zerofs_SOURCES = \
 	src/cmd/where.c \
 	src/cmd/where.h \
 	$(NULL)
-zerofs_LDADD = libzf-fs.la libzf-view.la libzf-format.la libzf-model.la libzf-codec.la \
-	libzf-source.la libzf-base.la
+zerofs_LDADD = libzf-fs.la libzf-view.la libzf-find.la libzf-format.la libzf-assemble.la \
+	libzf-model.la libzf-codec.la libzf-source.la libzf-base.la
 
 # What mount(8) looks for when fstab says "zerofs" or "fuse.zerofs".  Its directory is outside the prefix, so nothing is
 # put there unless configure was told to.

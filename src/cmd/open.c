@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/format.h>
+#include <zf/find.h>
 #include <zf/source/gate.h>
 
 #include "access.h"

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include <zf/base/name.h>
-#include <zf/format.h>
+#include <zf/find.h>
 
 #include "access.h"
 #include "control.h"

@@ -5,7 +5,6 @@
 
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>
-
 #include <stdatomic.h>
 
 #include <zf/fs.h>

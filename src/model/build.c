@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "draft.h"
+#include "build_kind.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reference: integer arithmetic on bit patterns, the same on every CPU. */
-#include "cast_kernels.h"
-
 #include <string.h>
+
+#include "cast_kernels.h"
 
 static void f64_to_f32(void *out, const void *in, size_t n)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "draft.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
+
+#include "build_kind.h"
 
 uint32_t zf_draft_ndim(const struct zf_draft *d)
 {

@@ -10,8 +10,8 @@
 #define MODEL_GRID_KIND_H
 
 #include "box.h"
+#include "box_tree.h"
 #include "map_kind.h"
-#include "boxtree.h"
 
 struct zf_grid {
     struct zf_map map;

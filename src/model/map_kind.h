@@ -11,7 +11,7 @@ typedef bool zf_map_each_fn(void *ctx, struct zf_source *s, uint64_t off, uint64
 struct zf_map_ops {
     struct zf_run (*at)(const struct zf_map *m, uint64_t off);
     bool (*read)(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err);
-    bool (*each)(const struct zf_map *m, zf_map_each_fn *fn, void *ctx); /* NULL = no source */
+    bool (*each)(const struct zf_map *m, zf_map_each_fn *fn, void *ctx);      /* NULL = no source */
     bool (*extents)(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx); /* NULL = none */
 };
 

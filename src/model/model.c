@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "draft.h"
-
 #include <string.h>
 
 #include <zf/base/name.h>
+
+#include "build_kind.h"
 
 const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From drafts to a frozen checkpoint. */
-#include "draft.h"
-
 #include <string.h>
 
 #include <zf/base/name.h>
+
+#include "build_kind.h"
 
 /* ---- order -------------------------------------------------------------------------------- */
 

@@ -3,7 +3,6 @@
 #include "cache.h"
 
 #include <pthread.h>
-
 #include <uthash.h>
 #include <utlist.h>
 

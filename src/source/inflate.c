@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-
 #include <zlib.h>
 
 #include "blocks.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A store that is a directory. */
-#include "store_kind.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +11,7 @@
 
 #include "beneath.h"
 #include "file.h"
+#include "store_kind.h"
 
 /* The descriptor behind a path that is only looked at; the entry itself is never opened.  False: errno
  * says why. */
@@ -58,7 +57,8 @@ static const char *broken_link(int why)
     case ELOOP:
         return "a link that leads back to itself";
     case EXDEV:
-        return "a link that leads out of the checkpoint's directory, or to another file system there "
+        return "a link that leads out of the checkpoint's directory, or to another file system "
+               "there "
                "(-o xdev follows that)";
     default:
         return "a link that cannot be followed";

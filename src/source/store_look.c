@@ -7,11 +7,10 @@
  * that at one moment, the one between the last opening and the first of these looks.  Names that
  * came or went count as well; directories that were only looked into on the way to a save do
  * not, because a run that is training goes on writing there. */
-#include "store_table.h"
-
 #include <string.h>
 
 #include "file.h"
+#include "store_table.h"
 
 struct timespec zf_store_mtime(const struct zf_store *st)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A store in memory, for tests and fuzzing: a handful of files, searched one by one. */
-#include "store_kind.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "store_kind.h"
 
 struct file {
     char *path;

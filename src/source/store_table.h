@@ -5,7 +5,6 @@
 
 #define HASH_NONFATAL_OOM 1
 #include <pthread.h>
-
 #include <uthash.h>
 
 #include "store_kind.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <zf/format.h>
+#include <zf/find.h>
 #include <zf/view.h>
 
 #define BLOCK (1u << 20)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include <zf/base/bytes.h>
-#include <zf/format.h>
+#include <zf/find.h>
 
 #include "fuzz.h"
 

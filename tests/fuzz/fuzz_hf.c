@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/format.h>
+#include <zf/find.h>
 
 #include "fuzz.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include <zf/base/bytes.h>
-#include <zf/format.h>
+#include <zf/find.h>
 
 #include "fuzz.h"
 

@@ -36,8 +36,7 @@ static void touch(const struct zf_torch_tensor *ten)
         abort();
     }
     if (zf_source_pread(ten->storage->src, p, (size_t)es, ten->off_elems * es, &err) &&
-        !zf_source_pread(ten->storage->src, p, (size_t)es, last * es, &err) &&
-        err.msg[0] == '\0') {
+        !zf_source_pread(ten->storage->src, p, (size_t)es, last * es, &err) && err.msg[0] == '\0') {
         abort();
     }
 }

@@ -8,7 +8,7 @@
 
 #include "unit.h"
 
-#include <zf/format.h>
+#include <zf/find.h>
 
 /* The path of a file or directory below tests/data (in a static buffer). */
 const char *golden_path(const char *rel);

@@ -8,7 +8,7 @@
 
 #include "unit.h"
 
-#include <zf/format.h>
+#include <zf/find.h>
 
 struct fixture {
     struct zf_limits lim;

@@ -18,7 +18,7 @@ enum zf_code {
     ZF_E_LIMIT,       /* a limit of the limits table was reached */
     ZF_E_NOMEM,
     ZF_E_NOENT, /* the named thing is not there */
-    ZF_E_BUSY,  /* not now: only where it was said that a later attempt is made (zf/source/gate.h) */
+    ZF_E_BUSY, /* not now: only where it was said that a later attempt is made (zf/source/gate.h) */
     ZF_E_USAGE, /* the caller asked for something that makes no sense */
 };
 

@@ -367,7 +367,7 @@ def mutants(seeds, n):
 
 def check_table():
     """pickle_ops.def agrees with pickletools."""
-    text = open(os.path.join(os.environ["top_srcdir"], "src/codec/pickle_ops.def")).read()
+    text = open(os.path.join(os.environ["top_srcdir"], "src/codec/pickle/ops.def")).read()
     have = {}
     for code, name, pops, mark, proto in re.findall(
             r"^OP\(('.'|0x..), (\w+), \w+, (\d), (\d), \d, (\d), \w+\)", text, re.M):

@@ -5,7 +5,7 @@
 
 #include "support/unit.h"
 
-#include "src/format/boxes.h"
+#include "src/assemble/dtensor_ranges.h"
 
 enum { MAX_LEN = 64 };
 

@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-#include "src/format/locate.h"
-#include "src/format/side.h"
-#include "src/format/table.h"
-#include "src/format/tags.h"
+#include <zf/find/locate.h>
+#include "src/find/sidefiles.h"
+#include "src/find/table.h"
+#include <zf/find/saves.h>
 
 static void add_text(struct fixture *f, const char *path, const char *text)
 {

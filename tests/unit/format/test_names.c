@@ -9,7 +9,7 @@
 
 #include "support/unit.h"
 
-#include "src/format/names.h"
+#include <zf/assemble/names.h>
 
 #define MAX_STEPS 8
 

@@ -3,7 +3,7 @@
  * looked at, and roundings done by hand. */
 #include "support/unit.h"
 
-#include "src/format/ds.h"
+#include "src/format/deepspeed/ds.h"
 
 static void small_saves_are_compared_wholly(void **state)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/format.h>
+#include <zf/find.h>
 
 static bool print_bytes(const struct zf_map *m, bool hex)
 {

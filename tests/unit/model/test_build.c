@@ -369,8 +369,7 @@ static void reports_patterns_that_fit_nothing(void **state)
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_checkpoint_select(three(), &how, &err);
     assert_ok(c, &err);
     /* The tensor that "embed=x" fits is left out before. */
-    assert_string_equal(seen,
-                        "strip_prefix=modle. only=nothing* except=*missing rename=embed=x ");
+    assert_string_equal(seen, "strip_prefix=modle. only=nothing* except=*missing rename=embed=x ");
 }
 
 int main(void)

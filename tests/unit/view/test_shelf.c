@@ -313,8 +313,7 @@ static void attributes_tell_what_a_file_is(void **state)
     assert_string_equal(attribute(t, s.ino, "user.zerofs.shape", v), "[2,3]");
     assert_string_equal(attribute(t, s.ino, "user.zerofs.name", v), "w/x");
     assert_string_equal(attribute(t, s.ino, "user.zerofs.step", v), "-3");
-    static const char begin[] =
-        "[{\"start\":[0,0],\"count\":[2,3],\"file\":\"made\",\"data\":\"";
+    static const char begin[] = "[{\"start\":[0,0],\"count\":[2,3],\"file\":\"made\",\"data\":\"";
     static const char end[] = "\",\"dtype\":\"f32\"}]";
     assert_non_null(attribute(t, s.ino, "user.zerofs.sources", v));
     assert_memory_equal(v, begin, sizeof begin - 1);

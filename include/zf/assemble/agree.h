@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every file of one save repeats (steps, settings, shapes), as a list of named texts a file,
+ * so that files of two saves that were mixed in one directory are found.  A list is small and
+ * outlives the pickle it was taken from. */
+#ifndef ZF_ASSEMBLE_AGREE_H
+#define ZF_ASSEMBLE_AGREE_H
+
+#include <zf/codec/torch.h>
+
+struct zf_agree;
+
+/* An empty list of the values of `file`, a copy of which is kept for messages; it takes at most
+ * `budget` bytes. */
+struct zf_agree *zf_agree_new(const char *file, uint64_t budget, struct zf_err *err) ZF_CHECKED;
+void zf_agree_free(struct zf_agree *g); /* NULL is fine */
+static inline void zf_auto_agree(struct zf_agree **g)
+{
+    zf_agree_free(*g);
+}
+
+/* Whether the value called `name` below `key` may differ between the files of one save. */
+typedef bool zf_agree_free_fn(const char *key, const char *name);
+
+/* Adds the numbers, texts, constants and one-element tensors that v holds, under names that begin
+ * with `key` ("ds_config.fp16.enabled").  Sets, bytes, larger tensors and what stands deeper than
+ * a few dozen levels are passed over, and so is what may_differ (or NULL) says.  needed: a file
+ * that lacks the value, while another has it, is of another save.
+ * Errors: ZF_E_LIMIT the budget; those of reading a tensor. */
+bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const struct zf_pv *v,
+                  zf_agree_free_fn *may_differ, bool needed, struct zf_err *err) ZF_CHECKED;
+
+/* Do both say the same?  Nothing is added to either of them any more.
+ * shared: compare only what both of them name.
+ * Errors: ZF_E_FORMAT naming both files and both values; err->path is g's file. */
+bool zf_agree_compare(struct zf_agree *g, struct zf_agree *first, bool shared,
+                      struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a trainer saves beside the weights: the optimizer, schedulers, random states. */
+#ifndef ZF_ASSEMBLE_COMPANIONS_H
+#define ZF_ASSEMBLE_COMPANIONS_H
+
+#include <zf/assemble/open_opts.h>
+#include <zf/model/build.h>
+
+/* Adds the torch.save files in st's root that hold no weights: optimizers as optim/, the tensors of
+ * schedulers, random states and the like as extra/, everything else as state/<file>.json.  A file
+ * that cannot be read is told in a note: the weights do not depend on it. */
+bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                   struct zf_err *err) ZF_CHECKED;
+
+/* Tells in a note which torch.save files of weights in st's root are not shown, because the weights
+ * are read from elsewhere. */
+bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A Hugging Face index JSON: which file holds which tensor.
+ * Source: transformers 4.5x, modeling_utils.py save_pretrained; huggingface_hub,
+ * serialization/_base.py. */
+#ifndef ZF_ASSEMBLE_HF_INDEX_H
+#define ZF_ASSEMBLE_HF_INDEX_H
+
+#include <zf/codec/json.h>
+#include <zf/source/store.h>
+
+struct zf_st_index {
+    json_t *json;      /* the whole document */
+    json_t *map;       /* borrowed from it: {tensor: file} */
+    const char **file; /* the files named, each once, in the order of their first tensor; borrowed
+                          from json */
+    size_t n_files;
+    char *path; /* of the index, for messages */
+};
+
+void zf_st_index_fini(struct zf_st_index *x);
+static inline void zf_auto_st_index(struct zf_st_index *x)
+{
+    zf_st_index_fini(x);
+}
+
+/* Reads st's `path`.  Errors: ZF_E_FORMAT no sound JSON, no weight_map, a file name that is
+ * absolute or holds ".."; ZF_E_LIMIT. */
+bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_limits *lim,
+                      struct zf_st_index *out, struct zf_err *err) ZF_CHECKED;
+
+/* The file said to hold the tensor (borrowed), or NULL. */
+const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor);
+
+/* The index in st's root: model<tail>, else the only *<tail>; malloc'ed, NULL when there is none.
+ * tail: ".safetensors.index.json", ".bin.index.json".
+ * Errors: ZF_E_UNKNOWN several and none of them is the plain one. */
+bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out,
+                      struct zf_err *err) ZF_CHECKED;
+
+#endif

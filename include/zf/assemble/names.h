@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a tensor of a checkpoint stands in the tree: from its path in the checkpoint to (set,
+ * name), by the naming rules of zerofs(5).  Two passes: see every tensor's path once, then ask for
+ * places; what a path means depends on its neighbours (is there a container? a master copy? a
+ * second optimizer?). */
+#ifndef ZF_ASSEMBLE_NAMES_H
+#define ZF_ASSEMBLE_NAMES_H
+
+#include <zf/base/auto.h>
+#include <zf/base/err.h>
+
+/* One step of a path.  A dict key is text (an integer key: its decimal text); a position in a list
+ * is text too, with `index` set. */
+struct zf_step {
+    const char *p;
+    size_t n;
+    bool index;
+};
+
+/* A path of one step is a flat key: dots in it are never nesting, except that an optimizer's entry
+ * is recognised by its spelling (`optim….state.…`). */
+struct zf_path {
+    const struct zf_step *step;
+    uint32_t n;
+};
+
+enum zf_spot_kind {
+    ZF_SPOT_WEIGHT, /* in the root set: a weight or buffer */
+    ZF_SPOT_MASTER, /* in the root set: the fp32 copy that an optimizer keeps */
+    ZF_SPOT_STORED, /* "stored": the weight that a master shadows */
+    ZF_SPOT_OPTIM,  /* "optim/<key>" */
+    ZF_SPOT_BESIDE, /* a set of its own, beside the container */
+    ZF_SPOT_EXTRA,  /* "extra", under the full key */
+};
+
+struct zf_spot {
+    enum zf_spot_kind kind;
+    const char *set;  /* tree path, encoded, "" = root; terminated */
+    const char *name; /* raw; terminated */
+    size_t name_len;
+};
+
+struct zf_names_opts {
+    bool megatron_fsdp;  /* drop every `module.` after `model.` or `optimizer.state.` */
+    bool flat_container; /* a flat `model.x` counts as (model, x): formats that say so only */
+};
+
+struct zf_names;
+
+/* Gives an empty context; opts may be NULL.  Errors: ZF_E_NOMEM. */
+struct zf_names *zf_names_new(const struct zf_names_opts *opts, struct zf_err *err) ZF_CHECKED;
+void zf_names_free(struct zf_names *names); /* NULL is fine */
+static inline void zf_auto_names(struct zf_names **names)
+{
+    zf_names_free(*names);
+}
+
+/* First pass: one call a tensor, in any order; borrows nothing.  A path seen twice does no harm.
+ * Errors: ZF_E_NOMEM. */
+bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err) ZF_CHECKED;
+bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n,
+                       struct zf_err *err) ZF_CHECKED;
+
+/* Says that the integer id of the optimizer at `head` (the path's text in front of `.state`, such
+ * as "optimizer" or "optimizer_states.0") is the parameter `name`.  Before the first place. Source:
+ * param_names of torch.optim's param_groups (>= 2.6).  Errors: ZF_E_NOMEM. */
+bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const char *name,
+                 size_t name_len, struct zf_err *err) ZF_CHECKED;
+
+/* Is the path, by its spelling, an entry of an optimizer's state?  False when memory is out. */
+bool zf_names_is_entry(struct zf_names *names, struct zf_path path);
+
+/* Second pass: the same path always gets the same place.  The texts of *out stand until the next
+ * call. Different paths may get the same place only when their dotted keys are equal.
+ * Errors: ZF_E_NOMEM. */
+bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
+                    struct zf_err *err) ZF_CHECKED;
+bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
+                         struct zf_err *err) ZF_CHECKED;
+
+/* The place under /extra/ with the full key: for a path whose own place is already taken. */
+bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
+                    struct zf_err *err) ZF_CHECKED;
+
+/* The tree path "extra/<full key>" of a bytes item; stands until the next call.
+ * NULL: ZF_E_NOMEM. */
+const char *zf_names_blob(struct zf_names *names, struct zf_path path,
+                          struct zf_err *err) ZF_CHECKED;
+
+/* The container's name after the first pass ("model"), or NULL. */
+const char *zf_names_container(const struct zf_names *names);
+
+/* Is this first component one of the tree's own directories or files? */
+bool zf_names_reserved(const char *encoded);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ZF_ASSEMBLE_OPEN_OPTS_H
+#define ZF_ASSEMBLE_OPEN_OPTS_H
+
+#include <stdbool.h>
+
+#include <zf/base/limits.h>
+
+/* What the user asked for. */
+struct zf_open_opts {
+    const struct zf_limits *lim;
+    const char *format; /* -o format=NAME, or NULL */
+    const char *tag;    /* -o tag=NAME, or NULL: a path, a step, or latest, newest, whole */
+    const char *side;   /* -o side=DIR, or NULL */
+    bool degraded;
+    bool fill_lost; /* with degraded: zf_build_fill_lost */
+};
+
+#endif

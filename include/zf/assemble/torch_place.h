@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the tensors of torch.save files into a checkpoint under construction. */
+#ifndef ZF_ASSEMBLE_TORCH_PLACE_H
+#define ZF_ASSEMBLE_TORCH_PLACE_H
+
+#include <zf/assemble/torch_visit.h>
+#include <zf/codec/torch.h>
+#include <zf/model/build.h>
+
+/* Makes the tensor (set, name) of build b from one strided tensor of a file.  set: as
+ * zf_build_tensor wants it.  where: for messages, or NULL.  *out (may be NULL): the draft. Errors:
+ * of zf_build_tensor and zf_draft_*. */
+bool zf_place_tensor(struct zf_build *b, const struct zf_spot *spot,
+                     const struct zf_torch_tensor *t, const char *where, struct zf_draft **out,
+                     struct zf_err *err) ZF_CHECKED;
+
+/* One torch.save file that takes part in a checkpoint. */
+struct zf_place_file {
+    struct zf_torch *torch;
+    const char *path; /* in the store, for messages */
+    const char *head; /* first step of every path ("optimizer"), or NULL */
+    bool extra;       /* no weights in here (RNG, schedulers): its tensors are under extra/ */
+    bool only_taken;  /* what `take` leaves is not shown: files of ranks after the first */
+    /* Asked first for every tensor: says in *taken whether it dealt with it.  May be NULL. */
+    bool (*take)(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err);
+    void *ctx;
+};
+
+/* First pass over a file: shows its paths, and the parameter names of its optimizers, to names. */
+bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
+                  const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
+/* Second pass: dense tensors, ties within the file, parts of composed tensors, the Python scalars
+ * of optimizer entries, opaque bytes.  What has no bytes (meta) or is not understood becomes a
+ * note. Errors: ZF_E_FORMAT a damaged tensor; of the build. */
+bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
+                  const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
+/* The spot of a leaf, or one under extra/ when that is taken already. */
+bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
+                   struct zf_spot *out, struct zf_err *err) ZF_CHECKED;
+
+/* A Python int or float as a tensor of no dimensions, i64 or f64; other values are left out. */
+bool zf_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
+                     struct zf_err *err) ZF_CHECKED;
+bool zf_place_is_number(const struct zf_pv *v);
+
+/* Is the root of a file the state dict of an optimizer (state and param_groups)? */
+bool zf_place_is_optimizer(const struct zf_pv *root);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/companions.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/torch_files.h>
+#include <zf/codec/torch.h>
+
+/* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
+static bool add(struct zf_torch_set *s, struct zf_store *st, const char *name,
+                const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    char why[sizeof err->msg];
+
+    if (zf_torch_set_add(s, st, name, zf_torch_set_role(name), 0, o->lim, err)) {
+        return true;
+    }
+    if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
+        return false;
+    }
+    memcpy(why, err->msg, sizeof why);
+    zf_err_clear(err);
+    return zf_build_note(b, err, "%s beside the weights is left out: %s", name, why);
+}
+
+static bool is_torch(struct zf_store *st, const char *name)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
+
+    return src && zf_torch_sniff(src);
+}
+
+bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                   struct zf_err *err)
+{
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(true, err);
+    const struct zf_entry *e;
+    size_t n, added = 0;
+
+    if (!s || !zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) ||
+            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS || !is_torch(st, e[i].name)) {
+            continue;
+        }
+        if (!add(s, st, e[i].name, o, b, err)) {
+            return false;
+        }
+        added++;
+    }
+    return added == 0 || zf_torch_set_place(s, 1, o->lim, b, err);
+}
+
+bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+{
+    const char *first = NULL;
+    const struct zf_entry *e;
+    char more[48] = "";
+    size_t n, found = 0;
+
+    if (!zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name) &&
+            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS && is_torch(st, e[i].name)) {
+            first = first ? first : e[i].name;
+            found++;
+        }
+    }
+    if (found > 1) {
+        (void)snprintf(more, sizeof more, " and %zu more of its kind", found - 1);
+    }
+    return !first || zf_build_note(b, err, "%s%s %s not shown: the weights are read from elsewhere",
+                                   first, more, found == 1 ? "is" : "are");
+}

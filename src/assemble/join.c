@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "join.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/hashes.h>
+#include <zf/base/num.h>
+#include <zf/codec/dtensor.h>
+
+#include "dtensor_ranges.h"
+#include "replicas.h"
+
+/* What the first rank said of a tensor. */
+struct join_first {
+    const char *file;
+    struct zf_dtensor dt; /* n_axes 0: no DTensor */
+    struct zf_sharded st; /* n_all 0: no ShardedTensor */
+};
+
+struct zf_join {
+    struct zf_build *b;
+    struct zf_names *names;
+    const struct zf_limits *lim;
+    struct zf_arena *arena;
+    struct zf_copies *copies;
+    const struct zf_place_file *file;
+    uint32_t world, rank;
+    struct zf_hashes boxes; /* (tensor, box) that is there already */
+    struct zf_hashes first; /* tensor -> struct join_first */
+    uint64_t mesh;          /* the most ranks that a mesh has, 0 = no mesh yet */
+    int64_t group;          /* ranks of the process group of ShardedTensors, -1 = none yet */
+    const char *mesh_file, *group_file;
+};
+
+struct zf_join *zf_join_new(struct zf_build *b, struct zf_names *names, uint32_t world,
+                            const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(join) struct zf_join *j = calloc(1, sizeof *j);
+
+    if (!j) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for joining ranks");
+        return NULL;
+    }
+    *j = (struct zf_join){.b = b, .names = names, .lim = lim, .world = world, .group = -1};
+    j->arena = zf_arena_new(lim->model_memory, err);
+    j->copies = j->arena ? zf_copies_new(b, names, j->arena, err) : NULL;
+    if (!j->copies) {
+        return NULL;
+    }
+    struct zf_join *done = j;
+    j = NULL;
+    return done;
+}
+
+void zf_join_free(struct zf_join *j)
+{
+    if (!j) {
+        return;
+    }
+    zf_copies_free(j->copies);
+    zf_hashes_fini(&j->boxes);
+    zf_hashes_fini(&j->first);
+    zf_arena_free(j->arena);
+    free(j);
+}
+
+void zf_join_file(struct zf_join *j, const struct zf_place_file *f, uint32_t rank)
+{
+    j->file = f;
+    j->rank = rank;
+}
+
+/* What the first rank said of the tensor; made empty, for this file, when it is the first. */
+static struct join_first *first_of(struct zf_join *j, const struct zf_draft *d, struct zf_err *err)
+{
+    uintptr_t tensor = (uintptr_t)d;
+    struct zf_hash_slot *s =
+        zf_hashes_put(&j->first, zf_hash((const char *)&tensor, sizeof tensor), err);
+    struct join_first *f;
+
+    if (!s) {
+        return NULL;
+    }
+    if (!s->value) {
+        f = zf_arena_get(j->arena, 1, sizeof *f, err);
+        if (!f) {
+            return NULL;
+        }
+        f->file = j->file->path;
+        s->value = (uint64_t)(uintptr_t)f;
+    }
+    return (struct join_first *)(uintptr_t)s->value;
+}
+
+/* "float32 [4, 6]" */
+static const char *describe(enum zf_dtype dtype, uint32_t ndim, const uint64_t *shape, char *out,
+                            size_t n)
+{
+    int at = snprintf(out, n, "%s [", zf_dtype_info(dtype)->torch);
+
+    for (uint32_t i = 0; i <= ndim && at > 0 && (size_t)at < n; i++) {
+        at += i == ndim ? snprintf(out + at, n - (size_t)at, "]")
+                        : snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    }
+    return out;
+}
+
+/* "2 x 4 (Shard(0), Replicate)" */
+static const char *describe_mesh(const struct zf_dtensor *dt, char *out, size_t n)
+{
+    static const char *const word[] = {"Replicate", "Shard", "_StridedShard", "Partial"};
+    int at = 0;
+
+    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
+        at += snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? " x " : "", dt->axis[i].size);
+    }
+    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
+        const struct zf_mesh_axis *a = &dt->axis[i];
+        bool cut = a->place == ZF_PLACE_SHARD || a->place == ZF_PLACE_STRIDED;
+
+        at += snprintf(out + at, n - (size_t)at, cut ? "%s%s(%" PRIu32 ")" : "%s%s",
+                       i ? ", " : " (", word[a->place], a->dim);
+    }
+    if (at >= 0 && (size_t)at < n) {
+        (void)snprintf(out + at, n - (size_t)at, ")");
+    }
+    return out;
+}
+
+static bool same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b)
+{
+    if (a->n_axes != b->n_axes) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->n_axes; i++) {
+        const struct zf_mesh_axis *x = &a->axis[i], *y = &b->axis[i];
+        bool cut = x->place == ZF_PLACE_SHARD || x->place == ZF_PLACE_STRIDED;
+
+        if (x->size != y->size || x->place != y->place || (cut && x->dim != y->dim) ||
+            (x->place == ZF_PLACE_STRIDED && x->split_factor != y->split_factor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All ranks cut a tensor in one way. */
+static bool check_mesh(struct zf_join *j, const struct zf_draft *d, const struct zf_dtensor *dt,
+                       struct zf_err *err)
+{
+    struct join_first *f = first_of(j, d, err);
+    char here[100], there[100];
+
+    if (!f) {
+        return false;
+    }
+    if (f->dt.n_axes == 0) {
+        f->dt = *dt;
+        return true;
+    }
+    return same_mesh(dt, &f->dt) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "its mesh is %s, but %s in \"%.80s\": files of different saves",
+                   describe_mesh(dt, here, sizeof here), describe_mesh(&f->dt, there, sizeof there),
+                   f->file);
+}
+
+/* Every rank lists the shards of all. */
+static bool check_shards(struct zf_join *j, const struct zf_draft *d, const struct zf_sharded *s,
+                         struct zf_err *err)
+{
+    struct join_first *f = first_of(j, d, err);
+
+    if (!f) {
+        return false;
+    }
+    if (f->st.n_all == 0) {
+        f->st = *s;
+        return true;
+    }
+    if (s->n_all != f->st.n_all) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "it is cut in %" PRIu64 " shards, but in %" PRIu64
+                       " in \"%.80s\": files of different saves",
+                       s->n_all, f->st.n_all, f->file);
+    }
+    for (uint64_t i = 0; i < s->n_all; i++) {
+        const struct zf_shard *x = &s->all[i], *y = &f->st.all[i];
+
+        for (uint32_t k = 0; k < s->ndim; k++) {
+            if (x->off[k] != y->off[k] || x->size[k] != y->size[k]) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "shard %" PRIu64 " is said to span %" PRIu64 " … %" PRIu64
+                               " of dimension %" PRIu32 ", but %" PRIu64 " … %" PRIu64
+                               " in \"%.60s\": files of different saves",
+                               i, x->off[k], x->off[k] + x->size[k], k, y->off[k],
+                               y->off[k] + y->size[k], f->file);
+            }
+        }
+    }
+    return true;
+}
+
+/* The draft of a tensor, made by the first rank that has a piece of it; the others must agree. */
+static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, enum zf_dtype dtype,
+                                 uint32_t ndim, const uint64_t *shape, struct zf_err *err)
+{
+    struct zf_draft *d = zf_build_find(j->b, spot->set, spot->name, spot->name_len);
+
+    if (!d) {
+        d = zf_build_tensor(j->b, spot->set, spot->name, spot->name_len, dtype, ndim, shape, err);
+        return d && zf_draft_where(d, j->file->path, err) && first_of(j, d, err) ? d : NULL;
+    }
+    if (zf_draft_dtype(d) != dtype || zf_draft_ndim(d) != ndim ||
+        memcmp(zf_draft_shape(d), shape, ndim * sizeof *shape) != 0) {
+        const struct join_first *f = first_of(j, d, err);
+        char here[100], there[100];
+
+        if (f) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "it is %s, but %s in \"%.80s\": files of different saves",
+                          describe(dtype, ndim, shape, here, sizeof here),
+                          describe(zf_draft_dtype(d), zf_draft_ndim(d), zf_draft_shape(d), there,
+                                   sizeof there),
+                          f->file);
+        }
+        return NULL;
+    }
+    return d;
+}
+
+/* Was this very box of this tensor there before?  Ranks outside an axis of
+ * the mesh hold equal copies. */
+static bool seen_box(struct zf_join *j, const struct zf_draft *d, const uint64_t *start,
+                     const uint64_t *size, uint32_t ndim, bool *seen, struct zf_err *err)
+{
+    uint64_t h = zf_hash_pair((const char *)start, ndim * sizeof *start, (const char *)size,
+                              ndim * sizeof *size);
+    uintptr_t tensor = (uintptr_t)d;
+    struct zf_hash_slot *s = zf_hashes_put(
+        &j->boxes, zf_hash_pair((const char *)&h, sizeof h, (const char *)&tensor, sizeof tensor),
+        err);
+
+    if (!s) {
+        return false;
+    }
+    *seen = s->value != 0;
+    s->value = 1;
+    return true;
+}
+
+/* The box [start, start + size) of d is the part of tensor t that begins at `local`. */
+static bool add_box(struct zf_draft *d, const struct zf_torch_tensor *t, const uint64_t *start,
+                    const uint64_t *size, const uint64_t *local, struct zf_err *err)
+{
+    uint64_t at = t->off_elems, bytes;
+
+    for (uint32_t k = 0; k < t->ndim; k++) {
+        if (!zf_mul_add(local[k], t->stride[k], at, &at)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "a local tensor is larger than 2^64 elements");
+        }
+    }
+    if (!zf_mul(at, zf_dtype_info(t->dtype)->bytes, &bytes)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a local tensor is larger than 2^64 bytes");
+    }
+    struct zf_from from = {.src = t->storage->src, .off = bytes, .stride = t->stride};
+    return zf_draft_box(d, start, size, from, err);
+}
+
+/* The rank's own tensor: of the type of the whole, and of these extents. */
+static bool local_tensor(struct zf_join *j, const struct zf_pv *v, enum zf_dtype dtype,
+                         uint32_t ndim, struct zf_torch_tensor *out, struct zf_err *err)
+{
+    if (zf_torch_kind(j->file->torch, v) != ZF_TORCH_DENSE) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the rank's piece is no plain tensor");
+    }
+    if (!zf_torch_tensor(j->file->torch, v, out, err)) {
+        return false;
+    }
+    if (out->dtype != dtype || out->ndim != ndim) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the rank's piece is %s of %" PRIu32 " dimensions, the whole %s of %" PRIu32,
+                       zf_dtype_info(out->dtype)->torch, out->ndim, zf_dtype_info(dtype)->torch,
+                       ndim);
+    }
+    return true;
+}
+
+/* ---- DTensor ---- */
+
+/* Where an odometer over the ranges of all dimensions stands. */
+struct odometer {
+    uint64_t *at;    /* [ndim] index of the range */
+    uint64_t *local; /* [ndim] where it begins in the local tensor */
+    uint64_t *start, *size;
+};
+
+static bool odometer_new(struct odometer *o, uint32_t ndim, struct zf_arena *a, struct zf_err *err)
+{
+    uint64_t *four = zf_arena_get(a, 4 * (uint64_t)ndim + 1, sizeof *four, err);
+
+    if (!four) {
+        return false;
+    }
+    *o = (struct odometer){four, four + ndim, four + 2 * (size_t)ndim, four + 3 * (size_t)ndim};
+    return true;
+}
+
+static bool odometer_next(struct odometer *o, const struct zf_dim_ranges *dim, uint32_t ndim)
+{
+    for (uint32_t d = ndim; d-- > 0;) {
+        o->local[d] += dim[d].range[o->at[d]].hi - dim[d].range[o->at[d]].lo;
+        if (++o->at[d] < dim[d].n) {
+            return true;
+        }
+        o->at[d] = o->local[d] = 0;
+    }
+    return false;
+}
+
+static bool add_pieces(struct zf_join *j, struct zf_draft *d, const struct zf_torch_tensor *t,
+                       const struct zf_dim_ranges *dim, struct zf_err *err)
+{
+    struct odometer o;
+    bool seen;
+
+    if (!odometer_new(&o, t->ndim, j->arena, err)) {
+        return false;
+    }
+    do {
+        for (uint32_t k = 0; k < t->ndim; k++) {
+            struct zf_range r = dim[k].range[o.at[k]];
+
+            o.start[k] = r.lo;
+            o.size[k] = r.hi - r.lo;
+        }
+        if (!seen_box(j, d, o.start, o.size, t->ndim, &seen, err) ||
+            (!seen && !add_box(d, t, o.start, o.size, o.local, err))) {
+            return false;
+        }
+    } while (odometer_next(&o, dim, t->ndim));
+    return true;
+}
+
+static bool check_local(const struct zf_torch_tensor *t, const struct zf_dim_ranges *dim,
+                        bool *empty, struct zf_err *err)
+{
+    bool here = false, there = false;
+
+    for (uint32_t k = 0; k < t->ndim; k++) {
+        here = here || t->shape[k] == 0;
+        there = there || dim[k].total == 0;
+    }
+    *empty = here && there;
+    for (uint32_t k = 0; k < t->ndim && !*empty; k++) {
+        if (t->shape[k] != dim[k].total) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the rank's piece has %" PRIu64 " elements along dimension %" PRIu32
+                           ", its place in the mesh says %" PRIu64,
+                           t->shape[k], k, dim[k].total);
+        }
+    }
+    return true;
+}
+
+static bool take_dtensor(struct zf_join *j, const struct zf_spot *spot, const struct zf_pv *v,
+                         struct zf_err *err)
+{
+    struct zf_dtensor dt;
+    struct zf_torch_tensor t;
+    bool empty;
+
+    if (!zf_torch_dtensor(j->file->torch, v, &dt, err)) {
+        return false;
+    }
+    if (dt.n_ranks > j->mesh) {
+        j->mesh = dt.n_ranks;
+        j->mesh_file = j->file->path;
+    }
+    if (!dt.has_coord) {
+        return true;
+    }
+    struct zf_dim_ranges *dim = zf_arena_get(j->arena, dt.ndim, sizeof *dim, err);
+    if (!dim || !zf_boxes_dims(&dt, j->arena, dim, err) ||
+        !local_tensor(j, dt.local, dt.dtype, dt.ndim, &t, err) ||
+        !check_local(&t, dim, &empty, err)) {
+        return false;
+    }
+    struct zf_draft *d = draft_of(j, spot, dt.dtype, dt.ndim, dt.shape, err);
+    return d && check_mesh(j, d, &dt, err) && (empty || add_pieces(j, d, &t, dim, err));
+}
+
+/* ---- ShardedTensor ---- */
+
+static bool check_group(struct zf_join *j, const struct zf_sharded *s, struct zf_err *err)
+{
+    if (s->world < 0) {
+        return true;
+    }
+    if (j->group < 0) {
+        j->group = s->world;
+        j->group_file = j->file->path;
+    }
+    return j->group == s->world ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "saved by %" PRId64 " ranks, but %s was saved by %" PRId64
+                   ": files of two saves",
+                   s->world, j->group_file, j->group);
+}
+
+static bool take_sharded(struct zf_join *j, const struct zf_spot *spot, const struct zf_pv *v,
+                         struct zf_err *err)
+{
+    struct zf_sharded s;
+    struct zf_torch_tensor t;
+
+    if (!zf_torch_sharded(j->file->torch, v, &s, err) || !check_group(j, &s, err)) {
+        return false;
+    }
+    uint64_t *zeros = zf_arena_get(j->arena, s.ndim, sizeof *zeros, err);
+    struct zf_draft *d = zeros ? draft_of(j, spot, s.dtype, s.ndim, s.shape, err) : NULL;
+    if (!d || !check_shards(j, d, &s, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < s.n_local; i++) {
+        const struct zf_shard *shard = &s.local[i];
+
+        if (!local_tensor(j, shard->tensor, s.dtype, s.ndim, &t, err)) {
+            return false;
+        }
+        if (memcmp(t.shape, shard->size, s.ndim * sizeof *t.shape) != 0) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "shard %" PRIu64 " has not the shape that its metadata says", i);
+        }
+        if (!add_box(d, &t, shard->off, shard->size, zeros, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- all ---- */
+
+/* A tensor that cannot be joined is left out and told; damage is an error. */
+static bool left_out(struct zf_join *j, const char *name, struct zf_err *err)
+{
+    char why[sizeof err->msg];
+
+    if (err->code != ZF_E_UNSUPPORTED) {
+        (void)zf_err_in(err, "%s!", name);
+        return zf_err_in(err, "%s!", j->file->path);
+    }
+    memcpy(why, err->msg, sizeof why);
+    zf_err_clear(err);
+    return zf_build_note(j->b, err, "%s: \"%s\" is left out: %s", j->file->path, name, why);
+}
+
+bool zf_join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
+{
+    struct zf_join *j = ctx;
+    struct zf_spot spot;
+
+    *taken = true;
+    switch (leaf->kind) {
+    case ZF_TORCH_DTENSOR:
+        return zf_names_place(j->names, leaf->path, &spot, err) &&
+               (take_dtensor(j, &spot, leaf->value, err) || left_out(j, spot.name, err));
+    case ZF_TORCH_SHARDED:
+        return zf_names_place(j->names, leaf->path, &spot, err) &&
+               (take_sharded(j, &spot, leaf->value, err) || left_out(j, spot.name, err));
+    case ZF_TORCH_DENSE:
+        if (j->world > 1) {
+            return zf_copies_add(j->copies, j->file, j->rank, leaf, err);
+        }
+        break;
+    default:
+        break;
+    }
+    *taken = false;
+    return true;
+}
+
+/* Compares the number of ranks that a file says with the number of files. */
+static bool check_world(struct zf_join *j, const char *file, uint64_t ranks, struct zf_err *err)
+{
+    if (ranks == j->world) {
+        return true;
+    }
+    if (zf_build_degraded(j->b)) {
+        return zf_build_note(j->b, err,
+                             "%s was saved by %" PRIu64 " ranks, but there are files of %" PRIu32,
+                             file, ranks, j->world);
+    }
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "saved by %" PRIu64 " ranks, but there are files of %" PRIu32 ": %s", ranks,
+                  j->world, ranks > j->world ? "some are missing" : "some are of another save");
+    return zf_err_in(err, "%s", file);
+}
+
+bool zf_join_finish(struct zf_join *j, struct zf_err *err)
+{
+    if (j->mesh && !check_world(j, j->mesh_file, j->mesh, err)) {
+        return false;
+    }
+    if (j->group >= 0 && !check_world(j, j->group_file, (uint64_t)j->group, err)) {
+        return false;
+    }
+    return zf_copies_place(j->copies, err);
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Only hashes of what was seen are kept.  Two names with one hash could at worst make a file name
+ * longer than needed; bytes never depend on it. */
+#include <zf/assemble/names.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/arena.h>
+#include <zf/base/hashes.h>
+#include <zf/base/name.h>
+#include <zf/base/text.h>
+
+#include "optim_key.h"
+
+static const char *const master_words[] = {"fp32_param", "param", "master_param"};
+
+static const char *const own_names[] = {
+    "optim",
+    "stored",
+    "stacked",
+    "bucket",
+    "extra",
+    "state",
+    "npy",
+    "hf",
+    "as",
+    "model.safetensors",
+    "pytorch_model.bin",
+};
+
+struct pending;
+
+struct zf_names {
+    struct zf_names_opts opts;
+    bool has[ZF_CONTAINERS], settled;
+    struct zf_hashes params;  /* names of what is no optimizer entry */
+    struct zf_hashes masters; /* names that have a master copy */
+    struct zf_hashes entries; /* (key, name) -> hash of the head; 1 = several heads */
+    struct zf_hashes ids;     /* (head, id) -> address of a struct zf_step with the name */
+    struct pending *pending;
+    struct zf_arena *arena;
+    struct zf_text key, set, name, word;
+};
+
+#define ONE_OF(p, n, words) zf_word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
+
+/* ---- paths ---- */
+
+static bool join(struct zf_text *out, struct zf_path path, uint32_t from, struct zf_err *err)
+{
+    zf_text_clear(out);
+    for (uint32_t i = from; i < path.n; i++) {
+        if ((i > from && !zf_text_add(out, ".", 1, err)) ||
+            !zf_text_add(out, path.step[i].p, path.step[i].n, err)) {
+            return false;
+        }
+    }
+    return zf_text_add(out, "", 0, err);
+}
+
+/* A flat entry cannot be split, nor an id named, before everything was seen. */
+struct pending {
+    struct pending *next;
+    struct zf_entry entry;
+};
+
+/* The entry's name as the tree spells it:
+ * integer ids by their parameter, Megatron-FSDP's words dropped. */
+static void reduce_entry(const struct zf_names *names, struct zf_entry *e)
+{
+    while (names->opts.megatron_fsdp && zf_word_starts(e->name, e->name_len, "module.")) {
+        e->name += 7;
+        e->name_len -= 7;
+    }
+    if (zf_word_digits(e->name, e->name_len)) {
+        const struct zf_hash_slot *s =
+            zf_hashes_find(&names->ids, zf_hash_pair(e->head, e->head_len, e->name, e->name_len));
+        if (s) {
+            const struct zf_step *known = (const struct zf_step *)(uintptr_t)s->value;
+
+            e->name = known->p;
+            e->name_len = known->n;
+        }
+    }
+}
+
+/* An id without a name is not known to shadow anything, so it stays with the optimizer. */
+static bool is_master(const struct zf_entry *e)
+{
+    return ONE_OF(e->key, e->key_len, master_words) && !zf_word_digits(e->name, e->name_len);
+}
+
+static bool remember_entry(struct zf_names *names, struct zf_entry *e, struct zf_err *err)
+{
+    uint64_t head = zf_hash(e->head, e->head_len) | 2;
+
+    if (!zf_entry_split(e, &names->params)) {
+        return true;
+    }
+    reduce_entry(names, e);
+    struct zf_hash_slot *s =
+        zf_hashes_put(&names->entries, zf_hash_pair(e->key, e->key_len, e->name, e->name_len), err);
+    if (!s) {
+        return false;
+    }
+    s->value = s->value == 0 || s->value == head ? head : 1;
+    return !is_master(e) || zf_hashes_put(&names->masters, zf_hash(e->name, e->name_len), err);
+}
+
+static bool postpone(struct zf_names *names, const struct zf_entry *e, struct zf_err *err)
+{
+    struct pending *p = zf_arena_get(names->arena, 1, sizeof *p, err);
+
+    if (!p) {
+        return false;
+    }
+    p->entry = *e;
+    p->entry.head = zf_arena_str(names->arena, e->head, e->head_len, err);
+    if (!p->entry.head) {
+        return false;
+    }
+    p->entry.text = zf_arena_str(names->arena, e->text, e->text_len, err);
+    if (!p->entry.text) {
+        return false;
+    }
+    if (e->name) {
+        p->entry.name = p->entry.text + (e->name - e->text);
+        p->entry.key = p->entry.text + (e->key - e->text);
+    }
+    p->next = names->pending;
+    names->pending = p;
+    return true;
+}
+
+/* The number of bytes of key[n] that name its container and the words dropped with it. */
+static size_t container_len(const struct zf_names *names, const char *key, size_t n,
+                            size_t container)
+{
+    size_t at = container + 1;
+
+    while (names->opts.megatron_fsdp && at < n && zf_word_starts(key + at, n - at, "module.")) {
+        at += 7;
+    }
+    return at < n ? at : n;
+}
+
+static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
+{
+    struct zf_entry e;
+    const char *key = names->key.p;
+    size_t n = names->key.n;
+
+    if (zf_entry_parse(path, key, n, &e)) {
+        /* Names and ids are complete only when everything was seen. */
+        return e.name && !zf_word_digits(e.name, e.name_len) && !names->opts.megatron_fsdp
+                   ? remember_entry(names, &e, err)
+                   : postpone(names, &e, err);
+    }
+    int c = path.n > 1 ? zf_container(path.step[0].p, path.step[0].n) : -1;
+    if (c >= 0 && !path.step[1].index) {
+        size_t at = container_len(names, key, n, path.step[0].n);
+
+        names->has[c] = true;
+        if (!zf_hashes_put(&names->params, zf_hash(key + at, n - at), err)) {
+            return false;
+        }
+    }
+    return zf_hashes_put(&names->params, zf_hash(key, n), err) != NULL;
+}
+
+/* Cuts a flat `model.x` where the format says that it is a container. */
+static struct zf_path unflatten(const struct zf_names *names, struct zf_path path,
+                                struct zf_step two[2])
+{
+    if (!names->opts.flat_container || path.n != 1) {
+        return path;
+    }
+    const struct zf_step *s = &path.step[0];
+    size_t w = zf_word_len(s->p, s->n);
+    if (w == s->n || zf_container(s->p, w) < 0) {
+        return path;
+    }
+    two[0] = (struct zf_step){.p = s->p, .n = w};
+    two[1] = (struct zf_step){.p = s->p + w + 1, .n = s->n - w - 1};
+    return (struct zf_path){.step = two, .n = 2};
+}
+
+bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
+{
+    struct zf_step two[2];
+
+    path = unflatten(names, path, two);
+    return join(&names->key, path, 0, err) && see(names, path, err);
+}
+
+bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
+{
+    struct zf_err err;
+    struct zf_entry e;
+
+    return join(&names->key, path, 0, &err) && zf_entry_parse(path, names->key.p, names->key.n, &e);
+}
+
+bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
+{
+    struct zf_step s = {.p = key, .n = n};
+
+    return zf_names_see(names, (struct zf_path){.step = &s, .n = 1}, err);
+}
+
+bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const char *name,
+                 size_t name_len, struct zf_err *err)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)id);
+    struct zf_step *known = zf_arena_get(names->arena, 1, sizeof *known, err);
+
+    if (!known || !(known->p = zf_arena_str(names->arena, name, name_len, err))) {
+        return false;
+    }
+    known->n = name_len;
+    struct zf_hash_slot *s =
+        zf_hashes_put(&names->ids, zf_hash_pair(head, strlen(head), digits, (size_t)n), err);
+    if (!s) {
+        return false;
+    }
+    s->value = (uint64_t)(uintptr_t)known;
+    return true;
+}
+
+/* Everything was seen: now the postponed entries can be told. */
+static bool settle(struct zf_names *names, struct zf_err *err)
+{
+    for (struct pending *p = names->pending; p; p = p->next) {
+        if (!remember_entry(names, &p->entry, err)) {
+            return false;
+        }
+    }
+    names->pending = NULL;
+    names->settled = true;
+    return true;
+}
+
+/* ---- places ---- */
+
+static bool place_set(struct zf_names *names, const char *dir, const char *p, size_t n,
+                      struct zf_err *err)
+{
+    char file[ZF_NAME_MAX + 1];
+    size_t len = zf_name_encode(file, p, n, "");
+
+    zf_text_clear(&names->set);
+    return zf_text_add(&names->set, dir, strlen(dir), err) &&
+           zf_text_add(&names->set, file, len, err);
+}
+
+static bool place_as(struct zf_names *names, enum zf_spot_kind kind, const char *name, size_t n,
+                     struct zf_spot *out, struct zf_err *err)
+{
+    static const char *const set[] = {
+        [ZF_SPOT_WEIGHT] = "",     [ZF_SPOT_MASTER] = "",  [ZF_SPOT_STORED] = "stored",
+        [ZF_SPOT_EXTRA] = "extra", [ZF_SPOT_OPTIM] = NULL, [ZF_SPOT_BESIDE] = NULL,
+    };
+
+    if (set[kind]) {
+        zf_text_clear(&names->set);
+        if (!zf_text_add(&names->set, set[kind], strlen(set[kind]), err)) {
+            return false;
+        }
+    }
+    zf_text_clear(&names->word);
+    if (!zf_text_add(&names->word, name, n, err)) {
+        return false;
+    }
+    *out = (struct zf_spot){
+        .kind = kind, .set = names->set.p, .name = names->word.p, .name_len = names->word.n};
+    return true;
+}
+
+static bool place_entry(struct zf_names *names, struct zf_entry *e, struct zf_spot *out,
+                        struct zf_err *err)
+{
+    reduce_entry(names, e);
+    if (is_master(e)) {
+        return place_as(names, ZF_SPOT_MASTER, e->name, e->name_len, out, err);
+    }
+    const struct zf_hash_slot *s =
+        zf_hashes_find(&names->entries, zf_hash_pair(e->key, e->key_len, e->name, e->name_len));
+    zf_text_clear(&names->name);
+    if (s && s->value == 1 &&
+        (!zf_text_add(&names->name, e->head, e->head_len, err) ||
+         !zf_text_add(&names->name, ".", 1, err))) {
+        return false;
+    }
+    return zf_text_add(&names->name, e->name, e->name_len, err) &&
+           place_set(names, "optim/", e->key, e->key_len, err) &&
+           place_as(names, ZF_SPOT_OPTIM, names->name.p, names->name.n, out, err);
+}
+
+/* A weight under its reduced name, or under stored/ when a master shadows it. */
+static bool place_weight(struct zf_names *names, const char *name, size_t n, struct zf_spot *out,
+                         struct zf_err *err)
+{
+    bool shadowed = zf_hashes_find(&names->masters, zf_hash(name, n)) != NULL;
+
+    return place_as(names, shadowed ? ZF_SPOT_STORED : ZF_SPOT_WEIGHT, name, n, out, err);
+}
+
+/* "rng", "np_rng", "cuda_rng_state": is one of the words of p[n] "rng"? */
+static bool is_random_state(const char *p, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(p + at, '_', n - at);
+        size_t len = end ? (size_t)(end - p) - at : n - at;
+
+        if (zf_word_is(p + at, len, "rng")) {
+            return true;
+        }
+        at += len + 1;
+    }
+    return false;
+}
+
+static bool place_beside(struct zf_names *names, struct zf_path path, const char *key, size_t n,
+                         struct zf_spot *out, struct zf_err *err)
+{
+    size_t head = path.step[0].n;
+
+    if (path.n == 1) {
+        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
+    }
+    if (!place_set(names, "", key, head, err)) {
+        return false;
+    }
+    if (zf_names_reserved(names->set.p) || is_random_state(key, head)) {
+        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
+    }
+    return place_as(names, ZF_SPOT_BESIDE, key + head + 1, n - head - 1, out, err);
+}
+
+static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
+                  struct zf_err *err)
+{
+    struct zf_entry e;
+    const char *key = names->key.p;
+    size_t n = names->key.n;
+
+    if (zf_entry_parse(path, key, n, &e) && zf_entry_split(&e, &names->params)) {
+        return place_entry(names, &e, out, err);
+    }
+    if (zf_word_starts(key, n, "rng_state")) {
+        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
+    }
+    const char *container = zf_names_container(names);
+    if (!container) {
+        return place_weight(names, key, n, out, err);
+    }
+    if (path.n > 1 && zf_word_is(path.step[0].p, path.step[0].n, container) &&
+        !path.step[1].index) {
+        size_t at = container_len(names, key, n, path.step[0].n);
+
+        return place_weight(names, key + at, n - at, out, err);
+    }
+    return place_beside(names, path, key, n, out, err);
+}
+
+bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
+                    struct zf_err *err)
+{
+    struct zf_step two[2];
+
+    path = unflatten(names, path, two);
+    return (names->settled || settle(names, err)) && join(&names->key, path, 0, err) &&
+           place(names, path, out, err);
+}
+
+bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
+                         struct zf_err *err)
+{
+    struct zf_step s = {.p = key, .n = n};
+
+    return zf_names_place(names, (struct zf_path){.step = &s, .n = 1}, out, err);
+}
+
+bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
+                    struct zf_err *err)
+{
+    return join(&names->key, path, 0, err) &&
+           place_as(names, ZF_SPOT_EXTRA, names->key.p, names->key.n, out, err);
+}
+
+const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf_err *err)
+{
+    return join(&names->key, path, 0, err) &&
+                   place_set(names, "extra/", names->key.p, names->key.n, err)
+               ? names->set.p
+               : NULL;
+}
+
+const char *zf_names_container(const struct zf_names *names)
+{
+    for (int i = 0; i < ZF_CONTAINERS; i++) {
+        if (names->has[i]) {
+            return zf_container_name(i);
+        }
+    }
+    return NULL;
+}
+
+bool zf_names_reserved(const char *encoded)
+{
+    return ONE_OF(encoded, strlen(encoded), own_names) ||
+           zf_word_starts(encoded, strlen(encoded), "mp_rank_");
+}
+
+struct zf_names *zf_names_new(const struct zf_names_opts *opts, struct zf_err *err)
+{
+    struct zf_names *names = calloc(1, sizeof *names);
+
+    if (!names) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for names");
+        return NULL;
+    }
+    names->opts = opts ? *opts : (struct zf_names_opts){0};
+    names->arena = zf_arena_new(UINT64_MAX, err);
+    if (!names->arena) {
+        free(names);
+        return NULL;
+    }
+    return names;
+}
+
+void zf_names_free(struct zf_names *names)
+{
+    if (!names) {
+        return;
+    }
+    zf_hashes_fini(&names->params);
+    zf_hashes_fini(&names->masters);
+    zf_hashes_fini(&names->entries);
+    zf_hashes_fini(&names->ids);
+    zf_text_fini(&names->key);
+    zf_text_fini(&names->set);
+    zf_text_fini(&names->name);
+    zf_text_fini(&names->word);
+    zf_arena_free(names->arena);
+    free(names);
+}

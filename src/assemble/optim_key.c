@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "optim_key.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static const char *const containers[ZF_CONTAINERS] = {"model", "module", "state_dict", "net"};
+
+/* Optimizer keys that Megatron writes in front of the parameter's name. */
+static const char *const state_words[] = {
+    "exp_avg",         "exp_avg_sq",        "max_exp_avg_sq", "step",
+    "momentum_buffer", "grad_norm_exp_avg", "fp32_param",     "master_param",
+    "param",           "exp_avg_res",       "square_avg",
+};
+
+bool zf_word_is(const char *p, size_t n, const char *word)
+{
+    return strlen(word) == n && memcmp(p, word, n) == 0;
+}
+
+bool zf_word_of(const char *p, size_t n, const char *const *words, size_t n_words)
+{
+    for (size_t i = 0; i < n_words; i++) {
+        if (zf_word_is(p, n, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+bool zf_word_digits(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] < '0' || p[i] > '9') {
+            return false;
+        }
+    }
+    return n > 0;
+}
+
+bool zf_word_starts(const char *p, size_t n, const char *word)
+{
+    size_t w = strlen(word);
+
+    return n >= w && memcmp(p, word, w) == 0;
+}
+
+/* A whole word that starts with "optim". */
+static bool optimizer_word(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!word_char(p[i])) {
+            return false;
+        }
+    }
+    return zf_word_starts(p, n, "optim");
+}
+
+size_t zf_word_len(const char *p, size_t n)
+{
+    const char *dot = memchr(p, '.', n);
+
+    return dot ? (size_t)(dot - p) : n;
+}
+
+const char *zf_container_name(int i)
+{
+    return containers[i];
+}
+
+int zf_container(const char *p, size_t n)
+{
+    for (int i = 0; i < ZF_CONTAINERS; i++) {
+        if (zf_word_is(p, n, containers[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+#define ONE_OF(p, n, words) zf_word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
+
+/* The parts of `text` behind ".state." when the path itself says where the name ends. */
+static void split_by_path(struct zf_entry *e, struct zf_path path, uint32_t state)
+{
+    if (path.n < state + 3) {
+        return;
+    }
+    const struct zf_step *name = &path.step[state + 1], *key = &path.step[state + 2];
+    bool id = name->index || zf_word_digits(name->p, name->n);
+    if (path.n > state + 3 && !id) {
+        return; /* nested further: only the known parameters tell */
+    }
+    e->name = e->text;
+    e->name_len = name->n;
+    e->key = e->text + name->n + 1;
+    e->key_len = e->text_len - name->n - 1;
+    if (path.n == state + 3 && !key->index && ONE_OF(name->p, name->n, state_words) &&
+        !ONE_OF(key->p, key->n, state_words)) {
+        struct zf_entry swapped = *e;
+
+        e->name = swapped.key;
+        e->name_len = swapped.key_len;
+        e->key = swapped.name;
+        e->key_len = swapped.name_len;
+    }
+}
+
+/* Does key[n] start with an optimizer's name?  It may stand behind one other word, as in
+ * `app.optim` and `chained_0.optimizer`, but not inside a container:
+ * a model may have an `optim_head`. */
+static bool optimizer_head(const char *key, size_t n)
+{
+    size_t w = zf_word_len(key, n);
+
+    if (optimizer_word(key, w)) {
+        return true;
+    }
+    if (w == n || zf_container(key, w) >= 0) {
+        return false;
+    }
+    return optimizer_word(key + w + 1, zf_word_len(key + w + 1, n - w - 1));
+}
+
+bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct zf_entry *e)
+{
+    static const char mark[] = ".state.";
+    const size_t mark_len = sizeof mark - 1;
+
+    *e = (struct zf_entry){0};
+    if (!optimizer_head(key, n)) {
+        return false;
+    }
+    size_t at = 0;
+    for (uint32_t i = 0; i < path.n; at += path.step[i].n + 1, i++) {
+        if (i > 0 && i + 1 < path.n && zf_word_is(path.step[i].p, path.step[i].n, "state")) {
+            *e = (struct zf_entry){.head = key, .head_len = at - 1, .text = key + at + 6};
+            e->text_len = n - at - 6;
+            split_by_path(e, path, i);
+            return true;
+        }
+    }
+    for (size_t i = 0; i + mark_len < n; i++) {
+        if (memcmp(key + i, mark, mark_len) == 0) {
+            *e = (struct zf_entry){.head = key, .head_len = i, .text = key + i + mark_len};
+            e->text_len = n - i - mark_len;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Splits e->text at `dot`. */
+static void split_at(struct zf_entry *e, size_t dot, bool key_first)
+{
+    const char *a = e->text, *b = e->text + dot + 1;
+    size_t an = dot, bn = e->text_len - dot - 1;
+
+    e->name = key_first ? b : a;
+    e->name_len = key_first ? bn : an;
+    e->key = key_first ? a : b;
+    e->key_len = key_first ? an : bn;
+}
+
+bool zf_entry_split(struct zf_entry *e, const struct zf_hashes *params)
+{
+    size_t last = SIZE_MAX;
+
+    if (e->name) {
+        return true;
+    }
+    for (size_t i = e->text_len; i-- > 0;) {
+        if (e->text[i] != '.') {
+            continue;
+        }
+        last = last == SIZE_MAX ? i : last;
+        if (zf_hashes_find(params, zf_hash(e->text, i))) {
+            split_at(e, i, false);
+            return true;
+        }
+    }
+    if (last == SIZE_MAX) {
+        return false;
+    }
+    size_t first = zf_word_len(e->text, e->text_len);
+    bool key_first = ONE_OF(e->text, first, state_words);
+    split_at(e, key_first ? first : last, key_first);
+    return true;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "param_groups.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef bool optimizer_fn(void *ctx, const char *head, const struct zf_pv *optimizer,
+                          struct zf_err *err);
+
+/* One key of a file: an optimizer, or a list of them (Lightning's optimizer_states). */
+static bool each_of_key(const char *key, const struct zf_pv *v, optimizer_fn *fn, void *ctx,
+                        struct zf_err *err)
+{
+    char head[300];
+
+    if (zf_place_is_optimizer(v)) {
+        return fn(ctx, key, v, err);
+    }
+    for (uint64_t i = 0; zf_pv_is_seq(v) && i < zf_pv_len(v); i++) {
+        const struct zf_pv *item = zf_pv_item(v, i);
+
+        (void)snprintf(head, sizeof head, "%.250s.%" PRIu64, key, i);
+        if (zf_place_is_optimizer(item) && !fn(ctx, head, item, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Calls fn for the optimizers of a file that stand where they are recognised by name. */
+static bool each_optimizer(const struct zf_place_file *f, optimizer_fn *fn, void *ctx,
+                           struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(f->torch);
+
+    if (f->head) {
+        return each_of_key(f->head, root, fn, ctx, err);
+    }
+    for (uint64_t i = 0; zf_pv_is_map(root) && i < zf_pv_len(root); i++) {
+        const struct zf_pv *key = zf_pv_key(root, i);
+        uint64_t n;
+        const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+        if (text && strncmp(text, "optim", 5) == 0 &&
+            !each_of_key(text, zf_pv_val(root, i), fn, ctx, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool see_names(void *ctx, const char *head, const struct zf_pv *optimizer,
+                      struct zf_err *err)
+{
+    const struct zf_pv *groups = zf_pv_get(optimizer, "param_groups");
+
+    for (uint64_t g = 0; g < zf_pv_len(groups); g++) {
+        const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
+        const struct zf_pv *texts = zf_pv_get(zf_pv_item(groups, g), "param_names");
+        uint64_t n = zf_pv_len(ids), id, len;
+
+        for (uint64_t i = 0; texts && n == zf_pv_len(texts) && i < n; i++) {
+            const struct zf_pv *text = zf_pv_item(texts, i);
+
+            const char *name = zf_pv_kind(text) == ZF_PV_STR ? zf_pv_text(text, &len) : NULL;
+
+            if (name && zf_pv_u64(zf_pv_item(ids, i), &id) &&
+                !zf_names_id(ctx, head, id, name, len, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool zf_groups_see(struct zf_names *names, const struct zf_place_file *f, struct zf_err *err)
+{
+    return each_optimizer(f, see_names, names, err);
+}
+
+struct stepping {
+    struct zf_build *b;
+    struct zf_names *names;
+};
+
+static bool place_step(const struct stepping *s, const char *head, const struct zf_pv *id,
+                       const struct zf_pv *step, struct zf_err *err)
+{
+    char digits[24];
+    uint64_t number, n = 0;
+    const char *text = zf_pv_kind(id) == ZF_PV_STR ? zf_pv_text(id, &n) : NULL;
+    struct zf_spot spot;
+
+    if (!text) {
+        if (!zf_pv_u64(id, &number)) {
+            return true;
+        }
+        n = (uint64_t)snprintf(digits, sizeof digits, "%" PRIu64, number);
+        text = digits;
+    }
+    struct zf_step path[4] = {{.p = head, .n = strlen(head)},
+                              {.p = "state", .n = 5},
+                              {.p = text, .n = (size_t)n},
+                              {.p = "step", .n = 4}};
+    if (!zf_names_place(s->names, (struct zf_path){.step = path, .n = 4}, &spot, err)) {
+        return false;
+    }
+    if (spot.kind != ZF_SPOT_OPTIM || zf_build_find(s->b, spot.set, spot.name, spot.name_len)) {
+        return true;
+    }
+    return zf_place_number(s->b, &spot, step, err);
+}
+
+/* torch's own optimizers keep a step per parameter; apex and Transformer Engine one per group. */
+static bool place_steps(void *ctx, const char *head, const struct zf_pv *optimizer,
+                        struct zf_err *err)
+{
+    const struct zf_pv *groups = zf_pv_get(optimizer, "param_groups");
+
+    for (uint64_t g = 0; g < zf_pv_len(groups); g++) {
+        const struct zf_pv *step = zf_pv_get(zf_pv_item(groups, g), "step");
+        const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
+
+        if (!zf_place_is_number(step)) {
+            continue;
+        }
+        for (uint64_t i = 0; i < zf_pv_len(ids); i++) {
+            if (!place_step(ctx, head, zf_pv_item(ids, i), step, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool zf_groups_place(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
+                     struct zf_err *err)
+{
+    struct stepping s = {.b = b, .names = names};
+
+    return each_optimizer(f, place_steps, &s, err);
+}

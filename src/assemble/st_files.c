@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/st_files.h>
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/lfs.h>
+#include <zf/base/bytes.h>
+#include <zf/base/name.h>
+
+static const char suffix[] = ".safetensors";
+
+/* Where the Hugging Face writer of torch.distributed.checkpoint keeps the boxes.
+ * Source: torch/distributed/checkpoint/_hf_utils.py (2.8 … 2.14). */
+static const char boxes_key[] = "DCP_SHARDING_INFO";
+
+bool zf_st_files_init(struct zf_st_files *f, const struct zf_limits *lim, struct zf_err *err)
+{
+    *f = (struct zf_st_files){.n = 0};
+    f->arena = zf_arena_new(lim->model_memory, err);
+    return f->arena != NULL;
+}
+
+void zf_st_files_fini(struct zf_st_files *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        zf_source_unref(&f->file[i].src);
+        json_decref(f->file[i].boxes);
+    }
+    free(f->file);
+    zf_arena_free(f->arena);
+    *f = (struct zf_st_files){.n = 0};
+}
+
+static const char *meta(const struct zf_st_header *h, const char *key)
+{
+    for (uint64_t i = 0; i < h->n_meta; i++) {
+        if (strcmp(h->meta_key[i], key) == 0) {
+            return h->meta_val[i];
+        }
+    }
+    return NULL;
+}
+
+static bool load_boxes(struct zf_st_file *file, const struct zf_limits *lim, struct zf_err *err)
+{
+    const char *text = meta(&file->head, boxes_key);
+
+    if (!text) {
+        return true;
+    }
+    file->boxes = zf_json_load(text, strlen(text), lim, err);
+    if (file->boxes && json_is_object(file->boxes)) {
+        return true;
+    }
+    if (file->boxes) {
+        zf_fail(err, ZF_E_FORMAT, 0, "%s is no JSON object", boxes_key);
+    }
+    err->off = ZF_OFF_NONE;
+    return zf_err_in(err, "%s!%s", file->path, boxes_key);
+}
+
+/* Header and boxes of one file; size is checked by the caller. */
+static bool load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store *st,
+                 const struct zf_limits *lim, struct zf_err *err)
+{
+    file->src = zf_store_open(st, file->path, err);
+    if (file->src && zf_lfs_is(file->src)) {
+        (void)zf_lfs_fail(err);
+        return zf_err_in(err, "%s", file->path);
+    }
+    return file->src && zf_st_load_head(file->src, f->arena, lim, &file->head, err) &&
+           load_boxes(file, lim, err);
+}
+
+static bool check_size(const struct zf_st_file *file, struct zf_err *err)
+{
+    uint64_t size = file->src->size, end = file->head.end_off;
+
+    if (size == end) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, end < size ? end : size,
+            "found a file of %" PRIu64 " bytes, its header describes %" PRIu64, size, end);
+    return zf_err_in(err, "%s", file->src->name);
+}
+
+bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *path,
+                     const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    struct zf_st_file file = {.path = zf_arena_str(f->arena, path, strlen(path), err)};
+    char text[800];
+
+    if (!file.path) {
+        return false;
+    }
+    if (f->n == f->cap) {
+        size_t cap = f->cap ? f->cap * 2 : 8;
+        struct zf_st_file *bigger = realloc(f->file, cap * sizeof *bigger);
+        if (!bigger) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
+        }
+        f->file = bigger;
+        f->cap = cap;
+    }
+    bool loaded = load(&file, f, st, o->lim, err);
+    if (!loaded || !check_size(&file, err)) {
+        if (!o->degraded || err->code == ZF_E_NOMEM) {
+            zf_source_unref(&file.src);
+            json_decref(file.boxes);
+            return false;
+        }
+        if (!f->n_skipped) {
+            f->first = *err;
+        }
+        zf_err_text(err, text, sizeof text);
+        zf_err_clear(err);
+        if (!zf_build_note(b, err, "%s", text)) {
+            loaded = false;
+        }
+    }
+    if (!loaded) {
+        zf_source_unref(&file.src);
+        json_decref(file.boxes);
+        f->n_skipped++;
+        return err->code == ZF_OK && zf_st_files_lack(f, err, "%s", path);
+    }
+    f->file[f->n++] = file;
+    return true;
+}
+
+bool zf_st_files_lack(struct zf_st_files *f, struct zf_err *err, const char *fmt, ...)
+{
+    char name[200];
+    va_list ap;
+
+    if (f->lacks) {
+        return true;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    f->lacks = zf_arena_str(f->arena, name, strlen(name), err);
+    return f->lacks != NULL;
+}
+
+bool zf_st_files_some(const struct zf_st_files *f, struct zf_err *err)
+{
+    if (f->n == 0 && f->n_skipped) {
+        *err = f->first;
+        return false;
+    }
+    return true;
+}
+
+const char *zf_st_file_stem(const char *path, size_t *n_out)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    *n_out = strlen(name) - (zf_st_file_named(name) ? sizeof suffix - 1 : 0);
+    return name;
+}
+
+bool zf_st_file_named(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > sizeof suffix - 1 && strcmp(path + n - (sizeof suffix - 1), suffix) == 0;
+}
+
+unsigned long zf_st_file_rank(const char *name)
+{
+    unsigned long r = 0, f = 0, n = 0;
+    int end = 0;
+
+    if (sscanf(name, "shard-%5lu-model-%5lu-of-%5lu.safetensors%n", &r, &f, &n, &end) != 3 ||
+        !end || name[end]) {
+        return 0;
+    }
+    return r;
+}
+
+/* Entries that every file has, and the boxes, say nothing about the training. */
+static bool is_usual(const char *key, const char *val)
+{
+    return strcmp(key, boxes_key) == 0 || strcmp(key, "DCP_VERSION") == 0 ||
+           (strcmp(key, "format") == 0 && strcmp(val, "pt") == 0);
+}
+
+static bool show_metadata(const struct zf_st_file *file, bool alone, struct zf_build *b,
+                          struct zf_err *err)
+{
+    zf_auto(json) json_t *all = json_object();
+    zf_auto(mem) char *text = NULL;
+    bool news = false, ok = all != NULL;
+    char raw[512], name[ZF_NAME_MAX + 1], path[ZF_NAME_MAX + 8];
+    size_t n;
+
+    for (uint64_t i = 0; ok && i < file->head.n_meta; i++) {
+        const char *k = file->head.meta_key[i], *v = file->head.meta_val[i];
+        news = news || !is_usual(k, v);
+        ok = strcmp(k, boxes_key) == 0 || json_object_set_new(all, k, json_string(v)) == 0;
+    }
+    if (ok && !news) {
+        return true;
+    }
+    text = ok ? json_dumps(all, JSON_INDENT(1)) : NULL;
+    if (!text) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for metadata as JSON");
+    }
+    const char *stem = zf_st_file_stem(file->path, &n);
+    int len = alone ? snprintf(raw, sizeof raw, "metadata")
+                    : snprintf(raw, sizeof raw, "%.*s.metadata", (int)n, stem);
+    zf_name_encode(name, raw, (size_t)len, ".json");
+    snprintf(path, sizeof path, "state/%s", name);
+    return zf_build_text(b, path, text, strlen(text), err);
+}
+
+bool zf_st_files_metadata(const struct zf_st_files *f, struct zf_build *b, struct zf_err *err)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (!show_metadata(&f->file[i], f->n == 1, b, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Does the key stand anywhere in the header's text?  Much cheaper than reading it as JSON. */
+static bool mentions_boxes(struct zf_source *src)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    uint8_t word[8];
+
+    if (!zf_st_sniff(src) || !zf_source_pread(src, word, sizeof word, 0, &ignored)) {
+        return false;
+    }
+    struct zf_bytes b = zf_bytes_of(word, sizeof word);
+    uint64_t n = zf_bytes_le64(&b);
+    zf_auto(mem) char *text = malloc((size_t)n);
+    return text && zf_source_pread(src, text, (size_t)n, sizeof word, &ignored) &&
+           memmem(text, (size_t)n, boxes_key, sizeof boxes_key - 1);
+}
+
+bool zf_st_file_has_boxes(struct zf_store *st, const char *path, const struct zf_limits *lim)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    struct zf_st_header head;
+    zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, &ignored);
+    zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
+
+    return arena && src && mentions_boxes(src) &&
+           zf_st_load_head(src, arena, lim, &head, &ignored) && meta(&head, boxes_key);
+}

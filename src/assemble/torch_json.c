@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/torch_json.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/hashes.h>
+#include <zf/base/name.h>
+#include <zf/base/text.h>
+#include <zf/codec/pvjson.h>
+
+/* More top-level keys than this share one file. */
+#define KEYS_MAX 256
+
+struct state {
+    struct zf_build *b;
+    const struct zf_place_file *file;
+    const struct zf_limits *lim;
+    struct zf_limits text_lim; /* the same with what the file's size allows for text_bytes */
+    struct zf_arena *arena;
+    struct zf_hashes tensors; /* address of a tensor's value -> its dotted path, in the arena */
+    bool plain;               /* a leaf that is no tensor was seen */
+    struct zf_text path;
+};
+
+static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct state *s = ctx;
+
+    if (leaf->kind == ZF_TORCH_NOT) {
+        s->plain = true;
+        return true;
+    }
+    zf_text_clear(&s->path);
+    for (uint32_t i = 0; i < leaf->path.n; i++) {
+        if ((i > 0 && !zf_text_add(&s->path, ".", 1, err)) ||
+            !zf_text_add(&s->path, leaf->path.step[i].p, leaf->path.step[i].n, err)) {
+            return false;
+        }
+    }
+    struct zf_hash_slot *slot = zf_hashes_put(&s->tensors, (uint64_t)(uintptr_t)leaf->value, err);
+    if (!slot) {
+        return false;
+    }
+    if (slot->value) {
+        return true;
+    }
+    const char *copy = zf_arena_str(s->arena, s->path.p ? s->path.p : "", s->path.n, err);
+    slot->value = (uint64_t)(uintptr_t)copy;
+    return copy != NULL;
+}
+
+static bool tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
+{
+    const struct state *s = ctx;
+    const struct zf_hash_slot *slot = zf_hashes_find(&s->tensors, (uint64_t)(uintptr_t)v);
+
+    if (!slot) {
+        return false;
+    }
+    const char *path = (const char *)(uintptr_t)slot->value;
+    zf_pvjson_raw(o, "{\"__tensor__\": ");
+    zf_pvjson_str(o, path, strlen(path));
+    zf_pvjson_raw(o, "}");
+    return true;
+}
+
+/* state/<name>.json with v, unless v holds nothing but tensors.
+ * prefix: the first step of its paths. */
+static bool add_value(struct state *s, const char *name, size_t name_len, const char *prefix,
+                      const struct zf_pv *v, struct zf_err *err)
+{
+    const struct zf_pvjson_special special = {.fn = tell_tensor, .ctx = s};
+    struct zf_visit visit = {.fn = note_leaf, .ctx = s};
+    char path[6 + ZF_NAME_MAX + 1] = "state/";
+    zf_auto(mem) char *text = NULL;
+    uint64_t n;
+
+    s->plain = false;
+    if (!zf_walk(s->file->torch, v, prefix, s->lim, &visit, err)) {
+        return false;
+    }
+    if (!s->plain && visit.n_unnamed == 0) {
+        return true;
+    }
+    (void)zf_name_encode(path + 6, name, name_len, ".json");
+    if (zf_pv_json(v, &s->text_lim, &special, &text, &n, err)) {
+        return zf_build_text(s->b, path, text, n, err);
+    }
+    if (err->code != ZF_E_LIMIT) {
+        return false;
+    }
+    zf_err_clear(err);
+    return zf_build_note(s->b, err, "%s: there is no %s: its text would be too long", s->file->path,
+                         path);
+}
+
+/* The name of a top-level key.  What is no text gets a name by its place. */
+static const char *key_name(const struct zf_pv *key, uint64_t i, char buf[32], size_t *n)
+{
+    uint64_t len = 0;
+    int64_t number;
+    const char *p = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &len) : NULL;
+
+    if (p) {
+        *n = (size_t)len;
+        return p;
+    }
+    if (zf_pv_kind(key) == ZF_PV_INT && zf_pv_int(key, &number)) {
+        *n = (size_t)snprintf(buf, 32, "[%" PRId64 "]", number);
+    } else {
+        *n = (size_t)snprintf(buf, 32, "[key %" PRIu64 "]", i);
+    }
+    return buf;
+}
+
+/* Is the pair i of a mapping the last with its key, so the one that counts? */
+static bool counts(const struct zf_pv *root, uint64_t i)
+{
+    const struct zf_pv *key = zf_pv_key(root, i);
+
+    return zf_pv_kind(key) != ZF_PV_STR ||
+           zf_pv_get(root, zf_pv_text(key, &(uint64_t){0})) == zf_pv_val(root, i);
+}
+
+static bool add_keys(struct state *s, const struct zf_pv *root, struct zf_err *err)
+{
+    char buf[32];
+    size_t n;
+
+    for (uint64_t i = 0; i < zf_pv_len(root); i++) {
+        const struct zf_pv *v = zf_pv_val(root, i);
+        const char *name = key_name(zf_pv_key(root, i), i, buf, &n);
+
+        if (zf_torch_kind(s->file->torch, v) == ZF_TORCH_NOT && counts(root, i) &&
+            !add_value(s, name, n, name, v, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How many top-level values are no tensors. */
+static uint64_t n_plain_keys(const struct state *s, const struct zf_pv *root)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < zf_pv_len(root); i++) {
+        n += zf_torch_kind(s->file->torch, zf_pv_val(root, i)) == ZF_TORCH_NOT;
+    }
+    return n;
+}
+
+bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char *name,
+                  const struct zf_limits *lim, struct zf_err *err)
+{
+    struct state s = {.b = b, .file = f, .lim = lim};
+    const struct zf_pv *root = zf_torch_root(f->torch);
+    zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, err);
+    bool keys = !name && zf_pv_is_map(root) && n_plain_keys(&s, root) <= KEYS_MAX;
+
+    if (!arena) {
+        return false;
+    }
+    s.arena = arena;
+    s.text_lim = *lim;
+    uint64_t most = zf_limits_meta(lim, zf_torch_pickle_bytes(f->torch)) / 4;
+    s.text_lim.text_bytes = most < lim->text_bytes ? most : lim->text_bytes;
+    name = name ? name : "value";
+    bool ok =
+        keys ? add_keys(&s, root, err) : add_value(&s, name, strlen(name), f->head, root, err);
+    zf_text_fini(&s.path);
+    zf_hashes_fini(&s.tensors);
+    return ok;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/torch_place.h>
+
+#include <string.h>
+
+#include <zf/base/hashes.h>
+#include <zf/base/num.h>
+#include <zf/base/text.h>
+
+#include "param_groups.h"
+
+/* A tensor that may turn up a second time: the same elements of the same storage are one tensor
+ * with two names. */
+struct tie {
+    const struct zf_torch_storage *storage;
+    struct zf_torch_tensor tensor;
+    const char *set;
+    struct zf_draft *draft;
+};
+
+/* A piece of a composed tensor that is composed itself. */
+struct later {
+    struct later *next;
+    const struct zf_pv *value;
+    const char *name;
+    size_t name_len;
+};
+
+struct placing {
+    struct zf_build *b;
+    struct zf_names *names;
+    const struct zf_place_file *file;
+    const struct zf_limits *lim;
+    struct zf_hashes ties; /* -> struct tie */
+    struct zf_arena *arena;
+    struct zf_text name, where;
+    struct zf_spot spot; /* of the composed tensor at hand */
+    struct later *later;
+    int depth;
+};
+
+bool zf_place_is_optimizer(const struct zf_pv *root)
+{
+    return zf_pv_is_map(zf_pv_get(root, "state")) && zf_pv_is_seq(zf_pv_get(root, "param_groups"));
+}
+
+/* ---- one tensor ---- */
+
+bool zf_place_tensor(struct zf_build *b, const struct zf_spot *spot,
+                     const struct zf_torch_tensor *t, const char *where, struct zf_draft **out,
+                     struct zf_err *err)
+{
+    uint64_t elems, off;
+    struct zf_draft *d =
+        zf_build_tensor(b, spot->set, spot->name, spot->name_len, t->dtype, t->ndim, t->shape, err);
+
+    if (!d || (where && !zf_draft_where(d, where, err))) {
+        return false;
+    }
+    if (out) {
+        *out = d;
+    }
+    if (!zf_elems(t->ndim, t->shape, &elems) ||
+        !zf_mul(t->off_elems, zf_dtype_info(t->dtype)->bytes, &off)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%s\" is too large", spot->name);
+    }
+    if (elems == 0) {
+        return true;
+    }
+    struct zf_from from = {.src = t->storage->src, .off = off};
+    if (t->contiguous) {
+        return zf_draft_flat(d, 0, elems, from, err);
+    }
+    zf_auto(mem) uint64_t *start = calloc(t->ndim ? t->ndim : 1, sizeof *start);
+    if (!start) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a tensor");
+    }
+    from.stride = t->stride;
+    return zf_draft_box(d, start, t->shape, from, err);
+}
+
+bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
+                   struct zf_spot *out, struct zf_err *err)
+{
+    if (!zf_names_place(names, path, out, err)) {
+        return false;
+    }
+    return !zf_build_find(b, out->set, out->name, out->name_len) ||
+           zf_names_extra(names, path, out, err);
+}
+
+static uint64_t tie_hash(const struct zf_torch_tensor *t, const char *set)
+{
+    struct {
+        uint64_t off, dtype, ndim;
+    } head = {t->off_elems, (uint64_t)t->dtype, t->ndim};
+    uint64_t h = zf_hash_pair((const char *)t->shape, t->ndim * sizeof *t->shape,
+                              (const char *)t->stride, t->ndim * sizeof *t->stride);
+    const struct zf_torch_storage *st = t->storage;
+
+    h ^= zf_hash_pair((const char *)&head, sizeof head, st->key ? st->key : "",
+                      st->key ? strlen(st->key) : 0);
+    return h ^ zf_hash(set, strlen(set));
+}
+
+static bool same_elements(const struct tie *tie, const struct zf_torch_tensor *t, const char *set)
+{
+    const struct zf_torch_tensor *o = &tie->tensor;
+
+    return o->storage->src == t->storage->src && strcmp(o->storage->key, t->storage->key) == 0 &&
+           o->off_elems == t->off_elems && o->dtype == t->dtype && o->ndim == t->ndim &&
+           strcmp(tie->set, set) == 0 &&
+           memcmp(o->shape, t->shape, t->ndim * sizeof *t->shape) == 0 &&
+           memcmp(o->stride, t->stride, t->ndim * sizeof *t->stride) == 0;
+}
+
+static bool remember(struct placing *p, struct zf_hash_slot *slot, const char *set,
+                     const struct zf_torch_tensor *t, struct zf_draft *d, struct zf_err *err)
+{
+    struct tie *tie = zf_arena_get(p->arena, 1, sizeof *tie, err);
+
+    if (!tie) {
+        return false;
+    }
+    *tie = (struct tie){.tensor = *t, .draft = d};
+    tie->set = zf_arena_str(p->arena, set, strlen(set), err);
+    slot->value = (uint64_t)(uintptr_t)tie;
+    return tie->set != NULL;
+}
+
+static bool place_dense(struct placing *p, const struct zf_spot *spot,
+                        const struct zf_torch_tensor *t, struct zf_err *err)
+{
+    struct zf_draft *d;
+    uint64_t elems;
+    bool may_tie = spot->kind != ZF_SPOT_OPTIM && t->storage->key &&
+                   zf_elems(t->ndim, t->shape, &elems) && elems > 0;
+    struct zf_hash_slot *slot =
+        may_tie ? zf_hashes_put(&p->ties, tie_hash(t, spot->set), err) : NULL;
+
+    if (may_tie && !slot) {
+        return false;
+    }
+    if (may_tie && slot->value) {
+        struct tie *tie = (struct tie *)(uintptr_t)slot->value;
+
+        if (same_elements(tie, t, spot->set)) {
+            return zf_build_alias(p->b, tie->draft, spot->name, spot->name_len, err);
+        }
+    }
+    zf_text_clear(&p->where);
+    if (!zf_text_add(&p->where, p->file->path, strlen(p->file->path), err) ||
+        !zf_text_add(&p->where, "!", 1, err) ||
+        !zf_text_add(&p->where, spot->name, spot->name_len, err) ||
+        !zf_place_tensor(p->b, spot, t, p->where.p, &d, err)) {
+        return false;
+    }
+    return !may_tie || slot->value || remember(p, slot, spot->set, t, d, err);
+}
+
+/* ---- composed tensors ---- */
+
+bool zf_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
+                     struct zf_err *err)
+{
+    int64_t i;
+    double f;
+
+    if (zf_pv_int(v, &i)) {
+        return zf_build_scalar(b, spot->set, spot->name, spot->name_len, ZF_DT_I64, &i, err);
+    }
+    return !zf_pv_float(v, &f) ||
+           zf_build_scalar(b, spot->set, spot->name, spot->name_len, ZF_DT_F64, &f, err);
+}
+
+bool zf_place_is_number(const struct zf_pv *v)
+{
+    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
+}
+
+static bool postpone(struct placing *p, const struct zf_spot *spot, const struct zf_pv *v,
+                     struct zf_err *err)
+{
+    struct later *l = zf_arena_get(p->arena, 1, sizeof *l, err);
+
+    if (!l) {
+        return false;
+    }
+    *l = (struct later){.next = p->later, .value = v, .name_len = spot->name_len};
+    l->name = zf_arena_str(p->arena, spot->name, spot->name_len, err);
+    p->later = l;
+    return l->name != NULL;
+}
+
+static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
+{
+    struct placing *p = ctx;
+    struct zf_spot spot = p->spot;
+    size_t n = strcmp(part->name, "int_repr") == 0 ? 0 : strlen(part->name);
+
+    zf_text_clear(&p->name);
+    if (!zf_text_add(&p->name, spot.name, spot.name_len, err) ||
+        (n &&
+         (!zf_text_add(&p->name, ".", 1, err) || !zf_text_add(&p->name, part->name, n, err)))) {
+        return false;
+    }
+    spot.name = p->name.p;
+    spot.name_len = p->name.n;
+    if (zf_build_find(p->b, spot.set, spot.name, spot.name_len)) {
+        return zf_build_note(
+            p->b, err, "%s: part \"%s\" of a tensor has the name of another tensor and is left out",
+            p->file->path, spot.name);
+    }
+    if (part->tensor) {
+        return place_dense(p, &spot, part->tensor, err);
+    }
+    if (zf_place_is_number(part->value)) {
+        return zf_place_number(p->b, &spot, part->value, err);
+    }
+    return part->value && zf_torch_kind(p->file->torch, part->value) != ZF_TORCH_NOT
+               ? postpone(p, &spot, part->value, err)
+               : true;
+}
+
+/* A tensor that cannot be shown: said, and left out; real damage is an error. */
+static bool leave_out(struct placing *p, const struct zf_spot *spot, struct zf_err *err)
+{
+    char why[sizeof err->msg];
+
+    if (err->code != ZF_E_UNSUPPORTED && !(err->code == ZF_E_FORMAT && zf_build_degraded(p->b))) {
+        (void)zf_err_in(err, "%s!", spot->name);
+        return zf_err_in(err, "%s!", p->file->path);
+    }
+    memcpy(why, err->msg, sizeof why);
+    zf_err_clear(err);
+    return zf_build_note(p->b, err, "%s: \"%s\" is left out: %s", p->file->path, spot->name, why);
+}
+
+static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_torch_kind kind,
+                        const struct zf_pv *v, struct zf_err *err)
+{
+    struct zf_torch_tensor t;
+
+    switch (kind) {
+    case ZF_TORCH_META:
+        return zf_build_note(p->b, err, "%s: \"%s\" is left out: saved without data (meta device)",
+                             p->file->path, spot->name);
+    case ZF_TORCH_PARTS:
+        p->spot = *spot;
+        return zf_torch_parts(p->file->torch, v, place_part, p, err) || leave_out(p, spot, err);
+    case ZF_TORCH_DTENSOR:
+    case ZF_TORCH_SHARDED:
+        return zf_build_note(p->b, err, "%s: \"%s\" is left out: one rank's piece of a tensor",
+                             p->file->path, spot->name);
+    case ZF_TORCH_NOT:
+        return true;
+    default:
+        return zf_torch_tensor(p->file->torch, v, &t, err) ? place_dense(p, spot, &t, err)
+                                                           : leave_out(p, spot, err);
+    }
+}
+
+/* Pieces of pieces, one level after the other:
+ * however deep the file nests them, nothing recurses. */
+static bool place_later(struct placing *p, const struct zf_spot *outer, struct zf_err *err)
+{
+    char *set = p->later ? zf_arena_str(p->arena, outer->set, strlen(outer->set), err) : NULL;
+
+    if (p->later && !set) {
+        return false;
+    }
+    for (int level = 0; p->later; level++) {
+        struct later *l = p->later;
+        struct zf_spot spot = {
+            .kind = outer->kind, .set = set, .name = l->name, .name_len = l->name_len};
+
+        p->later = l->next;
+        if (level > 1000) {
+            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                           "tensor \"%s\" is composed of too many tensors", l->name);
+        }
+        if (!place_value(p, &spot, zf_torch_kind(p->file->torch, l->value), l->value, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- a whole file ---- */
+
+/* The bytes of a value, or of an io.BytesIO; NULL when it holds none. */
+static const char *bytes_of(struct placing *p, const struct zf_pv *v, uint64_t *n)
+{
+    struct zf_err ignored;
+    const char *bytes;
+
+    if (zf_pv_is(v, NULL, "BytesIO")) {
+        v = zf_pv_item(zf_pv_state(v), 0);
+    }
+    return zf_pv_bytes(v, p->arena, &bytes, n, &ignored) ? bytes : NULL;
+}
+
+static bool ends_in_extra_state(struct zf_path path)
+{
+    static const char word[] = "_extra_state";
+    const struct zf_step *last = path.n ? &path.step[path.n - 1] : NULL;
+    size_t w = sizeof word - 1;
+
+    return last && last->n >= w && memcmp(last->p + last->n - w, word, w) == 0;
+}
+
+/* A value that is no tensor: only the numbers of an optimizer's entries and
+ * opaque bytes are shown here. */
+static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct zf_spot spot;
+    uint64_t n;
+    const char *bytes = ends_in_extra_state(leaf->path) ? bytes_of(p, leaf->value, &n) : NULL;
+
+    if (bytes) {
+        const char *path = zf_names_blob(p->names, leaf->path, err);
+        return path && zf_build_text(p->b, path, bytes, n, err);
+    }
+    if (!zf_place_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path)) {
+        return true;
+    }
+    return zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
+           (spot.kind != ZF_SPOT_OPTIM || zf_place_number(p->b, &spot, leaf->value, err));
+}
+
+static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct placing *p = ctx;
+    const struct zf_place_file *f = p->file;
+    bool taken = false;
+    struct zf_spot spot;
+
+    if (leaf->kind == ZF_TORCH_NOT) {
+        return f->only_taken || f->extra || place_plain(p, leaf, err);
+    }
+    if (f->take && !f->take(f->ctx, leaf, &taken, err)) {
+        return false;
+    }
+    if (taken || f->only_taken) {
+        return true;
+    }
+    if (f->extra ? !zf_names_extra(p->names, leaf->path, &spot, err)
+                 : !zf_place_spot(p->b, p->names, leaf->path, &spot, err)) {
+        return false;
+    }
+    return place_value(p, &spot, leaf->kind, leaf->value, err) && place_later(p, &spot, err);
+}
+
+static bool see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct zf_names *names = ctx;
+
+    if (leaf->kind == ZF_TORCH_NOT &&
+        (!zf_place_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path))) {
+        return true;
+    }
+    return zf_names_see(names, leaf->path, err);
+}
+
+bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
+                  const struct zf_limits *lim, struct zf_err *err)
+{
+    struct zf_visit see = {.fn = see_leaf, .ctx = names};
+
+    if (f->extra) {
+        return true;
+    }
+    return zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
+           zf_groups_see(names, f, err);
+}
+
+bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
+                  const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, err);
+    struct placing p = {.b = b, .names = names, .file = f, .lim = lim, .arena = arena};
+    struct zf_visit place = {.fn = place_leaf, .ctx = &p};
+
+    if (!arena) {
+        return false;
+    }
+    bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
+              (f->extra || f->only_taken || zf_groups_place(b, names, f, err));
+    zf_text_fini(&p.name);
+    zf_text_fini(&p.where);
+    zf_hashes_fini(&p.ties);
+    return ok;
+}

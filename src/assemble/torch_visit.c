@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A path is made when a leaf is met whose path may be asked for, and only the part that is not made
+ * yet: a file can hold millions of values in a few megabytes, and to name one costs several times
+ * what reading it cost.  The stack of open values knows where the walk is; the outermost n_named of
+ * them have the name of their current child in the path already. */
+#include <zf/assemble/torch_visit.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/hashes.h>
+#include <zf/base/num.h>
+#include <zf/base/text.h>
+
+/* How the children of a value are named. */
+enum naming {
+    BY_STEP, /* a step of its own */
+    BY_DOT,  /* joined to the last step: inside an object */
+    BY_NONE, /* not at all: the tables of a module */
+};
+
+/* What is left of one value that is being gone through; its current child is next - 1. */
+struct frame {
+    const struct zf_pv *v;
+    uint64_t next, n;
+    bool mapping, tensors; /* tensors: one was seen inside */
+    bool many;             /* the value may be met again */
+    uint64_t shown;        /* how often the value was shown before */
+    enum naming naming;
+    size_t key_len, n_steps, last_len; /* of the path to the value itself, once a child is named */
+};
+
+/* What is known of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
+ * it stands, but lists that hold the next one twice would make 2^n tensors out of n lists. */
+enum seen { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
+#define SHOWN_MAX 65536
+
+/* A number in a list is an entry of an optimizer's state only below at least so many steps. */
+#define ENTRY_STEPS 3
+
+/* Values that are looked at once more to save opening their container. */
+#define FLAT_MAX 4
+
+struct step_at {
+    size_t at, n;
+    bool index;
+};
+
+struct walk {
+    struct zf_torch *torch;
+    const struct zf_limits *lim;
+    struct zf_visit *visit;
+    struct zf_text key; /* the steps' texts, one behind the other */
+    struct step_at *at;
+    struct zf_step *step; /* the same for the callback */
+    size_t n_steps, cap_steps;
+    bool prefixed; /* the first step is the caller's */
+    struct zf_text name;
+    struct frame *frame;
+    size_t n_frames, cap_frames;
+    size_t n_named; /* of the frames, counted from outside: their child's name is in the path */
+    struct zf_hashes seen;
+    uint64_t n_tensors;
+};
+
+static void walk_fini(struct walk *w)
+{
+    zf_text_fini(&w->key);
+    zf_text_fini(&w->name);
+    zf_hashes_fini(&w->seen);
+    free(w->at);
+    free(w->step);
+    free(w->frame);
+}
+
+static bool no_memory(struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a path");
+}
+
+static bool add_step(struct walk *w, const char *p, size_t n, bool index, struct zf_err *err)
+{
+    if (w->n_steps == w->cap_steps) {
+        size_t cap = 2 * w->cap_steps + 16;
+        struct step_at *at = realloc(w->at, cap * sizeof *at);
+
+        if (!at) {
+            return no_memory(err);
+        }
+        w->at = at;
+        struct zf_step *step = realloc(w->step, cap * sizeof *step);
+        if (!step) {
+            return no_memory(err);
+        }
+        w->step = step;
+        w->cap_steps = cap;
+    }
+    w->at[w->n_steps++] = (struct step_at){.at = w->key.n, .n = n, .index = index};
+    return zf_text_add(&w->key, p, n, err);
+}
+
+static bool extend_step(struct walk *w, const char *p, size_t n, struct zf_err *err)
+{
+    struct step_at *last = &w->at[w->n_steps - 1];
+
+    last->n += n + 1;
+    return zf_text_add(&w->key, ".", 1, err) && zf_text_add(&w->key, p, n, err);
+}
+
+static bool name_child(struct walk *w, enum naming how, const char *p, size_t n, bool index,
+                       struct zf_err *err)
+{
+    if (how == BY_NONE) {
+        return true;
+    }
+    return how == BY_DOT && w->n_steps > 0 ? extend_step(w, p, n, err)
+                                           : add_step(w, p, n, index, err);
+}
+
+/* The text of a key that is no plain text, as Python would print it where it is simple. */
+static bool odd_key(struct zf_text *out, const struct zf_pv *key, uint64_t i, struct zf_err *err)
+{
+    char buf[256];
+    int64_t number;
+    double real;
+    bool yes;
+
+    if (zf_pv_kind(key) == ZF_PV_BOOL && zf_pv_bool(key, &yes)) {
+        (void)snprintf(buf, sizeof buf, "%s", yes ? "True" : "False");
+    } else if (zf_pv_int(key, &number)) {
+        (void)snprintf(buf, sizeof buf, "%" PRId64, number);
+    } else if (zf_pv_float(key, &real)) {
+        (void)snprintf(buf, sizeof buf, "%.17g", real);
+    } else if (zf_pv_kind(key) == ZF_PV_GLOBAL) {
+        (void)snprintf(buf, sizeof buf, "%s.%s", zf_pv_module(key), zf_pv_name(key));
+    } else if (zf_pv_kind(key) == ZF_PV_NONE) {
+        (void)snprintf(buf, sizeof buf, "None");
+    } else {
+        (void)snprintf(buf, sizeof buf, "key%" PRIu64, i);
+    }
+    return zf_text_add(out, buf, strlen(buf), err);
+}
+
+/* The text of key i: a tuple is written one level deep, "(torch.bfloat16, torch.float32)". */
+static bool key_text(struct zf_text *out, const struct zf_pv *key, uint64_t i, struct zf_err *err)
+{
+    uint64_t n;
+    enum zf_pv_kind kind = zf_pv_kind(key);
+    const char *p = kind == ZF_PV_STR || kind == ZF_PV_BYTES ? zf_pv_text(key, &n) : NULL;
+
+    zf_text_clear(out);
+    if (p) {
+        return zf_text_add(out, p, n, err);
+    }
+    if (kind != ZF_PV_TUPLE) {
+        return odd_key(out, key, i, err);
+    }
+    if (!zf_text_add(out, "(", 1, err)) {
+        return false;
+    }
+    for (uint64_t k = 0; k < zf_pv_len(key); k++) {
+        const struct zf_pv *item = zf_pv_item(key, k);
+
+        if (k > 0 && !zf_text_add(out, ", ", 2, err)) {
+            return false;
+        }
+        p = zf_pv_kind(item) == ZF_PV_STR ? zf_pv_text(item, &n) : NULL;
+        if (p ? !zf_text_add(out, p, n, err) : !odd_key(out, item, k, err)) {
+            return false;
+        }
+    }
+    return zf_text_add(out, ")", 1, err);
+}
+
+/* Is it the (dict, slots) pair of an object with __slots__? */
+static bool is_attributes(const struct zf_pv *state)
+{
+    for (uint64_t i = 0; i < zf_pv_len(state); i++) {
+        const struct zf_pv *half = zf_pv_item(state, i);
+
+        if (!zf_pv_is_map(half) && zf_pv_kind(half) != ZF_PV_NONE) {
+            return false;
+        }
+    }
+    return zf_pv_len(state) == 2;
+}
+
+/* What is looked into for the children of v, or NULL for a plain value.
+ * An instance is its attributes. */
+static const struct zf_pv *inside(const struct zf_pv *v, enum naming *naming)
+{
+    *naming = BY_STEP;
+    switch (zf_pv_kind(v)) {
+    case ZF_PV_DICT:
+    case ZF_PV_LIST:
+    case ZF_PV_TUPLE:
+    case ZF_PV_SET:
+        return v;
+    case ZF_PV_CALL:
+        break;
+    default:
+        return NULL;
+    }
+    if (zf_pv_is_map(v) || zf_pv_is_seq(v)) {
+        return v;
+    }
+    if (zf_pv_is(v, NULL, "BytesIO") || zf_pv_is(v, "_codecs", "encode")) {
+        return NULL; /* bytes, as they are */
+    }
+    const struct zf_pv *state = zf_pv_state(v);
+    if (zf_pv_is_map(state)) {
+        *naming = BY_DOT;
+        return state;
+    }
+    if (zf_pv_kind(state) == ZF_PV_TUPLE) {
+        *naming = is_attributes(state) ? BY_NONE : BY_DOT;
+        return state;
+    }
+    return zf_pv_args(v);
+}
+
+static bool is_table_of_module(const struct frame *f, const struct zf_text *name)
+{
+    static const char *const table[] = {"_parameters", "_buffers", "_modules"};
+
+    if (f->naming != BY_DOT) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (strcmp(name->p, table[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool push(struct walk *w, const struct zf_pv *v, struct frame *f, struct zf_err *err)
+{
+    if (w->n_frames >= w->lim->pickle_depth) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "values are nested deeper than pickle_depth = %" PRIu64,
+                       w->lim->pickle_depth);
+    }
+    if (w->n_frames == w->cap_frames) {
+        size_t cap = 2 * w->cap_frames + 16;
+        struct frame *more = realloc(w->frame, cap * sizeof *more);
+
+        if (!more) {
+            return no_memory(err);
+        }
+        w->frame = more;
+        w->cap_frames = cap;
+    }
+    f->v = v;
+    f->n = zf_pv_len(v);
+    f->mapping = zf_pv_is_map(v);
+    w->frame[w->n_frames++] = *f;
+    return true;
+}
+
+/* Goes back to the path outside of a value. */
+static void restore(struct walk *w, const struct frame *f)
+{
+    w->n_steps = f->n_steps;
+    zf_text_cut(&w->key, f->key_len);
+    if (w->n_steps > 0) {
+        w->at[w->n_steps - 1].n = f->last_len;
+    }
+}
+
+/* Leaves the innermost value and says what it held. */
+static bool pop(struct walk *w, struct zf_err *err)
+{
+    struct frame *f = &w->frame[--w->n_frames];
+
+    if (f->many) {
+        struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)f->v, err);
+
+        if (!s) {
+            return false;
+        }
+        s->value = f->tensors ? SEEN_TENSORS + f->shown + 1 : SEEN_EMPTY;
+    }
+    if (w->n_frames > 0) {
+        w->frame[w->n_frames - 1].tensors |= f->tensors;
+    }
+    if (w->n_named > w->n_frames) {
+        restore(w, f);
+        w->n_named--;
+    }
+    return true;
+}
+
+static bool child_text(struct zf_text *out, const struct frame *f, uint64_t i, struct zf_err *err)
+{
+    char number[24];
+
+    if (f->mapping) {
+        return key_text(out, zf_pv_key(f->v, i), i, err);
+    }
+    zf_text_clear(out);
+    return zf_text_add(out, number, zf_num_digits(number, i), err);
+}
+
+/* Adds the names that the path to the current child of the innermost value still lacks. */
+static bool name_all(struct walk *w, struct zf_err *err)
+{
+    for (; w->n_named < w->n_frames; w->n_named++) {
+        struct frame *f = &w->frame[w->n_named];
+        struct zf_text *name = &w->name;
+
+        f->key_len = w->key.n;
+        f->n_steps = w->n_steps;
+        f->last_len = w->n_steps ? w->at[w->n_steps - 1].n : 0;
+        if (!child_text(name, f, f->next - 1, err)) {
+            return false;
+        }
+        enum naming how = is_table_of_module(f, name) ? BY_NONE : f->naming;
+        if (!name_child(w, how, name->p, name->n, !f->mapping, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_number(const struct zf_pv *v)
+{
+    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
+}
+
+static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind, struct zf_err *err)
+{
+    const struct frame *top = w->n_frames ? &w->frame[w->n_frames - 1] : NULL;
+    bool in_list = kind == ZF_TORCH_NOT && top && !top->mapping;
+
+    if (in_list && !is_number(v)) {
+        w->visit->n_unnamed++; /* bytes are asked for by their key only */
+        return true;
+    }
+    if (!name_all(w, err)) {
+        return false;
+    }
+    if (in_list && top->n_steps < ENTRY_STEPS) {
+        w->visit->n_unnamed++;
+        return true;
+    }
+    for (size_t i = 0; i < w->n_steps; i++) {
+        w->step[i] =
+            (struct zf_step){.p = w->key.p + w->at[i].at, .n = w->at[i].n, .index = w->at[i].index};
+    }
+    struct zf_leaf leaf = {
+        .path = {.step = w->step, .n = (uint32_t)w->n_steps}, .kind = kind, .value = v};
+    if (kind != ZF_TORCH_NOT) {
+        if (w->n_frames > 0) {
+            w->frame[w->n_frames - 1].tensors = true;
+        }
+        if (++w->n_tensors > w->lim->tensors) {
+            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                           "more than tensors = %" PRIu64 " tensors in one file", w->lim->tensors);
+        }
+    }
+    return w->visit->fn(w->visit->ctx, &leaf, err);
+}
+
+/* Marks a value as being looked into; *fresh_out: may it be, or is it open or known to be empty? */
+static bool remember(struct walk *w, const struct zf_pv *in, struct frame *f, bool *fresh_out,
+                     struct zf_err *err)
+{
+    struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)in, err);
+
+    if (!s) {
+        return false;
+    }
+    *fresh_out = s->value != SEEN_OPEN && s->value != SEEN_EMPTY;
+    f->shown = s->value > SEEN_TENSORS ? s->value - SEEN_TENSORS : 0;
+    if (f->shown >= SHOWN_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "one value stands in more than %d places of the file", SHOWN_MAX);
+    }
+    s->value = *fresh_out ? SEEN_OPEN : s->value;
+    return true;
+}
+
+/* Is v a container of Python's own, and so no tensor? */
+static bool is_container(const struct zf_pv *v)
+{
+    switch (zf_pv_kind(v)) {
+    case ZF_PV_DICT:
+    case ZF_PV_LIST:
+    case ZF_PV_TUPLE:
+    case ZF_PV_SET:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Shows v, or goes into it.  outer: how names are made where it is. */
+static bool enter(struct walk *w, const struct zf_pv *v, enum naming outer, struct zf_err *err)
+{
+    enum zf_torch_kind kind = is_container(v) ? ZF_TORCH_NOT : zf_torch_kind(w->torch, v);
+    struct frame f = {0};
+    const struct zf_pv *in = kind == ZF_TORCH_NOT ? inside(v, &f.naming) : NULL;
+
+    if (!in) {
+        return leaf(w, v, kind, err);
+    }
+    f.many = zf_pv_many(v) || zf_pv_many(in);
+    if (f.many) {
+        bool fresh;
+
+        if (!remember(w, in, &f, &fresh, err)) {
+            return false;
+        }
+        if (!fresh) {
+            return true;
+        }
+    }
+    f.naming = outer == BY_DOT && f.naming == BY_STEP ? BY_DOT : f.naming;
+    return push(w, in, &f, err);
+}
+
+static const struct zf_pv *child_at(const struct zf_pv *v, bool mapping, uint64_t i)
+{
+    return mapping ? zf_pv_val(v, i) : zf_pv_item(v, i);
+}
+
+/* The kinds of plain values whose name nobody asks for, below a container.  A file can hold millions
+ * of these, and making a name costs more than reading the value.  open: how many values are, the
+ * container counted. */
+static uint32_t bare_kinds(const struct walk *w, bool mapping, size_t open)
+{
+    uint32_t kinds = 1u << ZF_PV_NONE | 1u << ZF_PV_BOOL | 1u << ZF_PV_STR | 1u << ZF_PV_BIGINT |
+                     1u << ZF_PV_GLOBAL | 1u << ZF_PV_EXT;
+
+    /* Each value that is open adds one step at most, and the prefix is one. */
+    if (!mapping && open - 1 + w->prefixed < ENTRY_STEPS) {
+        kinds |= 1u << ZF_PV_INT | 1u << ZF_PV_FLOAT;
+    }
+    return kinds;
+}
+
+/* Is v a small container of bare values? */
+static bool is_flat(const struct walk *w, const struct zf_pv *v)
+{
+    uint64_t n = zf_pv_len(v);
+
+    if (n == 0 || n > FLAT_MAX || !is_container(v) || zf_pv_many(v) ||
+        w->n_frames >= w->lim->pickle_depth) {
+        return false;
+    }
+    return zf_pv_span(v, 0, bare_kinds(w, zf_pv_is_map(v), w->n_frames + 1)) == n;
+}
+
+/* Counts the children of the innermost value from the next on that need no name; true: none is
+ * left. */
+static bool skip_bare(struct walk *w, struct frame *top)
+{
+    uint32_t kinds = bare_kinds(w, top->mapping, w->n_frames);
+
+    while (top->next < top->n) {
+        uint64_t bare = zf_pv_span(top->v, top->next, kinds);
+        uint64_t empty = zf_pv_span(top->v, top->next + bare, ZF_PV_EMPTY);
+        const struct zf_pv *child = child_at(top->v, top->mapping, top->next + bare + empty);
+        uint64_t flat = is_flat(w, child);
+
+        w->visit->n_unnamed += bare + flat;
+        top->next += bare + empty + flat;
+        if (bare + empty + flat == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The next child of the innermost value. */
+static bool advance(struct walk *w, struct zf_err *err)
+{
+    struct frame *top = &w->frame[w->n_frames - 1];
+
+    if (skip_bare(w, top)) {
+        return true;
+    }
+    const struct zf_pv *child = child_at(top->v, top->mapping, top->next++);
+    if (w->n_named == w->n_frames) { /* the child before this one was named */
+        restore(w, top);
+        w->n_named--;
+    }
+    /* Inside an object all is joined. */
+    return enter(w, child, top->naming == BY_STEP ? BY_STEP : BY_DOT, err);
+}
+
+static bool run(struct walk *w, const struct zf_pv *v, const char *prefix, struct zf_err *err)
+{
+    w->prefixed = prefix != NULL;
+    if (!zf_text_add(&w->key, "", 0, err) ||
+        (prefix && !add_step(w, prefix, strlen(prefix), false, err)) ||
+        !enter(w, v, BY_STEP, err)) {
+        return false;
+    }
+    while (w->n_frames > 0) {
+        struct frame *top = &w->frame[w->n_frames - 1];
+
+        if (top->next < top->n ? !advance(w, err) : !pop(w, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_walk(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
+             const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err)
+{
+    struct walk w = {.torch = t, .lim = lim, .visit = visit};
+    bool ok = run(&w, v, prefix, err);
+
+    walk_fini(&w);
+    return ok;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/codec/pvjson.h>
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pv_form.h"
+
+/* Deep enough for any configuration, and well within what JSON readers take. */
+#define DEPTH_MAX 100
+
+/* A key that an object has: where its text stands in the output. */
+struct seen {
+    uint64_t off, n; /* n counts the quotes: 0 = free */
+};
+
+struct level {
+    const struct zf_pv *v;
+    enum zf_pvjson_form form;
+    uint64_t at;    /* next part */
+    uint64_t shown; /* parts written */
+    bool inlined;   /* all on one line */
+    struct seen *seen;
+    uint64_t n_seen, seen_cap; /* a power of two */
+};
+
+struct walk {
+    struct zf_pvjson o;
+    const struct zf_pvjson_special *special;
+    struct level level[DEPTH_MAX];
+    unsigned depth;
+};
+
+static bool is_array(const struct level *l)
+{
+    return l->form == ZF_PVJSON_SEQ;
+}
+
+/* Lists of numbers (shapes, random states) are easier to read on one line. */
+static bool all_numbers(const struct zf_pv *v)
+{
+    for (uint64_t i = 0; i < zf_pv_len(v); i++) {
+        enum zf_pv_kind kind = zf_pv_kind(zf_pv_item(v, i));
+        if (kind != ZF_PV_INT && kind != ZF_PV_FLOAT && kind != ZF_PV_BOOL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A line break and two spaces a level. */
+static void indent(struct walk *w)
+{
+    char text[1 + 2 * DEPTH_MAX];
+    size_t n = 1 + 2 * (size_t)w->depth;
+
+    memset(text, ' ', n);
+    text[0] = '\n';
+    zf_pvjson_put(&w->o, text, n);
+}
+
+static struct seen *place(const struct zf_pvjson *o, struct seen *seen, uint64_t cap, struct seen k)
+{
+    uint64_t h = k.n;
+
+    for (uint64_t i = 0; i < k.n; i++) {
+        h = (h ^ (uint8_t)o->buf[k.off + i]) * 0x100000001b3u;
+    }
+    for (h ^= h >> 29;; h++) {
+        struct seen *s = &seen[h & (cap - 1)];
+        if (s->n == 0 || (s->n == k.n && memcmp(o->buf + s->off, o->buf + k.off, k.n) == 0)) {
+            return s;
+        }
+    }
+}
+
+static bool grow_seen(struct zf_pvjson *o, struct level *l)
+{
+    uint64_t cap = l->seen_cap ? l->seen_cap * 2 : 16;
+    struct seen *p = calloc(cap, sizeof *p);
+
+    if (!p) {
+        o->failed = true;
+        return zf_fail_sys(o->err, "write JSON");
+    }
+    for (uint64_t i = 0; i < l->seen_cap; i++) {
+        if (l->seen[i].n) {
+            *place(o, p, cap, l->seen[i]) = l->seen[i];
+        }
+    }
+    free(l->seen);
+    l->seen = p;
+    l->seen_cap = cap;
+    return true;
+}
+
+/* Writes the key of a part, which no other part of the object has. */
+static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *part)
+{
+    struct zf_pvjson *o = &w->o;
+    struct seen k = {.off = o->n};
+
+    if (l->n_seen >= l->seen_cap / 2 && !grow_seen(o, l)) {
+        return;
+    }
+    zf_pvjson_raw(o, "\"");
+    if (part->name) {
+        zf_pvjson_raw(o, part->name);
+    } else {
+        zf_pvjson_key(o, part->key);
+    }
+    uint64_t end = o->n;
+    zf_pvjson_raw(o, "\"");
+    for (uint64_t again = l->at; !o->failed; again++) {
+        k.n = o->n - k.off;
+        struct seen *s = place(o, l->seen, l->seen_cap, k);
+        if (s->n == 0) {
+            *s = k;
+            l->n_seen++;
+            break;
+        }
+        o->n = end;
+        zf_pvjson_fmt(o, "#%llu\"", (unsigned long long)again);
+    }
+    zf_pvjson_raw(o, ": ");
+}
+
+/* How many levels up v is being written already; 0 = nowhere. */
+static unsigned levels_up(const struct walk *w, const struct zf_pv *v, enum zf_pvjson_form form)
+{
+    for (unsigned i = w->depth; i-- > 0;) {
+        if (w->level[i].v == v && w->level[i].form == form) {
+            return w->depth - i;
+        }
+    }
+    return 0;
+}
+
+/* Writes a value; one with parts is only opened. */
+static void value(struct walk *w, const struct zf_pv *v, enum zf_pvjson_form form)
+{
+    struct zf_pvjson *o = &w->o;
+    enum zf_pv_kind kind = zf_pv_kind(v);
+    bool plain = kind <= ZF_PV_STR && kind != ZF_PV_BYTES;
+
+    if (form == ZF_PVJSON_AUTO) {
+        if (!plain && w->special && w->special->fn(w->special->ctx, v, o)) {
+            return;
+        }
+        form = zf_pvjson_form(o, &v);
+    }
+    if (form == ZF_PVJSON_DONE) {
+        return;
+    }
+    unsigned up = levels_up(w, v, form);
+    if (up) {
+        zf_pvjson_fmt(o, "{\"__ref__\": \"%u level%s up\"}", up, up == 1 ? "" : "s");
+    } else if (w->depth == DEPTH_MAX) {
+        zf_pvjson_fmt(o, "{\"__cut__\": \"more than %u levels deep\"}", DEPTH_MAX);
+    } else {
+        struct level *l = &w->level[w->depth++];
+        *l = (struct level){.v = v, .form = form};
+        l->inlined = is_array(l) ? all_numbers(v) : form == ZF_PVJSON_PERSID;
+        zf_pvjson_put(o, is_array(l) ? "[" : "{", 1);
+    }
+}
+
+static void class_name(struct zf_pvjson *o, const struct zf_pv *call)
+{
+    zf_pvjson_raw(o, "\"");
+    zf_pvjson_key(o, zf_pv_callee(call));
+    zf_pvjson_raw(o, "\"");
+}
+
+static void close_level(struct walk *w)
+{
+    struct level *l = &w->level[--w->depth];
+
+    free(l->seen);
+    if (l->shown && !l->inlined) {
+        indent(w);
+    }
+    zf_pvjson_put(&w->o, is_array(l) ? "]" : "}", 1);
+}
+
+/* Writes the next part of the innermost value, or closes it. */
+static void step(struct walk *w)
+{
+    struct level *l = &w->level[w->depth - 1];
+    struct zf_pvjson_part part;
+
+    if (!zf_pvjson_next(l->v, l->form, &l->at, &part)) {
+        close_level(w);
+        return;
+    }
+    if (l->shown++) {
+        zf_pvjson_put(&w->o, ", ", l->inlined ? 2 : 1);
+    }
+    if (!l->inlined) {
+        indent(w);
+    }
+    if (!is_array(l)) {
+        key(w, l, &part);
+    }
+    if (part.v) {
+        value(w, part.v, part.form);
+    } else {
+        class_name(&w->o, l->v);
+    }
+}
+
+bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
+                const struct zf_pvjson_special *special, char **out, uint64_t *len,
+                struct zf_err *err)
+{
+    struct walk w = {.o = {.limit = lim->text_bytes, .err = err}, .special = special};
+    /* A decimal point, whatever the user's locale has; the C locale object is static in glibc. */
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t before = c ? uselocale(c) : (locale_t)0;
+
+    value(&w, v, ZF_PVJSON_AUTO);
+    while (w.depth && !w.o.failed) {
+        step(&w);
+    }
+    zf_pvjson_raw(&w.o, "\n");
+    while (w.depth) {
+        free(w.level[--w.depth].seen);
+    }
+    if (c) {
+        (void)uselocale(before);
+        freelocale(c);
+    }
+    if (w.o.failed) {
+        free(w.o.buf);
+        return false;
+    }
+    w.o.buf[w.o.n] = '\0';
+    *out = w.o.buf;
+    *len = w.o.n;
+    return true;
+}

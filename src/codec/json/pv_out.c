@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pv_out.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#define BYTES_SHOWN 256u
+/* Python prints no longer int either, as the conversion takes quadratic time. */
+#define BIGINT_BYTES 1785u
+
+static bool no_more(struct zf_pvjson *o)
+{
+    o->failed = true;
+    o->n = o->cap = 0;
+    return false;
+}
+
+static bool room(struct zf_pvjson *o, uint64_t n)
+{
+    if (o->failed) {
+        return false;
+    }
+    if (n > o->limit || o->n > o->limit - n) {
+        (void)zf_fail(o->err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "the text is longer than the limit text_bytes allows (%llu)",
+                      (unsigned long long)o->limit);
+        return no_more(o);
+    }
+    uint64_t cap = (o->n + n + 256) * 2;
+    cap = cap < o->limit ? cap : o->limit;
+    char *p = cap < SIZE_MAX ? realloc(o->buf, (size_t)cap + 1) : NULL; /* 1: its end */
+    if (!p) {
+        (void)zf_fail_sys(o->err, "write JSON");
+        return no_more(o);
+    }
+    o->buf = p;
+    o->cap = cap;
+    return true;
+}
+
+void zf_pvjson_put_slow(struct zf_pvjson *o, const char *p, uint64_t n)
+{
+    if (room(o, n) && n) {
+        memcpy(o->buf + o->n, p, n);
+        o->n += n;
+    }
+}
+
+void zf_pvjson_raw(struct zf_pvjson *o, const char *json)
+{
+    zf_pvjson_put(o, json, strlen(json));
+}
+
+void zf_pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    zf_pvjson_raw(o, text);
+}
+
+/* Plain bytes from p on that need no escape. */
+static uint64_t plain(const uint8_t *p, uint64_t n)
+{
+    uint64_t i = 0;
+
+    while (i < n && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f && p[i] != 0xed) {
+        i++;
+    }
+    return i;
+}
+
+void zf_pvjson_chars(struct zf_pvjson *o, const char *text, uint64_t n)
+{
+    static const char named[] = "\b\f\n\r\t\"\\", letter[] = "bfnrt\"\\";
+    const uint8_t *p = (const uint8_t *)text;
+
+    for (uint64_t i = 0; i < n && !o->failed;) {
+        uint64_t run = plain(p + i, n - i);
+        zf_pvjson_put(o, text + i, run);
+        i += run;
+        if (i == n) {
+            break;
+        }
+        const char *at = p[i] ? strchr(named, p[i]) : NULL;
+        if (at) {
+            zf_pvjson_fmt(o, "\\%c", letter[at - named]);
+        } else if (p[i] == 0xed && n - i >= 3 && p[i + 1] >= 0xa0) {
+            /* Half a surrogate pair is no character; readers refuse its \u form, so it is
+             * spelt out. */
+            zf_pvjson_fmt(o, "\\\\u%04x", 0xd000 | (p[i + 1] & 0x3f) << 6 | (p[i + 2] & 0x3f));
+            i += 2;
+        } else if (p[i] == 0xed) {
+            zf_pvjson_put(o, text + i, 1);
+        } else {
+            zf_pvjson_fmt(o, "\\u%04x", p[i]);
+        }
+        i++;
+    }
+}
+
+void zf_pvjson_str(struct zf_pvjson *o, const char *text, uint64_t n)
+{
+    zf_pvjson_raw(o, "\"");
+    zf_pvjson_chars(o, text, n);
+    zf_pvjson_raw(o, "\"");
+}
+
+static void hex(struct zf_pvjson *o, const char *p, uint64_t n)
+{
+    for (uint64_t i = 0; i < n && i < BYTES_SHOWN; i++) {
+        zf_pvjson_fmt(o, "%02x", (unsigned char)p[i]);
+    }
+    if (n > BYTES_SHOWN) {
+        zf_pvjson_raw(o, "...");
+    }
+}
+
+static void number(struct zf_pvjson *o, double d)
+{
+    char text[40];
+
+    /* The shortest that reads back the same. */
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, d);
+        if (strtod(text, NULL) == d) {
+            break;
+        }
+    }
+    zf_pvjson_raw(o, text);
+    if (isfinite(d) && !strpbrk(text, ".e")) {
+        zf_pvjson_raw(o, ".0");
+    }
+}
+
+void zf_pvjson_number(struct zf_pvjson *o, double d)
+{
+    if (isfinite(d)) {
+        number(o, d);
+    } else {
+        zf_pvjson_fmt(o, "{\"__float__\": \"%s\"}", isnan(d) ? "nan" : d > 0 ? "inf" : "-inf");
+    }
+}
+
+/* The absolute value of two's complement bytes as 32-bit limbs, least significant first. */
+static size_t limbs(const uint8_t *p, uint64_t n, uint32_t *limb)
+{
+    bool negative = p[n - 1] & 0x80;
+    unsigned carry = negative;
+
+    for (uint64_t i = 0; i < n; i++) {
+        unsigned b = (unsigned)(negative ? (uint8_t)~p[i] : p[i]) + carry;
+        limb[i / 4] |= (uint32_t)(b & 0xff) << (8 * (i % 4));
+        carry = b >> 8;
+    }
+    return (n + 3) / 4;
+}
+
+static void bigint(struct zf_pvjson *o, const struct zf_pv *v)
+{
+    uint32_t limb[BIGINT_BYTES / 4 + 1] = {0}, part[BIGINT_BYTES / 3 + 2];
+    uint64_t n;
+    const uint8_t *p = (const uint8_t *)zf_pv_text(v, &n);
+    size_t used = limbs(p, n, limb), parts = 0;
+
+    while (used) {
+        uint64_t rest = 0;
+        for (size_t i = used; i-- > 0;) {
+            rest = rest << 32 | limb[i];
+            limb[i] = (uint32_t)(rest / 1000000000);
+            rest %= 1000000000;
+        }
+        part[parts++] = (uint32_t)rest;
+        while (used && limb[used - 1] == 0) {
+            used--;
+        }
+    }
+    zf_pvjson_fmt(o, "%s%" PRIu32, p[n - 1] & 0x80 ? "-" : "", part[--parts]);
+    while (parts-- > 0) {
+        zf_pvjson_fmt(o, "%09" PRIu32, part[parts]);
+    }
+}
+
+void zf_pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t n)
+{
+    zf_pvjson_fmt(o, "{\"%s\": \"", name);
+    hex(o, p, n);
+    zf_pvjson_fmt(o, "\", \"length\": %" PRIu64 "}", n);
+}
+
+static void global(struct zf_pvjson *o, const struct zf_pv *v)
+{
+    /* torch.float32, torch.per_tensor_affine: values; torch.FloatStorage: a class. */
+    const char *module = zf_pv_module(v), *name = zf_pv_name(v);
+    bool value = strcmp(module, "torch") == 0 && name[0] >= 'a' && name[0] <= 'z';
+
+    zf_pvjson_raw(o, value ? "\"" : "{\"__global__\": \"");
+    zf_pvjson_key(o, v);
+    zf_pvjson_raw(o, value ? "\"" : "\"}");
+}
+
+static void put_int(struct zf_pvjson *o, int64_t i)
+{
+    char text[24] = "-";
+    unsigned n = i < 0; /* the sign */
+
+    n += zf_num_digits(text + n, i < 0 ? 0 - (uint64_t)i : (uint64_t)i);
+    zf_pvjson_put(o, text, n);
+}
+
+bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
+{
+    int64_t i = 0;
+    double f = 0;
+    bool b = false;
+    uint64_t n;
+    const char *p = zf_pv_text(v, &n);
+
+    switch (zf_pv_kind(v)) {
+    case ZF_PV_NONE:
+        zf_pvjson_put(o, "null", 4);
+        return true;
+    case ZF_PV_BOOL:
+        (void)zf_pv_bool(v, &b);
+        zf_pvjson_raw(o, b ? "true" : "false");
+        return true;
+    case ZF_PV_INT:
+        (void)zf_pv_int(v, &i);
+        put_int(o, i);
+        return true;
+    case ZF_PV_FLOAT:
+        (void)zf_pv_float(v, &f);
+        zf_pvjson_number(o, f);
+        return true;
+    case ZF_PV_BIGINT:
+        if (n <= BIGINT_BYTES) {
+            bigint(o, v);
+        } else {
+            zf_pvjson_bytes(o, "__int__", p, n);
+        }
+        return true;
+    case ZF_PV_STR:
+        zf_pvjson_str(o, p, n);
+        return true;
+    case ZF_PV_BYTES:
+        zf_pvjson_bytes(o, "__bytes__", p, n);
+        return true;
+    case ZF_PV_GLOBAL:
+        global(o, v);
+        return true;
+    case ZF_PV_EXT:
+        zf_pvjson_raw(o, "{\"__opaque__\": \"extension\"}");
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A key that is neither text nor tuple. */
+static void simple_key(struct zf_pvjson *o, const struct zf_pv *v)
+{
+    uint64_t n;
+    const char *p = zf_pv_text(v, &n);
+    double f = 0;
+    bool b = false;
+
+    switch (zf_pv_kind(v)) {
+    case ZF_PV_STR:
+        zf_pvjson_chars(o, p, n);
+        break;
+    case ZF_PV_NONE:
+        zf_pvjson_raw(o, "None");
+        break;
+    case ZF_PV_BOOL:
+        (void)zf_pv_bool(v, &b);
+        zf_pvjson_raw(o, b ? "True" : "False");
+        break;
+    case ZF_PV_FLOAT:
+        (void)zf_pv_float(v, &f);
+        number(o, f);
+        break;
+    case ZF_PV_INT:
+        (void)zf_pvjson_scalar(o, v);
+        break;
+    case ZF_PV_BYTES:
+    case ZF_PV_BIGINT:
+        zf_pvjson_raw(o, "0x");
+        hex(o, p, n);
+        break;
+    case ZF_PV_GLOBAL:
+    case ZF_PV_CALL:
+        zf_pvjson_chars(o, zf_pv_module(v), strlen(zf_pv_module(v)));
+        zf_pvjson_raw(o, ".");
+        zf_pvjson_chars(o, zf_pv_name(v), strlen(zf_pv_name(v)));
+        zf_pvjson_raw(o, zf_pv_kind(v) == ZF_PV_CALL ? "(...)" : "");
+        break;
+    default:
+        zf_pvjson_raw(o, "(...)");
+        break;
+    }
+}
+
+void zf_pvjson_key(struct zf_pvjson *o, const struct zf_pv *v)
+{
+    if (zf_pv_kind(v) != ZF_PV_TUPLE) {
+        simple_key(o, v);
+        return;
+    }
+    zf_pvjson_raw(o, "(");
+    for (uint64_t i = 0; i < zf_pv_len(v) && !o->failed; i++) {
+        zf_pvjson_raw(o, i ? ", " : "");
+        simple_key(o, zf_pv_item(v, i));
+    }
+    zf_pvjson_raw(o, zf_pv_len(v) == 1 ? ",)" : ")");
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "heap.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <zf/base/num.h>
+
+/* Slabs are cut into 8-byte steps; the arena alone would round every value up to 16. */
+#define SLAB_MIN 1024u
+#define SLAB_MAX (256u << 10)
+/* Bytes from which an array no longer doubles. */
+#define GROW_SLOWLY (1u << 20)
+/* Values of the stack whose memory is worth giving back early. */
+#define PIECE (128u << 10)
+
+const struct zf_pv zf_pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_true = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED, .n = 1};
+const struct zf_pv zf_pv_false = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_tuple = {.kind = ZF_PV_TUPLE, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_list = {.kind = ZF_PV_LIST, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_dict = {.kind = ZF_PV_DICT, .flags = ZF_PV_SHARED};
+const struct zf_pv zf_pv_no_set = {.kind = ZF_PV_SET, .flags = ZF_PV_SHARED};
+
+const char *const zf_pv_kind_names[] = {
+    [ZF_PV_NONE] = "None",        [ZF_PV_BOOL] = "a bool",
+    [ZF_PV_INT] = "an int",       [ZF_PV_BIGINT] = "an int",
+    [ZF_PV_FLOAT] = "a float",    [ZF_PV_BYTES] = "bytes",
+    [ZF_PV_STR] = "a str",        [ZF_PV_TUPLE] = "a tuple",
+    [ZF_PV_LIST] = "a list",      [ZF_PV_DICT] = "a dict",
+    [ZF_PV_SET] = "a set",        [ZF_PV_GLOBAL] = "a global",
+    [ZF_PV_CALL] = "an object",   [ZF_PV_PERSID] = "a persistent id",
+    [ZF_PV_EXT] = "an extension",
+};
+
+void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim)
+{
+    memset(h, 0, sizeof *h);
+    h->arena = a;
+    h->lim = lim;
+    h->slab_next = SLAB_MIN;
+    h->max_depth = lim->pickle_depth < UINT16_MAX ? (uint16_t)lim->pickle_depth : UINT16_MAX;
+}
+
+bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+{
+    if (bytes > h->lim->pickle_memory || h->bytes > h->lim->pickle_memory - bytes) {
+        return zf_fail(
+            err, ZF_E_LIMIT, ZF_OFF_NONE,
+            "the values need more memory than the limit pickle_memory allows (%llu bytes)",
+            (unsigned long long)h->lim->pickle_memory);
+    }
+    uint64_t read = h->in->at - h->start, disk = read < h->stored ? read : h->stored;
+
+    if (h->bytes + bytes > zf_limits_meta(h->lim, disk)) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "the values need more memory than the limits meta_memory=%llu and "
+                       "meta_slack=%llu allow for %llu bytes on disk",
+                       (unsigned long long)h->lim->meta_memory,
+                       (unsigned long long)h->lim->meta_slack, (unsigned long long)disk);
+    }
+    h->bytes += bytes;
+    return true;
+}
+
+bool zf_pickle_no_memory(struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "out of memory for the values of a pickle (less than the limit pickle_memory)");
+}
+
+void *zf_pickle_heap_grow(struct zf_pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
+                          struct zf_err *err)
+{
+    /* Large blocks are moved by the page tables: small steps cost little. */
+    uint64_t more = *cap * each < GROW_SLOWLY ? *cap + 64 : *cap / 4;
+
+    if (!zf_pickle_heap_charge(h, more * each, err)) {
+        return NULL;
+    }
+    void *larger = realloc(p, (*cap + more) * each);
+    if (!larger) {
+        (void)zf_pickle_no_memory(err);
+        return NULL;
+    }
+    *cap += more;
+    return larger;
+}
+
+static void *from_arena(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+{
+    return zf_pickle_heap_charge(h, bytes, err) ? zf_arena_get(h->arena, bytes, 1, err) : NULL;
+}
+
+/* bytes is a multiple of 8. */
+static void *get(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+{
+    if (bytes > h->slab_left) {
+        if (bytes > h->slab_next / 8) {
+            return from_arena(h, bytes, err);
+        }
+        uint8_t *slab = from_arena(h, h->slab_next, err);
+        if (!slab) {
+            return NULL;
+        }
+        h->slab = slab;
+        h->slab_left = h->slab_next;
+        h->slab_next = h->slab_next < SLAB_MAX ? h->slab_next * 2 : SLAB_MAX;
+    }
+    void *p = h->slab;
+    h->slab += bytes;
+    h->slab_left -= bytes;
+    return p;
+}
+
+struct zf_pv *zf_pickle_heap_new(struct zf_pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
+                                 struct zf_err *err)
+{
+    if (h->objects >= h->lim->pickle_objects) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "more values than the limit pickle_objects allows (%llu)",
+                      (unsigned long long)h->lim->pickle_objects);
+        return NULL;
+    }
+    if (slots > UINT32_MAX) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu elements in one value are too many",
+                      (unsigned long long)slots);
+        return NULL;
+    }
+    h->objects++;
+    struct zf_pv *v = get(h, sizeof *v + slots * sizeof v->at[0], err);
+    if (v) {
+        v->kind = (uint8_t)kind;
+    }
+    return v;
+}
+
+struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i, struct zf_err *err)
+{
+    bool small = i >= 0 && i < 256;
+
+    if (small && h->small[i]) {
+        return h->small[i];
+    }
+    struct zf_pv *v = zf_pickle_heap_new(h, ZF_PV_INT, 1, err);
+    if (v) {
+        v->at[0].i = i;
+        if (small) {
+            h->small[i] = v;
+        }
+    }
+    return v;
+}
+
+/* Where the one value for this text is kept; NULL for all but the shortest. */
+static struct zf_pv **known_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                                 uint64_t n)
+{
+    if (kind != ZF_PV_STR || n > 1) {
+        return NULL;
+    }
+    return n == 0 ? &h->no_text : p && *p > 0 ? &h->letter[(unsigned char)*p] : NULL;
+}
+
+struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                                  uint64_t n, struct zf_err *err)
+{
+    struct zf_pv **known = known_text(h, kind, p, n);
+
+    if (known && *known) {
+        return *known;
+    }
+    if (n >= UINT32_MAX) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes is too long",
+                      (unsigned long long)n);
+        return NULL;
+    }
+    struct zf_pv *v = zf_pickle_heap_new(h, kind, n / sizeof(union zf_pv_slot) + 1, err);
+    if (!v) {
+        return NULL;
+    }
+    v->n = (uint32_t)n;
+    if (p && n) {
+        memcpy(zf_pv_chars(v), p, n);
+    }
+    zf_pv_chars(v)[n] = '\0';
+    if (known) {
+        *known = v;
+    }
+    return v;
+}
+
+static unsigned log2_floor(uint64_t n)
+{
+    return 63u - (unsigned)__builtin_clzll(n);
+}
+
+/* A block of at least `want` slots.  Outgrown blocks serve again, so that the many small containers
+ * of a pickle that appends one by one do not leave more behind than they hold. */
+static struct zf_pv_items *block(struct zf_pickle_heap *h, uint64_t want, struct zf_err *err)
+{
+    unsigned class = log2_floor(want) + ((want & (want - 1)) != 0);
+    struct zf_pv_items *b = class < ZF_PICKLE_CLASSES ? h->spare[class] : NULL;
+
+    if (b) {
+        h->spare[class] = b->at[0].items;
+    } else {
+        uint64_t tail = want >= ZF_PV_INDEXED ? 2 : 0, bytes;
+        if (!zf_mul_add(want + tail, sizeof b->at[0], sizeof *b, &bytes)) {
+            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a container of %llu values is too large",
+                          (unsigned long long)want);
+            return NULL;
+        }
+        b = get(h, bytes, err);
+        if (!b) {
+            return NULL;
+        }
+        b->cap = want;
+    }
+    if (b->cap >= ZF_PV_INDEXED) {
+        b->at[b->cap].arena = h->arena;
+        b->at[b->cap + 1].index = NULL;
+    }
+    return b;
+}
+
+static void recycle(struct zf_pickle_heap *h, struct zf_pv_items *b)
+{
+    unsigned class = log2_floor(b->cap);
+
+    if (class < ZF_PICKLE_CLASSES) {
+        b->at[0].items = h->spare[class];
+        h->spare[class] = b;
+    }
+}
+
+/* Where a container keeps its block. */
+static struct zf_pv_items **items_of(struct zf_pickle_heap *h, struct zf_pv *v, struct zf_err *err)
+{
+    if (v->kind != ZF_PV_CALL) {
+        return &v->at[0].items;
+    }
+    struct zf_pv_more *more = zf_pickle_heap_more(h, v, err);
+    return more ? &more->items : NULL;
+}
+
+/* Gives the memory of a piece of the stack back to the system; its values are spent. */
+static void release(struct zf_pv *const *piece)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), lo = (uintptr_t)piece,
+              hi = lo + PIECE * sizeof *piece;
+
+    lo = (lo + page - 1) / page * page;
+    (void)madvise((void *)lo, hi / page * page - lo, MADV_DONTNEED);
+}
+
+bool zf_pickle_heap_fill(struct zf_pickle_heap *h, struct zf_pv *to, union zf_pv_slot *at,
+                         struct zf_pv *const *from, uint64_t n, struct zf_err *err)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (!zf_pickle_heap_holds(h, to, from[i], err)) {
+            return false;
+        }
+        at[i].v = from[i];
+        if ((i + 1) % PIECE == 0) {
+            release(from + i + 1 - PIECE);
+        }
+    }
+    return true;
+}
+
+bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
+                        uint64_t slots, struct zf_err *err)
+{
+    bool pairs = to->kind == ZF_PV_DICT || (to->flags & ZF_PV_MAP);
+    uint64_t have = pairs ? 2ull * to->n : to->n, need = have + slots;
+    struct zf_pv_items **items = items_of(h, to, err);
+
+    if (!items) {
+        return false;
+    }
+    if (need > UINT32_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu values in one container are too many",
+                       (unsigned long long)need);
+    }
+    if (slots == 0) {
+        return true;
+    }
+    struct zf_pv_items *b = *items;
+    if (!b || need > b->cap) {
+        /* The first batch fits exactly: most containers get no second one. */
+        uint64_t cap = !b || need > 2 * b->cap ? need : 2ull << log2_floor(need - 1);
+        struct zf_pv_items *larger = block(h, cap, err);
+        if (!larger) {
+            return false;
+        }
+        if (b) {
+            memcpy(larger->at, b->at, have * sizeof b->at[0]);
+            recycle(h, b);
+        }
+        *items = b = larger;
+    }
+    if (!zf_pickle_heap_fill(h, to, b->at + have, from, slots, err)) {
+        return false;
+    }
+    to->n = (uint32_t)(pairs ? need / 2 : need);
+    return true;
+}
+
+struct zf_pv_more *zf_pickle_heap_more(struct zf_pickle_heap *h, struct zf_pv *call,
+                                       struct zf_err *err)
+{
+    if (call->flags & ZF_PV_MORE) {
+        return call->at[1].more;
+    }
+    struct zf_pv_more *more = get(h, sizeof *more, err);
+    if (more) {
+        *more = (struct zf_pv_more){.args = call->at[1].v};
+        call->at[1].more = more;
+        call->flags |= ZF_PV_MORE;
+    }
+    return more;
+}
+
+bool zf_pickle_heap_too_deep(const struct zf_pickle_heap *h, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "values are nested deeper than the limit pickle_depth allows (%u levels)",
+                   h->max_depth);
+}

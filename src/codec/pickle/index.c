@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "index.h"
+
+#include <string.h>
+
+#include <zf/base/hash.h>
+
+struct zf_pv_index {
+    struct zf_hash_key key;
+    uint64_t mask;   /* 0: given up, look one by one */
+    uint32_t slot[]; /* [mask + 1]: pair + 1, 0 = free */
+};
+
+static const struct zf_pv_index given_up = {.mask = 0};
+
+static bool is_key(const struct zf_pv *v, const char *key, uint64_t n)
+{
+    return v->kind == ZF_PV_STR && v->n == n && memcmp(v->at, key, n) == 0;
+}
+
+static const struct zf_pv *one_by_one(const struct zf_pv_items *items, uint32_t pairs,
+                                      const char *key, uint64_t n)
+{
+    for (uint64_t i = pairs; i-- > 0;) {
+        if (is_key(items->at[2 * i].v, key, n)) {
+            return items->at[2 * i + 1].v;
+        }
+    }
+    return NULL;
+}
+
+/* The slot of a key: its own, or a free one. */
+static uint32_t *place(struct zf_pv_index *x, const struct zf_pv_items *items, const char *key,
+                       uint64_t n)
+{
+    for (uint64_t i = zf_hash_of(&x->key, 0, key, n);; i++) {
+        uint32_t *slot = &x->slot[i & x->mask];
+
+        if (*slot == 0 || is_key(items->at[2 * (uint64_t)(*slot - 1)].v, key, n)) {
+            return slot;
+        }
+    }
+}
+
+/* Gives up when the keys are long beyond all sense: one long memoized text may stand in a hostile
+ * file as every key. */
+static const struct zf_pv_index *make(struct zf_pv_items *items, uint32_t pairs)
+{
+    uint64_t size = 64, patience = 512ull * pairs;
+    struct zf_err err;
+
+    while (size < 2ull * pairs) {
+        size *= 2;
+    }
+    struct zf_pv_index *x =
+        zf_arena_get(items->at[items->cap].arena, size * sizeof x->slot[0] + sizeof *x, 1, &err);
+    if (!x || !zf_hash_key_init(&x->key, &err)) {
+        return &given_up;
+    }
+    x->mask = size - 1;
+    for (uint32_t i = 0; i < pairs; i++) {
+        const struct zf_pv *k = items->at[2 * (uint64_t)i].v;
+
+        if (k->kind != ZF_PV_STR) {
+            continue;
+        }
+        if (k->n > patience) {
+            return &given_up;
+        }
+        patience -= k->n;
+        *place(x, items, (const char *)k->at, k->n) = i + 1;
+    }
+    return x;
+}
+
+const struct zf_pv *zf_pickle_index_get(struct zf_pv_items *items, uint32_t pairs, const char *key,
+                                        uint64_t n)
+{
+    if (items->cap < ZF_PV_INDEXED) {
+        return one_by_one(items, pairs, key, n);
+    }
+    struct zf_pv_index **x = &items->at[items->cap + 1].index;
+    if (!*x) {
+        *x = (struct zf_pv_index *)make(items, pairs);
+    }
+    if ((*x)->mask == 0) {
+        return one_by_one(items, pairs, key, n);
+    }
+    uint32_t slot = *place(*x, items, key, n);
+    return slot ? items->at[2 * (uint64_t)(slot - 1) + 1].v : NULL;
+}

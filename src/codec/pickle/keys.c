@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Few keys are compared each with each; many go through a hash table that all mappings of a pickle
+ * share.  Keys are the same when Python says so: 1, True and 1.0 are, "1" and b"1" are not, tuples
+ * are by their elements.  Objects are the same only when they are one object: whether two that look
+ * alike are equal is up to their class, which nobody asks.
+ *
+ * A text may stand in a hostile file as the key of a million mappings, so the work is counted and
+ * has a bound that grows with the pickle. */
+#include "keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/hash.h>
+
+#define FEW 8u
+#define TUPLES_MAX 16     /* tuples in one another; deeper ones are not compared */
+#define HASHED 64u        /* bytes of a long text that are hashed at either end */
+#define WORK_PER_BYTE 32u /* of pickle; a piece of work is a key, or 16 bytes of one */
+#define WORK_AT_ALL (1u << 20)
+
+bool zf_pickle_maps_add(struct zf_pickle_maps *m, struct zf_pickle_heap *h, struct zf_pv *map,
+                        struct zf_err *err)
+{
+    if (m->n == m->cap) {
+        struct zf_pv **v = zf_pickle_heap_grow(h, m->v, sizeof *v, &m->cap, err);
+
+        if (!v) {
+            return false;
+        }
+        m->v = v;
+    }
+    m->v[m->n++] = map;
+    return true;
+}
+
+void zf_pickle_maps_fini(struct zf_pickle_maps *m)
+{
+    free(m->v);
+}
+
+struct slot {
+    uint32_t hash, pair; /* pair + 1; 0 = free */
+};
+
+struct check {
+    uint64_t work; /* what is left of it */
+    struct slot *slot;
+    uint64_t cap; /* a power of two */
+    struct zf_hash_key key;
+};
+
+/* ---- equality ---- */
+
+static bool is_number(const struct zf_pv *v)
+{
+    return v->kind == ZF_PV_BOOL || v->kind == ZF_PV_INT || v->kind == ZF_PV_FLOAT;
+}
+
+/* The integer that a number equals; false when it equals none that fits. */
+static bool integer_of(const struct zf_pv *v, int64_t *out)
+{
+    if (v->kind != ZF_PV_FLOAT) {
+        *out = v->kind == ZF_PV_BOOL ? (int64_t)v->n : v->at[0].i;
+        return true;
+    }
+    if (!(v->at[0].f >= -0x1p63 && v->at[0].f < 0x1p63)) {
+        return false;
+    }
+    *out = (int64_t)v->at[0].f;
+    return (double)*out == v->at[0].f;
+}
+
+static bool same_number(const struct zf_pv *a, const struct zf_pv *b)
+{
+    int64_t i = 0, k = 0;
+    bool whole = integer_of(a, &i);
+
+    if (whole != integer_of(b, &k)) {
+        return false;
+    }
+    return whole ? i == k : a->at[0].f == b->at[0].f;
+}
+
+static void spend(struct check *c, uint64_t work)
+{
+    c->work -= work < c->work ? work : c->work;
+}
+
+static bool same_text(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
+{
+    if (a->n != b->n) {
+        return false;
+    }
+    spend(c, a->n / 16);
+    return memcmp(a->at, b->at, a->n) == 0;
+}
+
+/* Whether two keys are the same; for tuples: whether they may be. */
+static bool same_plain(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
+{
+    spend(c, 1);
+    if (a == b) {
+        return true;
+    }
+    if (is_number(a) && is_number(b)) {
+        return same_number(a, b);
+    }
+    if (a->kind != b->kind) {
+        return false;
+    }
+    switch (a->kind) {
+    case ZF_PV_NONE:
+        return true;
+    case ZF_PV_STR:
+    case ZF_PV_BYTES:
+    case ZF_PV_BIGINT:
+        return same_text(c, a, b);
+    case ZF_PV_GLOBAL:
+        return same_text(c, a->at[0].v, b->at[0].v) && same_text(c, a->at[1].v, b->at[1].v);
+    case ZF_PV_TUPLE:
+        return a->n == b->n;
+    default:
+        return false;
+    }
+}
+
+static bool same(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
+{
+    struct {
+        const struct zf_pv *a, *b;
+        uint32_t next;
+    } at[TUPLES_MAX + 1], *top = at;
+
+    if (!same_plain(c, a, b)) {
+        return false;
+    }
+    for (;;) {
+        if (a != b && a->kind == ZF_PV_TUPLE) {
+            if (top == at + TUPLES_MAX) {
+                return false;
+            }
+            top++;
+            top->a = a;
+            top->b = b;
+            top->next = 0;
+        }
+        while (top > at && top->next == top->a->n) {
+            top--;
+        }
+        if (top == at) {
+            return true;
+        }
+        a = top->a->at[top->next].v;
+        b = top->b->at[top->next].v;
+        top->next++;
+        if (c->work == 0 || !same_plain(c, a, b)) {
+            return false;
+        }
+    }
+}
+
+/* ---- hashes: equal for keys that are the same ---- */
+
+static uint64_t hash_text(struct check *c, const struct zf_pv *v, uint64_t seed)
+{
+    const char *p = (const char *)v->at;
+    uint64_t n = v->n;
+
+    if (n <= 2 * HASHED) {
+        return zf_hash_of(&c->key, seed, p, n);
+    }
+    seed = zf_hash_of(&c->key, seed + n, p, HASHED);
+    return zf_hash_of(&c->key, seed, p + n - HASHED, HASHED);
+}
+
+static uint64_t hash_plain(struct check *c, const struct zf_pv *v, uint64_t seed)
+{
+    int64_t i;
+
+    switch (v->kind) {
+    case ZF_PV_STR:
+    case ZF_PV_BYTES:
+    case ZF_PV_BIGINT:
+        return hash_text(c, v, seed + v->kind);
+    case ZF_PV_GLOBAL:
+        return hash_text(c, v->at[1].v, seed + v->kind);
+    case ZF_PV_BOOL:
+    case ZF_PV_INT:
+    case ZF_PV_FLOAT:
+        return integer_of(v, &i)
+                   ? zf_hash_of(&c->key, seed + ZF_PV_INT, (const char *)&i, sizeof i)
+                   : zf_hash_of(&c->key, seed + ZF_PV_FLOAT, (const char *)&v->at[0].f, 8);
+    case ZF_PV_NONE:
+    case ZF_PV_TUPLE:
+        return seed + v->kind;
+    default:
+        return zf_hash_of(&c->key, seed, (const char *)&v, sizeof v);
+    }
+}
+
+static uint32_t hash_of(struct check *c, const struct zf_pv *v)
+{
+    uint64_t h = hash_plain(c, v, 0);
+
+    for (uint32_t i = 0; v->kind == ZF_PV_TUPLE && i < v->n && i < TUPLES_MAX; i++) {
+        h = hash_plain(c, v->at[i].v, h);
+    }
+    return (uint32_t)(h ^ h >> 32);
+}
+
+/* ---- one mapping ---- */
+
+static const struct zf_pv *key_at(const struct zf_pv *map, uint64_t i)
+{
+    return (map->kind == ZF_PV_DICT ? map->at[0].items : map->at[1].more->items)->at[2 * i].v;
+}
+
+static bool twice(const struct zf_pv *key, struct zf_err *err)
+{
+    int64_t i;
+
+    if (key->kind == ZF_PV_STR || key->kind == ZF_PV_BYTES) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key \"%.200s\" is twice in one mapping",
+                       (const char *)key->at);
+    }
+    if (is_number(key) && integer_of(key, &i)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key %lld is twice in one mapping",
+                       (long long)i);
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key (%s) is twice in one mapping",
+                   zf_pv_kind_names[key->kind]);
+}
+
+static bool check_few(struct check *c, const struct zf_pv *map, struct zf_err *err)
+{
+    for (uint64_t i = 1; i < map->n; i++) {
+        for (uint64_t k = 0; k < i; k++) {
+            if (same(c, key_at(map, i), key_at(map, k))) {
+                return twice(key_at(map, i), err);
+            }
+        }
+    }
+    return true;
+}
+
+/* A cleared table of at least 4/3 n slots. */
+static bool clear_table(struct check *c, uint64_t n, uint64_t *mask_out, struct zf_err *err)
+{
+    uint64_t cap = 16;
+
+    while (3 * cap < 4 * n) {
+        cap *= 2;
+    }
+    if (cap > c->cap) {
+        struct slot *slot = realloc(c->slot, cap * sizeof *slot);
+
+        if (!slot) {
+            return zf_pickle_no_memory(err);
+        }
+        c->slot = slot;
+        c->cap = cap;
+    }
+    memset(c->slot, 0, cap * sizeof *c->slot);
+    *mask_out = cap - 1;
+    return true;
+}
+
+static bool check_many(struct check *c, const struct zf_pv *map, struct zf_err *err)
+{
+    uint64_t mask = 0;
+
+    if (!clear_table(c, map->n, &mask, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < map->n && c->work > 0; i++) {
+        const struct zf_pv *key = key_at(map, i);
+        uint32_t h = hash_of(c, key);
+        struct slot *s = &c->slot[h & mask];
+
+        for (uint64_t at = h; s->pair; s = &c->slot[++at & mask]) {
+            if (s->hash == h && same(c, key, key_at(map, s->pair - 1))) {
+                return twice(key, err);
+            }
+        }
+        *s = (struct slot){.hash = h, .pair = i + 1};
+        spend(c, 1);
+    }
+    return true;
+}
+
+bool zf_pickle_maps_check(const struct zf_pickle_maps *m, uint64_t bytes, struct zf_err *err)
+{
+    struct check c = {.work = WORK_PER_BYTE * bytes + WORK_AT_ALL};
+    bool ok = m->n == 0 || zf_hash_key_init(&c.key, err);
+
+    for (uint64_t i = 0; ok && i < m->n; i++) {
+        ok = m->v[i]->n <= FEW ? check_few(&c, m->v[i], err) : check_many(&c, m->v[i], err);
+        if (ok && c.work == 0) {
+            ok =
+                zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                        "the keys of the mappings are too long to be compared within the time that "
+                        "a pickle of %llu bytes may take",
+                        (unsigned long long)bytes);
+        }
+    }
+    free(c.slot);
+    return ok;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/codec/pickle.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vm.h"
+
+/* What follows an opcode byte.  BYTESn: an n-byte length and so many bytes; S: the length is
+ * signed. */
+enum operand_kind {
+    ARG_NONE,
+    ARG_U1,
+    ARG_U2,
+    ARG_I4,
+    ARG_U4,
+    ARG_U8,
+    ARG_F8, /* big-endian */
+    ARG_BYTES1,
+    ARG_BYTES4,
+    ARG_BYTES4S,
+    ARG_BYTES8,
+    ARG_LINE,
+    ARG_LINES, /* two of them */
+};
+
+struct op {
+    const char *name; /* NULL: no such opcode */
+    zf_pickle_do_fn *run;
+    uint8_t operand, pops, to_mark, pushes;
+};
+
+static const struct op ops[256] = {
+#define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
+    [code] = {#name, zf_pickle_do_##handler, ARG_##operand, pops, to_mark, pushes},
+#include "ops.def"
+#undef OP
+};
+
+static bool blob(struct zf_pickle_vm *vm, uint64_t len)
+{
+    struct zf_pickle_operand *a = &vm->arg;
+
+    if (vm->in.bad) {
+        return true;
+    }
+    if (len > zf_bytes_left(&vm->in)) {
+        vm->cut = true;
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s announces %llu bytes, but only %llu are left", vm->op,
+                       (unsigned long long)len, (unsigned long long)zf_bytes_left(&vm->in));
+    }
+    a->n = len;
+    a->p = zf_bytes_take(&vm->in, len);
+    return true;
+}
+
+static bool signed_blob(struct zf_pickle_vm *vm)
+{
+    int32_t len = (int32_t)zf_bytes_le32(&vm->in);
+
+    if (len < 0) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s has a negative length, %d",
+                       vm->op, len);
+    }
+    return blob(vm, (uint64_t)len);
+}
+
+/* Reads what follows the opcode into vm->arg. */
+static bool operand(struct zf_pickle_vm *vm, enum operand_kind kind)
+{
+    struct zf_pickle_operand *a = &vm->arg;
+    struct zf_bytes *in = &vm->in;
+
+    switch (kind) {
+    case ARG_NONE:
+        return true;
+    case ARG_U1:
+        a->u = zf_bytes_u8(in);
+        break;
+    case ARG_U2:
+        a->u = zf_bytes_le16(in);
+        break;
+    case ARG_U4:
+        a->u = zf_bytes_le32(in);
+        break;
+    case ARG_I4:
+        a->i = (int32_t)zf_bytes_le32(in);
+        return true;
+    case ARG_U8:
+        a->u = zf_bytes_le64(in);
+        break;
+    case ARG_F8:
+        a->u = zf_bytes_be64(in);
+        memcpy(&a->f, &a->u, sizeof a->f);
+        return true;
+    case ARG_BYTES1:
+        return blob(vm, zf_bytes_u8(in));
+    case ARG_BYTES4:
+        return blob(vm, zf_bytes_le32(in));
+    case ARG_BYTES4S:
+        return signed_blob(vm);
+    case ARG_BYTES8:
+        return blob(vm, zf_bytes_le64(in));
+    case ARG_LINE:
+        a->p = zf_bytes_line(in, &a->n);
+        break;
+    case ARG_LINES:
+        a->p = zf_bytes_line(in, &a->n);
+        a->p2 = zf_bytes_line(in, &a->n2);
+        break;
+    }
+    a->i = (int64_t)a->u;
+    return true;
+}
+
+/* One slot more than the most that an opcode adds. */
+static bool grow_stack(struct zf_pickle_vm *vm)
+{
+    if (vm->cap - vm->sp >= 2) {
+        return true;
+    }
+    struct zf_pv **p = zf_pickle_heap_grow(&vm->heap, vm->stack, sizeof *p, &vm->cap, vm->err);
+
+    vm->stack = p ? p : vm->stack;
+    return p != NULL;
+}
+
+/* The one place where the stack is checked: takes what the row says. */
+static bool take(struct zf_pickle_vm *vm, const struct op *op)
+{
+    if (op->to_mark) {
+        if (vm->n_marks == 0) {
+            return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s finds no mark on the stack",
+                           op->name);
+        }
+        uint64_t mark = vm->mark[--vm->n_marks];
+        vm->n_items = vm->sp - mark;
+        vm->sp = mark;
+        vm->fence = vm->n_marks ? vm->mark[vm->n_marks - 1] : 0;
+    }
+    if (vm->sp - vm->fence < op->pops) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s takes %u %s from the stack, which holds %llu", op->name, op->pops,
+                       op->pops == 1 ? "value" : "values",
+                       (unsigned long long)(vm->sp - vm->fence));
+    }
+    if (!grow_stack(vm)) {
+        return false;
+    }
+    vm->items = vm->stack + vm->sp;
+    vm->n_popped = op->pops;
+    vm->sp -= op->pops;
+    vm->popped = vm->stack + vm->sp;
+    return true;
+}
+
+static bool ends_early(struct zf_pickle_vm *vm, const char *what, uint64_t limit)
+{
+    vm->cut = true;
+    if (vm->in.n == limit) {
+        return zf_fail(vm->err, ZF_E_LIMIT, vm->op_off,
+                       "the pickle is longer than the limit pickle_bytes allows (%llu)",
+                       (unsigned long long)vm->heap.lim->pickle_bytes);
+    }
+    return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "%s", what);
+}
+
+/* A frame holds whole opcodes, and none is inside another. */
+static bool frame_crossed(const struct zf_pickle_vm *vm)
+{
+    return vm->in.at > vm->frame_end && vm->op_off - vm->in.base < vm->frame_end;
+}
+
+static bool step(struct zf_pickle_vm *vm, uint64_t limit)
+{
+    struct zf_bytes *in = &vm->in;
+
+    vm->op_off = zf_bytes_off(in);
+    if (in->at == in->n) {
+        return ends_early(vm, "the pickle ends without STOP", limit);
+    }
+    uint8_t code = in->p[in->at++];
+    const struct op *op = &ops[code];
+    if (!op->name) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "0x%02x is no pickle opcode", code);
+    }
+    vm->op = op->name;
+    if (!operand(vm, op->operand)) {
+        return in->n == limit ? ends_early(vm, "", limit) : false;
+    }
+    if (in->bad) {
+        char what[80];
+        (void)snprintf(what, sizeof what, "the pickle ends within opcode %s", op->name);
+        return ends_early(vm, what, limit);
+    }
+    if (frame_crossed(vm)) {
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                       "opcode %s reaches over the end of its frame", op->name);
+    }
+    return take(vm, op) && op->run(vm);
+}
+
+static void zf_auto_vm(struct zf_pickle_vm *vm)
+{
+    free(vm->stack);
+    free(vm->mark);
+    zf_pickle_memo_fini(&vm->memo);
+    zf_pickle_maps_fini(&vm->maps);
+}
+
+const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
+                                   const struct zf_limits *lim, struct zf_err *err)
+{
+    const struct zf_pv *pids;
+
+    return zf_pickle_load_stored(in, UINT64_MAX, arena, lim, &pids, err);
+}
+
+const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
+                                          struct zf_arena *arena, const struct zf_limits *lim,
+                                          const struct zf_pv **pids_out, struct zf_err *err)
+{
+    zf_auto(vm) struct zf_pickle_vm vm = {.in = *in, .err = err};
+    uint64_t limit = UINT64_MAX; /* vm.in.n, when it is shorter than the input */
+
+    zf_pickle_heap_init(&vm.heap, arena, lim);
+    vm.heap.in = &vm.in;
+    vm.heap.start = in->at;
+    vm.heap.stored = stored;
+    vm.heap.bytes = in->n > stored ? in->n - stored : 0; /* the pickle itself, decompressed */
+    if (zf_bytes_left(in) > lim->pickle_bytes) {
+        limit = vm.in.n = in->at + lim->pickle_bytes;
+    }
+    while (!vm.result) {
+        if (!step(&vm, limit)) {
+            err->off = err->off == ZF_OFF_NONE ? vm.op_off : err->off;
+            in->bad = vm.cut;
+            return NULL;
+        }
+    }
+    if (!zf_pickle_maps_check(&vm.maps, vm.in.at - in->at, err)) {
+        return NULL;
+    }
+    in->at = vm.in.at;
+    *pids_out = vm.first_pid;
+    return vm.result;
+}

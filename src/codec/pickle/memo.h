@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memo: an array for keys that are dense, as real ones are, and a hash table for the rest. */
+#ifndef CODEC_PICKLE_MEMO_H
+#define CODEC_PICKLE_MEMO_H
+
+#include "heap.h"
+
+struct zf_pickle_memo {
+    struct zf_pv **dense; /* [dense_n], NULL = not set */
+    uint64_t dense_n, dense_cap;
+    struct zf_pickle_memo_far *far; /* [far_cap], a power of two; open addressing */
+    uint64_t far_n, far_cap, far_seed;
+    unsigned far_shift; /* 64 - log2(far_cap) */
+    uint64_t n;         /* keys set */
+};
+
+struct zf_pv *zf_pickle_memo_get(const struct zf_pickle_memo *m, uint64_t key);
+/* Errors: ZF_E_LIMIT pickle_memo, pickle_memory; ZF_E_NOMEM. */
+bool zf_pickle_memo_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
+                        struct zf_pv *v, struct zf_err *err) ZF_CHECKED;
+void zf_pickle_memo_fini(struct zf_pickle_memo *m);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a pickled value lies in memory: an 8-byte head and 8-byte slots.  Stack and memo counted, the
+ * dearest mixes of opcodes cost 16 bytes a byte of pickle. */
+#ifndef CODEC_PICKLE_NODE_H
+#define CODEC_PICKLE_NODE_H
+
+#include <zf/codec/pickle.h>
+
+struct zf_pv_items;
+struct zf_pv_more;
+
+union zf_pv_slot {
+    int64_t i;
+    double f;
+    const struct zf_pv *v;
+    struct zf_pv_items *items;
+    struct zf_pv_more *more;
+    struct zf_arena *arena;
+    struct zf_pv_index *index;
+};
+
+/*  kind            n                    slots
+ *  NONE            0
+ *  BOOL            0 or 1
+ *  INT             -                    i
+ *  FLOAT           -                    f
+ *  BIGINT BYTES STR  bytes              the bytes and a NUL
+ *  TUPLE           elements             v …
+ *  LIST SET        elements             items
+ *  DICT            pairs                items (key, value, key, value …)
+ *  GLOBAL          -                    v module, v name (STR)
+ *  CALL            elements or pairs    v callee, v args; with FLAG_MORE: v callee, more
+ *  PERSID          -                    v id, v the next PERSID of the pickle or NULL
+ *  EXT             -                    i code */
+struct zf_pv {
+    uint8_t kind;
+    uint8_t flags;
+    uint16_t depth; /* levels below; a leaf has 0 */
+    uint32_t n;
+    union zf_pv_slot at[];
+};
+
+enum {
+    ZF_PV_SHARED = 1,   /* a constant: never written; a container that got no item yet */
+    ZF_PV_HAS_NUL = 2,  /* STR: a NUL among its bytes */
+    ZF_PV_MORE = 4,     /* CALL: at[1] is `more` */
+    ZF_PV_MAP = 8,      /* CALL: items are pairs */
+    ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */
+    ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
+    ZF_PV_MANY = 64,    /* may stand in several places */
+};
+
+/* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots behind
+ * `cap`: the arena, and the index that zf_pv_get makes when it is first asked. */
+struct zf_pv_items {
+    uint64_t cap; /* slots */
+    union zf_pv_slot at[];
+};
+#define ZF_PV_INDEXED 32u
+
+/* What a CALL has beyond callee and arguments. */
+struct zf_pv_more {
+    const struct zf_pv *args, *kwargs, *state;
+    struct zf_pv_items *items;
+};
+
+extern const struct zf_pv zf_pv_none, zf_pv_true, zf_pv_false, zf_pv_no_tuple, zf_pv_no_list,
+    zf_pv_no_dict, zf_pv_no_set;
+
+/* "a list", for sentences. */
+extern const char *const zf_pv_kind_names[];
+
+/* The name that Python 3 gives a module of Python 2; module itself when it kept it. */
+const char *zf_pv_module_now(const char *module);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine that reads a pickle: a stack, marks, a memo.  pickle.c runs it and checks every
+ * opcode against its row of pickle_ops.def; pickle_do.c, pickle_atom.c and pickle_call.c
+ * say what each does. */
+#ifndef CODEC_PICKLE_VM_H
+#define CODEC_PICKLE_VM_H
+
+#include "heap.h"
+#include "keys.h"
+#include "memo.h"
+
+/* Decoded: u, i or f is the number; p [n] the bytes or the line, p2 [n2] the second line. */
+struct zf_pickle_operand {
+    uint64_t u;
+    int64_t i;
+    double f;
+    const char *p, *p2;
+    uint64_t n, n2;
+};
+
+struct zf_pickle_vm {
+    struct zf_pickle_heap heap;
+    struct zf_pickle_memo memo;
+    struct zf_pickle_maps maps;
+    struct zf_bytes in;
+    struct zf_pv **stack;
+    uint64_t sp, cap;
+    uint64_t *mark; /* heights of the stack */
+    uint64_t n_marks, marks_cap;
+    uint64_t fence; /* no opcode reaches below: the last mark, or 0 */
+    uint64_t frame_end;
+    bool cut;                   /* the input ended before the pickle did */
+    const struct zf_pv *result; /* set by STOP */
+    struct zf_pv *first_pid, *last_pid;
+    /* The opcode at work: its place, name and operand; what it took, still in the stack's memory,
+     * so read before the first push. */
+    uint64_t op_off;
+    const char *op;
+    struct zf_pickle_operand arg;
+    struct zf_pv **popped; /* [pops of the row] */
+    uint64_t n_popped;
+    struct zf_pv **items; /* [n_items] down to the mark */
+    uint64_t n_items;
+    struct zf_err *err;
+};
+
+typedef bool zf_pickle_do_fn(struct zf_pickle_vm *vm);
+
+/* Pushes v; NULL passes a failure on. */
+static inline bool zf_pickle_push(struct zf_pickle_vm *vm, struct zf_pv *v)
+{
+    if (!v) {
+        return false;
+    }
+    vm->stack[vm->sp++] = v;
+    return true;
+}
+
+/* "opcode X <predicate>" of a message that a callee began when it gave v = NULL; its offset is
+ * ours. */
+struct zf_pv *zf_pickle_told(struct zf_pickle_vm *vm, struct zf_pv *v);
+
+/* A TUPLE of n values from the stack; NULL on failure. */
+struct zf_pv *zf_pickle_tuple(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n);
+/* v is about to stand in one place more. */
+static inline struct zf_pv *zf_pickle_again(struct zf_pv *v)
+{
+    if (!(v->flags & ZF_PV_SHARED)) {
+        v->flags |= ZF_PV_MANY;
+    }
+    return v;
+}
+/* ZF_E_FORMAT: the opcode at work cannot be carried out on a value like v. */
+bool zf_pickle_not_for(struct zf_pickle_vm *vm, const struct zf_pv *v);
+
+#define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
+    zf_pickle_do_fn zf_pickle_do_##handler;
+#include "ops.def"
+#undef OP
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank's piece of a DTensor.  Source: torch/distributed/tensor/_dtensor_spec.py,
+ * placement_types.py, torch/distributed/device_mesh.py (2.2 … 2.14). */
+#include <zf/codec/dtensor.h>
+
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "file.h"
+
+#define MAX_AXES 64u         /* of a mesh; two or three are usual */
+#define MAX_RANKS (1u << 20) /* larger meshes are not listed */
+
+/* An attribute of an object, a key of a mapping, or of either half of a (dict, slots) state. */
+static const struct zf_pv *field(const struct zf_pv *state, const char *name)
+{
+    const struct zf_pv *v = zf_pv_get(state, name);
+
+    for (uint64_t i = 0; !v && zf_pv_kind(state) == ZF_PV_TUPLE && i < 2; i++) {
+        v = zf_pv_get(zf_pv_item(state, i), name);
+    }
+    return v;
+}
+
+/* The attribute under its newer name with an underscore, or the older one without. */
+static const struct zf_pv *either(const struct zf_pv *v, const char *underscored)
+{
+    const struct zf_pv *found = zf_pv_attr(v, underscored);
+
+    return found ? found : zf_pv_attr(v, underscored + 1);
+}
+
+/* How many ranks stand along axis i: 2.14 keeps a layout of (nested) shapes, before it a tensor
+ * of ranks. */
+static bool axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i, uint64_t *out,
+                      struct zf_err *err)
+{
+    const struct zf_pv *axis = zf_pv_item(zf_pv_attr(zf_pv_attr(mesh, "_layout"), "axes"), i);
+    uint64_t *dim = NULL, one;
+    uint32_t n = 0;
+
+    if (axis) {
+        const struct zf_pv *shape = zf_pv_attr(axis, "shape");
+
+        if (zf_pv_u64(shape, &one)) {
+            *out = one;
+            return one != 0 ||
+                   zf_torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty axis");
+        }
+        if (!zf_torch_dims(t, shape, "device mesh", &n, &dim, err)) {
+            return false;
+        }
+        if (!zf_elems(n, dim, out) || *out == 0) {
+            return zf_torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty or endless axis");
+        }
+        return true;
+    }
+    struct zf_torch_tensor ranks;
+    const struct zf_pv *grid = zf_pv_attr(mesh, "mesh");
+
+    if (!zf_torch_tensor(t, grid ? grid : zf_pv_attr(mesh, "_mesh"), &ranks, err)) {
+        return zf_err_in(err, "device mesh of a DTensor");
+    }
+    if (i >= ranks.ndim || ranks.shape[i] == 0) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT,
+                            "a device mesh of %u axes for a DTensor with more placements",
+                            ranks.ndim);
+    }
+    *out = ranks.shape[i];
+    return true;
+}
+
+static bool load_placement(struct zf_torch *t, const struct zf_pv *v, uint32_t ndim,
+                           struct zf_mesh_axis *out, struct zf_err *err)
+{
+    static const struct {
+        const char *class;
+        enum zf_placement place;
+    } row[] = {
+        {"Replicate", ZF_PLACE_REPLICATE},   {"Shard", ZF_PLACE_SHARD},
+        {"_StridedShard", ZF_PLACE_STRIDED}, {"Partial", ZF_PLACE_PARTIAL},
+        {"_Partial", ZF_PLACE_PARTIAL},
+    };
+    const char *class = zf_pv_name(v);
+    uint64_t dim = 0, split = 1;
+    size_t i = 0;
+
+    while (i < sizeof row / sizeof *row && strcmp(row[i].class, class) != 0) {
+        i++;
+    }
+    if (i == sizeof row / sizeof *row) {
+        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a DTensor with the placement \"%.80s\"",
+                            class);
+    }
+    out->place = row[i].place;
+    if (out->place == ZF_PLACE_REPLICATE || out->place == ZF_PLACE_PARTIAL) {
+        return true;
+    }
+    const struct zf_pv *d = zf_pv_attr(v, "dim"), *f = zf_pv_attr(v, "split_factor");
+
+    d = d ? d : zf_pv_arg(v, 0); /* built by a call instead of a state */
+    if (!zf_pv_u64(d, &dim) || dim >= ndim) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT,
+                            "a DTensor of %u dimensions is cut along one that it has not", ndim);
+    }
+    if (out->place == ZF_PLACE_STRIDED && (!zf_pv_u64(f, &split) || split == 0)) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT, "a strided shard without a split factor");
+    }
+    out->dim = (uint32_t)dim;
+    out->split_factor = split;
+    return true;
+}
+
+static bool load_axes(struct zf_torch *t, const struct zf_pv *spec, struct zf_dtensor *out,
+                      struct zf_err *err)
+{
+    const struct zf_pv *mesh = zf_pv_attr(spec, "mesh"), *places = zf_pv_attr(spec, "placements");
+    const struct zf_pv *names = either(mesh, "_mesh_dim_names"),
+                       *at = zf_pv_attr(mesh, "_coordinate_on_dim");
+    uint64_t n = zf_pv_len(places);
+
+    if (!mesh || !zf_pv_is_seq(places) || n > MAX_AXES) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT, "a DTensor without a device mesh or placements");
+    }
+    struct zf_mesh_axis *axis = zf_arena_get(t->arena, n, sizeof *axis, err);
+
+    if (!axis) {
+        return false;
+    }
+    out->n_axes = (uint32_t)n;
+    out->axis = axis;
+    out->has_coord = zf_pv_is_seq(at) && zf_pv_len(at) == n;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t len;
+
+        axis[i].name = zf_pv_kind(zf_pv_item(names, i)) == ZF_PV_STR
+                           ? zf_pv_text(zf_pv_item(names, i), &len)
+                           : NULL;
+        if (!axis_size(t, mesh, i, &axis[i].size, err) ||
+            !load_placement(t, zf_pv_item(places, i), out->ndim, &axis[i], err)) {
+            return false;
+        }
+        if (out->has_coord &&
+            (!zf_pv_u64(zf_pv_item(at, i), &axis[i].coord) || axis[i].coord >= axis[i].size)) {
+            return zf_torch_bad(t, err, ZF_E_FORMAT,
+                                "a DTensor whose rank stands outside its device mesh");
+        }
+    }
+    return true;
+}
+
+/* The ranks are a help, not a need: what cannot be listed is left out. */
+static void load_ranks(struct zf_torch *t, const struct zf_pv *mesh, struct zf_dtensor *out)
+{
+    const struct zf_pv *grid = zf_pv_attr(mesh, "_rank_map");
+    struct zf_err ignored;
+    uint64_t *rank, n;
+
+    grid = grid ? grid : zf_pv_attr(mesh, "mesh");
+    if (zf_torch_kind(t, grid) == ZF_TORCH_DENSE &&
+        zf_torch_ints(t, grid, MAX_RANKS, &n, &rank, &ignored)) {
+        out->rank = rank;
+        out->n_ranks = n;
+    }
+}
+
+/* args of the wrapper: class, dtype, shape, stride, …; of use where the spec has no tensor_meta. */
+static bool load_global(struct zf_torch *t, const struct zf_torch_form *f, struct zf_dtensor *out,
+                        struct zf_err *err)
+{
+    uint64_t *shape, *stride, bytes;
+    uint32_t n;
+
+    if (!zf_torch_dtype(t, zf_pv_item(f->args, 1), &out->dtype, err) ||
+        !zf_torch_dims(t, zf_pv_item(f->args, 2), "shape", &out->ndim, &shape, err) ||
+        !zf_torch_dims(t, zf_pv_item(f->args, 3), "stride", &n, &stride, err)) {
+        return false;
+    }
+    if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes) ||
+        bytes > INT64_MAX) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT,
+                            "a DTensor with strides or a shape that cannot be");
+    }
+    out->shape = shape;
+    out->stride = stride;
+    return true;
+}
+
+bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtensor *out,
+                      struct zf_err *err)
+{
+    struct zf_torch_form f = zf_torch_form_of(t, v);
+
+    *out = (struct zf_dtensor){.local = NULL};
+    if (f.id != ZF_FORM_DTENSOR) {
+        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no DTensor");
+    }
+    const struct zf_pv *spec = field(f.state, "_spec");
+
+    out->local = field(f.state, "_local_tensor");
+    if (!out->local || !spec) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT, "a DTensor without its local tensor or its spec");
+    }
+    if (!load_global(t, &f, out, err) || !load_axes(t, spec, out, err)) {
+        return false;
+    }
+    load_ranks(t, zf_pv_attr(spec, "mesh"), out);
+    return true;
+}

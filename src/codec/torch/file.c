@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "file.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEAD_BYTES 512u
+
+bool zf_torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
+                  ...)
+{
+    char msg[sizeof err->msg];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    (void)zf_fail(err, code, ZF_OFF_NONE, "%s", msg);
+    return zf_err_in(err, "%s", t->src->name);
+}
+
+bool zf_torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err)
+{
+    return zf_torch_bad(t, err, ZF_E_LIMIT,
+                        "out of memory for the %llu bytes of a pickle (limit pickle_bytes=%llu)",
+                        (unsigned long long)n, (unsigned long long)t->lim.pickle_bytes);
+}
+
+enum container { OTHER, ZIP, LEGACY, TAR };
+
+/* The first pickle of a legacy stream is torch's magic number, in whatever protocol. */
+static bool is_legacy(const uint8_t *p, uint64_t n)
+{
+    static const uint8_t magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
+                                    0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
+    static const char text[] = "L119547037146038801333356L\n"; /* protocols 0 and 1 */
+    uint64_t at = n > 2 && p[0] == 0x80 ? 2 : 0;
+
+    at += at && n > 11 && p[2] == 0x95 ? 9 : 0; /* a frame, from protocol 4 on */
+    return (n >= at + sizeof magic && memcmp(p + at, magic, sizeof magic) == 0) ||
+           (n >= sizeof text - 1 && memcmp(p, text, sizeof text - 1) == 0);
+}
+
+static bool is_tar(const uint8_t *p, uint64_t n)
+{
+    static const char *const member[] = {"sys_info", "pickle", "tensors", "storages"};
+
+    for (size_t i = 0; n >= HEAD_BYTES && i < sizeof member / sizeof *member; i++) {
+        const char *name = (const char *)p;
+
+        name += strncmp(name, "./", 2) == 0 ? 2 : 0;
+        if (strncmp(name, member[i], strlen(member[i]) + 1) == 0 &&
+            memcmp(p + 257, "ustar", 5) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum container container_of(const uint8_t *p, uint64_t n)
+{
+    return n >= 4 && memcmp(p, "PK\3\4", 4) == 0 ? ZIP
+           : is_legacy(p, n)                     ? LEGACY
+           : is_tar(p, n)                        ? TAR
+                                                 : OTHER;
+}
+
+/* The head of src; *n_out bytes of it. */
+static bool read_head(struct zf_source *src, uint8_t *head, uint64_t *n_out, struct zf_err *err)
+{
+    memset(head, 0, HEAD_BYTES);
+    *n_out = src->size < HEAD_BYTES ? src->size : HEAD_BYTES;
+    return zf_source_pread(src, head, (size_t)*n_out, 0, err);
+}
+
+bool zf_torch_sniff(struct zf_source *src)
+{
+    uint8_t head[HEAD_BYTES];
+    uint64_t n;
+    struct zf_err err;
+
+    if (!read_head(src, head, &n, &err)) {
+        return false;
+    }
+    enum container c = container_of(head, n);
+    if (c != ZIP) {
+        return c != OTHER;
+    }
+    /* Any archive begins like torch's; torch's has everything in one folder, so the first member's
+     * name, whose length stands at 26, has a slash. */
+    uint64_t len = head[26] | (uint64_t)head[27] << 8;
+    return memchr(head + 30, '/', len < HEAD_BYTES - 30 ? len : HEAD_BYTES - 30) != NULL;
+}
+
+/* What else it may be: people point at the wrong file. */
+static bool tell_other(const struct zf_torch *t, const uint8_t *p, uint64_t n, struct zf_err *err)
+{
+    static const struct {
+        const char *head, *what;
+        enum zf_code code;
+    } row[] = {
+        {"version https://git-lfs",
+         "a Git LFS pointer: the file itself was not downloaded (git lfs pull)", ZF_E_UNKNOWN},
+        {"<!DOC", "a web page, not a checkpoint: the download went wrong", ZF_E_UNKNOWN},
+        {"<html", "a web page, not a checkpoint: the download went wrong", ZF_E_UNKNOWN},
+        {"GGUF", "a GGUF file", ZF_E_UNKNOWN},
+        {"\x93NUMPY", "a numpy file", ZF_E_UNKNOWN},
+        {"PYTORCH1", "an archive of a preview of torch 1.0, which torch cannot read either",
+         ZF_E_UNSUPPORTED},
+        {"PK\5\6", "an empty zip archive", ZF_E_UNKNOWN},
+        {"\x1f\x8b", "a gzip file: unpack it first", ZF_E_UNKNOWN},
+        {"7z\xbc\xaf", "a 7z file: unpack it first", ZF_E_UNKNOWN},
+        {"\x80", "a pickle, but not one of torch.save", ZF_E_UNKNOWN},
+    };
+
+    if (n == 0) {
+        return zf_torch_bad(t, err, ZF_E_UNKNOWN, "the file is empty");
+    }
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        size_t len = strlen(row[i].head);
+
+        if (n >= len && memcmp(p, row[i].head, len) == 0) {
+            return zf_torch_bad(t, err, row[i].code, "%s", row[i].what);
+        }
+    }
+    return zf_torch_bad(
+        t, err, ZF_E_UNKNOWN,
+        "not a file of torch.save: neither a zip archive nor a pickle with torch's magic number");
+}
+
+static bool open_container(struct zf_torch *t, struct zf_err *err)
+{
+    uint8_t head[HEAD_BYTES];
+    uint64_t n;
+
+    if (!read_head(t->src, head, &n, err)) {
+        return false;
+    }
+    switch (container_of(head, n)) {
+    case ZIP:
+        return zf_torch_zip_open(t, err);
+    case LEGACY:
+        return zf_torch_legacy_open(t, err);
+    case TAR:
+        return zf_torch_tar_open(t, err);
+    case OTHER:
+        break;
+    }
+    return tell_other(t, head, n, err);
+}
+
+struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *lim,
+                               struct zf_err *err)
+{
+    zf_auto(torch) struct zf_torch *t = calloc(1, sizeof *t);
+
+    if (!t) {
+        (void)zf_fail_sys(err, "allocate memory");
+        return NULL;
+    }
+    t->src = zf_source_ref(src);
+    t->lim = *lim;
+    t->arena = zf_arena_new(lim->pickle_memory, err);
+    if (!t->arena || !open_container(t, err)) {
+        return NULL;
+    }
+    struct zf_torch *done = t;
+
+    t = NULL;
+    return done;
+}
+
+void zf_torch_free(struct zf_torch *t)
+{
+    if (!t) {
+        return;
+    }
+    zf_torch_store_free(t);
+    zf_zip_free(t->zip);
+    zf_source_unref(&t->src);
+    zf_arena_free(t->arena);
+    for (size_t i = 0; i < sizeof t->large / sizeof t->large[0]; i++) {
+        zf_arena_free(t->large[i]);
+    }
+    free(t->by_record);
+    free(t);
+}
+
+uint64_t zf_torch_pickle_bytes(const struct zf_torch *t)
+{
+    return t->pickle_bytes;
+}
+
+const struct zf_pv *zf_torch_root(const struct zf_torch *t)
+{
+    return t->root;
+}
+
+struct zf_arena *zf_torch_arena(struct zf_torch *t)
+{
+    return t->arena;
+}
+
+const char *zf_torch_container(const struct zf_torch *t)
+{
+    return t->ops->name;
+}

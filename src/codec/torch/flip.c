@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conjugate and negative views: torch stores the bytes of the base and a flag.  Both only turn
+ * sign bits. */
+#include "file.h"
+
+struct flip {
+    struct zf_source src;
+    struct zf_source *parent;
+    uint32_t half;     /* bytes of a real number */
+    uint32_t flips[2]; /* of even and odd numbers: the mask for the last byte */
+};
+
+static bool flip_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    const struct flip *f = (const struct flip *)s;
+    uint8_t *p = buf;
+
+    if (!zf_source_pread(f->parent, buf, n, off, err)) {
+        return false;
+    }
+    for (size_t i = (size_t)(f->half - 1 - off % f->half); i < n; i += f->half) {
+        p[i] ^= (uint8_t)f->flips[(off + i) / f->half & 1];
+    }
+    return true;
+}
+
+static void flip_fini(struct zf_source *s)
+{
+    struct flip *f = (struct flip *)s;
+
+    zf_source_unref(&f->parent);
+    zf_source_fini(s);
+    free(f);
+}
+
+static const struct zf_source_ops flip_ops = {
+    .kind = "flip",
+    .pread = flip_pread,
+    .fini = flip_fini,
+};
+
+struct zf_source *zf_torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
+                                    struct zf_err *err)
+{
+    const struct zf_dtype_info *info = zf_dtype_info(dtype);
+    struct flip *f = calloc(1, sizeof *f);
+
+    if (!f) {
+        (void)zf_fail_sys(err, "allocate memory");
+        return NULL;
+    }
+    if (!zf_source_init(&f->src, &flip_ops, parent->name, parent->size, err)) {
+        free(f);
+        return NULL;
+    }
+    bool pair = info->kind == 'c';
+
+    f->parent = zf_source_ref(parent);
+    f->half = pair ? info->bytes / 2 : info->bytes;
+    f->flips[0] = flips & ZF_TORCH_FLIP_REAL ? 0x80 : 0;
+    f->flips[1] = pair ? (flips & ZF_TORCH_FLIP_IMAG ? 0x80 : 0) : f->flips[0];
+    return &f->src;
+}

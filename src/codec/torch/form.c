@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which tensor a value describes.  Source: torch/_utils.py, torch/_tensor.py (0.4 … 2.13); numpy's
+ * multiarray pickles (1.x, 2.x). */
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+#include "file.h"
+
+#define MAX_WRAPPERS 32 /* Parameter of a subclass of … */
+
+enum step {
+    DONE,    /* the row's form */
+    INNER,   /* look at the first argument */
+    CAST,    /* the same; the second argument is the dtype to be had */
+    SUBCLASS /* func, class, args, state */
+};
+
+static const struct row {
+    const char *name;
+    enum step step;
+    enum zf_torch_form_id form;
+} rows[] = {
+    {"_rebuild_tensor_v2", DONE, ZF_FORM_V2},
+    {"_rebuild_parameter", INNER, ZF_FORM_NOT},
+    {"_rebuild_from_type_v2", SUBCLASS, ZF_FORM_NOT},
+    {"_rebuild_tensor_v3", DONE, ZF_FORM_V3},
+    {"_rebuild_tensor", DONE, ZF_FORM_V2},
+    {"_rebuild_parameter_with_state", INNER, ZF_FORM_NOT},
+    {"_rebuild_from_type", SUBCLASS, ZF_FORM_NOT},
+    {"_rebuild_meta_tensor_no_storage", DONE, ZF_FORM_META},
+    {"_rebuild_qtensor", DONE, ZF_FORM_QUANT},
+    {"_rebuild_sparse_tensor", DONE, ZF_FORM_SPARSE},
+    {"_rebuild_sparse_csr_tensor", DONE, ZF_FORM_SPARSE},
+    {"_rebuild_nested_tensor", DONE, ZF_FORM_NESTED},
+    {"_rebuild_device_tensor_from_numpy", CAST, ZF_FORM_NOT},
+    {"_rebuild_xla_tensor", CAST, ZF_FORM_NOT},
+    {"_rebuild_device_tensor_from_cpu_tensor", CAST, ZF_FORM_NOT},
+};
+
+static bool starts(const char *s, const char *with)
+{
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+static const struct row *find_row(const char *module, const char *name)
+{
+    if (name[0] != '_' || !starts(module, "torch")) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* Classes that are built without a function: tensors of torch 0.4 and before, Parameters,
+ * ShardedTensors. */
+static bool class_form(const struct zf_pv *v, struct zf_torch_form *f)
+{
+    const char *module = zf_pv_module(v), *name = zf_pv_name(v);
+    const struct zf_pv *state = zf_pv_state(v);
+
+    if (starts(module, "torch") && strcmp(name, "ShardedTensor") == 0) {
+        *f = (struct zf_torch_form){.id = ZF_FORM_SHARDED, .state = state};
+        return true;
+    }
+    if ((strcmp(module, "torch") == 0 || strcmp(module, "torch.cuda") == 0) &&
+        zf_name_ends(name, "Tensor") && zf_pv_kind(zf_pv_item(state, 0)) == ZF_PV_PERSID) {
+        *f = (struct zf_torch_form){.id = ZF_FORM_V2, .args = state};
+        return true;
+    }
+    return false;
+}
+
+static bool numpy_form(const struct zf_pv *v, struct zf_torch_form *f)
+{
+    static const struct {
+        const char *module, *name;
+        enum zf_torch_form_id id;
+    } row[] = {
+        {"numpy.core.multiarray", "_reconstruct", ZF_FORM_ARRAY},
+        {"numpy._core.multiarray", "_reconstruct", ZF_FORM_ARRAY},
+        {"numpy.core.multiarray", "scalar", ZF_FORM_SCALAR},
+        {"numpy._core.multiarray", "scalar", ZF_FORM_SCALAR},
+        {"numpy.core.numeric", "_frombuffer", ZF_FORM_BUFFER},
+        {"numpy._core.numeric", "_frombuffer", ZF_FORM_BUFFER},
+    };
+
+    for (size_t i = 0; starts(zf_pv_module(v), "numpy") && i < sizeof row / sizeof *row; i++) {
+        if (zf_pv_is(v, row[i].module, row[i].name)) {
+            *f = (struct zf_torch_form){
+                .id = row[i].id, .args = zf_pv_args(v), .state = zf_pv_state(v)};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What `func` of _rebuild_from_type_v2 with this class is.  True: f is it; false: go on with func
+ * and args. */
+static bool subclass_form(const struct zf_pv *args, struct zf_torch_form *f)
+{
+    const char *class = zf_pv_name(zf_pv_item(args, 1)), *func = zf_pv_name(zf_pv_item(args, 0));
+
+    f->args = zf_pv_item(args, 2);
+    f->state = zf_pv_item(args, 3);
+    f->name = class;
+    f->id = strcmp(class, "DTensor") == 0         ? ZF_FORM_DTENSOR
+            : strcmp(class, "ShardedTensor") == 0 ? ZF_FORM_SHARDED
+                                                  : ZF_FORM_WRAPPER;
+    return f->id != ZF_FORM_WRAPPER || strcmp(func, "_rebuild_wrapper_subclass") == 0;
+}
+
+static struct zf_torch_form entry_form(const struct zf_torch *t, const struct zf_pv *v)
+{
+    uint64_t n = 0;
+    int64_t number;
+    char digits[32];
+    const struct zf_pv *id = zf_pv_persid(v);
+    const char *key = zf_pv_text(id, &n);
+
+    if (!key && zf_pv_int(id, &number)) {
+        (void)snprintf(digits, sizeof digits, "%lld", (long long)number);
+        key = digits;
+    }
+    for (uint64_t lo = 0, hi = key ? t->n_entries : 0; lo < hi;) {
+        uint64_t mid = lo + (hi - lo) / 2;
+        int c = strcmp(key, t->entry[mid].key);
+
+        if (c == 0) {
+            return (struct zf_torch_form){.id = ZF_FORM_ENTRY, .entry = &t->entry[mid]};
+        }
+        lo = c > 0 ? mid + 1 : lo;
+        hi = c < 0 ? mid : hi;
+    }
+    return (struct zf_torch_form){.id = ZF_FORM_NOT};
+}
+
+struct zf_torch_form zf_torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
+{
+    struct zf_torch_form f = {.id = ZF_FORM_NOT};
+    const struct zf_pv *cast = NULL;
+
+    if (zf_pv_kind(v) == ZF_PV_PERSID && t->n_entries) {
+        return entry_form(t, v);
+    }
+    if (zf_pv_kind(v) != ZF_PV_CALL) {
+        return f;
+    }
+    const char *module = zf_pv_module(v), *name = zf_pv_name(v);
+    const struct zf_pv *args = zf_pv_args(v), *call = v;
+
+    for (int i = 0; i < MAX_WRAPPERS; i++) {
+        const struct row *row = find_row(module, name);
+        bool parameter =
+            !row && starts(module, "torch.nn.parameter") && strcmp(name, "Parameter") == 0;
+
+        if (row && row->step == DONE) {
+            return (struct zf_torch_form){
+                .id = row->form, .args = args, .name = row->name, .cast = cast};
+        }
+        if (row && row->step == SUBCLASS) {
+            if (subclass_form(args, &f)) {
+                return f;
+            }
+            module = zf_pv_module(zf_pv_item(args, 0));
+            name = zf_pv_name(zf_pv_item(args, 0));
+            args = zf_pv_item(args, 2);
+            call = NULL;
+            continue;
+        }
+        if (row || parameter) {
+            cast = row && row->step == CAST ? zf_pv_item(args, 1) : cast;
+            v = call = zf_pv_item(args, 0);
+            module = zf_pv_module(v);
+            name = zf_pv_name(v);
+            args = zf_pv_args(v);
+            continue;
+        }
+        if (call && (class_form(call, &f) || numpy_form(call, &f))) {
+            f.cast = cast;
+            return f;
+        }
+        bool tensor = i > 0 || (starts(module, "torch") && starts(name, "_rebuild_"));
+
+        return (struct zf_torch_form){.id = tensor ? ZF_FORM_OPAQUE : ZF_FORM_NOT, .name = name};
+    }
+    return (struct zf_torch_form){.id = ZF_FORM_OPAQUE, .name = name};
+}
+
+enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v)
+{
+    struct zf_torch_form f = zf_torch_form_of(t, v);
+
+    switch (f.id) {
+    case ZF_FORM_NOT:
+        return ZF_TORCH_NOT;
+    case ZF_FORM_V2:
+    case ZF_FORM_V3: {
+        const struct zf_pv *where = zf_pv_item(zf_pv_persid(zf_pv_item(f.args, 0)), 3);
+
+        return zf_pv_eq(where, "meta") ? ZF_TORCH_META : ZF_TORCH_DENSE;
+    }
+    case ZF_FORM_ENTRY:
+        return ZF_TORCH_DENSE;
+    case ZF_FORM_META:
+        return ZF_TORCH_META;
+    case ZF_FORM_QUANT:
+    case ZF_FORM_SPARSE:
+    case ZF_FORM_NESTED:
+    case ZF_FORM_WRAPPER:
+        return ZF_TORCH_PARTS;
+    case ZF_FORM_DTENSOR:
+        return ZF_TORCH_DTENSOR;
+    case ZF_FORM_SHARDED:
+        return ZF_TORCH_SHARDED;
+    case ZF_FORM_ARRAY:
+    case ZF_FORM_SCALAR:
+    case ZF_FORM_BUFFER:
+        return f.cast ? ZF_TORCH_DENSE : ZF_TORCH_NUMPY;
+    case ZF_FORM_OPAQUE:
+        break;
+    }
+    return ZF_TORCH_OPAQUE;
+}

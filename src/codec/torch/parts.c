@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors that are several tensors.  Source: torch/_utils.py _rebuild_qtensor,
+ * _rebuild_sparse_tensor, _rebuild_nested_tensor (1.13 … 2.13); torch/utils/_python_dispatch.py for
+ * wrapper subclasses. */
+#include <string.h>
+
+#include "file.h"
+
+struct sink {
+    struct zf_torch *t;
+    zf_torch_part_fn *fn;
+    void *ctx;
+    uint64_t n;
+};
+
+static bool emit(struct sink *s, const char *name, const struct zf_pv *v, struct zf_err *err)
+{
+    struct zf_torch_part part = {.name = name, .value = v};
+    struct zf_torch_tensor ten;
+
+    if (zf_torch_kind(s->t, v) == ZF_TORCH_DENSE) {
+        if (!zf_torch_tensor(s->t, v, &ten, err)) {
+            return false;
+        }
+        part.tensor = &ten;
+    }
+    s->n++;
+    return s->fn(s->ctx, &part, err);
+}
+
+/* params: (per_tensor_affine, scale, zero_point) or (per_channel_…, scales, zero_points, axis) */
+static bool quant_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+{
+    const struct zf_pv *params = zf_pv_item(f->args, 4);
+    bool channel = strncmp(zf_pv_name(zf_pv_item(params, 0)), "per_channel", 11) == 0;
+    struct zf_torch_tensor ten;
+    struct zf_torch_part part = {.name = "int_repr", .tensor = &ten};
+
+    if (zf_pv_len(params) < (channel ? 4 : 3)) {
+        return zf_torch_bad(s->t, err, ZF_E_FORMAT,
+                            "a quantized tensor without scale or zero point");
+    }
+    return zf_torch_tensor_form(s->t, f, &ten, err) && s->fn(s->ctx, &part, err) &&
+           emit(s, channel ? "scales" : "scale", zf_pv_item(params, 1), err) &&
+           emit(s, channel ? "zero_points" : "zero_point", zf_pv_item(params, 2), err) &&
+           (!channel || emit(s, "axis", zf_pv_item(params, 3), err));
+}
+
+/* data: (indices, values, size[, coalesced]) or (compressed, plain, values, size) */
+static bool sparse_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+{
+    static const struct {
+        const char *layout, *name[3];
+    } row[] = {
+        {"sparse_coo", {"indices", "values", NULL}},
+        {"sparse_csr", {"crow_indices", "col_indices", "values"}},
+        {"sparse_bsr", {"crow_indices", "col_indices", "values"}},
+        {"sparse_csc", {"ccol_indices", "row_indices", "values"}},
+        {"sparse_bsc", {"ccol_indices", "row_indices", "values"}},
+    };
+    const struct zf_pv *layout = zf_pv_item(f->args, 0), *data = zf_pv_item(f->args, 1);
+    uint64_t n = 0;
+    /* torch.serialization._get_layout('torch.sparse_coo'), or the layout object by its name */
+    const char *text = zf_pv_is(layout, NULL, "_get_layout") ? zf_pv_text(zf_pv_arg(layout, 0), &n)
+                                                             : zf_pv_name(layout);
+
+    text = text && strncmp(text, "torch.", 6) == 0 ? text + 6 : text;
+    for (size_t i = 0; text && i < sizeof row / sizeof *row; i++) {
+        bool ok = true;
+
+        if (strcmp(row[i].layout, text) != 0) {
+            continue;
+        }
+        if (zf_pv_len(data) < (row[i].name[2] ? 4 : 3)) {
+            return zf_torch_bad(s->t, err, ZF_E_FORMAT, "a tensor of layout %s lacks its values",
+                                text);
+        }
+        for (uint64_t k = 0; ok && k < 3 && row[i].name[k]; k++) {
+            ok = emit(s, row[i].name[k], zf_pv_item(data, k), err);
+        }
+        return ok;
+    }
+    return zf_torch_bad(s->t, err, ZF_E_UNSUPPORTED, "a sparse tensor of layout \"%.80s\"",
+                        text ? text : "?");
+}
+
+static bool nested_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+{
+    static const char *const name[] = {"buffer", "sizes", "strides", "offsets"};
+    bool ok = true;
+
+    if (zf_pv_len(f->args) < 4) {
+        return zf_torch_bad(s->t, err, ZF_E_FORMAT,
+                            "a nested tensor without buffer, sizes, strides and offsets");
+    }
+    for (uint64_t i = 0; ok && i < 4; i++) {
+        ok = emit(s, name[i], zf_pv_item(f->args, i), err);
+    }
+    return ok;
+}
+
+/* The tensors among the attributes in one dict of a state. */
+static bool attr_parts(struct sink *s, const struct zf_pv *dict, struct zf_err *err)
+{
+    bool ok = true;
+
+    for (uint64_t i = 0; ok && i < zf_pv_len(dict); i++) {
+        uint64_t n = 0;
+        const struct zf_pv *v = zf_pv_val(dict, i), *key = zf_pv_key(dict, i);
+        const char *name = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+        enum zf_torch_kind kind = zf_torch_kind(s->t, v);
+
+        if (name && kind != ZF_TORCH_NOT && kind != ZF_TORCH_NUMPY) {
+            ok = emit(s, name, v, err);
+        }
+    }
+    return ok;
+}
+
+/* A state is a dict, or a pair of dict and slots, either of which may be None. */
+static bool wrapper_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+{
+    const struct zf_pv *state = f->state;
+    bool pair = zf_pv_kind(state) == ZF_PV_TUPLE && zf_pv_len(state) == 2;
+
+    if (!attr_parts(s, pair ? zf_pv_item(state, 0) : state, err) ||
+        (pair && !attr_parts(s, zf_pv_item(state, 1), err))) {
+        return false;
+    }
+    return s->n ||
+           zf_torch_bad(s->t, err, ZF_E_UNSUPPORTED,
+                        "a tensor of class \"%.80s\", which keeps no tensor in its state", f->name);
+}
+
+bool zf_torch_parts(struct zf_torch *t, const struct zf_pv *v, zf_torch_part_fn *fn, void *ctx,
+                    struct zf_err *err)
+{
+    struct zf_torch_form f = zf_torch_form_of(t, v);
+    struct sink s = {.t = t, .fn = fn, .ctx = ctx};
+
+    switch ((int)f.id) {
+    case ZF_FORM_QUANT:
+        return quant_parts(&s, &f, err);
+    case ZF_FORM_SPARSE:
+        return sparse_parts(&s, &f, err);
+    case ZF_FORM_NESTED:
+        return nested_parts(&s, &f, err);
+    case ZF_FORM_WRAPPER:
+        return wrapper_parts(&s, &f, err);
+    default:
+        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that does not consist of tensors");
+    }
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pickles that follow each other in a file, with storages behind them: what the legacy stream and
+ * the tar have in common. */
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "file.h"
+
+/* Where the arena of one pickle more is kept; NULL: there are many, and they share one. */
+static struct zf_arena **place_of_arena(struct zf_torch *t)
+{
+    size_t i = 0;
+
+    while (i < sizeof t->large / sizeof t->large[0] && t->large[i]) {
+        i++;
+    }
+    return i < sizeof t->large / sizeof t->large[0] ? &t->large[i] : NULL;
+}
+
+const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
+                                         struct zf_err *err)
+{
+    uint64_t left = t->src->size - *off;
+    uint64_t most = left < t->lim.pickle_bytes ? left : t->lim.pickle_bytes;
+    uint64_t bound = t->src->size - t->src->stored > t->lim.meta_slack
+                         ? t->src->stored + t->lim.meta_slack
+                         : UINT64_MAX; /* of a file that is decompressed */
+
+    most = most < bound ? most : bound;
+
+    /* Nothing says how long a pickle is, so a larger piece is tried until one is enough. */
+    for (uint64_t n = guess;; n *= 8) {
+        n = n < most ? n : most;
+        zf_auto(mem) uint8_t *p = malloc(n ? n : 1);
+
+        if (!p) {
+            (void)zf_torch_no_room(t, n, err);
+            return NULL;
+        }
+        if (!zf_source_pread(t->src, p, n, *off, err)) {
+            return NULL;
+        }
+        struct zf_bytes in = zf_bytes_of(p, n);
+
+        in.base = *off;
+        zf_auto(arena) struct zf_arena *own = NULL;
+        struct zf_arena **place = place_of_arena(t);
+
+        /* What a try leaves behind goes with it. */
+        if (place && !(own = zf_arena_new(t->lim.pickle_memory, err))) {
+            return NULL;
+        }
+        const struct zf_pv *v = zf_pickle_load_stored(&in, t->src->stored, own ? own : t->arena,
+                                                      &t->lim, &t->pids, err);
+
+        if (v) {
+            *off += in.at;
+            t->pickle_bytes = in.at > t->pickle_bytes ? in.at : t->pickle_bytes;
+            if (own) {
+                *place = own;
+                own = NULL;
+            }
+            return v;
+        }
+        if (n == most || !in.bad) {
+            (void)zf_err_in(err, "%s", t->src->name);
+            return NULL;
+        }
+    }
+}
+
+static int cmp_record(const void *a, const void *b)
+{
+    const struct zf_torch_record *x = a, *y = b;
+
+    return strcmp(x->key, y->key);
+}
+
+bool zf_torch_record_sort(struct zf_torch *t, struct zf_err *err)
+{
+    free(t->by_record);
+    t->by_record = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->by_record);
+    if (!t->by_record) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    if (t->n_records) {
+        qsort(t->record, t->n_records, sizeof *t->record, cmp_record);
+    }
+    for (uint64_t i = 1; i < t->n_records; i++) {
+        if (cmp_record(&t->record[i - 1], &t->record[i]) == 0) {
+            return zf_torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is listed twice",
+                                t->record[i].key);
+        }
+    }
+    return true;
+}
+
+struct zf_torch_record *zf_torch_record_get(struct zf_torch *t, const char *key)
+{
+    const struct zf_torch_record want = {.key = key};
+
+    return t->n_records ? bsearch(&want, t->record, t->n_records, sizeof want, cmp_record) : NULL;
+}
+
+bool zf_torch_record_is_storage(const struct zf_torch *t, uint64_t record)
+{
+    return t->record[record].bytes > 0;
+}
+
+bool zf_torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
+                          uint64_t *bytes_out, struct zf_err *err)
+{
+    const struct zf_torch_record *r = zf_torch_record_get(t, key);
+
+    if (!r) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT,
+                            "storage \"%.80s\" is missing: the file does not list it", key);
+    }
+    *record_out = (uint64_t)(r - t->record);
+    *bytes_out = r->bytes;
+    return true;
+}
+
+struct zf_source *zf_torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
+                                       struct zf_err *err)
+{
+    return zf_window_new(t->src, t->record[record].off, bytes, t->record[record].key, err);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch.save since 1.6: a zip with one pickle and a member per storage.
+ * Source: torch/serialization.py _save, caffe2/serialize/inline_container.cc. */
+#include <string.h>
+
+#include <zf/base/name.h>
+
+#include "file.h"
+
+/* The archive's folder is where its data.pkl is: torch takes it from the first member, but a
+ * re-zipped archive may begin with anything.  Two of them at the top cannot both be meant. */
+static bool find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err *err)
+{
+    uint64_t top = 0, any = 0, pkl = 0;
+
+    for (uint64_t i = 0; i < t->n_records; i++) {
+        const char *name = zf_zip_member(t->zip, i)->name;
+
+        if (!zf_name_ends(name, "/data.pkl")) {
+            continue;
+        }
+        if (strchr(name, '/') + strlen("/data.pkl") == name + strlen(name)) {
+            pkl = top++ == 0 ? i : pkl;
+        } else if (any++ == 0 && top == 0) {
+            pkl = i;
+        }
+    }
+    if (top > 1 || (top == 0 && any > 1)) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT,
+                            "%llu members are called data.pkl: which one is meant?",
+                            (unsigned long long)(top ? top : any));
+    }
+    if (top + any == 0) {
+        return zf_torch_bad(t, err, ZF_E_UNKNOWN,
+                            "a zip archive, but not one of torch.save: it has no data.pkl");
+    }
+    const char *name = zf_zip_member(t->zip, pkl)->name;
+
+    t->prefix = zf_arena_str(t->arena, name, strlen(name) - strlen("data.pkl"), err);
+    *pkl_out = pkl;
+    return t->prefix != NULL;
+}
+
+/* Index of the member prefix + dir + name. */
+static bool find_member(struct zf_torch *t, const char *dir, const char *name, uint64_t *i_out)
+{
+    char buf[256];
+    size_t need = strlen(t->prefix) + strlen(dir) + strlen(name) + 1;
+    zf_auto(mem) char *big = need > sizeof buf ? malloc(need) : NULL;
+    char *p = need > sizeof buf ? big : buf;
+
+    if (!p) {
+        return false;
+    }
+    stpcpy(stpcpy(stpcpy(p, t->prefix), dir), name);
+    return zf_zip_find(t->zip, p, i_out);
+}
+
+/* The record that says which end of a number comes first; absent before 2.1. */
+static bool load_byteorder(struct zf_torch *t, struct zf_err *err)
+{
+    uint64_t i;
+    char word[8] = "";
+
+    if (!find_member(t, "", "byteorder", &i)) {
+        return true;
+    }
+    zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, i, err);
+
+    if (!src || !zf_source_pread(src, word, src->size < 7 ? src->size : 7, 0, err)) {
+        return false;
+    }
+    t->big = strcmp(word, "big") == 0;
+    if (!t->big && strcmp(word, "little") != 0) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT, "byteorder is \"%s\", not little or big", word);
+    }
+    return true;
+}
+
+static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, pkl, err);
+
+    if (!src) {
+        return false;
+    }
+    if (src->size > t->lim.pickle_bytes) {
+        return zf_torch_bad(t, err, ZF_E_LIMIT,
+                            "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
+                            (unsigned long long)src->size, (unsigned long long)t->lim.pickle_bytes);
+    }
+    /* Reading costs by the byte that comes out, so a bomb is refused before it is inflated. */
+    if (src->size > src->stored && src->size - src->stored > t->lim.meta_slack) {
+        return zf_torch_bad(t, err, ZF_E_LIMIT,
+                            "data.pkl has %llu bytes but only %llu on disk, which is more to "
+                            "decompress than the limit meta_slack=%llu",
+                            (unsigned long long)src->size, (unsigned long long)src->stored,
+                            (unsigned long long)t->lim.meta_slack);
+    }
+    zf_auto(mem) uint8_t *p = malloc(src->size ? src->size : 1);
+
+    if (!p) {
+        return zf_torch_no_room(t, src->size, err);
+    }
+    if (!zf_source_pread(src, p, src->size, 0, err)) {
+        return false;
+    }
+    struct zf_bytes in = zf_bytes_of(p, src->size);
+
+    t->pickle_bytes = src->stored;
+    t->root = zf_pickle_load_stored(&in, src->stored, t->arena, &t->lim, &t->pids, err);
+    return t->root || zf_err_in(err, "%s", src->name);
+}
+
+static bool zip_find(struct zf_torch *t, const char *key, uint64_t *record_out, uint64_t *bytes_out,
+                     struct zf_err *err)
+{
+    if (!find_member(t, "data/", key, record_out)) {
+        return zf_torch_bad(t, err, ZF_E_FORMAT,
+                            "storage \"%.80s\" is missing: there is no member \"%.80sdata/%.80s\"",
+                            key, t->prefix, key);
+    }
+    *bytes_out = zf_zip_member(t->zip, *record_out)->size;
+    return true;
+}
+
+static struct zf_source *zip_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
+                                  struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, record, err);
+
+    if (!src || src->size == bytes) {
+        return src ? zf_source_ref(src) : NULL;
+    }
+    return zf_window_new(src, 0, bytes, NULL, err);
+}
+
+/* What lies in data/; TorchScript keeps the tensors of its code in constants/. */
+static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
+{
+    const struct zf_zip_member *m = zf_zip_member(t->zip, record);
+    size_t n = strlen(t->prefix);
+    bool inside = strncmp(m->name, t->prefix, n) == 0;
+
+    return inside && m->size > 0 &&
+           (strncmp(m->name + n, "data/", strlen("data/")) == 0 ||
+            strncmp(m->name + n, "constants/", strlen("constants/")) == 0);
+}
+
+static const struct zf_torch_container_ops zip_ops = {
+    .name = "zip",
+    .is_storage = zip_is_storage,
+    .find = zip_find,
+    .open = zip_open,
+};
+
+static const struct zf_torch_container_ops script_ops = {
+    .name = "torchscript",
+    .is_storage = zip_is_storage,
+    .find = zip_find,
+    .open = zip_open,
+};
+
+bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err)
+{
+    uint64_t pkl = 0, i;
+
+    t->zip = zf_zip_open(t->src, &t->lim, err);
+    if (!t->zip) {
+        return false;
+    }
+    t->n_records = zf_zip_count(t->zip);
+    t->by_record = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->by_record);
+    if (!t->by_record) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    if (!find_prefix(t, &pkl, err) || !load_byteorder(t, err) || !load_pickle(t, pkl, err)) {
+        return false;
+    }
+    /* Storages that share bytes would be two tensors of one; whoever opens a file wants most of its
+     * storages found in any case. */
+    if (!zf_zip_check_overlap(t->zip, err)) {
+        return false;
+    }
+    t->ops = find_member(t, "", "constants.pkl", &i) ? &script_ops : &zip_ops;
+    return true;
+}

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+libzf_codec_la_SOURCES += \
+	src/codec/zip/end.c \
+	src/codec/zip/reader.c \
+	src/codec/zip/write.c \
+	src/codec/zip/zip.c \
+	$(NULL)
+
+noinst_HEADERS += \
+	src/codec/zip/end.h \
+	src/codec/zip/reader.h \
+	$(NULL)

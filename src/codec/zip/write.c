@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/codec/zip_write.h>
+
+#include <string.h>
+#include <zlib.h>
+
+#define ALIGN 64u
+#define FULL32 0xffffffffu
+#define FULL16 0xffffu
+#define LOCAL_BYTES 30u
+#define UTF8_FLAG 0x0800u
+#define DOS_1980 0x0021u /* 1 January 1980: the zero that torch writes is no date */
+
+enum { VERSION_PLAIN = 10, VERSION_ZIP64 = 45 };
+
+static uint32_t saturated(uint64_t v)
+{
+    return v >= FULL32 ? FULL32 : (uint32_t)v;
+}
+
+/* What local and central headers have in common, from "version needed" to the name's length. */
+static void common(struct zf_out *o, bool zip64, uint64_t size, uint32_t crc, size_t name_len)
+{
+    zf_out_le16(o, zip64 ? VERSION_ZIP64 : VERSION_PLAIN);
+    zf_out_le16(o, UTF8_FLAG);
+    zf_out_le16(o, 0); /* stored */
+    zf_out_le16(o, 0);
+    zf_out_le16(o, DOS_1980);
+    zf_out_le32(o, crc);
+    zf_out_le32(o, saturated(size));
+    zf_out_le32(o, saturated(size));
+    zf_out_le16(o, (uint16_t)name_len);
+}
+
+static void local(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
+                  struct zf_out *o)
+{
+    size_t len = strlen(name), zip64 = size >= FULL32 ? 20 : 0;
+    uint64_t start = w->at + LOCAL_BYTES + len + zip64 + 4;
+    uint64_t align = w->align ? w->align : ALIGN;
+    uint16_t pad = (uint16_t)((align - start % align) % align);
+
+    zf_out_le32(o, 0x04034b50);
+    common(o, zip64 != 0, size, crc, len);
+    zf_out_le16(o, (uint16_t)(zip64 + 4 + pad));
+    zf_out_str(o, name);
+    if (zip64) {
+        zf_out_le16(o, 1);
+        zf_out_le16(o, 16);
+        zf_out_le64(o, size);
+        zf_out_le64(o, size);
+    }
+    zf_out_add(o, "FB", 2);
+    zf_out_le16(o, pad);
+    zf_out_fill(o, 'Z', pad);
+    w->at = start + pad + size;
+}
+
+static void central(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
+                    uint64_t header)
+{
+    struct zf_out *o = &w->central;
+    uint16_t extra = (uint16_t)((size >= FULL32 ? 16 : 0) + (header >= FULL32 ? 8 : 0));
+
+    zf_out_le32(o, 0x02014b50);
+    zf_out_le16(o, 0);
+    common(o, extra != 0, size, crc, strlen(name));
+    zf_out_le16(o, (uint16_t)(extra ? extra + 4 : 0));
+    zf_out_le16(o, 0); /* comment */
+    zf_out_le16(o, 0); /* disk */
+    zf_out_le16(o, 0);
+    zf_out_le32(o, 0);
+    zf_out_le32(o, saturated(header));
+    zf_out_str(o, name);
+    if (extra) {
+        zf_out_le16(o, 1);
+        zf_out_le16(o, extra);
+    }
+    if (size >= FULL32) {
+        zf_out_le64(o, size);
+        zf_out_le64(o, size);
+    }
+    if (header >= FULL32) {
+        zf_out_le64(o, header);
+    }
+}
+
+void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
+                         struct zf_out *head)
+{
+    uint64_t header = w->at;
+
+    local(w, name, size, crc, head);
+    central(w, name, size, crc, header);
+    w->n++;
+}
+
+/* The zip64 records always: torch writes them always, and every reader that knows them looks
+ * there first. */
+void zf_zip_write_end(struct zf_zip_write *w, struct zf_out *tail)
+{
+    uint64_t dir = w->at, len = w->central.n;
+
+    tail->bad = tail->bad || w->central.bad;
+    zf_out_add(tail, w->central.p, w->central.n);
+    zf_out_le32(tail, 0x06064b50);
+    zf_out_le64(tail, 44);
+    zf_out_le16(tail, VERSION_ZIP64);
+    zf_out_le16(tail, VERSION_ZIP64);
+    zf_out_le32(tail, 0);
+    zf_out_le32(tail, 0);
+    zf_out_le64(tail, w->n);
+    zf_out_le64(tail, w->n);
+    zf_out_le64(tail, len);
+    zf_out_le64(tail, dir);
+    zf_out_le32(tail, 0x07064b50);
+    zf_out_le32(tail, 0);
+    zf_out_le64(tail, dir + len);
+    zf_out_le32(tail, 1);
+    zf_out_le32(tail, 0x06054b50);
+    zf_out_le32(tail, 0);
+    zf_out_le16(tail, (uint16_t)(w->n >= FULL16 ? FULL16 : w->n));
+    zf_out_le16(tail, (uint16_t)(w->n >= FULL16 ? FULL16 : w->n));
+    zf_out_le32(tail, saturated(len));
+    zf_out_le32(tail, saturated(dir));
+    zf_out_le16(tail, 0);
+}
+
+uint32_t zf_zip_crc(const void *p, size_t n)
+{
+    return (uint32_t)crc32_z(0, p, n);
+}

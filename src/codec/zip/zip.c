@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/codec/zip.h>
+
+#include <string.h>
+#include <zip.h>
+
+#include <zf/base/bytes.h>
+#include <zf/base/num.h>
+
+#include "end.h"
+#include "reader.h"
+
+#define LOCAL_BYTES 30u
+#define SIG_LOCAL 0x04034b50u
+/* Deflate cannot make more than this of one byte. */
+#define DEFLATE_RATIO 1032u
+
+/* Where a member stands in the source; all ZF_OFF_NONE until somebody asks. */
+struct place {
+    uint64_t header_off, data_off;
+};
+
+struct zf_zip {
+    struct zf_source *src;
+    struct zf_limits lim;
+    struct zf_zip_reader reader;
+    zip_t *za;
+    uint64_t n;
+    uint64_t data_end; /* no member's data may reach beyond: where the directory starts */
+    struct zf_zip_member *member;
+    struct place *place;                  /* [n] */
+    const struct zf_zip_member **by_name; /* [n] sorted */
+};
+
+/* Every failure of this file's own names the archive. */
+#define BAD(z, err, ...) (zf_fail(err, __VA_ARGS__), zf_err_in(err, "%s", (z)->src->name))
+
+/* libzip before 1.11 has one code for a file without an end record, later ones two. */
+static bool zip_lacks_directory(int code)
+{
+#ifdef ZIP_ER_TRUNCATED_ZIP
+    return code == ZIP_ER_NOZIP || code == ZIP_ER_TRUNCATED_ZIP;
+#else
+    return code == ZIP_ER_NOZIP;
+#endif
+}
+
+static bool take_zip_error(struct zf_zip *z, zip_error_t *e, struct zf_err *err)
+{
+    if (z->reader.err.code != ZF_OK) {
+        *err = z->reader.err;
+    } else if (zip_error_code_zip(e) == ZIP_ER_MEMORY) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "cannot allocate memory");
+    } else if (zip_lacks_directory(zip_error_code_zip(e))) {
+        (void)BAD(
+            z, err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "no zip directory at the end of its %llu bytes: the file is truncated, or is still "
+            "being written",
+            (unsigned long long)z->src->size);
+    } else {
+        (void)BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "broken zip archive: %s",
+                  zip_error_strerror(e));
+    }
+    zip_error_fini(e);
+    return false;
+}
+
+static bool check_end(struct zf_zip *z, const struct zf_zip_end *end, struct zf_err *err)
+{
+    if (end->entries > z->lim.zip_entries) {
+        return BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "%llu members, more than the limit zip_entries=%llu",
+                   (unsigned long long)end->entries, (unsigned long long)z->lim.zip_entries);
+    }
+    if (end->dir_bytes > z->lim.zip_directory) {
+        return BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "a zip directory of %llu bytes, more than the limit zip_directory=%llu",
+                   (unsigned long long)end->dir_bytes, (unsigned long long)z->lim.zip_directory);
+    }
+    return true;
+}
+
+/* Has libzip read the same directory that the end record names? */
+static bool check_agree(struct zf_zip *z, const struct zf_zip_end *end, struct zf_err *err)
+{
+    int comment = 0;
+
+    (void)zip_get_archive_comment(z->za, &comment, ZIP_FL_ENC_RAW);
+    if (!end->exact) {
+        return z->n <= z->lim.zip_entries ||
+               BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "%llu members, more than the limit zip_entries=%llu", (unsigned long long)z->n,
+                   (unsigned long long)z->lim.zip_entries);
+    }
+    if (z->n != end->entries || (uint64_t)comment != end->comment) {
+        return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "a second end record: one directory has %llu members, the other %llu",
+                   (unsigned long long)end->entries, (unsigned long long)z->n);
+    }
+    return true;
+}
+
+static bool open_archive(struct zf_zip *z, struct zf_err *err)
+{
+    struct zf_zip_end end;
+    zip_error_t e;
+
+    if (z->src->size == 0) { /* which libzip takes for an archive without members */
+        return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "the file is empty");
+    }
+    if (!zf_zip_end_load(z->src, &end, err)) {
+        if (err->path[0] == '\0') {
+            (void)zf_err_in(err, "%s", z->src->name);
+        }
+        return false;
+    }
+    if (!check_end(z, &end, err)) {
+        return false;
+    }
+    z->data_end = end.exact ? end.dir_off : z->src->size;
+    zip_error_init(&e);
+    zip_source_t *source = zip_source_function_create(zf_zip_reader_call, &z->reader, &e);
+
+    if (!source) {
+        return take_zip_error(z, &e, err);
+    }
+    z->za = zip_open_from_source(source, ZIP_RDONLY, &e);
+    if (!z->za) {
+        zip_source_free(source);
+        return take_zip_error(z, &e, err);
+    }
+    zip_error_fini(&e);
+    z->n = (uint64_t)zip_get_num_entries(z->za, ZIP_FL_UNCHANGED);
+    return check_agree(z, &end, err);
+}
+
+/* What can be said of a member from the directory alone. */
+static bool check_member(struct zf_zip *z, const zip_stat_t *st, struct zf_zip_member *m,
+                         struct zf_err *err)
+{
+    const zip_uint64_t need = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                              ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+
+    if ((st->valid & need) != need || st->name[0] == '\0') {
+        return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "member %llu has no name or no size",
+                   (unsigned long long)st->index);
+    }
+    *m = (struct zf_zip_member){.name = st->name,
+                                .size = st->size,
+                                .comp_size = st->comp_size,
+                                .crc = st->crc,
+                                .method = st->comp_method};
+    if (st->encryption_method != ZIP_EM_NONE) {
+        return BAD(z, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "member \"%s\" is encrypted", m->name);
+    }
+    if (m->method != ZIP_CM_STORE && m->method != ZIP_CM_DEFLATE) {
+        return BAD(z, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "member \"%s\" is compressed by method %u; stored and deflated ones can be read",
+                   m->name, m->method);
+    }
+    if (m->method == ZIP_CM_STORE && m->size != m->comp_size) {
+        return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "member \"%s\" is stored, but its two sizes differ: %llu and %llu", m->name,
+                   (unsigned long long)m->comp_size, (unsigned long long)m->size);
+    }
+    if (m->comp_size > z->data_end) {
+        return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "member \"%s\" has %llu bytes, the archive before its directory only %llu",
+                   m->name, (unsigned long long)m->comp_size, (unsigned long long)z->data_end);
+    }
+    if (m->size / DEFLATE_RATIO > m->comp_size) {
+        return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "member \"%s\": %llu bytes cannot come out of %llu deflated ones", m->name,
+                   (unsigned long long)m->size, (unsigned long long)m->comp_size);
+    }
+    return true;
+}
+
+static int cmp_name(const void *a, const void *b)
+{
+    const struct zf_zip_member *const *x = a, *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static bool list_members(struct zf_zip *z, struct zf_err *err)
+{
+    size_t n = z->n ? (size_t)z->n : 1;
+
+    z->member = calloc(n, sizeof *z->member);
+    z->place = calloc(n, sizeof *z->place);
+    z->by_name = calloc(n, sizeof *z->by_name);
+    if (!z->member || !z->place || !z->by_name) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    for (uint64_t i = 0; i < z->n; i++) {
+        zip_stat_t st;
+
+        zip_stat_init(&st);
+        if (zip_stat_index(z->za, i, ZIP_FL_UNCHANGED | ZIP_FL_ENC_RAW, &st) < 0) {
+            return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "member %llu: %s", (unsigned long long)i,
+                       zip_strerror(z->za));
+        }
+        if (!check_member(z, &st, &z->member[i], err)) {
+            return false;
+        }
+        z->place[i] = (struct place){ZF_OFF_NONE, ZF_OFF_NONE};
+        z->by_name[i] = &z->member[i];
+    }
+    qsort(z->by_name, z->n, sizeof *z->by_name, cmp_name);
+    for (uint64_t i = 1; i < z->n; i++) {
+        if (strcmp(z->by_name[i - 1]->name, z->by_name[i]->name) == 0) {
+            return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "duplicate member \"%s\"",
+                       z->by_name[i]->name);
+        }
+    }
+    return true;
+}
+
+struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(zip) struct zf_zip *z = calloc(1, sizeof *z);
+
+    if (!z) {
+        (void)zf_fail_sys(err, "allocate memory");
+        return NULL;
+    }
+    z->src = zf_source_ref(src);
+    z->lim = *lim;
+    zf_zip_reader_init(&z->reader, src);
+    if (!open_archive(z, err) || !list_members(z, err)) {
+        return NULL;
+    }
+    struct zf_zip *done = z;
+
+    z = NULL;
+    return done;
+}
+
+void zf_zip_free(struct zf_zip *z)
+{
+    if (!z) {
+        return;
+    }
+    if (z->za) {
+        zip_discard(z->za);
+    }
+    zf_zip_reader_fini(&z->reader);
+    zf_source_unref(&z->src);
+    free(z->member);
+    free(z->place);
+    free(z->by_name);
+    free(z);
+}
+
+uint64_t zf_zip_count(const struct zf_zip *z)
+{
+    return z->n;
+}
+
+const struct zf_zip_member *zf_zip_member(const struct zf_zip *z, uint64_t i)
+{
+    return &z->member[i];
+}
+
+bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out)
+{
+    const struct zf_zip_member key = {.name = name}, *p = &key;
+    const struct zf_zip_member **hit = bsearch(&p, z->by_name, z->n, sizeof *z->by_name, cmp_name);
+
+    if (!hit) {
+        return false;
+    }
+    *i_out = (uint64_t)(*hit - z->member);
+    return true;
+}
+
+/* Lets libzip open member i and read its first byte.  The first seek goes to the local header, the
+ * last read stands on the data. */
+static bool locate(struct zf_zip *z, uint64_t i, struct place *out, struct zf_err *err)
+{
+    char byte;
+
+    zf_zip_reader_watch(&z->reader);
+    zip_file_t *f = zip_fopen_index(z->za, i, ZIP_FL_COMPRESSED | ZIP_FL_UNCHANGED);
+    bool read = f && zip_fread(f, &byte, 1) == 1;
+
+    if (f) {
+        (void)zip_fclose(f);
+    }
+    *out = (struct place){z->reader.first_seek, z->reader.last_read};
+    if (z->reader.err.code != ZF_OK) {
+        *err = z->reader.err;
+        zf_err_clear(&z->reader.err);
+        return false;
+    }
+    if (!read || out->header_off == ZF_OFF_NONE || out->data_off == ZF_OFF_NONE) {
+        return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "member \"%s\" has no data where the directory says", z->member[i].name);
+    }
+    return true;
+}
+
+/* Does the local header tell the same as the directory?  Its sizes may be left out, its name
+ * may not. */
+static bool check_local(struct zf_zip *z, uint64_t i, const struct place *at, struct zf_err *err)
+{
+    const struct zf_zip_member *m = &z->member[i];
+    uint8_t head[LOCAL_BYTES];
+    uint64_t len = strlen(m->name), name_len, extra_len, end;
+
+    if (!zf_zip_reader_pread(&z->reader, head, sizeof head, at->header_off, err)) {
+        return false;
+    }
+    struct zf_bytes b = zf_bytes_of(head, sizeof head);
+    bool ok = zf_bytes_le32(&b) == SIG_LOCAL;
+
+    b.at = 6;
+    ok = ok && (zf_bytes_le16(&b) & 1) == 0 && zf_bytes_le16(&b) == m->method;
+    b.at = 26;
+    name_len = zf_bytes_le16(&b);
+    extra_len = zf_bytes_le16(&b);
+    ok = ok && name_len == len &&
+         zf_add(at->header_off, LOCAL_BYTES + name_len + extra_len, &end) && end == at->data_off;
+    if (ok) {
+        zf_auto(mem) char *name = malloc(len + 1);
+
+        if (!name) {
+            return zf_fail_sys(err, "allocate memory");
+        }
+        if (!zf_zip_reader_pread(&z->reader, name, len, at->header_off + LOCAL_BYTES, err)) {
+            return false;
+        }
+        ok = memcmp(name, m->name, len) == 0;
+    }
+    return ok || BAD(z, err, ZF_E_FORMAT, at->header_off,
+                     "the header here is not the one that the directory promises for member \"%s\"",
+                     m->name);
+}
+
+bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_err *err)
+{
+    const struct zf_zip_member *m = &z->member[i];
+    struct place at;
+
+    if (m->comp_size == 0) {
+        *off_out = 0; /* libzip cannot be asked where nothing starts: 1.7.3 crashes */
+        return true;
+    }
+    if (z->place[i].data_off == ZF_OFF_NONE) {
+        if (!locate(z, i, &at, err) || !check_local(z, i, &at, err)) {
+            return false;
+        }
+        if (!zf_within(at.data_off, m->comp_size, z->data_end)) {
+            return BAD(z, err, ZF_E_FORMAT, at.data_off,
+                       "member \"%s\" of %llu bytes reaches into the directory at byte %llu",
+                       m->name, (unsigned long long)m->comp_size, (unsigned long long)z->data_end);
+        }
+        z->place[i] = at;
+    }
+    *off_out = z->place[i].data_off;
+    return true;
+}
+
+struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err)
+{
+    const struct zf_zip_member *m = &z->member[i];
+    uint64_t off;
+
+    if (m->method == ZIP_CM_DEFLATE && m->size > z->lim.inflate_bytes) {
+        (void)BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
+                  "member \"%s\" inflates to %llu bytes, more than the limit inflate_bytes=%llu",
+                  m->name, (unsigned long long)m->size, (unsigned long long)z->lim.inflate_bytes);
+        return NULL;
+    }
+    if (m->size == 0) {
+        return zf_window_new(z->src, 0, 0, m->name, err);
+    }
+    if (!zf_zip_data_off(z, i, &off, err)) {
+        return NULL;
+    }
+    zf_auto(source) struct zf_source *raw = zf_window_new(z->src, off, m->comp_size, m->name, err);
+
+    if (!raw) {
+        return NULL;
+    }
+    return m->method == ZIP_CM_STORE ? zf_source_ref(raw)
+                                     : zf_inflate_new(raw, m->size, m->crc, &z->lim, err);
+}
+
+static int cmp_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    return (x->header_off > y->header_off) - (x->header_off < y->header_off);
+}
+
+bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
+{
+    zf_auto(mem) struct place *span = calloc(z->n ? (size_t)z->n : 1, sizeof *span);
+    uint64_t n = 0;
+
+    if (!span) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    for (uint64_t i = 0; i < z->n; i++) {
+        uint64_t off;
+
+        if (z->member[i].comp_size == 0) {
+            continue;
+        }
+        if (!zf_zip_data_off(z, i, &off, err)) {
+            return false;
+        }
+        span[n++] = (struct place){z->place[i].header_off, off + z->member[i].comp_size};
+    }
+    qsort(span, n, sizeof *span, cmp_place);
+    for (uint64_t i = 1; i < n; i++) {
+        if (span[i].header_off < span[i - 1].data_off) {
+            return BAD(z, err, ZF_E_FORMAT, span[i].header_off,
+                       "two members overlap: one starts here, the one before ends at byte %llu",
+                       (unsigned long long)span[i - 1].data_off);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "foreign.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/auto.h>
+
+#include <zf/assemble/lfs.h>
+
+/* Looked at when nothing else was found: so many directories, so many entries of each, and so many
+ * directories of which one for a pattern with a slash. */
+enum { FOREIGN_DIRS = 64, FOREIGN_ENTRIES = 256, FOREIGN_INSIDE = 32, FOREIGN_MAGIC = 32 };
+
+enum foreign_kind { FOREIGN_ENTRY, FOREIGN_SAVE, FOREIGN_BYTES };
+
+struct foreign {
+    enum foreign_kind kind;
+    const char *glob;
+    int at; /* offset of the bytes; negative: from the end */
+    unsigned n;
+    const char *bytes, *mask; /* mask: "" = all bits */
+    const char *what, *hint;
+};
+
+#define ENTRY(glob, what, hint) {FOREIGN_ENTRY, glob, 0, 0, "", "", what, hint},
+#define SAVE(glob, what, hint) {FOREIGN_SAVE, glob, 0, 0, "", "", what, hint},
+#define MAGIC(glob, at, bytes, mask, what, hint)                                                   \
+    {FOREIGN_BYTES, glob, at, sizeof(bytes) - 1, bytes, mask, what, hint},
+static const struct foreign foreign_table[] = {
+#include "foreign.def"
+};
+#undef ENTRY
+#undef SAVE
+#undef MAGIC
+enum { N_FOREIGN = sizeof foreign_table / sizeof foreign_table[0] };
+
+/* Files whose absence behind a link keeps a checkpoint from being opened. */
+static const char *const foreign_weights[] = {"*.safetensors", "*.bin",  "*.pt",     "*.pth",
+                                              "*.ckpt",        "*.gguf", "*.distcp", "*.json"};
+
+/* ---- one file or directory ------------------------------------------------------------------- */
+
+static bool foreign_bytes(const struct foreign *f, struct zf_source *src)
+{
+    unsigned char head[FOREIGN_MAGIC];
+    struct zf_err ignored = {.code = ZF_OK};
+    uint64_t back = f->at < 0 ? (uint64_t) - (int64_t)f->at : 0;
+
+    if (src->size < back + f->n || (f->at >= 0 && src->size < (uint64_t)f->at + f->n)) {
+        return false;
+    }
+    if (!zf_source_pread(src, head, f->n, f->at < 0 ? src->size - back : (uint64_t)f->at,
+                         &ignored)) {
+        return false;
+    }
+    for (unsigned i = 0; i < f->n; i++) {
+        unsigned char mask = f->mask[0] ? (unsigned char)f->mask[i] : 0xff;
+
+        if ((head[i] & mask) != ((unsigned char)f->bytes[i] & mask)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A pattern "*" "/name": is there such a file in one of the directories? */
+static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t n,
+                           const char *name)
+{
+    for (size_t i = 0, seen = 0; i < n && seen < FOREIGN_INSIDE; i++) {
+        zf_auto(mem) char *path = NULL;
+
+        if (e[i].kind != ZF_ENTRY_DIR) {
+            continue;
+        }
+        if (asprintf(&path, "%s/%s", e[i].name, name) < 0) {
+            path = NULL;
+            return false;
+        }
+        if (zf_store_has(st, path, ZF_ENTRY_FILE)) {
+            return true;
+        }
+        seen++;
+    }
+    return false;
+}
+
+/* The first row that fits file `name`. */
+static const struct foreign *foreign_file(struct zf_store *st, const char *name)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
+
+    for (size_t i = 0; i < N_FOREIGN; i++) {
+        const struct foreign *f = &foreign_table[i];
+
+        if (fnmatch(f->glob, name, 0) == 0 &&
+            (f->kind != FOREIGN_BYTES || (src && foreign_bytes(f, src)))) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+static bool foreign_fail(const struct foreign *f, struct zf_err *err)
+{
+    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this is %s, which zerofs does not read%s%s",
+                  f->what, f->hint[0] ? "; " : "", f->hint);
+    return true;
+}
+
+/* The same for something that was met while a checkpoint was looked for. */
+static bool foreign_beside(const struct foreign *f, const char *dir, const char *name,
+                           struct zf_err *err)
+{
+    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                  "no checkpoint is here; %.80s%s%.80s is %s, which zerofs does not read%s%s", dir,
+                  *dir ? "/" : "", name, f->what, f->hint[0] ? "; " : "", f->hint);
+    return true;
+}
+
+/* ---- one directory --------------------------------------------------------------------------- */
+
+static const struct foreign *foreign_save(struct zf_store *st, const struct zf_entry *e, size_t n)
+{
+    for (size_t i = 0; i < N_FOREIGN; i++) {
+        const struct foreign *f = &foreign_table[i];
+
+        if (f->kind != FOREIGN_SAVE) {
+            continue;
+        }
+        if (strncmp(f->glob, "*/", 2) == 0) {
+            if (foreign_inside(st, e, n, f->glob + 2)) {
+                return f;
+            }
+            continue;
+        }
+        for (size_t k = 0; k < n && k < FOREIGN_ENTRIES; k++) {
+            if (fnmatch(f->glob, e[k].name, 0) == 0) {
+                return f;
+            }
+        }
+    }
+    return NULL;
+}
+
+bool zf_foreign_save(struct zf_store *st, struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+        return false;
+    }
+    const struct foreign *f = foreign_save(st, e, n);
+    return f && foreign_fail(f, err);
+}
+
+/* A link of a Hub's cache whose blob was not downloaded, or was removed. */
+static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_err *err)
+{
+    struct zf_err why = {.code = ZF_OK};
+    bool weights = false;
+
+    for (size_t i = 0; i < sizeof foreign_weights / sizeof foreign_weights[0]; i++) {
+        weights = weights || fnmatch(foreign_weights[i], name, 0) == 0;
+    }
+    if (!weights) {
+        return false;
+    }
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &why);
+    bool nowhere = why.sys == ENOENT || strstr(why.msg, "a link to nothing");
+    if (src || !nowhere) {
+        return false;
+    }
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "this is a link to a file that is not there (a download that did not come to its "
+                  "end, or a cache that was cleaned)");
+    (void)zf_err_in(err, "%s", name);
+    return true;
+}
+
+/* The first row of the table that fits a file of st's root; its name goes to *where_out. */
+static const struct foreign *foreign_best(struct zf_store *st, const struct zf_entry *e, size_t n,
+                                          const char **where_out)
+{
+    const struct foreign *best = NULL;
+
+    for (size_t i = 0; i < n && i < FOREIGN_ENTRIES; i++) {
+        const struct foreign *f = e[i].kind == ZF_ENTRY_FILE ? foreign_file(st, e[i].name) : NULL;
+
+        if (f && (!best || f < best)) {
+            best = f;
+            *where_out = e[i].name;
+        }
+    }
+    return best;
+}
+
+/* One directory: st, which is `dir` below what was pointed at. */
+static bool foreign_look(struct zf_store *st, const char *dir, struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    const char *where = NULL, *pointer = zf_lfs_find(st, NULL);
+    size_t n;
+
+    if (pointer) {
+        (void)zf_lfs_fail(err);
+        (void)zf_err_in(err, "%s%s%s", dir, *dir ? "/" : "", pointer);
+        return true;
+    }
+    if (zf_foreign_save(st, err)) {
+        return !*dir || !zf_err_in(err, "%s", dir);
+    }
+    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+        return false;
+    }
+    for (size_t i = 0; i < n && i < FOREIGN_ENTRIES; i++) {
+        if (e[i].kind == ZF_ENTRY_OTHER && foreign_dangling(st, e[i].name, err)) {
+            return !*dir || !zf_err_in(err, "%s", dir);
+        }
+    }
+    const struct foreign *best = foreign_best(st, e, n, &where);
+    return best && foreign_beside(best, dir, where, err);
+}
+
+/* ---- and below ------------------------------------------------------------------------------- */
+
+/* Adds the directories in `dir`, path from st. */
+static void foreign_push(struct zf_store *st, const char *dir, char **queue, size_t *n_queue)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
+        return;
+    }
+    for (size_t i = 0; i < n && *n_queue < FOREIGN_DIRS; i++) {
+        if (e[i].kind != ZF_ENTRY_DIR) {
+            continue;
+        }
+        if (asprintf(&queue[*n_queue], "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
+            return;
+        }
+        ++*n_queue;
+    }
+}
+
+bool zf_foreign_find(struct zf_store *st, const char *only, struct zf_err *err)
+{
+    char *queue[FOREIGN_DIRS] = {NULL};
+    size_t n = 0;
+
+    if (only) {
+        const struct foreign *f = foreign_file(st, only);
+        return f && foreign_fail(f, err) && !zf_err_in(err, "%s", only);
+    }
+    bool found = foreign_look(st, "", err);
+    if (!found) {
+        foreign_push(st, "", queue, &n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct zf_err ignored = {.code = ZF_OK};
+        zf_auto(store) struct zf_store *sub = found ? NULL : zf_store_sub(st, queue[i], &ignored);
+
+        if (sub && foreign_look(sub, queue[i], err)) {
+            found = true;
+        } else if (sub) {
+            foreign_push(st, queue[i], queue, &n);
+        }
+        free(queue[i]);
+    }
+    return found;
+}

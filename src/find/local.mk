@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+noinst_LTLIBRARIES += libzf-find.la
+libzf_find_la_SOURCES = \
+	src/find/foreign.c \
+	src/find/locate.c \
+	src/find/match.c \
+	src/find/nearest.c \
+	src/find/open.c \
+	src/find/save_word.c \
+	src/find/saves.c \
+	src/find/sidefiles.c \
+	src/find/table.c \
+	$(NULL)
+libzf_find_la_LIBADD =
+
+noinst_HEADERS += \
+	include/zf/find.h \
+	include/zf/find/locate.h \
+	include/zf/find/match.h \
+	include/zf/find/saves.h \
+	src/find/foreign.def \
+	src/find/foreign.h \
+	src/find/save_word.h \
+	src/find/sidefiles.h \
+	src/find/table.def \
+	src/find/table.h \
+	$(NULL)

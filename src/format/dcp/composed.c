@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "composed.h"
+
+#include <string.h>
+
+#include <zf/base/num.h>
+#include <zf/base/text.h>
+
+#include "items.h"
+#include "whole.h"
+
+#define LOOKS_MAX 65536 /* items opened while mounting */
+#define DEPTH_MAX 4     /* subclasses of subclasses */
+#define WHOLE_MAX 1024  /* bytes items looked at while mounting, a few small reads each */
+#define WHOLE_ZSTD_MAX (1u << 20)
+
+static struct zf_dcp_span span_of(const struct zf_dcp_placing *p, const struct zf_dcp_chunk *c)
+{
+    return (struct zf_dcp_span){
+        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = p->lim->inflate_bytes};
+}
+
+bool zf_dcp_bytes_look(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
+{
+    if (p->n_whole >= WHOLE_MAX || (c->wrap == ZF_DCP_ZSTD && c->len > WHOLE_ZSTD_MAX)) {
+        return true;
+    }
+    p->n_whole++;
+    c->whole = zf_dcp_whole(p->file[c->file], span_of(p, c), p->lim, err);
+    return c->whole || zf_err_in(err, "!%.160s", p->d->key[c->key].name);
+}
+
+bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_err *err)
+{
+    const char *path = zf_names_blob(p->names, p->path[c->key], err);
+    zf_auto(source) struct zf_source *lost = NULL, *checked = NULL;
+
+    if (!path) {
+        return false;
+    }
+    if (!c->lost && c->whole) {
+        return zf_build_blob(p->b, path, p->file[c->file], c->off, c->len, err);
+    }
+    if (!c->lost) {
+        checked = zf_dcp_whole_new(p->file[c->file], span_of(p, c), p->lim, err);
+        return checked && zf_build_blob(p->b, path, checked, 0, c->len, err);
+    }
+    lost = zf_lost_new(c->len, "the item of these bytes is missing or damaged", err);
+    return lost && zf_build_blob(p->b, path, lost, 0, c->len, err);
+}
+
+bool zf_dcp_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
+                   const struct zf_dcp_usual *usual)
+{
+    if (c->wrap != ZF_DCP_PLAIN || usual->n_looks >= LOOKS_MAX) {
+        return false; /* its length tells nothing */
+    }
+    return zf_dtype_info(dtype)->kind == 'q' || c->len < data_len ||
+           c->len - data_len < usual->least || c->len - data_len > usual->most;
+}
+
+static bool look_at(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                    struct zf_dcp_look *look, struct zf_err *err)
+{
+    return zf_dcp_look_init(look, p->file[c->file], span_of(p, c), p->lim, err);
+}
+
+bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,
+                        struct zf_dcp_usual *usual, bool *out, struct zf_err *err)
+{
+    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    struct zf_torch_tensor t;
+    struct zf_err ignored;
+
+    usual->n_looks++;
+    if (!look_at(p, c, &look, err)) {
+        return false;
+    }
+    zf_err_clear(&ignored);
+    *out = look.torch && zf_torch_kind(look.torch, zf_torch_root(look.torch)) == ZF_TORCH_PARTS &&
+           !zf_dcp_look_tensor(&look, &t, &ignored);
+    if (!*out && c->len >= data_len) {
+        uint64_t added = c->len - data_len;
+
+        usual->least = added < usual->least ? added : usual->least;
+        usual->most = added > usual->most ? added : usual->most;
+    }
+    return true;
+}
+
+bool zf_dcp_is_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                     struct zf_dcp_usual *usual, struct zf_err *err)
+{
+    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    struct zf_torch_tensor t;
+    uint64_t n = 0;
+
+    if (usual->n_looks >= LOOKS_MAX || c->wrap == ZF_DCP_OTHER) {
+        return true;
+    }
+    usual->n_looks++;
+    if (!look_at(p, c, &look, err)) {
+        return false;
+    }
+    if (!look.torch) {
+        n = look.body->size;
+    } else if (zf_torch_kind(look.torch, zf_torch_root(look.torch)) == ZF_TORCH_DENSE) {
+        if (!zf_torch_tensor(look.torch, zf_torch_root(look.torch), &t, err)) {
+            return false;
+        }
+        n = zf_elems(t.ndim, t.shape, &n) ? n : 1;
+    }
+    return n == 0 || zf_fail(err, ZF_E_FORMAT, c->off,
+                             "the item of \"%.100s\" holds data, .metadata says that the tensor "
+                             "has no elements",
+                             p->d->key[c->key].name);
+}
+
+/* One composed tensor, chunk by chunk. */
+struct joining {
+    struct zf_dcp_placing *p;
+    const struct zf_dcp_key *key;
+    struct zf_spot spot;
+    struct zf_torch *torch;
+    const uint64_t *start, *size; /* of the chunk */
+    bool whole;                   /* one chunk is the tensor */
+    bool put;                     /* false: only check that the parts can be joined */
+    struct zf_text name;          /* of the part at hand, behind the tensor's name */
+    uint32_t depth, n_parts;
+};
+
+/* Are all chunks rows of the tensor? */
+static bool is_rows(const struct joining *j)
+{
+    for (uint32_t d = 1; d < j->key->ndim; d++) {
+        if (j->size[d] != j->key->shape[d]) {
+            return false;
+        }
+    }
+    return j->key->ndim > 0;
+}
+
+/* Part t of a chunk: the same rows of the part's whole. */
+static bool join_part(struct joining *j, const struct zf_torch_tensor *t, struct zf_err *err)
+{
+    struct zf_build *b = j->p->b;
+    zf_auto(source) struct zf_source *src = NULL;
+    uint64_t shape[64], off, first = 0, n, row;
+    struct zf_draft *draft;
+
+    if (t->ndim > sizeof shape / sizeof *shape) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "part \"%.80s\" has %u dimensions", j->name.p,
+                       t->ndim);
+    }
+    memcpy(shape, t->shape, t->ndim * sizeof *shape);
+    if (!j->whole) {
+        if (!is_rows(j) || t->ndim == 0 || t->shape[0] != j->size[0]) {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                           "\"%.100s\" is a tensor made of others, cut in chunks; its part "
+                           "\"%.60s\" is not cut "
+                           "along the same rows",
+                           j->key->name, j->name.p);
+        }
+        shape[0] = j->key->shape[0];
+    }
+    if (!zf_elems(t->ndim, t->shape, &n)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", j->name.p);
+    }
+    if (!j->put) {
+        return true;
+    }
+    draft = j->whole ? NULL : zf_build_find(b, j->spot.set, j->name.p, j->name.n);
+    if (draft && (zf_draft_ndim(draft) != t->ndim || zf_draft_dtype(draft) != t->dtype ||
+                  memcmp(zf_draft_shape(draft), shape, t->ndim * sizeof *shape) != 0)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from chunk to chunk",
+                       j->name.p);
+    }
+    if (!draft) {
+        draft =
+            zf_build_tensor(b, j->spot.set, j->name.p, j->name.n, t->dtype, t->ndim, shape, err);
+    }
+    if (!draft || n == 0) {
+        return draft != NULL;
+    }
+    row = j->whole ? 0 : n / t->shape[0];
+    if (!zf_mul(row, j->whole ? 0 : j->start[0], &first)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", j->name.p);
+    }
+    return zf_dcp_packed(t, &src, &off, err) &&
+           zf_draft_flat(draft, first, n, (struct zf_from){.src = src, .off = off}, err);
+}
+
+static bool join_one(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
+{
+    struct joining *j = ctx;
+    size_t before = j->name.n;
+    bool ok = true;
+
+    if (!zf_text_add(&j->name, ".", 1, err) ||
+        !zf_text_add(&j->name, part->name, strlen(part->name), err)) {
+        return false;
+    }
+    if (part->tensor) {
+        j->n_parts++;
+        ok = join_part(j, part->tensor, err);
+    } else if (part->value && j->depth < DEPTH_MAX &&
+               zf_torch_kind(j->torch, part->value) == ZF_TORCH_PARTS) {
+        j->depth++;
+        ok = zf_torch_parts(j->torch, part->value, join_one, j, err);
+        j->depth--;
+    }
+    zf_text_cut(&j->name, before);
+    return ok;
+}
+
+static bool join_chunks(struct joining *j, const uint32_t *chunk, uint64_t n, struct zf_err *err)
+{
+    const struct zf_dcp *d = j->p->d;
+    uint32_t n_parts = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const struct zf_dcp_chunk *c = &d->chunk[chunk[i]];
+        zf_auto(dcp_look) struct zf_dcp_look look = {0};
+
+        if (c->lost) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "\"%.120s\" is a tensor made of others, and a chunk of it is missing",
+                           j->key->name);
+        }
+        if (!look_at(j->p, c, &look, err)) {
+            return false;
+        }
+        j->torch = look.torch;
+        j->start = &d->box[c->box];
+        j->size = j->start + j->key->ndim;
+        j->n_parts = 0;
+        if (!look.torch ||
+            !zf_torch_parts(look.torch, zf_torch_root(look.torch), join_one, j, err)) {
+            return look.torch ? false
+                              : zf_fail(err, ZF_E_FORMAT, c->off,
+                                        "the item is no torch.save file, others of "
+                                        "its tensor are");
+        }
+        if (i && j->n_parts != n_parts) {
+            return zf_fail(err, ZF_E_FORMAT, c->off,
+                           "\"%.120s\" has %u parts here, %u in another chunk", j->key->name,
+                           j->n_parts, n_parts);
+        }
+        n_parts = j->n_parts;
+    }
+    return true;
+}
+
+bool zf_dcp_composed(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n,
+                     struct zf_err *err)
+{
+    const struct zf_dcp_chunk *c = &p->d->chunk[chunk[0]];
+    const struct zf_dcp_key *k = &p->d->key[c->key];
+    struct joining j = {.p = p, .key = k};
+    bool ok;
+
+    if (!zf_names_place(p->names, p->path[c->key], &j.spot, err)) {
+        return false;
+    }
+    j.whole = n == 1;
+    for (uint32_t d = 0; d < k->ndim; d++) {
+        j.whole = j.whole && p->d->box[c->box + k->ndim + d] == k->shape[d];
+    }
+    ok = zf_text_add(&j.name, j.spot.name, j.spot.name_len, err) && join_chunks(&j, chunk, n, err);
+    j.put = true;
+    ok = ok && join_chunks(&j, chunk, n, err);
+    zf_text_fini(&j.name);
+    return ok;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch.distributed.checkpoint: a pickled .metadata beside .distcp files, and the folders that
+ * training programs wrap around it.  docs/formats/dcp.md says what is where. */
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/absent.h>
+#include <zf/assemble/companions.h>
+#include <zf/format.h>
+
+#include "metadata.h"
+#include "tensors.h"
+
+extern const struct zf_format zf_format_dcp;
+
+/* The directories whose metadata make up one checkpoint, "" for the root.  Each is a state dict of
+ * its own, but those of a model and its optimizer share one set of names. */
+struct parts {
+    struct part {
+        const char *dir;
+        struct zf_dcp_group group;
+    } part[ZF_DCP_GROUPS_MAX];
+    uint32_t n;
+};
+
+static void add_part(struct parts *p, const char *dir, struct zf_dcp_group group)
+{
+    if (p->n < ZF_DCP_GROUPS_MAX) {
+        p->part[p->n++] = (struct part){.dir = dir, .group = group};
+    }
+}
+
+struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
+{
+    struct zf_dcp *d = calloc(1, sizeof *d);
+
+    if (!d) {
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for metadata");
+        return NULL;
+    }
+    d->pickles = zf_arena_new(lim->pickle_memory, err);
+    if (!d->pickles) {
+        free(d);
+        return NULL;
+    }
+    d->seed = zf_dcp_table_seed();
+    return d;
+}
+
+void zf_dcp_free(struct zf_dcp *d)
+{
+    if (!d) {
+        return;
+    }
+    zf_dcp_table_fini(&d->keys);
+    zf_dcp_table_fini(&d->chunks);
+    zf_dcp_table_fini(&d->files);
+    zf_arena_free(d->pickles);
+    free(d->key);
+    free(d->chunk);
+    free(d->box);
+    free(d->file);
+    free(d->file_end);
+    free(d->copy);
+    free(d);
+}
+
+/* "__12.metadata": what one rank wrote for itself (torch >= 2.9, use_collectives=False). */
+static bool is_rank_metadata(const char *name)
+{
+    size_t digits = strncmp(name, "__", 2) == 0 ? strspn(name + 2, "0123456789") : 0;
+
+    return digits && strcmp(name + 2 + digits, ".metadata") == 0;
+}
+
+static bool is_distcp(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 7 && strcmp(name + n - 7, ".distcp") == 0;
+}
+
+/* The digits behind `stem` when they are all that follows, else NULL. */
+static const char *number_behind(const char *name, const char *stem)
+{
+    size_t n = strlen(stem);
+
+    return strncmp(name, stem, n) == 0 && name[n] && !name[n + strspn(name + n, "0123456789")]
+               ? name + n
+               : NULL;
+}
+
+/* The first entry of `dir` that `fits`, or NULL. */
+static const char *entry_of(struct zf_store *st, const char *dir, bool (*fits)(const char *name))
+{
+    const struct zf_entry *e;
+    struct zf_err ignored = {0};
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind != ZF_ENTRY_DIR &&
+            fits(e[i].name)) { /* a FIFO is refused when it is opened */
+            return e[i].name;
+        }
+    }
+    return NULL;
+}
+
+static bool is_metadata(const char *name)
+{
+    return strcmp(name, ".metadata") == 0;
+}
+
+/* Does `dir` look like a save, finished or not? */
+static bool is_save(struct zf_store *st, const char *dir)
+{
+    return entry_of(st, dir, is_metadata) || entry_of(st, dir, is_rank_metadata) ||
+           entry_of(st, dir, is_distcp);
+}
+
+/* Model and optimizer in directories of their own:
+ * NeMo-RL's policy/, and scripts that save the two apart. */
+static void find_pair(struct zf_store *st, struct parts *out)
+{
+    static const char *const model[] = {"model", "weights", "weights/model", "policy/weights",
+                                        "policy/weights/model"};
+    static const char *const optimizer[] = {"optimizer", "optim", "optimizer/optim",
+                                            "policy/optimizer", "policy/optimizer/optim"};
+
+    for (size_t i = 0; i < sizeof model / sizeof *model; i++) {
+        if (!is_save(st, model[i])) {
+            continue;
+        }
+        for (size_t k = 0; k < sizeof optimizer / sizeof *optimizer; k++) {
+            if (is_save(st, optimizer[k])) {
+                add_part(out, model[i], (struct zf_dcp_group){0});
+                add_part(out, optimizer[k], (struct zf_dcp_group){.head = "optimizer"});
+                return;
+            }
+        }
+    }
+}
+
+/* "pytorch_model_fsdp_0", "optimizer_0": accelerate's save_state, which Trainer uses too.
+ * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.20 … 1.15). */
+static void find_numbered(struct zf_store *st, const char *stem, struct parts *out)
+{
+    const struct zf_entry *e;
+    struct zf_err ignored = {0};
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *number = e[i].kind == ZF_ENTRY_DIR ? number_behind(e[i].name, stem) : NULL;
+
+        if (number && is_save(st, e[i].name)) {
+            bool first = strcmp(number, "0") == 0;
+            add_part(out, e[i].name, (struct zf_dcp_group){.number = first ? NULL : number});
+        }
+    }
+}
+
+/* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
+static void find_parts(struct zf_store *st, struct parts *out)
+{
+    *out = (struct parts){0};
+    if (is_save(st, "")) {
+        add_part(out, "", (struct zf_dcp_group){0});
+    } else if (is_save(st, "model_and_optim")) {
+        add_part(out, "model_and_optim", (struct zf_dcp_group){0});
+    } else {
+        find_numbered(st, "pytorch_model_fsdp_", out);
+        find_numbered(st, "optimizer_", out);
+        if (out->n == 0) {
+            find_pair(st, out);
+        }
+    }
+}
+
+/* Path of the metadata of `dir`, of the first rank where each rank has its own.  False: none. */
+static bool metadata_path(struct zf_store *st, const char *dir, char *path, size_t n)
+{
+    const char *name = entry_of(st, dir, is_metadata);
+
+    name = name ? name : entry_of(st, dir, is_rank_metadata);
+    return name && snprintf(path, n, "%s%s%s", dir, *dir ? "/" : "", name) < (int)n;
+}
+
+/* Appends the other directories to what proves the first. */
+static void tell_parts(const struct parts *parts, char *why, size_t n)
+{
+    for (uint32_t i = 1; i < parts->n; i++) {
+        size_t at = strlen(why);
+
+        snprintf(why + at, n - at, "%s %s", i == 1 ? ", joined with" : ",", parts->part[i].dir);
+    }
+}
+
+static bool dcp_probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+                      struct zf_err *err)
+{
+    struct parts parts;
+    char path[320];
+    uint8_t head[2] = {0};
+
+    (void)o;
+    (void)err;
+    *out = (struct zf_probe){.fit = ZF_FIT_NO};
+    find_parts(st, &parts);
+    if (parts.n == 0) {
+        return true;
+    }
+    const char *dir = parts.part[0].dir;
+    bool named = metadata_path(st, dir, path, sizeof path);
+    if (named) {
+        struct zf_err ignored = {0};
+        zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
+
+        if (src && src->size >= sizeof head &&
+            zf_source_pread(src, head, sizeof head, 0, &ignored) && head[0] == 0x80) {
+            out->fit = ZF_FIT_PROOF;
+            snprintf(out->why, sizeof out->why, "%.80s is a pickle of protocol %u", path, head[1]);
+            tell_parts(&parts, out->why, sizeof out->why);
+            return true;
+        }
+    }
+    out->fit = ZF_FIT_NAMES;
+    out->unfinished = !named;
+    snprintf(out->why, sizeof out->why, "there are .distcp files%s%.60s%s", *dir ? " in " : "", dir,
+             named ? "" : " without .metadata");
+    return true;
+}
+
+static bool read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
+                      const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    uint32_t before = d->n_passes;
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, err)) {
+        return false;
+    }
+    if (entry_of(st, dir, is_metadata)) {
+        return zf_dcp_read(d, st, dir, ".metadata", lim, b, err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (is_rank_metadata(e[i].name) && !zf_dcp_read(d, st, dir, e[i].name, lim, b, err)) {
+            return false;
+        }
+    }
+    if (d->n_passes > before) {
+        return true;
+    }
+    char path[320], is[ZF_ABSENT_MAX];
+    (void)snprintf(path, sizeof path, "%.300s%s.metadata", dir, *dir ? "/" : "");
+    zf_fail(
+        err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "the save is incomplete: there are .distcp files, but .metadata, which is written last, %s",
+        zf_absent(st, path, is));
+    return *dir ? zf_err_in(err, "%s", dir) : false;
+}
+
+static bool dcp_open(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                     struct zf_err *err)
+{
+    zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(o->lim, err);
+    struct parts parts;
+
+    if (!d) {
+        return false;
+    }
+    find_parts(st, &parts);
+    if (parts.n == 0) {
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no .metadata and no .distcp file is here");
+    }
+    for (uint32_t i = 0; i < parts.n; i++) {
+        d->at_group = i;
+        d->group[i] = parts.part[i].group;
+        if (!read_part(d, st, parts.part[i].dir, o->lim, b, err)) {
+            return false;
+        }
+    }
+    return zf_dcp_place(d, st, o->lim, b, err) && zf_beside_add(st, o, b, err) &&
+           zf_beside_weights(st, b, err);
+}
+
+const struct zf_format zf_format_dcp = {
+    .name = "dcp",
+    .summary = "torch.distributed.checkpoint: .metadata and .distcp files (FSDP, torchtitan, "
+               "accelerate …)",
+    .shards = true,
+    .probe = dcp_probe,
+    .open = dcp_open,
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Megatron's flattened optimizer tensors (core 0.8 … 0.15): every rank holds a range of its
+ * flattened local box.  A tensor of shape G cut into a grid of F boxes of shape L = G / F is stored
+ * as shape (F…, product of L), and only mcore_data tells G. Source:
+ * megatron/core/dist_checkpointing/strategies/torch.py, mcore_to_pyt_state_dict and
+ * metadata.mcore_data (core 0.8, 0.11, 0.15). */
+#ifndef FORMAT_DCP_FLAT_H
+#define FORMAT_DCP_FLAT_H
+
+#include "metadata.h"
+
+/* Takes the true shape of the key from its entry in mcore_data (any other entry says nothing).
+ * The shape is kept in the arena of d.  Errors: ZF_E_FORMAT it does not fit the stored one. */
+bool zf_dcp_flat_take(struct zf_dcp *d, struct zf_dcp_key *key, const struct zf_pv *entry,
+                      struct zf_err *err) ZF_CHECKED;
+
+/* Gives a chunk of such a tensor to its draft: the few boxes that a range of elements is made of.
+ * start, size: of the chunk as stored.  lost: NULL, or why the bytes are lost. */
+bool zf_dcp_flat_put(const struct zf_dcp_key *key, struct zf_draft *draft, const uint64_t *start,
+                     const uint64_t *size, struct zf_from from, const struct zf_lost *lost,
+                     struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "gather.h"
+#include "items.h"
+
+/* A torch.save archive of one tensor is at most this much longer than its data (records aligned to
+ * 4096 bytes), wherever it is compressed and its true length is not known. */
+#define OVERHEAD_MAX (1u << 20)
+
+_Static_assert(ZF_DT_COUNT <= 64, "a record has 6 bits for a dtype");
+
+struct items {
+    struct zf_dcp_record *record; /* [n] by the item's number */
+    uint64_t n;
+    struct zf_limits lim;
+};
+
+uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size)
+{
+    uint64_t h = zf_dcp_table_hash(ndim, size, ndim * sizeof *size);
+
+    return (uint16_t)(h ^ h >> 32);
+}
+
+/* Undoes the compression of an item: its length is found by one pass, its bytes are read through a
+ * source with a cache of blocks. */
+static struct zf_source *unzstd(struct zf_source *packed, uint64_t max_bytes,
+                                const struct zf_limits *lim, struct zf_err *err)
+{
+    uint64_t size;
+
+    if (!zf_zstd_size(packed, max_bytes, lim, &size, err)) {
+        return NULL;
+    }
+    return zf_zstd_new(packed, size, lim, err);
+}
+
+void zf_dcp_look_fini(struct zf_dcp_look *look)
+{
+    zf_torch_free(look->torch);
+    zf_source_unref(&look->body);
+    look->torch = NULL;
+}
+
+struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_span span,
+                              const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *packed = NULL;
+    char name[40];
+
+    if (span.wrap == ZF_DCP_OTHER) {
+        (void)zf_fail(err, ZF_E_UNSUPPORTED, span.off,
+                      "the item was transformed by an extension other than zstd");
+        return NULL;
+    }
+    snprintf(name, sizeof name, "item@%" PRIu64, span.off);
+    packed = zf_window_new(file, span.off, span.len, name, err);
+    if (!packed || span.wrap == ZF_DCP_PLAIN) {
+        return packed ? zf_source_ref(packed) : NULL;
+    }
+    return unzstd(packed, span.max_bytes, lim, err);
+}
+
+bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
+                      const struct zf_limits *lim, struct zf_err *err)
+{
+    *look = (struct zf_dcp_look){.body = zf_dcp_body(file, span, lim, err)};
+    if (!look->body) {
+        return false;
+    }
+    if (!zf_torch_sniff(look->body)) {
+        return true;
+    }
+    look->torch = zf_torch_open(look->body, lim, err);
+    if (!look->torch) {
+        zf_dcp_look_fini(look);
+        return false;
+    }
+    return true;
+}
+
+/* The tensors among the parts of a value: the first, copied, and how many there are. */
+struct only_part {
+    struct zf_torch *torch;
+    struct zf_torch_tensor first;
+    uint64_t n;
+    bool deep; /* a part has parts itself */
+};
+
+static bool keep_sizes(struct zf_torch *t, const uint64_t **sizes, uint32_t n, struct zf_err *err)
+{
+    uint64_t *copy = zf_arena_get(zf_torch_arena(t), n, sizeof *copy, err);
+
+    if (!copy) {
+        return false;
+    }
+    memcpy(copy, *sizes, n * sizeof *copy);
+    *sizes = copy;
+    return true;
+}
+
+static bool count_part(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
+{
+    struct only_part *only = ctx;
+
+    if (!part->tensor) {
+        only->deep = only->deep || zf_torch_kind(only->torch, part->value) != ZF_TORCH_NOT;
+        return true;
+    }
+    if (only->n++) {
+        return true;
+    }
+    only->first = *part->tensor;
+    return keep_sizes(only->torch, &only->first.shape, only->first.ndim, err) &&
+           keep_sizes(only->torch, &only->first.stride, only->first.ndim, err);
+}
+
+bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out, struct zf_err *err)
+{
+    const struct zf_pv *v = zf_torch_root(look->torch);
+    struct only_part only = {.torch = look->torch};
+
+    if (zf_torch_kind(look->torch, v) != ZF_TORCH_PARTS) {
+        return zf_torch_tensor(look->torch, v, out, err);
+    }
+    if (!zf_torch_parts(look->torch, v, count_part, &only, err)) {
+        return false;
+    }
+    if (only.n != 1 || only.deep) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "holds a tensor made of several others, which .metadata does not tell");
+    }
+    *out = only.first;
+    return true;
+}
+
+bool zf_dcp_packed(const struct zf_torch_tensor *t, struct zf_source **src_out, uint64_t *off_out,
+                   struct zf_err *err)
+{
+    uint32_t elem = zf_dtype_info(t->dtype)->bytes;
+    uint64_t n;
+
+    *off_out = 0;
+    if (!t->storage->src) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "holds a tensor without data (on the meta device)");
+    }
+    if (t->contiguous || (zf_elems(t->ndim, t->shape, &n) && n == 0)) {
+        *off_out = t->off_elems * elem; /* inside the storage: checked by zf_torch_tensor */
+        *src_out = zf_source_ref(t->storage->src);
+        return true;
+    }
+    *src_out = zf_dcp_gather_new((struct zf_dcp_strided){.src = t->storage->src,
+                                                         .off_elems = t->off_elems,
+                                                         .elem_bytes = elem,
+                                                         .ndim = t->ndim,
+                                                         .shape = t->shape,
+                                                         .stride = t->stride},
+                                 err);
+    return *src_out != NULL;
+}
+
+/* Is the tensor what the metadata promised? */
+static bool check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r,
+                  const struct zf_item *item, struct zf_err *err)
+{
+    const struct zf_dtype_info *want = zf_dtype_info((enum zf_dtype)r->dtype),
+                               *got = zf_dtype_info(t->dtype);
+    uint64_t bytes;
+
+    if (t->dtype != (enum zf_dtype)r->dtype) {
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off, "the item holds %s, .metadata promised %s",
+                       got->torch, want->torch);
+    }
+    if (!zf_dtype_size(t->dtype, t->ndim, t->shape, &bytes) || bytes != item->len) {
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off,
+                       "the item holds %" PRIu64 " bytes of data, .metadata promised %" PRIu64,
+                       bytes, item->len);
+    }
+    if (zf_dcp_shape_print(t->ndim, t->shape) != r->shape) {
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off,
+                       "the item's tensor has another shape than its chunk in .metadata");
+    }
+    return true;
+}
+
+/* Bytes that are no torch.save file are the tensor itself when they are
+ * exactly as many as it needs. */
+static bool locate_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r,
+                       const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
+{
+    uint8_t head[4] = {0};
+    size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
+
+    if (look->body->size != item->len) {
+        return zf_source_pread(look->body, head, n, 0, err) &&
+               zf_fail(err, ZF_E_UNSUPPORTED, item->rec_off,
+                       "unsupported item encoding %02x %02x %02x %02x, expected a torch.save file",
+                       head[0], head[1], head[2], head[3]);
+    }
+    if (r->wrap == ZF_DCP_PLAIN) {
+        out->off = item->rec_off;
+    } else {
+        out->src = zf_source_ref(look->body);
+    }
+    return true;
+}
+
+static bool locate(void *ctx, struct zf_source *file, const struct zf_item *item,
+                   struct zf_item_at *out, struct zf_err *err)
+{
+    const struct items *it = ctx;
+    const struct zf_dcp_record *r = &it->record[item->number];
+    struct zf_dcp_span span = {
+        .off = item->rec_off, .len = r->len, .wrap = (enum zf_dcp_wrap)r->wrap};
+    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    zf_auto(source) struct zf_source *src = NULL;
+    struct zf_torch_tensor t;
+    uint64_t off, at, file_at = 0;
+
+    *out = (struct zf_item_at){0};
+    span.max_bytes = item->len + OVERHEAD_MAX; /* tensors are smaller than 2^63 */
+    if (!zf_dcp_look_init(&look, file, span, &it->lim, err)) {
+        return false;
+    }
+    if (!look.torch) {
+        return locate_raw(&look, r, item, out, err);
+    }
+    if (!zf_dcp_look_tensor(&look, &t, err) || !check(&t, r, item, err) ||
+        !zf_dcp_packed(&t, &src, &off, err)) {
+        return false;
+    }
+    at = off;
+    if (zf_source_origin(src, &at) == zf_source_origin(file, &file_at) && at >= file_at &&
+        zf_within(at - file_at, item->len, file->size)) {
+        out->off = at - file_at;
+        return true;
+    }
+    out->src = zf_window_new(src, off, item->len, NULL, err);
+    return out->src != NULL;
+}
+
+static void items_free(void *ctx)
+{
+    struct items *it = ctx;
+
+    free(it->record);
+    free(it);
+}
+
+struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record *records,
+                                   uint64_t n, const struct zf_limits *lim, struct zf_err *err)
+{
+    struct items *it = malloc(sizeof *it);
+    struct zf_source *src;
+
+    if (!it) {
+        free(records);
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the items of a file");
+        return NULL;
+    }
+    *it = (struct items){.record = records, .n = n, .lim = *lim};
+    src = zf_items_new(file, locate, it, items_free, err);
+    if (!src) {
+        items_free(it);
+    }
+    return src;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The items of one .distcp file: where an item's tensor really stands is
+ * found out at its first read. */
+#ifndef FORMAT_DCP_ITEMS_H
+#define FORMAT_DCP_ITEMS_H
+
+#include <zf/base/dtype.h>
+#include <zf/codec/torch.h>
+#include <zf/source/items.h>
+
+#include "metadata.h"
+
+/* What the metadata says of one item, packed: there are millions. */
+struct zf_dcp_record {
+    uint64_t len : 40, dtype : 6, wrap : 2, shape : 16 /* zf_dcp_shape_print */;
+};
+#define ZF_DCP_ITEM_MAX ((1ull << 40) - 1)
+
+/* Tells shapes apart when an item is opened. */
+uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size);
+
+/* An items source over file: takes records (malloc'ed, in the order in which the items are added;
+ * freed on failure too).
+ * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said;
+ * ZF_E_UNSUPPORTED its encoding. */
+struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record *records,
+                                   uint64_t n, const struct zf_limits *lim,
+                                   struct zf_err *err) ZF_CHECKED;
+
+/* An item that is opened. */
+struct zf_dcp_look {
+    struct zf_source *body; /* the item's bytes, decompressed */
+    struct zf_torch *torch; /* NULL: no torch.save file */
+};
+/* Which bytes of a file an item is. */
+struct zf_dcp_span {
+    uint64_t off, len;
+    enum zf_dcp_wrap wrap;
+    uint64_t max_bytes; /* of the item once decompressed */
+};
+/* The item's bytes, decompressed; gives a reference.  Errors: ZF_E_UNSUPPORTED, ZF_E_FORMAT, ZF_E_LIMIT. */
+struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_span span,
+                              const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* Errors: of zf_torch_open; ZF_E_UNSUPPORTED; ZF_E_LIMIT. */
+bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
+                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+void zf_dcp_look_fini(struct zf_dcp_look *look);
+static inline void zf_auto_dcp_look(struct zf_dcp_look *look)
+{
+    zf_dcp_look_fini(look);
+}
+
+/* The one tensor that a look shows and that stands for the item: the item itself, or the only
+ * tensor inside a subclass around it.
+ * Errors: ZF_E_UNSUPPORTED it is of several parts; of zf_torch_tensor. */
+bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out,
+                        struct zf_err *err) ZF_CHECKED;
+
+/* Packed bytes of a tensor of a look: *src_out (a reference) from byte *off_out on. */
+bool zf_dcp_packed(const struct zf_torch_tensor *t, struct zf_source **src_out, uint64_t *off_out,
+                   struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without collectives every rank writes its own metadata, with an item for each value that it shares with the
+ * others.  One of them is shown; the others tell whether the files are of one save.
+ * Source: torch/distributed/checkpoint/state_dict_saver.py (2.9 … 2.14). */
+#include "replicas.h"
+
+#include <string.h>
+
+#include <zf/assemble/agree.h>
+
+#include "items.h"
+
+#define COPY_BYTES_MAX (64u << 10) /* of an item */
+#define COPY_MAX 4096              /* compared while mounting */
+
+static bool copy_word(const char *name, const char *const *list)
+{
+    while (*list && strcmp(*list, name) != 0) {
+        list++;
+    }
+    return *list != NULL;
+}
+
+bool zf_dcp_is_shared(const struct zf_dcp_key *k)
+{
+    static const char *const counted[] = {"step",       "global_step", "global_steps",
+                                          "iteration",  "epoch",       "last_epoch",
+                                          "world_size", "_step_count", NULL};
+    static const char *const setting[] = {"lr", "initial_lr", "betas", "eps", NULL};
+    static const char *const own[] = {"rng", "random", "loader", "sampler", "dataset", NULL};
+    const char *dot = strrchr(k->name, '.'), *last = dot ? dot + 1 : k->name;
+
+    for (size_t i = 0; own[i]; i++) {
+        if (strstr(k->name, own[i])) {
+            return false;
+        }
+    }
+    return copy_word(last, counted) ||
+           (strstr(k->name, "param_groups.") && copy_word(last, setting));
+}
+
+/* What the item says, as a list; NULL with err->code = ZF_OK: it cannot be read here. */
+static struct zf_agree *copy_said(struct zf_dcp_placing *p, uint32_t file, struct zf_dcp_span span,
+                                  const char *name, struct zf_err *err)
+{
+    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    zf_auto(agree) struct zf_agree *said = NULL;
+
+    span.max_bytes = COPY_BYTES_MAX * 16u;
+    if (!p->file[file] || span.len > COPY_BYTES_MAX) {
+        return NULL;
+    }
+    said = zf_agree_new(p->d->file[file], p->lim->model_memory, err);
+    if (!said) {
+        return NULL;
+    }
+    if (!zf_dcp_look_init(&look, p->file[file], span, p->lim, err) || !look.torch ||
+        !zf_agree_add(said, look.torch, name, zf_torch_root(look.torch), NULL, false, err)) {
+        if (err->code != ZF_E_NOMEM) {
+            zf_err_clear(err); /* said where it is read */
+        }
+        return NULL;
+    }
+    struct zf_agree *done = said;
+    said = NULL;
+    return done;
+}
+
+static bool copy_check(struct zf_dcp_placing *p, const struct zf_dcp_copy *copy, struct zf_err *err)
+{
+    const struct zf_dcp_chunk *c = &p->d->chunk[copy->chunk];
+    const char *name = p->d->key[c->key].name;
+    struct zf_dcp_span mine = {.off = copy->off, .len = copy->len, .wrap = copy->wrap};
+    struct zf_dcp_span shown = {.off = c->off, .len = c->len, .wrap = c->wrap};
+    zf_auto(agree) struct zf_agree *a = NULL, *b = NULL;
+
+    if (c->lost || c->file == ZF_DCP_NONE) {
+        return true;
+    }
+    a = copy_said(p, copy->file, mine, name, err);
+    b = a ? copy_said(p, c->file, shown, name, err) : NULL;
+    return b ? zf_agree_compare(a, b, true, err) : err->code == ZF_OK;
+}
+
+bool zf_dcp_copies_check(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    zf_err_clear(err);
+    for (uint64_t i = 0; i < p->d->n_copies && i < COPY_MAX; i++) {
+        if (!copy_check(p, &p->d->copy[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}

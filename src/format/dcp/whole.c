@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bytes item is what torch.save wrote, or a pickle.  Both say where they end, a zip archive by the record
+ * that its last bytes are, a pickle by its STOP, so a range that is too short, too long or somewhere
+ * else is found without a checksum.  Only a few items are looked at while mounting; the others are
+ * looked at by the first read, which is what zf_dcp_whole_new makes. */
+#include "whole.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/arena.h>
+#include <zf/base/bytes.h>
+#include <zf/codec/pickle.h>
+#include <zf/codec/zip.h>
+
+#define ZIP_END_BYTES 22u
+#define ZIP_COMMENT_MAX 65535u
+#define ZIP_END_SIG 0x06054b50u
+
+enum whole_kind { WHOLE_ZIP, WHOLE_PICKLE, WHOLE_OTHER };
+
+static enum whole_kind whole_kind(const uint8_t *head, size_t n)
+{
+    if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0) {
+        return WHOLE_ZIP;
+    }
+    return n >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 ? WHOLE_PICKLE : WHOLE_OTHER;
+}
+
+/* Is the last byte that of a zip archive's end record, or of the comment behind it? */
+static bool whole_zip_end(struct zf_source *s, bool *ends, struct zf_err *err)
+{
+    uint64_t most = ZIP_END_BYTES + ZIP_COMMENT_MAX, n = s->size < most ? s->size : most;
+    zf_auto(mem) uint8_t *tail = malloc(n + 1);
+
+    *ends = false;
+    if (!tail) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the end of an archive");
+    }
+    for (uint64_t k = ZIP_END_BYTES; !*ends && k <= n; k = k < n ? n : n + 1) {
+        /* nearly every archive is without a comment: 22 bytes tell, and only then more are read */
+        if (!zf_source_pread(s, tail, k, s->size - k, err)) {
+            return false;
+        }
+        for (uint64_t at = 0; !*ends && at + ZIP_END_BYTES <= k; at++) {
+            struct zf_bytes b = zf_bytes_of(tail + at, k - at);
+
+            if (zf_bytes_le32(&b) == ZIP_END_SIG) {
+                b.at = ZIP_END_BYTES - 2;
+                *ends = zf_bytes_le16(&b) == k - at - ZIP_END_BYTES;
+            }
+        }
+    }
+    return true;
+}
+
+static bool whole_zip(struct zf_source *s, const struct zf_limits *lim, struct zf_err *err)
+{
+    bool ends;
+
+    if (!whole_zip_end(s, &ends, err)) {
+        return false;
+    }
+    if (!ends) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "a zip archive begins there but does not end");
+    }
+    zf_auto(zip) struct zf_zip *z = zf_zip_open(s, lim, err);
+
+    return z != NULL;
+}
+
+/* One or more pickles up to the last byte.  Behind the pickles of torch.save's older stream stand the
+ * storages, whose lengths zf_torch_open checks; it says nothing about bytes behind the last one. */
+static bool whole_pickle(struct zf_source *s, const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(arena) struct zf_arena *arena = NULL;
+    zf_auto(mem) uint8_t *p = NULL;
+
+    if (zf_torch_sniff(s)) {
+        zf_auto(torch) struct zf_torch *t = zf_torch_open(s, lim, err);
+
+        return t != NULL;
+    }
+    if (s->size > lim->pickle_bytes) {
+        return true;
+    }
+    arena = zf_arena_new(lim->pickle_memory, err);
+    p = arena ? malloc((size_t)s->size + 1) : NULL;
+    if (!p) {
+        return arena && zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a pickle");
+    }
+    struct zf_bytes in = zf_bytes_of(p, s->size);
+    if (!zf_source_pread(s, p, (size_t)s->size, 0, err) || !zf_pickle_load(&in, arena, lim, err)) {
+        return false;
+    }
+    return zf_bytes_left(&in) == 0 ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a pickle ends %llu bytes earlier",
+                   (unsigned long long)zf_bytes_left(&in));
+}
+
+static bool whole_body(struct zf_source *s, const struct zf_limits *lim, struct zf_err *err)
+{
+    uint8_t head[4] = {0};
+    size_t n = s->size < sizeof head ? (size_t)s->size : sizeof head;
+
+    if (!zf_source_pread(s, head, n, 0, err)) {
+        return false;
+    }
+    switch (whole_kind(head, n)) {
+    case WHOLE_ZIP:
+        return whole_zip(s, lim, err);
+    case WHOLE_PICKLE:
+        return whole_pickle(s, lim, err);
+    case WHOLE_OTHER:
+        break;
+    }
+    if (zf_torch_sniff(s)) { /* an ancient tar, a stream of protocol 0 */
+        zf_auto(torch) struct zf_torch *t = zf_torch_open(s, lim, err);
+
+        return t != NULL;
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "neither an archive nor a pickle begins there");
+}
+
+bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct zf_limits *lim,
+                  struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *body = NULL;
+    char why[sizeof err->msg];
+
+    if (span.wrap == ZF_DCP_OTHER) {
+        return true;
+    }
+    body = zf_dcp_body(file, span, lim, err);
+    if (body && whole_body(body, lim, err)) {
+        return true;
+    }
+    if (err->code == ZF_E_UNSUPPORTED) { /* whole, as far as can be told */
+        zf_err_clear(err);
+        return true;
+    }
+    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNKNOWN) {
+        return false;
+    }
+    (void)snprintf(why, sizeof why, "%s", err->msg);
+    zf_err_clear(err);
+    return zf_fail(err, ZF_E_FORMAT, span.off,
+                   "the item of %llu bytes is not one whole torch.save file or pickle: %.200s",
+                   (unsigned long long)span.len, why);
+}
+
+/* ---- looked at by the first read ---- */
+
+struct whole {
+    struct zf_source src;
+    struct zf_source *file;
+    struct zf_dcp_span span;
+    struct zf_limits lim;
+    atomic_bool known; /* to be whole */
+};
+
+static bool whole_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    struct whole *w = (struct whole *)s;
+
+    if (!atomic_load_explicit(&w->known, memory_order_relaxed)) {
+        if (!zf_dcp_whole(w->file, w->span, &w->lim, err)) {
+            return false;
+        }
+        atomic_store_explicit(&w->known, true, memory_order_relaxed);
+    }
+    return zf_source_pread(w->file, buf, n, w->span.off + off, err);
+}
+
+static bool whole_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
+{
+    struct whole *w = (struct whole *)s;
+
+    *off += w->span.off;
+    *parent_out = w->file;
+    return true;
+}
+
+static void whole_fini(struct zf_source *s)
+{
+    struct whole *w = (struct whole *)s;
+
+    zf_source_unref(&w->file);
+    zf_source_fini(s);
+    free(w);
+}
+
+static const struct zf_source_ops whole_ops = {
+    .kind = "whole",
+    .pread = whole_pread,
+    .origin = whole_origin,
+    .fini = whole_fini,
+};
+
+struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_span span,
+                                   const struct zf_limits *lim, struct zf_err *err)
+{
+    struct whole *w = calloc(1, sizeof *w);
+
+    if (!w) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for an item");
+        return NULL;
+    }
+    if (!zf_source_init(&w->src, &whole_ops, file->name, span.len, err)) {
+        free(w);
+        return NULL;
+    }
+    w->file = zf_source_ref(file);
+    w->span = span;
+    w->lim = *lim;
+    atomic_init(&w->known, false);
+    return &w->src;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a bytes item is one whole file of its own: its place is all that .metadata says of it. */
+#ifndef FORMAT_DCP_WHOLE_H
+#define FORMAT_DCP_WHOLE_H
+
+#include "items.h"
+
+/* Is the range exactly one zip archive, torch.save stream or pickle, none of its bytes missing and no
+ * others behind it?  Decompresses what is compressed; transformations that are not known pass, and so
+ * do items too large to be told (pickles beyond lim->pickle_bytes).
+ * Errors: ZF_E_FORMAT it is not; ZF_E_IO, ZF_E_STALE, ZF_E_NOMEM, ZF_E_LIMIT. */
+bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct zf_limits *lim,
+                  struct zf_err *err) ZF_CHECKED;
+
+/* The bytes of the range as a source whose reads fail until one of them has found it whole.
+ * Takes its own reference on file. */
+struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_span span,
+                                   const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every file of one save repeats.  DeepSpeed writes each file by itself and into whatever the
+ * directory already holds, so a rank that died leaves the file of an earlier save under the same
+ * tag.  Buffers, random states, samplers, paddings and the client state are a rank's own and not
+ * compared. Source: deepspeed/runtime/engine.py (_save_checkpoint, _save_zero_checkpoint),
+ * runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py (state_dict), 0.3.14 … 0.19.8. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ds.h"
+
+#define CONFIG "ds_config"
+#define INNER "optimizer_state_dict"
+
+static bool is_one_of(const char *name, const char *const *list)
+{
+    while (*list && strcmp(*list, name) != 0) {
+        list++;
+    }
+    return *list != NULL;
+}
+
+/* Settings that scripts give to one rank only (who prints and logs), and folders of a node. */
+static bool own_setting(const char *key, const char *name)
+{
+    static const char *const mine[] = {"tensorboard",
+                                       "wandb",
+                                       "csv_monitor",
+                                       "comet",
+                                       "monitor_config",
+                                       "flops_profiler",
+                                       "comms_logger",
+                                       "steps_per_print",
+                                       "dump_state",
+                                       "autotuning",
+                                       "nvme_path",
+                                       "output_path",
+                                       "job_name",
+                                       "profile",
+                                       "verbose",
+                                       "memory_breakdown",
+                                       "wall_clock_breakdown",
+                                       "logging",
+                                       "local_rank",
+                                       NULL};
+
+    (void)key;
+    return is_one_of(name, mine);
+}
+
+/* Prodigy and D-Adaptation estimate a step size from what a rank has of the weights. */
+static bool own_estimate(const char *key, const char *name)
+{
+    static const char *const mine[] = {"d",
+                                       "d_max",
+                                       "d_hat",
+                                       "d_numerator",
+                                       "d_denom",
+                                       "d_prev",
+                                       "shared_d",
+                                       "running_d_numerator",
+                                       "running_d_denom",
+                                       "sk_l1",
+                                       "sksq_weighted",
+                                       "dlr",
+                                       "numerator_weighted",
+                                       "gsq_weighted",
+                                       "effective_lr",
+                                       NULL};
+
+    (void)key;
+    return is_one_of(name, mine);
+}
+
+/* The settings of one save are equal on all ranks that record them. */
+static bool add_common(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+{
+    return zf_agree_add(s->list, s->torch, CONFIG, zf_pv_get(root, CONFIG), own_setting, false,
+                        err) &&
+           zf_agree_add(s->list, s->torch, "ds_version", zf_pv_get(root, "ds_version"), NULL, false,
+                        err) &&
+           zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
+                        true, err);
+}
+
+/* A scheduler's own measurements may differ, what it counts may not. */
+static bool add_scheduler(struct zf_ds_said *s, const struct zf_pv *v, struct zf_err *err)
+{
+    static const char *const keys[] = {"last_batch_iteration", "last_epoch", "_step_count"};
+    char key[64];
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        (void)snprintf(key, sizeof key, "lr_scheduler.%s", keys[i]);
+        if (!zf_agree_add(s->list, s->torch, key, zf_pv_get(v, keys[i]), NULL, true, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool add_model(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+{
+    static const char *const keys[] = {
+        "global_steps",  "global_samples",      "skipped_steps", "dp_world_size",
+        "mp_world_size", "frozen_param_shapes", "buffer_names",  "checkpoint_parallel_dimensions"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (!zf_agree_add(s->list, s->torch, keys[i], zf_pv_get(root, keys[i]), NULL, true, err)) {
+            return false;
+        }
+    }
+    return add_common(s, root, err) && add_scheduler(s, zf_pv_get(root, "lr_scheduler"), err);
+}
+
+/* The steps of every group: states[i] is a mapping with a "step". */
+static bool add_steps(struct zf_ds_said *s, const char *key, const struct zf_pv *states,
+                      struct zf_err *err)
+{
+    char name[160];
+
+    for (uint64_t i = 0; i < zf_pv_len(states); i++) {
+        const struct zf_pv *one =
+            zf_pv_is_map(states) ? zf_pv_val(states, i) : zf_pv_item(states, i);
+        uint64_t id = i;
+
+        if (zf_pv_is_map(states) && !zf_pv_u64(zf_pv_key(states, i), &id)) {
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "%s[%llu].step", key, (unsigned long long)id);
+        if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(one, "step"), NULL, true, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The optimizer inside: {"state": …, "param_groups": …}, or the elastic list of states. */
+static bool add_base(struct zf_ds_said *s, const char *key, const struct zf_pv *base,
+                     struct zf_err *err)
+{
+    char name[120];
+
+    if (zf_pv_is_seq(base) && !zf_pv_is_map(base)) {
+        return add_steps(s, key, base, err);
+    }
+    (void)snprintf(name, sizeof name, "%s.param_groups", key);
+    if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(base, "param_groups"), own_estimate, true,
+                      err)) {
+        return false;
+    }
+    (void)snprintf(name, sizeof name, "%s.state", key);
+    return add_steps(s, name, zf_pv_get(base, "state"), err);
+}
+
+static bool add_optim(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+{
+    static const char *const keys[] = {"zero_stage",
+                                       "loss_scaler",
+                                       "dynamic_loss_scale",
+                                       "overflow",
+                                       "clip_grad",
+                                       "partition_count",
+                                       "ds_version",
+                                       "base_optimizer_state_step",
+                                       "param_alignment_paddings"};
+    const struct zf_pv *in = zf_pv_get(root, INNER);
+    char name[80];
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        (void)snprintf(name, sizeof name, INNER ".%s", keys[i]);
+        if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(in, keys[i]), NULL, true, err)) {
+            return false;
+        }
+    }
+    return add_common(s, root, err) &&
+           add_base(s, INNER ".base_optimizer_state", zf_pv_get(in, "base_optimizer_state"), err) &&
+           add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);
+}
+
+bool zf_ds_agree_read(struct zf_ds *ds, struct zf_torch *t, const char *path, bool model,
+                      struct zf_err *err)
+{
+    struct zf_ds_said s = {.torch = t};
+
+    zf_agree_free(ds->said);
+    ds->said = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
+    return s.list && (model ? add_model : add_optim)(&s, zf_torch_root(t), err);
+}
+
+bool zf_ds_agree_check(struct zf_ds *ds, bool model, struct zf_err *err)
+{
+    struct zf_agree **first = model ? &ds->said_model : &ds->said_optim;
+
+    if (*first) {
+        return zf_agree_compare(ds->said, *first, false, err);
+    }
+    *first = ds->said;
+    ds->said = NULL;
+    return model || !ds->said_model || zf_agree_compare(*first, ds->said_model, true, err);
+}
+
+/* One more model-states file of the save.  Degraded: one that cannot be read is only noted. */
+static bool check_file(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, f->path, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    char text[800];
+
+    if (t && zf_ds_agree_read(ds, t, f->path, true, err)) {
+        return zf_ds_agree_check(ds, true, err);
+    }
+    if (!ds->o->degraded || err->code == ZF_E_NOMEM) {
+        return !zf_ds_err_named(err) && src && zf_err_in(err, "%s", src->name);
+    }
+    zf_err_text(err, text, sizeof text);
+    zf_err_clear(err);
+    return zf_build_note(ds->b, err, "a file is not compared with the others: %s", text);
+}
+
+bool zf_ds_agree_models(struct zf_ds *ds, struct zf_err *err)
+{
+    for (uint32_t i = 1; i < ds->dir.n_model; i++) {
+        if (!check_file(ds, &ds->dir.model[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What has no flat vector: buffers, frozen parameters and tied names, each in the dtype it was
+ * saved in. Source: deepspeed/runtime/engine.py (_get_buffer_names, _get_shared_params),
+ * 0.6.0 … 0.19.8. */
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "ds.h"
+
+static bool is_extra_state(struct zf_ds_name name)
+{
+    static const char tail[] = "_extra_state";
+    size_t n = sizeof tail - 1;
+
+    return name.n >= n && memcmp(name.p + name.n - n, tail, n) == 0;
+}
+
+/* Under stage 3 whatever is no buffer stands in `module` as an empty tensor
+ * (before 0.6: of one element). */
+static bool is_placeholder(const struct zf_ds *ds, const struct zf_ds_entry *e)
+{
+    const struct zf_ds_model *m = &ds->model;
+
+    if (!ds->dir.by_rank || zf_ds_name_listed(m->buffer, m->n_buffers, e->name)) {
+        return false;
+    }
+    return m->has_buffers || e->view.n == 0;
+}
+
+static bool draft_extra(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
+{
+    if (e->tensor) {
+        return zf_ds_view_draft(ds, "extra", e->name, &e->view, err) != NULL;
+    }
+    return true;
+}
+
+/* Drafts entry i unless it is a second name; those are told from tie and shared_params later. */
+static bool draft_entry(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
+{
+    if (is_extra_state(e->name)) {
+        return draft_extra(ds, e, err);
+    }
+    if (!e->tensor) {
+        return zf_build_note(ds->b, err, "\"%.*s\" is left out: it is not a dense tensor",
+                             (int)e->name.n, e->name.p);
+    }
+    if (is_placeholder(ds, e)) {
+        return zf_build_note(
+            ds->b, err,
+            "\"%.*s\" is left out: a frozen parameter whose data DeepSpeed did not "
+            "save",
+            (int)e->name.n, e->name.p);
+    }
+    if (zf_ds_view_draft(ds, "", e->name, &e->view, err)) {
+        return true;
+    }
+    return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
+}
+
+/* A trained parameter's 16-bit weight must have as many elements as its shape says. */
+static bool check_size(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
+{
+    const struct zf_draft *d = zf_build_find(ds->b, "", e->name.p, e->name.n);
+    uint64_t n = 0;
+
+    /* converting to the universal form may cut a padded vocabulary */
+    if (ds->dir.by_rank || ds->dir.universal || !e->tensor ||
+        (zf_elems(zf_draft_ndim(d), zf_draft_shape(d), &n) && n == e->view.n)) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "\"%.*s\" has %llu elements in \"module\", but %llu by its shape in param_shapes",
+            (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
+    return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
+}
+
+static bool draft_alias(struct zf_ds *ds, const struct zf_ds_alias *a, bool *done,
+                        struct zf_err *err)
+{
+    struct zf_draft *of = zf_build_find(ds->b, "", a->of.p, a->of.n);
+
+    *done = true;
+    if (zf_build_find(ds->b, "", a->name.p, a->name.n)) {
+        return true;
+    }
+    *done = of != NULL;
+    return !of || zf_build_alias(ds->b, of, a->name.p, a->name.n, err);
+}
+
+/* shared_params, in as many rounds as chains need. */
+static bool draft_aliases(struct zf_ds *ds, struct zf_err *err)
+{
+    const struct zf_ds_model *m = &ds->model;
+    uint32_t left = m->n_aliases, before;
+    bool done;
+
+    for (int round = 0; round < 16 && left > 0; round++) {
+        before = left;
+        left = 0;
+        for (uint32_t i = 0; i < m->n_aliases; i++) {
+            if (!draft_alias(ds, &m->alias[i], &done, err)) {
+                return false;
+            }
+            left += !done;
+        }
+        if (left == before) {
+            break;
+        }
+    }
+    return left == 0 ||
+           zf_build_note(ds->b, err,
+                         "%u tied names are left out: what they are tied to is not there", left);
+}
+
+/* Frozen parameters that `module` does not hold itself. */
+static bool draft_fragments(struct zf_ds *ds, struct zf_err *err)
+{
+    const struct zf_ds_model *m = &ds->model;
+
+    for (uint32_t i = 0; i < m->n_fragments; i++) {
+        const struct zf_ds_fragment *f = &m->fragment[i];
+
+        if (!zf_build_find(ds->b, "", f->name.p, f->name.n) &&
+            !zf_ds_view_draft(ds, "", f->name, &f->view, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_ds_rest_draft(struct zf_ds *ds, struct zf_err *err)
+{
+    const struct zf_ds_model *m = &ds->model;
+    const uint32_t *tie;
+
+    if (ds->dir.by_rank && !zf_ds_zero3_frozen(ds, err)) {
+        return false;
+    }
+    tie = ds->tie = zf_ds_ties_find(ds, m->entry, m->n_entries, err);
+    for (uint32_t i = 0; tie && i < m->n_entries; i++) {
+        const struct zf_ds_entry *e = &m->entry[i];
+        bool drafted = zf_build_find(ds->b, "", e->name.p, e->name.n) != NULL;
+
+        if (drafted ? !check_size(ds, e, err)
+                    : tie[i] == i && !zf_ds_ties_listed(m, e->name) && !draft_entry(ds, e, err)) {
+            return false;
+        }
+    }
+    if (!tie || (!ds->dir.by_rank && !draft_fragments(ds, err)) || !draft_aliases(ds, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        struct zf_ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
+        bool done;
+
+        if (tie[i] != i && !draft_alias(ds, &a, &done, err)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A group's masters stand in the order of `module`, with what the group does not train left out.
+ * Which parameter each belongs to is proved by rounding: the earliest assignment that keeps the
+ * order (each master to the first parameter of its shape, behind the one before, whose weights it
+ * rounds to) and the latest one (the same from the end) bound all others, so where the two are
+ * equal there is no other.  Parameters that are settled for one group are not free for the next.  An
+ * optimizer that was given the parameters in an order of its own is followed where each master
+ * fits one parameter only.
+ *
+ * A fused optimizer joins the masters of a group in one vector, without a word about where one
+ * ends; but it also makes the group's weights views of one vector, in the same order, and that is
+ * how they are saved. Source: deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py,
+ * 0.18.9 and 0.19.8. */
+#include "masters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MASTERS_WORK (1ull << 21)  /* comparisons: some seconds */
+#define MASTERS_PAIRS (1ull << 28) /* of a master and a parameter: the same */
+
+static bool is_weight(const struct zf_ds_guess *q, uint32_t i)
+{
+    const struct zf_ds_model *m = &q->ds->model;
+    const struct zf_ds_entry *e = &m->entry[i];
+
+    return !zf_ds_name_listed(m->buffer, m->n_buffers, e->name) && e->tensor && e->view.packed &&
+           e->view.src && e->view.n > 0 && q->tie[i] == i &&
+           zf_dtype_info(e->view.dtype)->kind == 'f';
+}
+
+bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err)
+{
+    const struct zf_ds_model *m = &q->ds->model;
+    uint64_t elements = 0, n = 0;
+
+    q->tie = zf_ds_ties_find(q->ds, m->entry, m->n_entries, err);
+    q->weight = zf_arena_get(q->ds->a, m->n_entries, sizeof *q->weight, err);
+    q->used = zf_arena_get(q->ds->a, m->n_entries, sizeof *q->used, err);
+    if (!q->tie || !q->weight || !q->used) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        q->weight[i] = is_weight(q, i);
+        if (q->weight[i]) {
+            n++;
+            elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
+        }
+    }
+    q->sample = zf_ds_round_sample(elements, n);
+    return true;
+}
+
+bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_ds_view *v, bool *yes,
+                       struct zf_err *err)
+{
+    const struct zf_ds_view *w = &q->ds->model.entry[i].view;
+    uint64_t span[2], mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
+
+    q->miss.found = false;
+    *yes = zf_ds_round_can(v->dtype, w->dtype);
+    for (uint32_t k = 0; *yes && zf_ds_round_span(&q->sample, w->n, k, span); k++) {
+        struct zf_ds_run master = {v->src, v->off + span[0] * mb, v->dtype};
+        struct zf_ds_run weight = {w->src, w->off + span[0] * wb, w->dtype};
+
+        if (!zf_ds_round_compare(master, weight, span[1], &q->miss, err)) {
+            return false;
+        }
+        q->work += 1 + (q->miss.found ? q->miss.at : span[1]) / 1024;
+        q->miss.at += span[0];
+        *yes = !q->miss.found;
+    }
+    return q->work <= MASTERS_WORK ||
+           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "the names of the masters are not proven after %llu comparisons",
+                   (unsigned long long)q->work);
+}
+
+static bool is_free(const struct zf_ds_guess *q, uint32_t i, const struct zf_ds_view *v)
+{
+    const struct zf_ds_view *w = &q->ds->model.entry[i].view;
+
+    return q->weight[i] && !q->used[i] && w->ndim == v->ndim &&
+           memcmp(w->shape, v->shape, v->ndim * sizeof *v->shape) == 0;
+}
+
+static const struct zf_ds_name *name_of(const struct zf_ds_guess *q, uint32_t i)
+{
+    return &q->ds->model.entry[i].name;
+}
+
+static int shown(const struct zf_ds_name *name)
+{
+    return name->n < 100 ? (int)name->n : 100;
+}
+
+/* Entry i is whose weights the master should round to; q->miss says where it does not. */
+static bool refuse(const struct zf_ds_guess *q, uint32_t i, struct zf_err *err)
+{
+    const struct zf_ds_name *name = name_of(q, i);
+
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "element %llu of the master of \"%.*s\" is %.9g, which does not round to its "
+                   "weight %.9g in \"module\"",
+                   (unsigned long long)q->miss.at, shown(name), name->p, q->miss.master,
+                   q->miss.weight);
+}
+
+static bool unproven(const struct zf_ds_guess *q, uint64_t g, const uint32_t entry[2],
+                     struct zf_err *err)
+{
+    const struct zf_ds_name *a = name_of(q, entry[0]), *b = name_of(q, entry[1]);
+
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "a master of group %llu fits \"%.*s\" as well as \"%.*s\": the names of the "
+                   "masters are not proven",
+                   (unsigned long long)g, shown(a), a->p, shown(b), b->p);
+}
+
+/* ---- one vector a group ---- */
+
+struct placed {
+    const struct zf_ds_view *view;
+    uint32_t i;
+};
+
+static int by_place(const void *pa, const void *pb)
+{
+    const struct zf_ds_view *a = ((const struct placed *)pa)->view;
+    const struct zf_ds_view *b = ((const struct placed *)pb)->view;
+    int c = strcmp(a->key, b->key);
+
+    return c ? c : (a->off > b->off) - (a->off < b->off);
+}
+
+/* How many of p[0 .. n) follow each other without a gap in one storage, and their elements. */
+static uint32_t run_of(const struct placed *p, uint32_t n, uint64_t *elements)
+{
+    uint64_t end = p[0].view->off;
+    uint32_t k = 0;
+
+    for (*elements = 0; k < n && p[k].view->off == end; k++) {
+        const struct zf_ds_view *v = p[k].view;
+
+        if (strcmp(v->key, p[0].view->key) != 0 || v->dtype != p[0].view->dtype) {
+            break;
+        }
+        *elements += v->n;
+        end += v->n * zf_dtype_info(v->dtype)->bytes;
+    }
+    return k;
+}
+
+/* The part of the vector from element `at` on that is as long as entry i. */
+static struct zf_ds_view part_of(const struct zf_ds_guess *q, const struct zf_ds_view *whole,
+                                 uint64_t at, uint32_t i)
+{
+    struct zf_ds_view part = *whole;
+
+    part.off += at * zf_dtype_info(whole->dtype)->bytes;
+    part.n = q->ds->model.entry[i].view.n;
+    part.ndim = q->ds->model.entry[i].view.ndim;
+    part.shape = q->ds->model.entry[i].view.shape;
+    return part;
+}
+
+/* Gives the parts of the vector, in order, to entry[0 .. n), which are as long together. */
+static bool take_parts(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+                       const struct zf_pv *state, const struct placed *p, uint32_t n,
+                       struct zf_err *err)
+{
+    struct zf_ds_masters *out = &q->group[g];
+    uint64_t at = 0;
+
+    out->m = zf_arena_get(q->ds->a, n, sizeof *out->m, err);
+    out->n = n;
+    out->settled = true;
+    for (uint32_t k = 0; out->m && k < n; k++) {
+        out->m[k] = (struct zf_ds_master){
+            .entry = p[k].i, .view = part_of(q, whole, at, p[k].i), .state = state, .at = at};
+        at += out->m[k].view.n;
+        q->used[p[k].i] = true;
+    }
+    return out->m != NULL;
+}
+
+/* Does every part round to its entry?  *bad: the first that does not. */
+static bool parts_fit(struct zf_ds_guess *q, const struct zf_ds_view *whole, const struct placed *p,
+                      uint32_t n, uint32_t *bad, bool *yes, struct zf_err *err)
+{
+    uint64_t at = 0;
+
+    *yes = true;
+    for (uint32_t k = 0; *yes && k < n; k++) {
+        struct zf_ds_view part = part_of(q, whole, at, p[k].i);
+
+        if (!zf_ds_masters_fit(q, p[k].i, &part, yes, err)) {
+            return false;
+        }
+        *bad = p[k].i;
+        at += part.n;
+    }
+    return true;
+}
+
+/* The parts as the weights stand in one storage.  *n = 0: no storage is cut like that. */
+static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+                           const struct placed *p, uint32_t n_all, const struct placed **out,
+                           uint32_t *n, struct zf_err *err)
+{
+    uint32_t n_fits = 0, bad = 0, most = 0;
+    struct zf_ds_miss miss = {.found = false};
+
+    *n = 0;
+    for (uint32_t i = 0, k; i < n_all; i += k) {
+        uint64_t elements;
+        uint32_t first_bad;
+        bool yes;
+
+        k = run_of(&p[i], n_all - i, &elements);
+        if (elements != whole->n) {
+            continue;
+        }
+        if (!parts_fit(q, whole, &p[i], k, &first_bad, &yes, err)) {
+            return false;
+        }
+        if (yes && n_fits++ > 0) {
+            return unproven(q, g, (const uint32_t[]){(*out)->i, p[i].i}, err);
+        }
+        if (yes) {
+            *out = &p[i];
+            *n = k;
+        } else if (k > most) {
+            most = k;
+            bad = first_bad;
+            miss = q->miss;
+        }
+    }
+    if (n_fits == 0 && most > 0) {
+        q->miss = miss;
+        return refuse(q, bad, err);
+    }
+    return true;
+}
+
+/* The parts in the order of module, from the first (or last) weight that fits on. */
+static bool cut_by_order(struct zf_ds_guess *q, const struct zf_ds_view *whole, bool last,
+                         struct placed *out, uint32_t *n, struct zf_err *err)
+{
+    uint32_t n_all = q->ds->model.n_entries, after = 0;
+    uint64_t left = whole->n;
+
+    *n = 0;
+    for (uint32_t k = 0; k < n_all && left > 0; k++) {
+        uint32_t i = last ? n_all - 1 - k : k;
+        const struct zf_ds_view *w = &q->ds->model.entry[i].view;
+        struct zf_ds_view part;
+        bool yes;
+
+        if (!q->weight[i] || q->used[i] || w->n > left) {
+            continue;
+        }
+        part = part_of(q, whole, last ? left - w->n : whole->n - left, i);
+        if (!zf_ds_masters_fit(q, i, &part, &yes, err)) {
+            return false;
+        }
+        if (yes) {
+            out[(*n)++] = (struct placed){.view = w, .i = i};
+            left -= w->n;
+            after = k + 1;
+        }
+    }
+    for (uint32_t i = after; left > 0 && i < n_all; i++) {
+        const struct zf_ds_view *w = &q->ds->model.entry[i].view;
+
+        if (!last && q->weight[i] && !q->used[i] && w->n <= left) {
+            struct zf_ds_view part = part_of(q, whole, whole->n - left, i);
+            bool yes;
+
+            if (!zf_ds_masters_fit(q, i, &part, &yes, err) || q->miss.found) {
+                return q->miss.found && refuse(q, i, err);
+            }
+        }
+    }
+    return left == 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                "the last %llu elements of the masters round to no weight in "
+                                "\"module\"",
+                                (unsigned long long)left);
+}
+
+static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+                       const struct zf_pv *state, struct placed *p, struct placed *back,
+                       struct zf_err *err)
+{
+    const struct placed *found = NULL;
+    uint32_t n = 0, n_all = 0, n_back;
+
+    for (uint32_t i = 0; i < q->ds->model.n_entries; i++) {
+        if (q->weight[i] && !q->used[i]) {
+            p[n_all++] = (struct placed){.view = &q->ds->model.entry[i].view, .i = i};
+        }
+    }
+    qsort(p, n_all, sizeof *p, by_place);
+    if (!cut_by_storage(q, g, whole, p, n_all, &found, &n, err)) {
+        return false;
+    }
+    if (n > 0) {
+        return take_parts(q, g, whole, state, found, n, err);
+    }
+    if (!cut_by_order(q, whole, false, p, &n, err) ||
+        !cut_by_order(q, whole, true, back, &n_back, err)) {
+        return false;
+    }
+    for (uint32_t k = 0; k < n && k < n_back; k++) {
+        if (p[k].i != back[n_back - 1 - k].i) {
+            return unproven(q, g, (const uint32_t[]){p[k].i, back[n_back - 1 - k].i}, err);
+        }
+    }
+    return take_parts(q, g, whole, state, p, n, err);
+}
+
+bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+                       const struct zf_pv *state, struct zf_err *err)
+{
+    uint32_t n = q->ds->model.n_entries;
+    zf_auto(mem) struct placed *p = calloc(n + (size_t)1, sizeof *p);
+    zf_auto(mem) struct placed *back = malloc((n + (size_t)1) * sizeof *back);
+
+    if (!p || !back) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return whole->n == 0 ? take_parts(q, g, whole, state, p, 0, err)
+                         : cut_vector(q, g, whole, state, p, back, err);
+}
+
+/* ---- a list of masters ---- */
+
+/* Assigns the masters of a group in order to the first (or last) parameters they fit; *done: how
+ * many of them there were parameters for. */
+static bool assign(struct zf_ds_guess *q, const struct zf_ds_masters *g, bool last, uint32_t *to,
+                   uint32_t *done, struct zf_err *err)
+{
+    uint32_t n = q->ds->model.n_entries, k = 0;
+
+    for (*done = 0; *done < g->n; ++*done) {
+        uint32_t which = last ? g->n - 1 - *done : *done;
+        bool yes = false;
+
+        for (; !yes && k < n; k++) {
+            uint32_t i = last ? n - 1 - k : k;
+
+            if (is_free(q, i, &g->m[which].view) &&
+                !zf_ds_masters_fit(q, i, &g->m[which].view, &yes, err)) {
+                return false;
+            }
+            to[which] = i;
+        }
+        if (!yes) {
+            break;
+        }
+    }
+    return true;
+}
+
+/* The order does not say it, but each master fits one parameter only? */
+static bool assign_unordered(struct zf_ds_guess *q, const struct zf_ds_masters *g, uint32_t *to,
+                             bool *all, struct zf_err *err)
+{
+    zf_auto(mem) bool *taken = calloc(q->ds->model.n_entries + (size_t)1, sizeof *taken);
+
+    if (!taken) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    *all = (uint64_t)g->n * q->ds->model.n_entries <= MASTERS_PAIRS;
+    for (uint32_t k = 0; *all && k < g->n; k++) {
+        uint32_t n_fits = 0;
+
+        for (uint32_t i = 0; n_fits < 2 && i < q->ds->model.n_entries; i++) {
+            bool yes = false;
+
+            if (is_free(q, i, &g->m[k].view) &&
+                !zf_ds_masters_fit(q, i, &g->m[k].view, &yes, err)) {
+                return false;
+            }
+            if (yes) {
+                n_fits++;
+                to[k] = i;
+            }
+        }
+        *all = n_fits == 1 && !taken[to[k]];
+        taken[to[k]] = true;
+    }
+    return true;
+}
+
+/* Master k fits nothing behind the parameter of the one before it. */
+static bool refuse_master(struct zf_ds_guess *q, const struct zf_ds_masters *g, uint32_t k,
+                          uint32_t from, struct zf_err *err)
+{
+    const struct zf_ds_view *v = &g->m[k].view;
+    bool yes;
+
+    for (uint32_t i = from; i < q->ds->model.n_entries; i++) {
+        if (!is_free(q, i, v)) {
+            continue;
+        }
+        if (!zf_ds_masters_fit(q, i, v, &yes, err)) {
+            return false;
+        }
+        if (q->miss.found) {
+            return refuse(q, i, err);
+        }
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "master %u of group %llu has %llu elements in %u dimensions, and no parameter "
+                   "of that shape is left in \"module\" for it",
+                   k, (unsigned long long)(g - q->group), (unsigned long long)v->n, v->ndim);
+}
+
+static void settle(struct zf_ds_guess *q, struct zf_ds_masters *g, const uint32_t *to)
+{
+    for (uint32_t k = 0; k < g->n; k++) {
+        g->m[k].entry = to[k];
+        q->used[to[k]] = true;
+    }
+    g->settled = true;
+}
+
+/* two[0], two[1]: parameters that one master fits, where the group is not settled. */
+static bool settle_group(struct zf_ds_guess *q, struct zf_ds_masters *g, uint32_t two[2],
+                         struct zf_err *err)
+{
+    zf_auto(mem) uint32_t *first = calloc(g->n + (size_t)1, sizeof *first);
+    zf_auto(mem) uint32_t *last = calloc(g->n + (size_t)1, sizeof *last);
+    uint32_t done = 0, n_last = 0;
+    bool all = false;
+
+    if (!first || !last) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (!assign(q, g, false, first, &done, err)) {
+        return false;
+    }
+    if (done < g->n) {
+        if (!assign_unordered(q, g, last, &all, err)) {
+            return false;
+        }
+        if (!all) {
+            return refuse_master(q, g, done, done > 0 ? first[done - 1] + 1 : 0, err);
+        }
+        settle(q, g, last);
+        return true;
+    }
+    if (!assign(q, g, true, last, &n_last, err)) {
+        return false;
+    }
+    for (uint32_t k = 0; k < g->n; k++) {
+        if (first[k] != last[k]) {
+            two[0] = first[k];
+            two[1] = last[k];
+            return true;
+        }
+    }
+    settle(q, g, first);
+    return true;
+}
+
+bool zf_ds_masters_settle(struct zf_ds_guess *q, struct zf_err *err)
+{
+    uint32_t two[2] = {0, 0};
+    uint64_t open = 0, left, last = 0;
+
+    for (uint64_t g = 0; g < q->n_groups; g++) {
+        open += !q->group[g].settled;
+    }
+    for (left = open; left > 0; open = left) {
+        left = 0;
+        for (uint64_t g = 0; g < q->n_groups; g++) {
+            if (!q->group[g].settled && !settle_group(q, &q->group[g], two, err)) {
+                return false;
+            }
+            left += !q->group[g].settled;
+            last = q->group[g].settled ? last : g;
+        }
+        if (left == open) {
+            return unproven(q, last, two, err);
+        }
+    }
+    return true;
+}

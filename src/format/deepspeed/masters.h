@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The nameless masters of a save without ZeRO, and the parameters that they are proved to belong to. */
+#ifndef FORMAT_DEEPSPEED_MASTERS_H
+#define FORMAT_DEEPSPEED_MASTERS_H
+
+#include "ds.h"
+
+/* A master and where its states are. */
+struct zf_ds_master {
+    uint32_t entry; /* of module, once it is settled */
+    struct zf_ds_view view;
+    const struct zf_pv *state;
+    uint64_t at; /* first element in the group's vector; 0 for masters of their own */
+};
+
+struct zf_ds_masters {
+    struct zf_ds_master *m;
+    uint32_t n;
+    bool settled;
+};
+
+struct zf_ds_guess {
+    struct zf_ds *ds;
+    const uint32_t *tie;
+    bool *weight; /* [n_entries] is it a trained parameter, by all but its bytes? */
+    bool *used;   /* [n_entries] does it belong to a master? */
+    struct zf_ds_sample sample;
+    struct zf_ds_masters *group;
+    uint64_t n_groups;
+    uint64_t work; /* comparisons so far */
+    /* where the comparison that failed last did */
+    struct zf_ds_miss miss;
+};
+
+/* Marks the weights of module and chooses how much of each is compared. */
+bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err) ZF_CHECKED;
+/* Are the weights of entry i what v, of as many elements, rounds to?  If not, q->miss says where. */
+bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_ds_view *v, bool *yes,
+                       struct zf_err *err) ZF_CHECKED;
+/* Finds the pieces of a fused vector and whose they are.
+ * Errors: ZF_E_FORMAT naming a parameter whose piece does not round to it; not proven. */
+bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+                       const struct zf_pv *state, struct zf_err *err) ZF_CHECKED;
+/* Settles all groups.  Errors: ZF_E_FORMAT naming a parameter that no master rounds to; not
+ * proven; ZF_E_LIMIT too many comparisons. */
+bool zf_ds_masters_settle(struct zf_ds_guess *q, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Model-states files: names, shapes and order of the parameters, and what has no flat vector.
+ * Source: deepspeed/runtime/engine.py (_save_checkpoint, _get_zero_param_shapes,
+ * _get_zero_frozen_param_attributes, _get_shared_params), 0.6.0 … 0.19.8. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "ds.h"
+
+/* A torch.Size, tuple or list of extents. */
+static bool read_shape(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_param *p,
+                       struct zf_err *err)
+{
+    const struct zf_pv *seq = zf_pv_is(v, "torch", "Size") ? zf_pv_arg(v, 0) : v;
+    uint64_t n = zf_pv_len(seq);
+    uint64_t *shape;
+
+    if (!zf_pv_is_seq(seq)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the shape of \"%.*s\" is not a torch.Size",
+                       (int)p->name.n, p->name.p);
+    }
+    if (n > ds->o->lim->tensor_dims) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "\"%.*s\" has %llu dimensions, more than tensor_dims = %llu", (int)p->name.n,
+                       p->name.p, (unsigned long long)n,
+                       (unsigned long long)ds->o->lim->tensor_dims);
+    }
+    shape = zf_arena_get(ds->a, n, sizeof *shape, err);
+    for (uint64_t i = 0; shape && i < n; i++) {
+        if (!zf_pv_u64(zf_pv_item(seq, i), &shape[i])) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "extent %llu of \"%.*s\" is not a number >= 0", (unsigned long long)i,
+                           (int)p->name.n, p->name.p);
+        }
+    }
+    p->shape = shape;
+    p->ndim = (uint32_t)n;
+    if (shape && !zf_elems(p->ndim, shape, &p->n)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the extents of \"%.*s\" multiply beyond 64 bits", (int)p->name.n,
+                       p->name.p);
+    }
+    return shape != NULL;
+}
+
+static bool read_group(struct zf_ds *ds, const struct zf_pv *map, const char *what,
+                       struct zf_ds_shapes *out, struct zf_err *err)
+{
+    uint64_t n = zf_pv_len(map);
+
+    if (!zf_pv_is_map(map) && n > 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is not a mapping of names to shapes",
+                       what);
+    }
+    if (n > ds->o->lim->tensors) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%s has %llu names, more than tensors = %llu",
+                       what, (unsigned long long)n, (unsigned long long)ds->o->lim->tensors);
+    }
+    out->n = (uint32_t)n;
+    out->param = zf_arena_get(ds->a, n, sizeof *out->param, err);
+    for (uint64_t i = 0; out->param && i < n; i++) {
+        if (!zf_ds_name_of(ds, zf_pv_key(map, i), what, &out->param[i].name, err) ||
+            !read_shape(ds, zf_pv_val(map, i), &out->param[i], err)) {
+            return false;
+        }
+    }
+    return out->param != NULL;
+}
+
+bool zf_ds_model_shapes(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_shapes **out,
+                        uint32_t *n_out, struct zf_err *err)
+{
+    bool list = zf_pv_is_seq(v) && !zf_pv_is_map(v);
+    uint64_t n = list ? zf_pv_len(v) : 1;
+
+    if (!list && !zf_pv_is_map(v)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "param_shapes is neither a list nor a mapping");
+    }
+    *out = zf_arena_get(ds->a, n, sizeof **out, err);
+    *n_out = (uint32_t)n;
+    for (uint64_t g = 0; *out && g < n; g++) {
+        if (!read_group(ds, list ? zf_pv_item(v, g) : v, "param_shapes", &(*out)[g], err)) {
+            return false;
+        }
+    }
+    return *out != NULL;
+}
+
+static bool read_names(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_model *m,
+                       struct zf_err *err)
+{
+    uint64_t n = zf_pv_len(v);
+
+    m->has_buffers = v && zf_pv_kind(v) != ZF_PV_NONE;
+    m->n_buffers = (uint32_t)n;
+    m->buffer = zf_arena_get(ds->a, n, sizeof *m->buffer, err);
+    for (uint64_t i = 0; m->buffer && i < n; i++) {
+        if (!zf_ds_name_of(ds, zf_pv_item(v, i), "buffer_names", &m->buffer[i], err)) {
+            return false;
+        }
+    }
+    if (m->buffer) {
+        zf_ds_name_sort(m->buffer, m->n_buffers);
+    }
+    return m->buffer != NULL;
+}
+
+static bool read_aliases(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_model *m,
+                         struct zf_err *err)
+{
+    uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
+
+    m->n_aliases = (uint32_t)n;
+    m->alias = zf_arena_get(ds->a, n, sizeof *m->alias, err);
+    m->second = zf_arena_get(ds->a, n, sizeof *m->second, err);
+    for (uint64_t i = 0; m->alias && m->second && i < n; i++) {
+        if (!zf_ds_name_of(ds, zf_pv_key(v, i), "shared_params", &m->alias[i].name, err) ||
+            !zf_ds_name_of(ds, zf_pv_val(v, i), "shared_params", &m->alias[i].of, err)) {
+            return false;
+        }
+        m->second[i] = m->alias[i].name;
+    }
+    if (m->second) {
+        zf_ds_name_sort(m->second, m->n_aliases);
+    }
+    return m->alias && m->second;
+}
+
+static bool read_fragments(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
+                           struct zf_ds_model *m, struct zf_err *err)
+{
+    uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
+
+    m->n_fragments = (uint32_t)n;
+    m->fragment = zf_arena_get(ds->a, n, sizeof *m->fragment, err);
+    for (uint64_t i = 0; m->fragment && i < n; i++) {
+        struct zf_ds_fragment *f = &m->fragment[i];
+
+        if (!zf_ds_name_of(ds, zf_pv_key(v, i), "frozen_param_fragments", &f->name, err)) {
+            return false;
+        }
+        if (!zf_ds_view_of(ds, t, zf_pv_val(v, i), &f->view, err)) {
+            return !zf_ds_err_named(err) &&
+                   zf_err_in(err, "!frozen_param_fragments[\"%.*s\"]", (int)f->name.n, f->name.p);
+        }
+    }
+    return m->fragment != NULL;
+}
+
+struct sorted {
+    struct zf_ds_name name;
+    uint32_t i;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return zf_ds_name_cmp(((const struct sorted *)a)->name, ((const struct sorted *)b)->name);
+}
+
+bool zf_ds_model_index(struct zf_ds *ds, struct zf_ds_model *m, struct zf_err *err)
+{
+    zf_auto(mem) struct sorted *s = malloc((m->n_entries + (size_t)1) * sizeof *s);
+    uint32_t *at = zf_arena_get(ds->a, m->n_entries, sizeof *at, err);
+
+    if (!s) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (!at) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        s[i] = (struct sorted){m->entry[i].name, i};
+    }
+    qsort(s, m->n_entries, sizeof *s, by_name);
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        at[i] = s[i].i;
+    }
+    m->by_name = at;
+    return true;
+}
+
+const struct zf_ds_entry *zf_ds_model_find(const struct zf_ds_model *m, struct zf_ds_name name)
+{
+    uint32_t lo = 0, hi = m->n_entries;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        const struct zf_ds_entry *e = &m->entry[m->by_name[mid]];
+        int c = zf_ds_name_cmp(e->name, name);
+
+        if (c == 0) {
+            return e;
+        }
+        if (c < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return NULL;
+}
+
+static bool read_module(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
+                        struct zf_ds_model *m, struct zf_err *err)
+{
+    uint64_t n = zf_pv_len(v);
+
+    if (!zf_pv_is_map(v) && n > 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"module\" is not a mapping of names");
+    }
+    if (n > ds->o->lim->tensors) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "\"module\" has %llu names, more than tensors = %llu", (unsigned long long)n,
+                       (unsigned long long)ds->o->lim->tensors);
+    }
+    m->n_entries = (uint32_t)n;
+    m->entry = zf_arena_get(ds->a, n, sizeof *m->entry, err);
+    for (uint64_t i = 0; m->entry && i < n; i++) {
+        struct zf_ds_entry *e = &m->entry[i];
+
+        if (!zf_ds_name_of(ds, zf_pv_key(v, i), "\"module\"", &e->name, err)) {
+            return false;
+        }
+        e->tensor = zf_torch_kind(t, zf_pv_val(v, i)) == ZF_TORCH_DENSE;
+        if (e->tensor && !zf_ds_view_of(ds, t, zf_pv_val(v, i), &e->view, err)) {
+            return !zf_ds_err_named(err) &&
+                   zf_err_in(err, "!module[\"%.*s\"]", (int)e->name.n, e->name.p);
+        }
+    }
+    return m->entry && zf_ds_model_index(ds, m, err);
+}
+
+/* Kinds of save that this reader does not put together, told by what the file says of itself. */
+static bool supported(const struct zf_pv *root, struct zf_err *err)
+{
+    const struct zf_pv *module = zf_pv_get(root, "module");
+    const char *kind = NULL;
+
+    if (module && zf_pv_kind(module) == ZF_PV_NONE) {
+        kind = "a pipeline-parallel save (\"module\" is None: the weights are in layer files)";
+    } else if (zf_pv_get(root, "num_experts") ||
+               zf_pv_len(zf_pv_get(root, "ds_autoep_layers")) > 0) {
+        kind = "a mixture-of-experts save (experts are spread over ranks)";
+    }
+    return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is not supported", kind);
+}
+
+static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_model *m,
+                      struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(t);
+    const struct zf_pv *shapes = zf_pv_get(root, "param_shapes");
+    const struct zf_pv *frozen = zf_pv_get(root, "frozen_param_shapes");
+    const struct zf_pv *zero = zf_pv_get(zf_pv_get(root, "ds_config"), "zero_optimization");
+    int64_t steps;
+
+    if (!zf_pv_is_map(root) || !zf_pv_get(root, "module")) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "not a model-states file: there is no \"module\" in it");
+    }
+    if (!supported(root, err)) {
+        return false;
+    }
+    m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
+    m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
+    m->version = zf_ds_text_of(ds, zf_pv_get(root, "ds_version"), err);
+    m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
+    m->has_frozen = zf_pv_kind(frozen) != ZF_PV_NONE;
+    return m->version &&
+           (!m->has_shapes || zf_ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
+           (!m->has_frozen || read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
+           read_names(ds, zf_pv_get(root, "buffer_names"), m, err) &&
+           read_aliases(ds, zf_pv_get(root, "shared_params"), m, err) &&
+           read_fragments(ds, t, zf_pv_get(root, "frozen_param_fragments"), m, err) &&
+           read_module(ds, t, zf_pv_get(root, "module"), m, err);
+}
+
+bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_model *out,
+                      struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, f->path, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+
+    *out = (struct zf_ds_model){.path = f->path};
+    if (!t) {
+        return false;
+    }
+    return (read_root(ds, t, out, err) &&
+            (f != ds->dir.model || zf_ds_state_model(ds, t, f->path, err)) &&
+            zf_ds_agree_read(ds, t, f->path, true, err)) ||
+           (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
+}

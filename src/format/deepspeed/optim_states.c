@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optimizer-states files: the flat vectors of one data-parallel rank.
+ * Source: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py (state_dict), 0.6.0
+ * … 0.19.8. */
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "ds.h"
+
+/* ZeroStageEnum as an int, as Enum(int), or as getattr(Enum, "name"): the last is what
+ * CPython 3.11.0 … 3.11.2 pickled.  0 = not told, -1 = none of these. */
+static int read_stage(const struct zf_pv *v)
+{
+    static const char *const names[] = {"disabled", "optimizer_states", "gradients", "weights"};
+    int64_t i = -1;
+
+    if (zf_pv_kind(v) == ZF_PV_NONE) {
+        return 0;
+    }
+    if (zf_pv_is(v, NULL, "ZeroStageEnum")) {
+        v = zf_pv_arg(v, 0);
+    }
+    if (zf_pv_int(v, &i)) {
+        return i >= 0 && i <= 3 ? (int)i : -1;
+    }
+    if (zf_pv_is(v, NULL, "getattr") && strcmp(zf_pv_name(zf_pv_arg(v, 0)), "ZeroStageEnum") == 0) {
+        for (int k = 0; k < 4; k++) {
+            if (zf_pv_eq(zf_pv_arg(v, 1), names[k])) {
+                return k;
+            }
+        }
+    }
+    return -1;
+}
+
+/* partition_count: a number, or a list of one number a group; these must agree. */
+static bool read_partitions(const struct zf_pv *v, uint64_t *out, struct zf_err *err)
+{
+    uint64_t n = zf_pv_len(v);
+
+    *out = 0;
+    if (zf_pv_kind(v) == ZF_PV_NONE || zf_pv_u64(v, out)) {
+        return true;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t one;
+
+        if (!zf_pv_u64(zf_pv_item(v, i), &one)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_count is not a number");
+        }
+        if (i > 0 && one != *out) {
+            return zf_fail(
+                err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                "a mixture-of-experts save (groups cut in %llu and in %llu partitions) is "
+                "not supported",
+                (unsigned long long)*out, (unsigned long long)one);
+        }
+        *out = one;
+    }
+    return true;
+}
+
+/* A vector that is packed in its storage. */
+static bool flat_of_view(const struct zf_ds_view *v, struct zf_ds_flat *out, struct zf_err *err)
+{
+    if (v->ndim > 1 || !v->packed) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "it has %u dimensions%s, expected a packed vector", v->ndim,
+                       v->packed ? "" : " and is not packed");
+    }
+    *out = (struct zf_ds_flat){.src = v->src, .off = v->off, .n = v->n, .dtype = v->dtype};
+    return true;
+}
+
+/* A vector that was swapped out to NVMe is empty, and its ds_id names the file that was copied
+ * beside. Source: deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py, 0.13 … 0.19.8. */
+static bool read_swapped(struct zf_ds *ds, uint32_t rank, const struct zf_pv *v,
+                         struct zf_ds_flat *out, struct zf_err *err)
+{
+    const struct zf_pv *id = zf_pv_get(zf_pv_arg(v, 3), "ds_id");
+    uint64_t n = 0;
+    const char *p = zf_pv_kind(id) == ZF_PV_STR ? zf_pv_text(id, &n) : "";
+    const char *path;
+
+    if (n == 0 || n > 200 || strspn(p, "0123456789abcdefghijklmnopqrstuvwxyz_-") != n) {
+        return true;
+    }
+    path = zf_arena_fmt(ds->a, err, "%s/rank%02u/%s.tensor.swp", ds->dir.swap, rank, p);
+    zf_auto(source) struct zf_source *src = path ? zf_store_open(ds->st, path, err) : NULL;
+    if (!src || !zf_ds_hold(ds, src, err)) {
+        return false;
+    }
+    out->src = src;
+    out->n = src->size / zf_dtype_info(out->dtype)->bytes;
+    out->swapped = src->size;
+    return true;
+}
+
+static bool read_flat(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
+                      struct zf_ds_flat *out, struct zf_err *err)
+{
+    struct zf_ds_view view;
+
+    return zf_ds_view_of(ds, t, v, &view, err) && flat_of_view(&view, out, err) &&
+           (out->n > 0 || !ds->dir.swap || read_swapped(ds, dp, v, out, err));
+}
+
+/* One value of a group's state. */
+static bool read_state(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
+                       struct zf_ds_state *s, struct zf_err *err)
+{
+    struct zf_ds_view view;
+
+    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &s->i)) {
+        s->kind = ZF_DS_INT;
+        return true;
+    }
+    if (zf_pv_float(v, &s->f)) {
+        s->kind = ZF_DS_FLOAT;
+        return true;
+    }
+    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
+        return true;
+    }
+    if (!zf_ds_view_of(ds, t, v, &view, err)) {
+        return false;
+    }
+    if (view.ndim > 1 || !view.packed) {
+        return true;
+    }
+    s->kind = view.ndim == 0 ? ZF_DS_SCALAR : ZF_DS_FLAT;
+    return read_flat(ds, t, dp, v, &s->flat, err);
+}
+
+/* The state of one group: a mapping of state names to values. */
+static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *map,
+                        const struct zf_pv *settings, struct zf_ds_part *p, struct zf_err *err)
+{
+    uint64_t n = zf_pv_is_map(map) ? zf_pv_len(map) : 0;
+    const struct zf_pv *step = zf_pv_get(settings, "step");
+    bool has_step = false;
+
+    if (n > 1000) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "one group has %llu optimizer states, expected a handful",
+                       (unsigned long long)n);
+    }
+    p->state = zf_arena_get(ds->a, n + 1, sizeof *p->state, err);
+    for (uint64_t i = 0; p->state && i < n; i++) {
+        struct zf_ds_state *s = &p->state[p->n_states];
+
+        *s = (struct zf_ds_state){0};
+        if (zf_pv_kind(zf_pv_key(map, i)) != ZF_PV_STR) {
+            continue;
+        }
+        if (!zf_ds_name_of(ds, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
+            return false;
+        }
+        if (!read_state(ds, t, p->dp, zf_pv_val(map, i), s, err)) {
+            return !zf_ds_err_named(err) && zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
+        }
+        has_step = has_step || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0);
+        p->n_states += s->kind != ZF_DS_NONE;
+    }
+    /* older fused optimizers count the steps in the group's settings */
+    if (p->state && p->n_states > 0 && !has_step && zf_pv_kind(step) == ZF_PV_INT) {
+        struct zf_ds_state *s = &p->state[p->n_states++];
+
+        *s = (struct zf_ds_state){.key = {"step", 4}, .kind = ZF_DS_INT};
+        return zf_pv_int(step, &s->i);
+    }
+    return p->state != NULL;
+}
+
+static bool read_pads(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_part *p,
+                      struct zf_err *err)
+{
+    uint64_t n = zf_pv_len(v);
+    uint64_t *pad = zf_arena_get(ds->a, n, sizeof *pad, err);
+
+    for (uint64_t i = 0; pad && i < n; i++) {
+        if (!zf_pv_u64(zf_pv_item(v, i), &pad[i])) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "param_alignment_paddings holds something that is not a number >= 0");
+        }
+    }
+    p->pad = n ? pad : NULL;
+    p->n_pads = (uint32_t)n;
+    return pad != NULL;
+}
+
+static bool read_vectors(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *list,
+                         struct zf_ds_rank *r, struct zf_err *err)
+{
+    const char *key = r->sliced ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
+    uint64_t n = zf_pv_len(list);
+
+    if (!zf_pv_is_seq(list) && n > 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is not a list", key);
+    }
+    if (n > ds->o->lim->tensors) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "%s has %llu entries, more than tensors = %llu", key, (unsigned long long)n,
+                       (unsigned long long)ds->o->lim->tensors);
+    }
+    r->n_parts = (uint32_t)n;
+    r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
+    for (uint32_t g = 0; r->part && g < n; g++) {
+        if (!read_flat(ds, t, r->dp, zf_pv_item(list, g), &r->part[g].master, err)) {
+            return !zf_ds_err_named(err) && zf_err_in(err, "!%s[%u]", key, g);
+        }
+    }
+    return r->part != NULL;
+}
+
+static bool is_muon(const struct zf_pv *settings)
+{
+    bool yes = false;
+
+    return zf_pv_bool(zf_pv_get(settings, "use_muon"), &yes) && yes;
+}
+
+/* base: {"state": {id: …}, "param_groups": […]}, or the elastic list of one mapping a group. */
+static bool read_base(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *base,
+                      struct zf_ds_rank *r, struct zf_err *err)
+{
+    const struct zf_pv *state = zf_pv_get(base, "state");
+    const struct zf_pv *settings = zf_pv_get(base, "param_groups");
+    bool lean = zf_pv_is_seq(base) && !zf_pv_is_map(base);
+
+    for (uint32_t g = 0; g < r->n_parts; g++) {
+        struct zf_ds_part *p = &r->part[g];
+        const struct zf_pv *set = r->sliced ? NULL : zf_pv_item(settings, g);
+
+        p->dp = r->dp;
+        p->lean = lean;
+        p->muon = is_muon(set);
+        if (!read_states(ds, t, lean ? zf_pv_item(base, g) : zf_ds_by_id(state, g), set, p, err)) {
+            return !zf_ds_err_named(err) && zf_err_in(err, "!state[%u]", g);
+        }
+    }
+    return true;
+}
+
+static bool read_inner(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *in,
+                       struct zf_ds_rank *r, struct zf_err *err)
+{
+    const struct zf_pv *slices = zf_pv_get(in, "fp32_flat_groups");
+    const struct zf_pv *cuts = zf_pv_get(in, "single_partition_of_fp32_groups");
+    const struct zf_pv *pads = zf_pv_get(in, "param_alignment_paddings");
+
+    r->sliced = slices != NULL;
+    r->stage = read_stage(zf_pv_get(in, "zero_stage"));
+    if (zf_pv_get(in, "local_sub_partitions_of_fp32_groups")) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "a ZeRO-1 save of DeepSpeed before 0.3.14 is not supported (it names no "
+                       "parameters)");
+    }
+    if (zf_pv_len(zf_pv_get(in, "ds_zero_partition_groups")) > 0) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "a mixture-of-experts save (experts have partitions of their own) is not "
+                       "supported");
+    }
+    if (!slices && !cuts) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "not a ZeRO file: neither single_partition_of_fp32_groups nor "
+                       "fp32_flat_groups is in it");
+    }
+    if (r->stage < 0 || (r->stage == 3) != r->sliced) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "zero_stage does not go with %s",
+                       slices ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
+    }
+    if (!read_partitions(zf_pv_get(in, "partition_count"), &r->partitions, err) ||
+        !read_vectors(ds, t, slices ? slices : cuts, r, err)) {
+        return false;
+    }
+    for (uint32_t g = 0; g < r->n_parts && pads; g++) {
+        if (!read_pads(ds, zf_pv_item(pads, g), &r->part[g], err)) {
+            return false;
+        }
+    }
+    return read_base(
+        ds, t, zf_pv_get(in, r->sliced ? "optimizer_state_dict" : "base_optimizer_state"), r, err);
+}
+
+/* A swap file is written by several threads, in pieces that are multiples of 1024 bytes each.  The
+ * number was called thread_count until 0.15, and a setting of that name may be left over since.
+ * Source: deepspeed/runtime/swap_tensor/optimizer_utils.py (aligned_bytes), constants.py. */
+static void read_swap_unit(struct zf_ds *ds, const struct zf_pv *root)
+{
+    const struct zf_pv *aio = zf_pv_get(zf_pv_get(root, "ds_config"), "aio");
+    uint64_t threads, was;
+
+    threads = zf_pv_u64(zf_pv_get(aio, "intra_op_parallelism"), &threads) ? threads : 1;
+    was = zf_pv_u64(zf_pv_get(aio, "thread_count"), &was) ? was : threads;
+    ds->swap_unit[0] = 1024 * (threads > 0 && threads < 4096 ? threads : 1);
+    ds->swap_unit[1] = 1024 * (was > 0 && was < 4096 ? was : 1);
+}
+
+static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_rank *r,
+                      struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(t);
+    const struct zf_pv *in = zf_pv_get(root, "optimizer_state_dict");
+    const struct zf_pv *shapes = zf_pv_get(root, "param_shapes");
+    const struct zf_pv *version = zf_pv_get(root, "ds_version");
+
+    if (!zf_pv_is_map(in)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "not a ZeRO file: there is no \"optimizer_state_dict\" in it");
+    }
+    read_swap_unit(ds, root);
+    r->version = zf_ds_text_of(ds, version ? version : zf_pv_get(in, "ds_version"), err);
+    return r->version && read_inner(ds, t, in, r, err) &&
+           (zf_pv_kind(shapes) == ZF_PV_NONE ||
+            zf_ds_model_shapes(ds, shapes, &r->group, &r->n_groups, err));
+}
+
+/* Every storage of a file is in one archive. */
+static bool check_name(const struct zf_ds_file *f, const struct zf_ds_rank *r, struct zf_err *err)
+{
+    for (uint32_t g = 0; g < r->n_parts; g++) {
+        const struct zf_ds_flat *v = &r->part[g].master;
+
+        if (v->src && !v->swapped) {
+            return zf_ds_dir_same_rank(f->path, v->src->name, err);
+        }
+    }
+    return true;
+}
+
+bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_rank *out,
+                      struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, f->path, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+
+    *out = (struct zf_ds_rank){.path = f->path, .dp = f->dp};
+    if (!t) {
+        return false;
+    }
+    /* the first file that can be read speaks for all */
+    return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err)) &&
+            zf_ds_agree_read(ds, t, f->path, false, err) && check_name(f, out, err)) ||
+           (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stored/: the 16-bit weights as they were saved.  Stages 1 and 2 have them in the model-states
+ * file; stage 3 only where somebody gathered them into a file beside the tag, and that file holds
+ * every trained weight. Source: deepspeed/runtime/engine.py (save_16bit_model),
+ * transformers/trainer.py. */
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/codec/safetensors.h>
+
+#include "ds.h"
+
+#define SET "stored"
+
+static bool draft_all(struct zf_ds *ds, const struct zf_ds_model *m, const uint32_t *tie,
+                      struct zf_err *err)
+{
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        const struct zf_ds_entry *e = &m->entry[i];
+
+        if (e->tensor && tie[i] == i && !zf_ds_view_draft(ds, SET, e->name, &e->view, err)) {
+            return !zf_ds_err_named(err) && zf_err_in(err, "%s", m->path);
+        }
+    }
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        struct zf_ds_name name = m->entry[i].name, of = m->entry[tie[i]].name;
+        struct zf_draft *d = tie[i] == i ? NULL : zf_build_find(ds->b, SET, of.p, of.n);
+
+        if (d && !zf_build_alias(ds->b, d, name.p, name.n, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- gathered files ---- */
+
+static bool load_bin(struct zf_ds *ds, struct zf_source *src, struct zf_ds_model *out,
+                     struct zf_err *err)
+{
+    zf_auto(torch) struct zf_torch *t = zf_torch_open(src, ds->o->lim, err);
+    const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
+    uint64_t n = zf_pv_is_map(root) ? zf_pv_len(root) : 0;
+
+    out->entry = t ? zf_arena_get(ds->a, n, sizeof *out->entry, err) : NULL;
+    for (uint64_t i = 0; out->entry && i < n; i++) {
+        struct zf_ds_entry *e = &out->entry[out->n_entries];
+
+        if (zf_torch_kind(t, zf_pv_val(root, i)) != ZF_TORCH_DENSE) {
+            continue;
+        }
+        if (!zf_ds_name_of(ds, zf_pv_key(root, i), "the file", &e->name, err) ||
+            !zf_ds_view_of(ds, t, zf_pv_val(root, i), &e->view, err)) {
+            return false;
+        }
+        e->tensor = true;
+        out->n_entries++;
+    }
+    return out->entry != NULL;
+}
+
+static bool load_safetensors(struct zf_ds *ds, struct zf_source *src, struct zf_ds_model *out,
+                             struct zf_err *err)
+{
+    struct zf_st_header h;
+
+    if (!zf_st_load(src, ds->a, ds->o->lim, &h, err) || !zf_ds_hold(ds, src, err)) {
+        return false;
+    }
+    out->entry = zf_arena_get(ds->a, h.n, sizeof *out->entry, err);
+    for (uint64_t i = 0; out->entry && i < h.n; i++) {
+        const struct zf_st_entry *s = &h.entry[i];
+        uint32_t bytes = zf_dtype_info(s->dtype)->bytes;
+
+        out->entry[out->n_entries++] = (struct zf_ds_entry){
+            .name = {s->name, s->name_len},
+            .tensor = true,
+            .view = {.src = src,
+                     .key = "",
+                     .dtype = s->dtype,
+                     .ndim = s->ndim,
+                     .shape = s->shape,
+                     .off = s->begin,
+                     .n = (s->end - s->begin) / bytes,
+                     .packed = true},
+        };
+    }
+    return out->entry != NULL;
+}
+
+/* "model.safetensors", or "model-00001-of-00004.safetensors". */
+static bool is_gathered(const char *name, const char *stem, const char *suffix)
+{
+    size_t n = strlen(name), a = strlen(stem), b = strlen(suffix);
+    int used = 0;
+
+    if (n < a + b || strncmp(name, stem, a) != 0 || strcmp(name + n - b, suffix) != 0) {
+        return false;
+    }
+    if (n == a + b) {
+        return true;
+    }
+    return sscanf(name + a, "-%*5[0-9]-of-%*5[0-9]%n", &used) == 0 && a + (size_t)used + b == n;
+}
+
+static bool load(struct zf_ds *ds, const char *path, bool bin, struct zf_ds_model *out,
+                 struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(ds->run, path, err);
+
+    return src && (bin ? load_bin(ds, src, out, err) : load_safetensors(ds, src, out, err));
+}
+
+/* Appends the tensors of every file of one spelling. */
+static bool load_all(struct zf_ds *ds, bool bin, struct zf_ds_model *out, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(ds->run, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct zf_ds_model one = {0}, both = {0};
+
+        if (e[i].kind == ZF_ENTRY_DIR || !is_gathered(e[i].name, bin ? "pytorch_model" : "model",
+                                                      bin ? ".bin" : ".safetensors")) {
+            continue;
+        }
+        if (!load(ds, e[i].name, bin, &one, err)) {
+            return false;
+        }
+        both.n_entries = out->n_entries + one.n_entries;
+        both.entry = zf_arena_get(ds->a, both.n_entries, sizeof *both.entry, err);
+        if (!both.entry) {
+            return false;
+        }
+        for (uint32_t k = 0; k < both.n_entries; k++) {
+            both.entry[k] = k < out->n_entries ? out->entry[k] : one.entry[k - out->n_entries];
+        }
+        out->entry = both.entry;
+        out->n_entries = both.n_entries;
+    }
+    return true;
+}
+
+/* Holds every trained name, once and with its shape? */
+static bool is_complete(const struct zf_ds *ds, const struct zf_ds_model *m)
+{
+    for (uint32_t i = 1; i < m->n_entries; i++) {
+        if (zf_ds_name_eq(m->entry[m->by_name[i - 1]].name, m->entry[m->by_name[i]].name)) {
+            return false;
+        }
+    }
+    for (uint32_t g = 0; g < ds->n_groups; g++) {
+        for (uint32_t i = 0; i < ds->group[g].n; i++) {
+            const struct zf_ds_param *p = &ds->group[g].param[i];
+            const struct zf_ds_entry *e = zf_ds_model_find(m, p->name);
+
+            if (!e || e->view.ndim != p->ndim ||
+                (p->ndim && memcmp(e->view.shape, p->shape, p->ndim * sizeof *p->shape) != 0)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Names that only the gathered file knows: frozen parameters that were kept out of the save. */
+static bool note_excluded(struct zf_ds *ds, const struct zf_ds_model *m, struct zf_err *err)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        n += !zf_build_find(ds->b, "", m->entry[i].name.p, m->entry[i].name.n);
+    }
+    return n == 0 || zf_build_note(ds->b, err,
+                                   "%u names are in stored/ only: the save was made without its "
+                                   "frozen parameters",
+                                   n);
+}
+
+/* Whoever trains on writes such a file anew, and one of another save is not this one's weights. */
+static bool is_same_save(struct zf_ds *ds, const struct zf_ds_model *m, bool bin, bool *same,
+                         struct zf_err *err)
+{
+    const char *kind = bin ? "pytorch_model*.bin" : "model*.safetensors";
+    struct zf_ds_name bad = {NULL, 0};
+    char text[800];
+
+    *same = false;
+    if (!zf_ds_zero3_rounds(ds, m, &bad, err)) {
+        zf_err_text(err, text, sizeof text);
+        zf_err_clear(err);
+        return zf_build_note(ds->b, err, "stored/ is left out: %s", text);
+    }
+    *same = bad.p == NULL;
+    return *same || zf_build_note(ds->b, err,
+                                  "stored/ is left out: the %s beside the tag are of another save "
+                                  "(\"%.*s\" is not what its master rounds to)",
+                                  kind, (int)bad.n, bad.p);
+}
+
+/* Draws from a gathered file if it is whole; a damaged one spoils nothing, it is only told. */
+static bool draft_gathered(struct zf_ds *ds, bool bin, bool *done, struct zf_err *err)
+{
+    struct zf_ds_model m = {.path = ds->model.path};
+    const uint32_t *tie;
+    char text[800];
+    bool same;
+
+    if (!load_all(ds, bin, &m, err)) {
+        zf_err_text(err, text, sizeof text);
+        zf_err_clear(err);
+        return zf_build_note(ds->b, err, "stored/ is left out: %s", text);
+    }
+    if (m.n_entries == 0) {
+        return true;
+    }
+    if (!zf_ds_model_index(ds, &m, err)) {
+        return false;
+    }
+    if (!is_complete(ds, &m)) {
+        return zf_build_note(ds->b, err,
+                             "stored/ is left out: the %s beside the tag do not hold every trained "
+                             "parameter once",
+                             bin ? "pytorch_model*.bin" : "model*.safetensors");
+    }
+    if (!is_same_save(ds, &m, bin, &same, err)) {
+        return false;
+    }
+    if (!same) {
+        return true;
+    }
+    tie = zf_ds_ties_find(ds, m.entry, m.n_entries, err);
+    *done = true;
+    return tie && note_excluded(ds, &m, err) && draft_all(ds, &m, tie, err);
+}
+
+bool zf_ds_stored_draft(struct zf_ds *ds, struct zf_err *err)
+{
+    bool done = false;
+
+    if (ds->plain) {
+        return true;
+    }
+    if (!ds->dir.by_rank) {
+        return draft_all(ds, &ds->model, ds->tie, err);
+    }
+    return ds->run == ds->st || (draft_gathered(ds, false, &done, err) &&
+                                 (done || draft_gathered(ds, true, &done, err)));
+}

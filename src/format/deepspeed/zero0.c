@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saves without ZeRO: the model-states file holds the optimizer, whose fp32 masters have no names.
+ * What they are called is proved (ds_masters.c) or the save is refused: serving the 16-bit weights
+ * in their place would hide that something is damaged. Source: deepspeed/runtime/fp16/fused_optimizer.py,
+ * unfused_optimizer.py, 0.18.9 and 0.19.8. */
+#include <string.h>
+
+#include "masters.h"
+
+/* ---- what the optimizer holds ---- */
+
+static bool read_view(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
+                      struct zf_ds_view *out, struct zf_err *err)
+{
+    if (!zf_ds_view_of(ds, t, v, out, err)) {
+        return false;
+    }
+    return out->packed || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not packed");
+}
+
+/* fp32_groups_flat[g]: one vector, without padding. */
+static bool read_vector(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
+                        const struct zf_pv *v, const struct zf_pv *state, struct zf_err *err)
+{
+    struct zf_ds_view whole;
+
+    if (!read_view(q->ds, t, v, &whole, err)) {
+        return !zf_ds_err_named(err) &&
+               zf_err_in(err, "!fp32_groups_flat[%llu]", (unsigned long long)g);
+    }
+    if (whole.ndim != 1) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "fp32_groups_flat[%llu] has %u dimensions, expected a vector",
+                       (unsigned long long)g, whole.ndim);
+    }
+    return zf_ds_masters_cut(q, g, &whole, state, err);
+}
+
+/* fp32_groups[g]: each master in its own shape. */
+static bool read_list(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
+                      const struct zf_pv *list, const struct zf_pv *ids, const struct zf_pv *state,
+                      struct zf_err *err)
+{
+    struct zf_ds_masters *out = &q->group[g];
+    uint64_t n = zf_pv_len(list), id;
+
+    if (n > q->ds->model.n_entries) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "fp32_groups[%llu] has %llu masters, but \"module\" only %u names",
+                       (unsigned long long)g, (unsigned long long)n, q->ds->model.n_entries);
+    }
+    out->m = zf_arena_get(q->ds->a, n, sizeof *out->m, err);
+    for (uint64_t k = 0; out->m && k < n; k++) {
+        struct zf_ds_master *m = &out->m[out->n];
+
+        if (!read_view(q->ds, t, zf_pv_item(list, k), &m->view, err)) {
+            return !zf_ds_err_named(err) && zf_err_in(err, "!fp32_groups[%llu][%llu]",
+                                                      (unsigned long long)g, (unsigned long long)k);
+        }
+        m->state = zf_pv_u64(zf_pv_item(ids, k), &id) ? zf_ds_by_id(state, id) : NULL;
+        out->n += m->view.n > 0; /* an empty master needs no name */
+    }
+    return out->m != NULL;
+}
+
+static bool read_all(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_pv *optim,
+                     struct zf_err *err)
+{
+    const struct zf_pv *flat = zf_pv_get(optim, "fp32_groups_flat");
+    const struct zf_pv *lists = zf_pv_get(optim, "fp32_groups");
+    const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");
+    const struct zf_pv *state = zf_pv_get(inner, "state");
+    const struct zf_pv *groups = zf_pv_get(inner, "param_groups");
+
+    q->n_groups = zf_pv_len(flat ? flat : lists);
+    q->group = zf_arena_get(q->ds->a, q->n_groups, sizeof *q->group, err);
+    for (uint64_t g = 0; q->group && g < q->n_groups; g++) {
+        const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
+
+        if (!(flat ? read_vector(q, t, g, zf_pv_item(flat, g), zf_ds_by_id(state, g), err)
+                   : read_list(q, t, g, zf_pv_item(lists, g), ids, state, err))) {
+            return false;
+        }
+    }
+    return q->group && zf_ds_masters_settle(q, err);
+}
+
+/* ---- drafting ---- */
+
+/* One state of a master: as long as it, or as the whole group's vector, or a number for it. */
+static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
+                        const struct zf_pv *key, const struct zf_pv *v, struct zf_err *err)
+{
+    const struct zf_ds_name name = q->ds->model.entry[m->entry].name;
+    struct zf_ds_name k;
+    struct zf_ds_view s;
+    const char *set;
+    int64_t i;
+
+    if (zf_pv_kind(key) != ZF_PV_STR) {
+        return true;
+    }
+    if (!zf_ds_name_of(q->ds, key, "the optimizer's state", &k, err) ||
+        !(set = zf_ds_optim_set(q->ds, k, err))) {
+        return false;
+    }
+    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
+        return zf_build_scalar(q->ds->b, set, name.p, name.n, ZF_DT_I64, &i, err);
+    }
+    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
+        return true;
+    }
+    if (!zf_ds_view_of(q->ds, t, v, &s, err)) {
+        return false;
+    }
+    if (s.ndim == 1 && s.packed && s.n >= m->at && s.n - m->at >= m->view.n) {
+        s.off += m->at * zf_dtype_info(s.dtype)->bytes;
+        s.n = m->view.n;
+        s.ndim = m->view.ndim;
+        s.shape = m->view.shape;
+    }
+    if (s.ndim > 0 && s.n != m->view.n) {
+        return true;
+    }
+    return zf_ds_view_draft(q->ds, set, name, &s, err) != NULL;
+}
+
+static bool draft_master(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
+                         struct zf_err *err)
+{
+    const struct zf_ds_name name = q->ds->model.entry[m->entry].name;
+
+    if (!zf_ds_view_draft(q->ds, "", name, &m->view, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; zf_pv_is_map(m->state) && i < zf_pv_len(m->state); i++) {
+        if (!draft_state(q, t, m, zf_pv_key(m->state, i), zf_pv_val(m->state, i), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool draft_masters(struct zf_ds_guess *q, struct zf_torch *t, struct zf_err *err)
+{
+    for (uint64_t g = 0; g < q->n_groups; g++) {
+        for (uint32_t k = 0; k < q->group[g].n; k++) {
+            if (!draft_master(q, t, &q->group[g].m[k], err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err)
+{
+    struct zf_ds_guess q = {.ds = ds};
+    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, ds->model.path, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    const struct zf_pv *optim = t ? zf_pv_get(zf_torch_root(t), "optimizer") : NULL;
+
+    if (!t || !zf_ds_masters_init(&q, err)) {
+        return false;
+    }
+    if (zf_pv_len(zf_pv_get(optim, "fp32_groups_flat")) == 0 &&
+        zf_pv_len(zf_pv_get(optim, "fp32_groups")) == 0) {
+        ds->plain = true;
+        return zf_pv_kind(optim) == ZF_PV_NONE ||
+               zf_build_note(ds->b, err,
+                             "the optimizer's states are left out: they have no names, and there "
+                             "are no masters that would prove any");
+    }
+    return read_all(&q, t, optim, err) ? draft_masters(&q, t, err) : zf_ds_leave_out(ds, err);
+}

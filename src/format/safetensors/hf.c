@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hugging Face checkpoints of several safetensors files: with an index JSON, or written by
+ * torch.distributed.checkpoint with the boxes in each header.
+ * Source: transformers 4.5x, modeling_utils.py; torch/distributed/checkpoint/hf_storage.py (2.8
+ * … 2.14). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/absent.h>
+#include <zf/assemble/companions.h>
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/one_file.h>
+#include <zf/base/name.h>
+#include <zf/format.h>
+
+#include "join.h"
+
+static const char index_tail[] = ".safetensors.index.json";
+
+/* What was found in a directory. */
+struct found {
+    char *index;     /* path of the index JSON, or NULL */
+    const char *dir; /* where the boxes are: "" or "sharded"; NULL = there are none */
+};
+
+static void found_fini(struct found *f)
+{
+    free(f->index);
+    f->index = NULL;
+}
+static inline void zf_auto_found(struct found *f)
+{
+    found_fini(f);
+}
+
+/* Do the safetensors files in `dir` hold boxes?  The first one tells, and any that is named so. */
+static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e, *first = NULL;
+    char path[ZF_NAME_MAX + 16];
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name) &&
+            (!first || zf_st_file_rank(e[i].name))) {
+            first = &e[i];
+            if (zf_st_file_rank(first->name)) {
+                break;
+            }
+        }
+    }
+    if (!first) {
+        return false;
+    }
+    snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", first->name);
+    return zf_st_file_has_boxes(st, path, lim);
+}
+
+static bool look(struct zf_store *st, const struct zf_open_opts *o, struct found *out,
+                 struct zf_err *err)
+{
+    const char *file = zf_one_file(st);
+
+    *out = (struct found){.index = NULL};
+    if (file && !zf_name_ends(file, index_tail)) {
+        return true;
+    }
+    if (file) {
+        out->index = strdup(file);
+        return out->index || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
+    }
+    if (!zf_st_index_find(st, index_tail, &out->index, err)) {
+        return false;
+    }
+    if (!out->index) {
+        out->dir = dir_has_boxes(st, "", o->lim)          ? ""
+                   : dir_has_boxes(st, "sharded", o->lim) ? "sharded"
+                                                          : NULL;
+    }
+    return true;
+}
+
+static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+                  struct zf_err *err)
+{
+    zf_auto(found) struct found f = {.index = NULL};
+
+    out->fit = ZF_FIT_NO;
+    if (!look(st, o, &f, err)) {
+        if (err->code != ZF_E_UNKNOWN) {
+            return false;
+        }
+        /* Two indices: open() says so. */
+        zf_err_clear(err);
+        out->fit = ZF_FIT_NAMES;
+        snprintf(out->why, sizeof out->why, "several index files");
+        return true;
+    }
+    if (f.index) {
+        out->fit = ZF_FIT_PROOF;
+        snprintf(out->why, sizeof out->why, "the index %.120s", f.index);
+    } else if (f.dir) {
+        out->fit = ZF_FIT_PROOF;
+        snprintf(out->why, sizeof out->why, "DCP_SHARDING_INFO in the headers%s",
+                 *f.dir ? " of sharded/" : "");
+    }
+    return true;
+}
+
+/* Reads the files that the index names.  A missing one is refused or, degraded, noted. */
+static bool add_indexed(struct zf_st_files *files, const struct zf_st_index *x, struct zf_store *st,
+                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    for (size_t i = 0; i < x->n_files; i++) {
+        char is[ZF_ABSENT_MAX];
+
+        if (zf_store_has(st, x->file[i], ZF_ENTRY_FILE)) {
+            if (!zf_st_files_add(files, st, x->file[i], o, b, err)) {
+                return false;
+            }
+        } else if (!o->degraded) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "the index names the file \"%.120s\", which %s (file %zu of %zu)", x->file[i],
+                    zf_absent(st, x->file[i], is), i + 1, x->n_files);
+            return zf_err_in(err, "%s", x->path);
+        } else if (!zf_build_note(b, err, "%s %s; its tensors are lost", x->file[i],
+                                  zf_absent(st, x->file[i], is)) ||
+                   !zf_st_files_lack(files, err, "%s", x->file[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every rank from 1 to the greatest must have a file: nothing else tells that one is missing. */
+static bool check_ranks(struct zf_st_files *files, const struct zf_entry *e, size_t n,
+                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    unsigned long want = 1;
+
+    /* The listing is in natural order, so ranks ascend. */
+    for (size_t i = 0; i < n; i++) {
+        unsigned long r = zf_st_file_rank(e[i].name);
+
+        if (r > want && !o->degraded) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the files shard-%05lu-… of rank %lu are missing, though %.80s is here",
+                           want, want, e[i].name);
+        }
+        if (r > want &&
+            (!zf_build_note(b, err, "the files of ranks %lu to %lu are missing", want, r - 1) ||
+             !zf_st_files_lack(files, err, "shard-%05lu-… of rank %lu", want, want))) {
+            return false;
+        }
+        want = r >= want ? r + 1 : want;
+    }
+    return zf_build_note(
+        b, err, "no index is here, and nothing records how many ranks wrote: %lu have files",
+        want - 1);
+}
+
+/* Every safetensors file in `dir`. */
+static bool add_all(struct zf_st_files *files, struct zf_store *st, const char *dir,
+                    const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        zf_auto(mem) char *path = NULL;
+
+        /* What is no file is refused when it is opened; only directories may be called so. */
+        if (!zf_st_file_named(e[i].name) ||
+            (e[i].kind == ZF_ENTRY_DIR && !zf_st_file_rank(e[i].name))) {
+            continue;
+        }
+        if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
+            path = NULL;
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
+        }
+        if (!zf_st_files_add(files, st, path, o, b, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char *dir,
+                      const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    return zf_store_list(st, dir, &e, &n, err) && check_ranks(files, e, n, o, b, err) &&
+           add_all(files, st, dir, o, b, err);
+}
+
+static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                    struct zf_err *err)
+{
+    zf_auto(found) struct found f = {.index = NULL};
+    zf_auto(st_files) struct zf_st_files files = {.n = 0};
+    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
+
+    if (!look(st, o, &f, err) || !zf_st_files_init(&files, o->lim, err)) {
+        return false;
+    }
+    if (!f.index && !f.dir) {
+        return zf_fail(
+            err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+            "found neither an index JSON nor safetensors files that hold boxes of tensors");
+    }
+    bool indexed = f.index && zf_st_index_load(st, f.index, o->lim, &x, err);
+    if (f.index && !indexed && !zf_forgive(b, err)) {
+        return false;
+    }
+    if (indexed   ? !add_indexed(&files, &x, st, o, b, err)
+        : f.index ? !add_all(&files, st, "", o, b, err)
+                  : !add_boxes(&files, st, f.dir, o, b, err)) {
+        return false;
+    }
+    return zf_st_files_some(&files, err) && zf_st_join(&files, indexed ? &x : NULL, NULL, b, err) &&
+           zf_st_files_metadata(&files, b, err) && zf_beside_add(st, o, b, err) &&
+           zf_beside_weights(st, b, err);
+}
+
+const struct zf_format zf_format_hf = {
+    .name = "hf",
+    .summary = "Hugging Face: several safetensors files with an index, or cut by torch DCP",
+    .one_file = true,
+    .probe = probe,
+    .open = open_hf,
+};

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "join.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <zf/assemble/names.h>
+#include <zf/base/num.h>
+
+/* One entry of one file. */
+struct piece {
+    const char *name; /* of the tensor it belongs to */
+    const struct zf_st_file *file;
+    const struct zf_st_entry *entry;
+    const json_t *offs; /* "saved_offsets", or NULL: the whole tensor */
+};
+
+struct join {
+    const struct zf_st_files *files;
+    const char *lacks;    /* a file that cannot be read, so that boxes may be missing; or NULL */
+    uint64_t *n_unproven; /* tensors that are lost for it */
+    struct piece *piece;  /* sorted by name */
+    size_t n;
+    const struct zf_st_index *index;
+    const char *set;
+    struct zf_names *names;
+    struct zf_build *b;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+    int c = strcmp(x->name, y->name);
+
+    return c ? c : strcmp(x->file->path, y->file->path);
+}
+
+static bool gather(const struct zf_st_files *f, struct piece **out, size_t *n_out,
+                   struct zf_err *err)
+{
+    struct piece *p;
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n; i++) {
+        n += f->file[i].head.n;
+    }
+    p = calloc(n + 1, sizeof *p);
+    if (!p) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %zu tensors", n);
+    }
+    n = 0;
+    for (size_t i = 0; i < f->n; i++) {
+        for (uint64_t k = 0; k < f->file[i].head.n; k++) {
+            const struct zf_st_entry *e = &f->file[i].head.entry[k];
+            const json_t *box = json_object_get(f->file[i].boxes, e->name);
+            /* Written when one file holds several boxes of one tensor. */
+            const char *whole = json_string_value(json_object_get(box, "logical_fqn"));
+
+            p[n++] = (struct piece){.name = whole ? whole : e->name,
+                                    .file = &f->file[i],
+                                    .entry = e,
+                                    .offs = json_object_get(box, "saved_offsets")};
+        }
+    }
+    qsort(p, n, sizeof *p, by_name);
+    *out = p;
+    *n_out = n;
+    return true;
+}
+
+static size_t group_end(const struct piece *p, size_t n, size_t from)
+{
+    size_t to = from + 1;
+
+    while (to < n && strcmp(p[to].name, p[from].name) == 0) {
+        to++;
+    }
+    return to;
+}
+
+/* Does the piece begin anywhere but at the tensor's first element? */
+static bool is_inner(const struct piece *p)
+{
+    for (size_t d = 0; d < json_array_size(p->offs); d++) {
+        if (json_integer_value(json_array_get(p->offs, d)) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Starts the tensor where the naming rules put it. */
+static struct zf_draft *draft(const struct join *j, const struct piece *p, uint32_t ndim,
+                              const uint64_t *shape, struct zf_err *err)
+{
+    struct zf_step step = {.p = p->name, .n = strlen(p->name)};
+    struct zf_spot spot = {.set = j->set, .name = p->name, .name_len = step.n};
+    struct zf_draft *d;
+
+    if (!j->set) {
+        if (!zf_names_place_flat(j->names, p->name, step.n, &spot, err)) {
+            return NULL;
+        }
+        if (zf_build_find(j->b, spot.set, spot.name, spot.name_len) &&
+            !zf_names_extra(j->names, (struct zf_path){.step = &step, .n = 1}, &spot, err)) {
+            return NULL;
+        }
+    }
+    d = zf_build_tensor(j->b, spot.set, spot.name, spot.name_len, p->entry->dtype, ndim, shape,
+                        err);
+    if (!d || !zf_draft_where(d, p->file->path, err)) {
+        return NULL;
+    }
+    return d;
+}
+
+/* The whole tensor stands in one piece; what a shortened file no longer holds is lost. */
+static bool add_whole(const struct join *j, const struct piece *p, struct zf_err *err)
+{
+    const struct zf_st_entry *e = p->entry;
+    struct zf_draft *d = draft(j, p, e->ndim, e->shape, err);
+    uint64_t n = (e->end - e->begin) / zf_dtype_info(e->dtype)->bytes;
+    struct zf_from from = {.src = p->file->src, .off = e->begin};
+
+    if (!d) {
+        return false;
+    }
+    zf_draft_noted(d);
+    return zf_draft_flat(d, 0, n, from, err);
+}
+
+/* Where a box begins.  Errors: ZF_E_FORMAT the header names no such place. */
+static bool box_start(const struct piece *p, uint64_t *start, struct zf_err *err)
+{
+    for (uint32_t d = 0; d < p->entry->ndim; d++) {
+        start[d] = 0;
+        if (p->offs && (json_array_size(p->offs) != p->entry->ndim ||
+                        !zf_json_u64(json_array_get(p->offs, d), &start[d]))) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "\"saved_offsets\" of tensor \"%.80s\" are not %" PRIu32 " sizes", p->name,
+                    p->entry->ndim);
+            return zf_err_in(err, "%s", p->file->path);
+        }
+    }
+    return true;
+}
+
+/* The smallest shape that holds all boxes: it is written nowhere else. */
+static bool hull(const struct piece *p, size_t n, uint64_t *shape, uint64_t *start,
+                 struct zf_err *err)
+{
+    const struct zf_st_entry *first = p[0].entry;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct zf_st_entry *e = p[i].entry;
+
+        if (e->ndim != first->ndim || e->dtype != first->dtype) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "tensor \"%.80s\" has %" PRIu32 " dimensions of %s here, but %" PRIu32
+                    " of %s in %.80s",
+                    p[i].name, e->ndim, zf_dtype_info(e->dtype)->suffix, first->ndim,
+                    zf_dtype_info(first->dtype)->suffix, p[0].file->path);
+            return zf_err_in(err, "%s", p[i].file->path);
+        }
+        if (!box_start(&p[i], start, err)) {
+            return false;
+        }
+        for (uint32_t d = 0; d < e->ndim; d++) {
+            uint64_t end;
+            if (!zf_add(start[d], e->shape[d], &end)) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "tensor \"%.80s\" is larger than any file", p[i].name);
+            }
+            shape[d] = end > shape[d] ? end : shape[d];
+        }
+    }
+    return true;
+}
+
+/* The shape is only known to be this large at least: nothing says where the tensor ends, so no byte
+ * of it can be given. */
+static bool add_unproven(const struct join *j, const struct piece *p, uint32_t ndim,
+                         const uint64_t *shape, struct zf_err *err)
+{
+    zf_auto(mem) uint64_t *zeros = calloc((size_t)ndim + 1, sizeof *zeros);
+    struct zf_draft *d;
+    uint64_t elems;
+    char why[320];
+
+    if (!zeros) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
+    }
+    (void)snprintf(why, sizeof why,
+                   "its shape is not known, because %.200s, which may hold more of it, cannot be "
+                   "read",
+                   j->lacks);
+    ++*j->n_unproven;
+    if (zf_elems(ndim, shape, &elems) && elems == 0) {
+        return true; /* a file of no bytes would look whole */
+    }
+    d = draft(j, p, ndim, shape, err);
+    return d &&
+           zf_draft_lost_box(d, zeros, shape, &(struct zf_lost){.why = why, .unshaped = true}, err);
+}
+
+static bool add_boxes(const struct join *j, const struct piece *p, size_t n, struct zf_err *err)
+{
+    uint32_t ndim = p[0].entry->ndim;
+    zf_auto(mem) uint64_t *shape = calloc(2 * (size_t)ndim + 1, sizeof *shape);
+    uint64_t *start = shape + ndim;
+    struct zf_draft *d;
+
+    if (!shape) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
+    }
+    if (!hull(p, n, shape, start, err)) {
+        return false;
+    }
+    if (j->lacks) {
+        return add_unproven(j, p, ndim, shape, err);
+    }
+    d = draft(j, p, ndim, shape, err);
+    if (!d) {
+        return false;
+    }
+    zf_draft_noted(d);
+    for (size_t i = 0; i < n; i++) {
+        const struct zf_st_entry *e = p[i].entry;
+        struct zf_from from = {.src = p[i].file->src, .off = e->begin};
+
+        if (!box_start(&p[i], start, err)) {
+            return false;
+        }
+        if (!zf_draft_box(d, start, e->shape, from, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The piece that the index means, or the first. */
+static const struct piece *indexed(const struct join *j, const struct piece *p, size_t n)
+{
+    const char *file = j->index ? zf_st_index_file(j->index, p->name) : NULL;
+
+    for (size_t i = 0; file && i < n; i++) {
+        if (strcmp(p[i].file->path, file) == 0) {
+            return &p[i];
+        }
+    }
+    return p;
+}
+
+static bool add_group(const struct join *j, const struct piece *p, size_t n, struct zf_err *err)
+{
+    const char *file = j->index ? zf_st_index_file(j->index, p->name) : NULL;
+    const struct piece *one = indexed(j, p, n);
+    bool boxes = false, inner = false;
+
+    for (size_t i = 0; i < n; i++) {
+        boxes = boxes || p[i].offs;
+        inner = inner || is_inner(&p[i]);
+    }
+    if (inner || (boxes && (n > 1 || (j->lacks && p->entry->ndim > 0)) && !file)) {
+        return add_boxes(j, p, n, err);
+    }
+    if (n > 1 && !file) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "tensor \"%.80s\" is in %.80s and in %.80s, and no index says which counts",
+                       p->name, p[0].file->path, p[1].file->path);
+    }
+    if (file && strcmp(one->file->path, file) != 0 &&
+        !zf_build_note(j->b, err, "%s says that tensor %s is in %s; it is in %s", j->index->path,
+                       p->name, file, one->file->path)) {
+        return false;
+    }
+    return add_whole(j, one, err);
+}
+
+/* A tensor that the index names and no file holds; where: the file it names for it. */
+static bool lose_named(const struct join *j, const char *tensor, const char *where,
+                       struct zf_err *err)
+{
+    bool read = false;
+
+    for (size_t i = 0; where && i < j->files->n; i++) {
+        read = read || strcmp(j->files->file[i].path, where) == 0;
+    }
+    struct zf_store *st = zf_build_store(j->b);
+    bool there = where && st && zf_store_has(st, where, ZF_ENTRY_FILE);
+    const struct zf_lost how = {.file = where,
+                                .why = read    ? "does not hold it"
+                                       : there ? "cannot be read"
+                                               : "is missing"};
+    return zf_build_note(j->b, err, "tensor %s is lost: %s names it in %s, which does not hold it",
+                         tensor, j->index->path, where ? where : "no file") &&
+           zf_build_missing(j->b, tensor, strlen(tensor), &how, err);
+}
+
+/* Every tensor that the index names must be in one of the files. */
+static bool check_index(const struct join *j, struct zf_err *err)
+{
+    const char *tensor, *first = NULL;
+    size_t missing = 0;
+    json_t *v;
+
+    json_object_foreach(j->index->map, tensor, v)
+    {
+        struct piece key = {.name = tensor};
+        size_t lo = 0, hi = j->n;
+
+        while (lo < hi) {
+            size_t mid = lo + (hi - lo) / 2;
+            if (strcmp(j->piece[mid].name, key.name) < 0) {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        if (lo < j->n && strcmp(j->piece[lo].name, tensor) == 0) {
+            continue;
+        }
+        first = first ? first : tensor;
+        missing++;
+        if (zf_build_degraded(j->b) && !lose_named(j, tensor, json_string_value(v), err)) {
+            return false;
+        }
+    }
+    if (!missing || zf_build_degraded(j->b)) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %zu tensors "
+            "are missing)",
+            first, zf_st_index_file(j->index, first), missing, json_object_size(j->index->map));
+    return zf_err_in(err, "%s", j->index->path);
+}
+
+static bool join_all(struct join *j, struct zf_err *err)
+{
+    if (j->index && !check_index(j, err)) {
+        return false;
+    }
+    for (size_t i = 0; !j->set && i < j->n; i = group_end(j->piece, j->n, i)) {
+        if (!zf_names_see_flat(j->names, j->piece[i].name, strlen(j->piece[i].name), err)) {
+            return false;
+        }
+    }
+    for (size_t i = 0, end; i < j->n; i = end) {
+        end = group_end(j->piece, j->n, i);
+        if (!add_group(j, &j->piece[i], end - i, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_st_join(const struct zf_st_files *f, const struct zf_st_index *index, const char *set,
+                struct zf_build *b, struct zf_err *err)
+{
+    uint64_t n_unproven = 0;
+    struct join j = {.files = f,
+                     .lacks = f->lacks,
+                     .n_unproven = &n_unproven,
+                     .index = index,
+                     .set = set,
+                     .b = b};
+    zf_auto(mem) struct piece *piece = NULL;
+    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+
+    if (!names || !gather(f, &piece, &j.n, err)) {
+        return false;
+    }
+    j.piece = piece;
+    j.names = names;
+    return join_all(&j, err) &&
+           (n_unproven == 0 ||
+            zf_build_note(b, err,
+                          "%" PRIu64
+                          " tensors are lost: nothing but %s says whether more of them is "
+                          "in it",
+                          n_unproven, f->lacks));
+}
+
+bool zf_st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err)
+{
+    zf_auto(mem) struct piece *p = NULL;
+    size_t n = 0;
+
+    *out = false;
+    if (!gather(f, &p, &n, err)) {
+        return false;
+    }
+    for (size_t i = 1; i < n; i++) {
+        *out = *out || (strcmp(p[i].name, p[i - 1].name) == 0 && !p[i].offs && !p[i - 1].offs);
+    }
+    return true;
+}

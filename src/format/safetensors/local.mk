@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+libzf_format_la_SOURCES += \
+	src/format/safetensors/hf.c \
+	src/format/safetensors/join.c \
+	src/format/safetensors/safetensors.c \
+	$(NULL)
+
+noinst_HEADERS += \
+	src/format/safetensors/join.h \
+	$(NULL)

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One torch.save file a rank, joined: DTensors (verl, NeMo-RL: model_world_size_W_rank_R.pt),
+ * ShardedTensors (FSDP1 and OLMo: rankR.pt).  docs/formats/ranks.md says what is where. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/one_file.h>
+#include <zf/assemble/st_files.h>
+#include <zf/assemble/torch_files.h>
+#include <zf/codec/torch.h>
+#include <zf/format.h>
+
+extern const struct zf_format zf_format_ranks;
+
+#define RANKS_MAX 1000000
+
+/* A file name taken apart: <stem>[world_size_<W>_]rank[_]<R><tail>. */
+struct rank_name {
+    size_t stem;    /* bytes in front of "rank" or "world_size_" */
+    uint64_t rank;  /* R */
+    uint64_t world; /* W, 0 = not said */
+    const char *tail;
+};
+
+/* Reads decimal digits; *p moves behind them.
+ * False when there is none or the number is too large. */
+static bool number(const char **p, uint64_t *out)
+{
+    size_t n = strspn(*p, "0123456789");
+
+    if (n == 0 || n > 7) {
+        return false;
+    }
+    *out = strtoull(*p, NULL, 10);
+    *p += n;
+    return true;
+}
+
+/* The last "rank" in name that is followed by digits and an ending. */
+static bool parse(const char *name, struct rank_name *out)
+{
+    static const char size_word[] = "world_size_";
+    const char *at = NULL, *p;
+
+    for (const char *next = name; (next = strstr(next, "rank")); next++) {
+        at = next;
+    }
+    if (!at || (at > name && at[-1] != '_' && at[-1] != '.' && at[-1] != '-')) {
+        return false;
+    }
+    *out = (struct rank_name){.stem = (size_t)(at - name)};
+    p = at + 4;
+    p += *p == '_' || *p == '-';
+    if (!number(&p, &out->rank) || *p != '.' || !zf_torch_set_named(name)) {
+        return false;
+    }
+    out->tail = p;
+    const char *size = strstr(name, size_word);
+    p = size ? size + sizeof size_word - 1 : NULL;
+    if (size && size < at && number(&p, &out->world) && p + 1 == at) {
+        out->stem = (size_t)(size - name);
+    }
+    return true;
+}
+
+/* What the files of one stem hold. */
+static enum zf_torch_role role_of(const char *name, size_t stem)
+{
+    return stem > 0 ? zf_torch_set_role(name) : ZF_ROLE_WEIGHTS;
+}
+
+/* The files of one stem. */
+struct group {
+    const char *first; /* name of the file with the least rank; borrowed from the listing */
+    struct rank_name name;
+    uint64_t n, max; /* files, greatest rank */
+    enum zf_torch_role role;
+};
+
+enum { GROUPS_MAX = 16 };
+
+struct groups {
+    struct group group[GROUPS_MAX];
+    size_t n;
+};
+
+static bool same_group(const struct group *g, const char *name, const struct rank_name *r)
+{
+    return g->name.stem == r->stem && strncmp(g->first, name, r->stem) == 0 &&
+           strcmp(g->name.tail, r->tail) == 0 && (g->name.world != 0) == (r->world != 0);
+}
+
+/* Adds one file to its group.  A second world size in one group is told by *mixed. */
+static void sort_in(struct groups *all, const char *name, const struct rank_name *r, bool *mixed)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        struct group *g = &all->group[i];
+
+        if (same_group(g, name, r)) {
+            *mixed = *mixed || g->name.world != r->world;
+            g->n++;
+            g->max = r->rank > g->max ? r->rank : g->max;
+            return;
+        }
+    }
+    if (all->n < GROUPS_MAX) {
+        all->group[all->n++] = (struct group){
+            .first = name, .name = *r, .n = 1, .max = r->rank, .role = role_of(name, r->stem)};
+    }
+}
+
+/* The groups of the directory; of several that hold weights, the one whose file was pointed at. */
+static bool look(struct zf_store *st, struct groups *all, bool *mixed, struct zf_err *err)
+{
+    const char *file = zf_one_file(st);
+    struct rank_name r, want;
+    const struct zf_entry *e;
+    size_t n;
+
+    all->n = 0;
+    *mixed = false;
+    if (!zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    if (file && !parse(file, &want)) {
+        return true;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!parse(e[i].name, &r)) { /* what is no file is refused when it is opened */
+            continue;
+        }
+        /* Pointed at a file: its own group, and what has the same scheme but is no weights. */
+        struct group asked = {.first = file, .name = want};
+        if (!file || same_group(&asked, e[i].name, &r) ||
+            (want.world != 0 && r.world == want.world &&
+             role_of(e[i].name, r.stem) != ZF_ROLE_WEIGHTS)) {
+            sort_in(all, e[i].name, &r, mixed);
+        }
+    }
+    return true;
+}
+
+/* Do all groups have their files? */
+static bool complete(const struct groups *all, bool mixed)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        const struct group *g = &all->group[i];
+
+        if ((mixed && g->name.world) || g->n != (g->name.world ? g->name.world : g->max + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool has_safetensors(struct zf_store *st)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first file of the group that begins as torch.save writes it, or NULL. */
+static const char *sound_one(struct zf_store *st, const struct group *g)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    struct rank_name r;
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!parse(e[i].name, &r) || !same_group(g, e[i].name, &r)) {
+            continue;
+        }
+        zf_auto(source) struct zf_source *src = zf_store_open(st, e[i].name, &ignored);
+
+        if (src && zf_torch_sniff(src)) {
+            return e[i].name;
+        }
+    }
+    return NULL;
+}
+
+static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+                  struct zf_err *err)
+{
+    struct groups all;
+    bool mixed;
+
+    (void)o;
+    out->fit = ZF_FIT_NO;
+    if (!look(st, &all, &mixed, err)) {
+        return false;
+    }
+    /* What is left of another run does not hide whole weights;
+     * alone, open() says what is missing. */
+    if (!zf_one_file(st) && !complete(&all, mixed) && has_safetensors(st)) {
+        return true;
+    }
+    for (size_t i = 0; i < all.n; i++) {
+        const char *name =
+            all.group[i].role == ZF_ROLE_WEIGHTS ? sound_one(st, &all.group[i]) : NULL;
+
+        if (name && out->fit != ZF_FIT_PROOF) {
+            out->fit = ZF_FIT_PROOF;
+            snprintf(out->why, sizeof out->why, "one file a rank, such as %.80s", name);
+        }
+    }
+    return true;
+}
+
+/* All ranks from 0 on must have a file, and as many as the names say. */
+static bool check_group(const struct group *g, bool mixed, bool degraded, struct zf_build *b,
+                        struct zf_err *err)
+{
+    uint64_t want = g->name.world ? g->name.world : g->max + 1;
+
+    if (mixed && g->name.world) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "there are files of several world sizes (one is %.80s): files of two saves",
+                       g->first);
+    }
+    if (g->max >= want) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "there is a file of rank %" PRIu64 ", but %.80s says %" PRIu64 " ranks",
+                       g->max, g->first, want);
+    }
+    if (g->n == want) {
+        return true;
+    }
+    if (degraded) {
+        return zf_build_note(b, err, "%" PRIu64 " of %" PRIu64 " ranks have a file like %s", g->n,
+                             want, g->first);
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "only %" PRIu64 " of %" PRIu64 " ranks have a file like %.80s", g->n, want,
+                   g->first);
+}
+
+/* Exactly one group may hold weights; the world size of the others must be the same. */
+static bool check_groups(const struct groups *all, bool mixed, bool degraded, uint32_t *world,
+                         struct zf_build *b, struct zf_err *err)
+{
+    const struct group *weights = NULL;
+
+    for (size_t i = 0; i < all->n; i++) {
+        const struct group *g = &all->group[i];
+
+        if (g->role == ZF_ROLE_WEIGHTS && weights) {
+            return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                           "there are files of several checkpoints here: point at %.80s or %.80s",
+                           weights->first, g->first);
+        }
+        weights = g->role == ZF_ROLE_WEIGHTS ? g : weights;
+        if (!check_group(g, mixed, degraded, b, err)) {
+            return false;
+        }
+    }
+    if (!weights) {
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "there are no ranks' files of weights here");
+    }
+    uint64_t n = weights->name.world ? weights->name.world : weights->max + 1;
+    if (n > RANKS_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%" PRIu64 " ranks are more than %d", n,
+                       RANKS_MAX);
+    }
+    *world = (uint32_t)n;
+    return true;
+}
+
+/* Opens the files of the groups, rank by rank in each.  Degraded: a file that cannot be opened is noted and
+ * as good as missing, as long as another one can. */
+static bool add_files(struct zf_torch_set *s, struct zf_store *st, const struct groups *all,
+                      const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+{
+    struct zf_err first = {.code = ZF_OK};
+    const struct zf_entry *e;
+    struct rank_name r;
+    size_t n, added = 0;
+
+    if (!zf_store_list(st, "", &e, &n, err)) {
+        return false;
+    }
+    for (size_t g = 0; g < all->n; g++) {
+        for (size_t i = 0; i < n; i++) { /* natural order: ranks ascend */
+            if (!parse(e[i].name, &r) || !same_group(&all->group[g], e[i].name, &r)) {
+                continue;
+            }
+            if (zf_torch_set_add(s, st, e[i].name, all->group[g].role, (uint32_t)r.rank, lim,
+                                 err)) {
+                added++;
+                continue;
+            }
+            first = first.code == ZF_OK ? *err : first;
+            if (!zf_forgive(b, err)) {
+                return false;
+            }
+        }
+    }
+    if (added == 0) {
+        *err = first;
+    }
+    return added > 0;
+}
+
+static bool open_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                       struct zf_err *err)
+{
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
+    struct groups all;
+    uint32_t world = 0;
+    bool mixed;
+
+    return s && look(st, &all, &mixed, err) &&
+           check_groups(&all, mixed, o->degraded, &world, b, err) &&
+           add_files(s, st, &all, o->lim, b, err) && zf_torch_set_place(s, world, o->lim, b, err);
+}
+
+const struct zf_format zf_format_ranks = {
+    .name = "ranks",
+    .summary = "one torch.save file a rank: DTensors and ShardedTensors (verl, NeMo-RL, FSDP)",
+    .refines = "torch",
+    .one_file = true,
+    .shards = true,
+    .probe = probe,
+    .open = open_ranks,
+};

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes whose elements stand apart or in another order in the source: padded chunks, Fortran order,
+ * transposed tensors.  The stretch that is wanted is cut into sub-boxes, and each is read in the
+ * order of the *source*, in blocks that reach over small gaps, so that no element costs a read of
+ * its own. */
+#include <string.h>
+
+#include "box.h"
+
+/* A gap of up to a page is read along: skipping it would cost a system call, and the kernel has the
+ * page in hand anyway. */
+#define GAP 4096
+#define BLOCK (128u << 10)
+
+/* A dimension of the sub-box in the order of the source. */
+struct axis {
+    uint64_t n;    /* steps */
+    uint64_t from; /* bytes of the source per step */
+    uint64_t to;   /* bytes of the reply per step */
+};
+
+/* What a sub-box costs to read. */
+struct plan {
+    struct axis axis[ZF_BOX_DIMS]; /* outermost first; the innermost are read in one block */
+    uint32_t n;
+    uint32_t block; /* axes from here on are inside a block */
+    uint64_t run;   /* bytes that stand in one piece in the source and in the reply */
+    uint64_t span;  /* bytes of a block */
+    uint64_t tile;  /* steps of axis[block - 1] that fit into one block; 1 = no tiling */
+    uint64_t src_off;
+    unsigned char *dst;
+};
+
+/* The largest sub-box that begins at byte `at` of the box's C order and is whole in its inner
+ * dimensions: at most 2 * nd - 1 of them make any stretch.  Returns its bytes. */
+static uint64_t next_sub(const struct zf_box *b, uint64_t at, uint64_t hi, uint64_t *idx,
+                         uint64_t *extent)
+{
+    uint32_t d = b->nd - 1;
+
+    for (uint32_t i = 0; i < b->nd; i++) {
+        idx[i] = at / b->inner[i] % b->size[i];
+        extent[i] = 1;
+    }
+    for (;; d--) {
+        uint64_t fit = (hi - at) / b->inner[d], left = b->size[d] - idx[d];
+
+        extent[d] = fit < left ? fit : left;
+        if (d == 0 || idx[d] != 0 || extent[d] < b->size[d]) {
+            return extent[d] * b->inner[d];
+        }
+    }
+}
+
+/* Sorts the axes by their step in the source, and joins those that go on in both. */
+static void order_axes(struct plan *p, const struct zf_box *b, const uint64_t *extent)
+{
+    p->n = 0;
+    p->run = extent[b->nd - 1];
+    for (uint32_t d = 0; d + 1 < b->nd; d++) {
+        struct axis a = {extent[d], b->stride[d], b->tensor_stride[d]};
+        uint32_t i = p->n;
+
+        if (a.n == 1) {
+            continue;
+        }
+        for (; i > 0 && p->axis[i - 1].from < a.from; i--) {
+            p->axis[i] = p->axis[i - 1];
+        }
+        p->axis[i] = a;
+        p->n++;
+    }
+    while (p->n > 0 && p->axis[p->n - 1].from == p->run && p->axis[p->n - 1].to == p->run) {
+        p->run *= p->axis[--p->n].n;
+    }
+}
+
+/* Chooses which axes are read in one block: as many as fit and leave no large gaps. */
+static void choose_block(struct plan *p)
+{
+    p->span = p->run;
+    p->block = p->n;
+    p->tile = 1;
+    while (p->block > 0) {
+        const struct axis *a = &p->axis[p->block - 1];
+
+        if (a->from > p->span && a->from - p->span > GAP) {
+            return;
+        }
+        /* Steps of 0 (one element shown many times) or into the block itself change nothing here.
+         */
+        uint64_t fit = p->span > BLOCK ? 0 : (a->from ? (BLOCK - p->span) / a->from + 1 : a->n);
+        if (fit < a->n) {
+            p->tile = fit > 0 ? fit : 1;
+            return;
+        }
+        p->span += (a->n - 1) * a->from;
+        p->block--;
+    }
+}
+
+static void copy_axis(unsigned char *dst, const unsigned char *src, const struct axis *a,
+                      uint64_t run)
+{
+    switch (run) {
+#define COPY(type)                                                                                 \
+    for (uint64_t i = 0; i < a->n; i++) {                                                          \
+        memcpy(dst + i * a->to, src + i * a->from, sizeof(type));                                  \
+    }                                                                                              \
+    break
+    case 1:
+        COPY(uint8_t);
+    case 2:
+        COPY(uint16_t);
+    case 4:
+        COPY(uint32_t);
+    case 8:
+        COPY(uint64_t);
+    default:
+        for (uint64_t i = 0; i < a->n; i++) {
+            memcpy(dst + i * a->to, src + i * a->from, (size_t)run);
+        }
+#undef COPY
+    }
+}
+
+/* Copies what axes[0 .. n) span out of a block. */
+static void copy_out(unsigned char *dst, const unsigned char *src, const struct axis *axis,
+                     uint32_t n, uint64_t run)
+{
+    uint64_t idx[ZF_BOX_DIMS] = {0};
+
+    if (n == 0) {
+        memcpy(dst, src, (size_t)run);
+        return;
+    }
+    for (;;) {
+        uint32_t d = n - 1;
+
+        copy_axis(dst, src, &axis[n - 1], run);
+        for (; d > 0; d--) {
+            const struct axis *a = &axis[d - 1];
+
+            dst += a->to;
+            src += a->from;
+            if (++idx[d - 1] < a->n) {
+                break;
+            }
+            dst -= a->n * a->to;
+            src -= a->n * a->from;
+            idx[d - 1] = 0;
+        }
+        if (d == 0) {
+            return;
+        }
+    }
+}
+
+/* Reads one block: `steps` of the tiled axis and everything inside it. */
+static bool read_block(const struct zf_box *b, const struct plan *p, uint64_t steps,
+                       uint64_t src_off, unsigned char *dst, struct zf_err *err)
+{
+    unsigned char block[BLOCK];
+    struct axis axis[ZF_BOX_DIMS];
+    uint32_t n = 0;
+    uint64_t span = p->span;
+
+    if (steps > 1) {
+        axis[n] = p->axis[p->block - 1];
+        axis[n].n = steps;
+        span += (steps - 1) * axis[n].from;
+        n++;
+    }
+    for (uint32_t i = p->block; i < p->n; i++) {
+        axis[n++] = p->axis[i];
+    }
+    if (n == 0) {
+        return zf_source_pread(b->src, dst, (size_t)p->run, src_off, err);
+    }
+    if (!zf_source_pread(b->src, block, (size_t)span, src_off, err)) {
+        return false;
+    }
+    copy_out(dst, block, axis, n, p->run);
+    return true;
+}
+
+static bool read_tiles(const struct zf_box *b, const struct plan *p, uint64_t src_off,
+                       unsigned char *dst, struct zf_err *err)
+{
+    if (p->block == 0) {
+        return read_block(b, p, 1, src_off, dst, err);
+    }
+    const struct axis *a = &p->axis[p->block - 1];
+    for (uint64_t i = 0; i < a->n; i += p->tile) {
+        uint64_t steps = a->n - i < p->tile ? a->n - i : p->tile;
+
+        if (!read_block(b, p, steps, src_off + i * a->from, dst + i * a->to, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Walks the axes outside the tiled one. */
+static bool read_plan(const struct zf_box *b, const struct plan *p, struct zf_err *err)
+{
+    uint64_t idx[ZF_BOX_DIMS] = {0}, src_off = p->src_off;
+    unsigned char *dst = p->dst;
+    uint32_t outer = p->block > 0 ? p->block - 1 : 0;
+
+    for (;;) {
+        uint32_t d = outer;
+
+        if (!read_tiles(b, p, src_off, dst, err)) {
+            return false;
+        }
+        for (; d > 0; d--) {
+            const struct axis *a = &p->axis[d - 1];
+
+            dst += a->to;
+            src_off += a->from;
+            if (++idx[d - 1] < a->n) {
+                break;
+            }
+            dst -= a->n * a->to;
+            src_off -= a->n * a->from;
+            idx[d - 1] = 0;
+        }
+        if (d == 0) {
+            return true;
+        }
+    }
+}
+
+bool zf_box_gather(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                   uint64_t off, struct zf_err *err)
+{
+    uint64_t idx[ZF_BOX_DIMS], extent[ZF_BOX_DIMS];
+    struct plan p;
+
+    while (lo < hi) {
+        uint64_t n = next_sub(b, lo, hi, idx, extent), at = 0;
+
+        p.src_off = b->off;
+        for (uint32_t d = 0; d < b->nd; d++) {
+            p.src_off += idx[d] * b->stride[d];
+            at += (b->start[d] + idx[d]) * b->tensor_stride[d];
+        }
+        p.dst = reply + (at - off);
+        order_axes(&p, b, extent);
+        choose_block(&p);
+        if (!read_plan(b, &p, err)) {
+            return false;
+        }
+        lo += n;
+    }
+    return true;
+}

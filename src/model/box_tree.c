@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box_tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAF 8
+
+/* A node of the tree covers positions [first, end) of the order.  Children stand at `child` and
+ * `child + 1`; child 0 = leaf. */
+struct node {
+    uint32_t first, end, child;
+};
+
+struct zf_boxtree {
+    uint32_t nd, n_nodes;
+    const struct node *node;
+    const uint64_t *bound; /* [n_nodes][2][nd]: lowest and highest coordinate, inclusive */
+};
+
+struct by {
+    const uint64_t *start;
+    uint32_t nd, dim;
+};
+
+static int by_start(const void *a, const void *b, void *ctx)
+{
+    const struct by *by = ctx;
+    uint64_t x = by->start[(uint64_t) * (const uint32_t *)a * by->nd + by->dim];
+    uint64_t y = by->start[(uint64_t) * (const uint32_t *)b * by->nd + by->dim];
+
+    return (x > y) - (x < y);
+}
+
+struct making {
+    uint32_t nd;
+    const uint64_t *start, *size;
+    uint32_t *order;
+    struct node *node;
+    uint64_t *bound;
+};
+
+/* Bounds of a node, and the dimension in which its boxes begin farthest apart. */
+static uint32_t measure(const struct making *m, uint32_t i)
+{
+    const struct node *node = &m->node[i];
+    uint64_t *lo = m->bound + (uint64_t)i * 2 * m->nd, *hi = lo + m->nd, widest = 0;
+    uint32_t best = 0;
+
+    for (uint32_t d = 0; d < m->nd; d++) {
+        uint64_t last_start = 0;
+
+        lo[d] = UINT64_MAX;
+        hi[d] = 0;
+        for (uint32_t k = node->first; k < node->end; k++) {
+            uint64_t s = m->start[(uint64_t)m->order[k] * m->nd + d];
+            uint64_t e = s + m->size[(uint64_t)m->order[k] * m->nd + d] - 1;
+
+            lo[d] = s < lo[d] ? s : lo[d];
+            hi[d] = e > hi[d] ? e : hi[d];
+            last_start = s > last_start ? s : last_start;
+        }
+        /* Relative to the extent: a short dimension with many cuts is as good as a long one. */
+        uint64_t extent = hi[d] - lo[d] + 1;
+        uint64_t spread =
+            (uint64_t)((long double)(last_start - lo[d]) / (long double)extent * 1e9L);
+        if (spread > widest) {
+            widest = spread;
+            best = d;
+        }
+    }
+    return best;
+}
+
+struct zf_boxtree *zf_boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
+                                  const uint64_t *size, uint32_t *order, uint32_t n,
+                                  struct zf_err *err)
+{
+    /* Halving stops at LEAF or fewer, so every leaf but the root has at least LEAF / 2 boxes. */
+    uint64_t max_nodes = (uint64_t)n / (LEAF / 2) * 2 + 1;
+    struct zf_boxtree *t = zf_arena_get(keep, 1, sizeof *t, err);
+    struct making m = {.nd = nd, .start = start, .size = size, .order = order};
+
+    if (!t || !(m.node = zf_arena_get(keep, max_nodes, sizeof *m.node, err)) ||
+        !(m.bound = zf_arena_get(keep, max_nodes, 2 * (uint64_t)nd * sizeof *m.bound, err))) {
+        return NULL;
+    }
+    uint32_t n_nodes = 1;
+    m.node[0] = (struct node){0, n, 0};
+    /* Children are appended, so walking the array visits every node once. */
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        struct by by = {start, nd, measure(&m, i)};
+        uint32_t first = m.node[i].first, end = m.node[i].end, mid = first + (end - first) / 2;
+
+        if (end - first <= LEAF) {
+            continue;
+        }
+        qsort_r(order + first, end - first, sizeof *order, by_start, &by);
+        m.node[i].child = n_nodes;
+        m.node[n_nodes++] = (struct node){first, mid, 0};
+        m.node[n_nodes++] = (struct node){mid, end, 0};
+    }
+    *t = (struct zf_boxtree){.nd = nd, .n_nodes = n_nodes, .node = m.node, .bound = m.bound};
+    return t;
+}
+
+bool zf_boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size,
+                        const uint64_t *lo, const uint64_t *hi)
+{
+    for (uint32_t d = 0; d < nd; d++) {
+        if (start[d] > hi[d] || start[d] + size[d] <= lo[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void zf_boxtree_walk_init(struct zf_boxtree_walk *w, const struct zf_boxtree *t, const uint64_t *lo,
+                          const uint64_t *hi)
+{
+    w->t = t;
+    w->lo = lo;
+    w->hi = hi;
+    w->depth = 1;
+    w->stack[0] = 0;
+}
+
+static bool node_touches(const struct zf_boxtree_walk *w, uint32_t i)
+{
+    const uint64_t *lo = w->t->bound + (uint64_t)i * 2 * w->t->nd, *hi = lo + w->t->nd;
+
+    for (uint32_t d = 0; d < w->t->nd; d++) {
+        if (lo[d] > w->hi[d] || hi[d] < w->lo[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Halving keeps the tree at 32 levels at most, and a level leaves one node on the stack. */
+bool zf_boxtree_walk_next(struct zf_boxtree_walk *w, uint32_t *first_out, uint32_t *end_out)
+{
+    while (w->depth > 0) {
+        uint32_t i = w->stack[--w->depth];
+        const struct node *node = &w->t->node[i];
+
+        if (!node_touches(w, i)) {
+            continue;
+        }
+        if (node->child == 0) {
+            *first_out = node->first;
+            *end_out = node->end;
+            return true;
+        }
+        w->stack[w->depth++] = node->child + 1;
+        w->stack[w->depth++] = node->child;
+    }
+    return false;
+}

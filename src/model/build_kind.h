@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a build is made of: sets of drafts, drafts of pieces.  Everything here lives in the build's
+ * own arena and goes away at seal; what stays is copied into the checkpoint's arena. */
+#ifndef MODEL_BUILD_KIND_H
+#define MODEL_BUILD_KIND_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include <zf/base/hash.h>
+#include <zf/model/build.h>
+
+#include "sources.h"
+
+/* One flat piece or box as it was given, in elements. */
+struct zf_piece {
+    uint64_t off;
+    const uint64_t *stride; /* [ndim]; NULL = packed */
+    uint64_t src;           /* number in zf_sources */
+    uint64_t box[];         /* flat: first, n; box: start [ndim], size [ndim] */
+};
+
+/* Pieces come in blocks that double, so that one piece and a million are both cheap. */
+struct zf_piece_block {
+    struct zf_piece_block *next;
+    uint64_t n, cap; /* pieces */
+    uint64_t words[];
+};
+
+enum zf_draft_kind { ZF_DRAFT_EMPTY, ZF_DRAFT_FLAT, ZF_DRAFT_BOX, ZF_DRAFT_MEM };
+
+struct zf_draft {
+    struct zf_build *b;
+    struct zf_draft_set *set;
+    struct zf_draft *next; /* in order of creation */
+    struct zf_draft *same; /* shares the data of this one, or NULL */
+    struct zf_draft *tie;  /* another name of this one in the same set, or NULL */
+    const char *name;      /* checkpoint's arena */
+    const uint64_t *shape; /* checkpoint's arena */
+    const char *where;     /* or NULL */
+    const void *mem;       /* MEM; checkpoint's arena */
+    struct zf_piece_block *first, *last;
+    struct zf_map *map; /* once sealed */
+    uint64_t n_pieces, elems, bytes;
+    uint32_t name_len, ndim, index;
+    enum zf_dtype dtype;
+    enum zf_draft_kind kind;
+    bool lost, unshaped, noted;
+    UT_hash_handle hh;
+};
+
+struct zf_draft_set {
+    const char *path; /* checkpoint's arena */
+    struct zf_draft_set *next;
+    uint32_t rank, n; /* place in the order of paths; tensors in it */
+    UT_hash_handle hh;
+};
+
+/* One kind of note: the format string it is made from. */
+struct zf_note_kind {
+    const char *fmt;
+    struct zf_note_kind *next;
+    uint64_t n;
+};
+struct zf_note_item {
+    const char *text; /* checkpoint's arena */
+    struct zf_note_item *next;
+};
+
+struct zf_missing_item {
+    struct zf_missing missing; /* texts in the checkpoint's arena */
+    struct zf_missing_item *next;
+};
+
+struct zf_blob_item {
+    const char *path;
+    struct zf_map *map;
+    struct zf_blob_item *next;
+};
+
+struct zf_build {
+    struct zf_limits lim;
+    struct zf_store *store;
+    struct zf_arena *keep; /* becomes the checkpoint's */
+    struct zf_arena *temp; /* freed at seal */
+    struct zf_sources *sources;
+    struct zf_hash_key key;
+    struct zf_draft_set *sets, *set_list;
+    struct zf_draft *drafts, *draft_list, **draft_end;
+    struct zf_blob_item *blobs;
+    struct zf_note_item *notes, **note_end;
+    struct zf_missing_item *missing;
+    uint32_t n_missing;
+    struct zf_note_kind *note_kinds;
+    uint64_t n_tensors, n_pieces;
+    uint32_t n_blobs, n_notes, n_sets;
+    const char *tag;
+    int64_t step;
+    bool has_step, degraded, fill_lost;
+};
+
+/* Checkpoints carry their sources behind the public part. */
+struct zf_sealed {
+    struct zf_checkpoint c; /* first */
+    struct zf_sources *sources;
+};
+
+/* "tensor \"x\" of shape [2, 3]" for messages. */
+#define ZF_DRAFT_TEXT 200
+const char *zf_draft_text(const struct zf_draft *d, char out[ZF_DRAFT_TEXT]);
+/* The draft whose pieces are d's. */
+static inline struct zf_draft *zf_draft_data(struct zf_draft *d)
+{
+    return d->same ? d->same : d;
+}
+/* Bytes of one piece record. */
+static inline uint64_t zf_piece_words(const struct zf_draft *d)
+{
+    return sizeof(struct zf_piece) / 8 +
+           2 * (uint64_t)(d->ndim && d->kind == ZF_DRAFT_BOX ? d->ndim : 1);
+}
+
+/* A source of size bytes for d that lost those from `cut` on (zf_lost_behind), and its number. */
+bool zf_draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cut, uint64_t size,
+                          const struct zf_lost *how, uint32_t *out, struct zf_err *err) ZF_CHECKED;
+
+/* Makes d->map out of its pieces: the proof (prove.c). */
+bool zf_draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+
+#endif

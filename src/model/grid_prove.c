@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling the table of cells is the proof of coverage: a cell filled twice is an overlap, one never
+ * filled is a hole.  Afterwards the table is the index. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "grid_kind.h"
+#include "map_grid.h"
+
+#define NONE UINT32_MAX
+#define TWICE (UINT32_MAX - 1)
+#define MAX_CELLS (UINT32_MAX - 2)
+/* A table with this many cells a box costs more than the tree; small tables never matter. */
+#define CELLS_PER_BOX 8
+#define SMALL_TABLE 65536
+
+/* The cells of a tensor while it is proved. */
+struct cells {
+    uint64_t *cut[ZF_BOX_DIMS];   /* [n + 1], keep */
+    uint32_t n[ZF_BOX_DIMS];      /* cells per dimension */
+    uint64_t stride[ZF_BOX_DIMS]; /* bytes of the tensor */
+    uint32_t total;
+    uint32_t *owner; /* [total] box, NONE or TWICE; scratch */
+};
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* Sorted, distinct cuts of dimension d; *n_out = how many. */
+static uint64_t *cuts_of(const struct zf_grid_make *m, uint32_t d, uint64_t *n_out,
+                         struct zf_err *err)
+{
+    const struct zf_boxes *box = m->box;
+    uint64_t *all = zf_arena_get(m->scratch, 2 * (uint64_t)box->n + 2, sizeof *all, err);
+    uint64_t n = 0, k = 0;
+
+    if (!all) {
+        return NULL;
+    }
+    all[n++] = 0;
+    all[n++] = box->shape[d];
+    for (uint32_t i = 0; i < box->n; i++) {
+        uint64_t start = box->start[(uint64_t)i * box->nd + d];
+        uint64_t end = start + box->size[(uint64_t)i * box->nd + d];
+
+        /* Boxes of one row often come one after the other: half of the sorting is saved. */
+        if (n < 4 || all[n - 2] != start || all[n - 1] != end) {
+            all[n++] = start;
+            all[n++] = end;
+        }
+    }
+    qsort(all, (size_t)n, sizeof *all, by_number);
+    for (uint64_t i = 1; i < n; i++) {
+        if (all[i] != all[k]) {
+            all[++k] = all[i];
+        }
+    }
+    *n_out = k + 1;
+    return all;
+}
+
+/* Makes the cells, empty; *fits_out says whether they are few enough. */
+static bool make_cells(const struct zf_grid_make *m, struct cells *c, bool *fits_out,
+                       struct zf_err *err)
+{
+    uint64_t total = 1, n;
+    uint64_t max = (uint64_t)m->box->n * CELLS_PER_BOX;
+
+    max = max < SMALL_TABLE ? SMALL_TABLE : max;
+    max = max > m->max_cells ? m->max_cells : max;
+    max = max > MAX_CELLS ? MAX_CELLS : max;
+    zf_packed_strides(m->box->nd, m->box->shape, c->stride);
+    for (uint32_t d = 0; d < m->box->nd; d++) {
+        c->cut[d] = cuts_of(m, d, &n, err);
+        if (!c->cut[d]) {
+            return false;
+        }
+        *fits_out = zf_mul(total, n - 1, &total) && total <= max;
+        if (!*fits_out) {
+            return true;
+        }
+        c->n[d] = (uint32_t)(n - 1);
+    }
+    c->total = (uint32_t)total;
+    c->owner = zf_arena_get(m->scratch, total, sizeof *c->owner, err);
+    if (!c->owner) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->total; i++) {
+        c->owner[i] = NONE;
+    }
+    return true;
+}
+
+/* The corner cells of a box. */
+static void corners(const struct zf_boxes *box, const struct cells *c, uint32_t i, uint32_t *first,
+                    uint32_t *last)
+{
+    for (uint32_t d = 0; d < box->nd; d++) {
+        uint64_t start = box->start[(uint64_t)i * box->nd + d];
+        uint64_t end = start + box->size[(uint64_t)i * box->nd + d];
+
+        first[d] = (uint32_t)zf_map_search(c->cut[d], c->n[d], start);
+        last[d] = (uint32_t)zf_map_search(c->cut[d], c->n[d], end - 1);
+    }
+}
+
+static uint32_t cell_number(const struct cells *c, uint32_t nd, const uint32_t *at)
+{
+    uint32_t cell = 0;
+
+    for (uint32_t d = 0; d < nd; d++) {
+        cell = cell * c->n[d] + at[d];
+    }
+    return cell;
+}
+
+/* To the next cell between two corners; false behind the last. */
+static bool next_cell(uint32_t nd, uint32_t *at, const uint32_t *first, const uint32_t *last)
+{
+    for (uint32_t d = nd; d-- > 0;) {
+        if (at[d] < last[d]) {
+            at[d]++;
+            return true;
+        }
+        at[d] = first[d];
+    }
+    return false;
+}
+
+static void cell_at(const struct cells *c, uint32_t nd, uint32_t cell, uint32_t *at)
+{
+    for (uint32_t d = nd; d-- > 0;) {
+        at[d] = cell % c->n[d];
+        cell /= c->n[d];
+    }
+}
+
+static struct zf_fault cell_fault(const struct zf_boxes *box, const struct cells *c, uint32_t cell,
+                                  enum zf_fault_kind kind)
+{
+    struct zf_fault f = {kind, 0, 0};
+    uint32_t at[ZF_BOX_DIMS];
+
+    cell_at(c, box->nd, cell, at);
+    for (uint32_t d = 0; d < box->nd; d++) {
+        f.first += c->cut[d][at[d]] * c->stride[d];
+        f.last += (c->cut[d][at[d] + 1] - 1) * c->stride[d];
+    }
+    return f;
+}
+
+/* Puts box i into its cells; with a fault at the first that is taken, unless overlaps are
+ * only marked. */
+static struct zf_fault fill_box(const struct zf_boxes *box, struct cells *c, uint32_t i, bool mark,
+                                uint64_t *work)
+{
+    uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS], at[ZF_BOX_DIMS];
+
+    corners(box, c, i, first, last);
+    memcpy(at, first, sizeof at);
+    do {
+        uint32_t cell = cell_number(c, box->nd, at);
+
+        if (c->owner[cell] == NONE) {
+            c->owner[cell] = i;
+        } else if (mark) {
+            c->owner[cell] = TWICE;
+        } else {
+            return cell_fault(box, c, cell, ZF_FAULT_TWICE);
+        }
+        ++*work;
+    } while (next_cell(box->nd, at, first, last));
+    return (struct zf_fault){ZF_FAULT_NONE, 0, 0};
+}
+
+static struct zf_fault prove(const struct zf_boxes *box, struct cells *c)
+{
+    uint64_t work = 0;
+
+    for (uint32_t i = 0; i < box->n; i++) {
+        struct zf_fault f = fill_box(box, c, i, false, &work);
+
+        if (f.kind != ZF_FAULT_NONE) {
+            return f;
+        }
+    }
+    for (uint32_t i = 0; work < c->total && i < c->total; i++) {
+        if (c->owner[i] == NONE) {
+            return cell_fault(box, c, i, ZF_FAULT_HOLE);
+        }
+    }
+    return (struct zf_fault){ZF_FAULT_NONE, 0, 0};
+}
+
+/* ---- the sealed map ----------------------------------------------------------------------- */
+
+static void *keep_copy(const struct zf_grid_make *m, const void *p, uint64_t n, uint64_t size,
+                       struct zf_err *err)
+{
+    void *copy = zf_arena_get(m->keep, n, size, err);
+
+    if (copy && n > 0) {
+        memcpy(copy, p, (size_t)(n * size));
+    }
+    return copy;
+}
+
+/* A grid of n boxes with room for them, and nothing in it but the tensor's shape. */
+static struct zf_grid *new_grid(const struct zf_grid_make *m, uint32_t n, bool strided,
+                                struct zf_err *err)
+{
+    const struct zf_boxes *box = m->box;
+    struct zf_grid *g = zf_arena_get(m->keep, 1, sizeof *g, err);
+    uint64_t *stride = g ? zf_arena_get(m->keep, box->nd, sizeof *stride, err) : NULL;
+
+    if (!stride || !(g->shape = keep_copy(m, box->shape, box->nd, sizeof *stride, err)) ||
+        !(g->off = zf_arena_get(m->keep, n, sizeof *g->off, err)) ||
+        !(g->src = zf_arena_get(m->keep, n, sizeof *g->src, err))) {
+        return NULL;
+    }
+    if (strided && (!(g->stride = zf_arena_get(m->keep, n, box->nd * sizeof *g->stride, err)) ||
+                    !(g->strided = zf_arena_get(m->keep, n, sizeof *g->strided, err)))) {
+        return NULL;
+    }
+    zf_packed_strides(box->nd, box->shape, stride);
+    g->tensor_stride = stride;
+    g->map = (struct zf_map){.ops = &zf_grid_ops, .size = box->shape[0] * stride[0]};
+    g->sources = m->sources;
+    g->nd = box->nd;
+    g->n = n;
+    return g;
+}
+
+/* Box i of the input becomes box `to` of the grid. */
+static void put_box(const struct zf_boxes *box, uint32_t i, struct zf_grid *g, uint32_t to)
+{
+    /* Still ours alone: const only from here on. */
+    ((uint64_t *)g->off)[to] = box->off[i];
+    ((uint32_t *)g->src)[to] = box->src[i];
+    if (box->strided) {
+        ((bool *)g->strided)[to] = box->strided[i];
+        memcpy((uint64_t *)g->stride + (uint64_t)to * g->nd, box->stride + (uint64_t)i * g->nd,
+               g->nd * sizeof(uint64_t));
+    }
+}
+
+static bool keep_cuts(const struct zf_grid_make *m, const struct cells *c, struct zf_grid *g,
+                      struct zf_err *err)
+{
+    const uint64_t **cut = zf_arena_get(m->keep, g->nd, sizeof(*cut), err);
+
+    g->n_cells = cut ? keep_copy(m, c->n, g->nd, sizeof *c->n, err) : NULL;
+    for (uint32_t d = 0; g->n_cells && d < g->nd; d++) {
+        cut[d] = keep_copy(m, c->cut[d], (uint64_t)c->n[d] + 1, sizeof **cut, err);
+        if (!cut[d]) {
+            return false;
+        }
+    }
+    g->cut = cut;
+    return g->n_cells != NULL;
+}
+
+/* Every box is one cell: boxes in the order of cells need no table. */
+static struct zf_map *even_grid(const struct zf_grid_make *m, const struct cells *c,
+                                struct zf_err *err)
+{
+    struct zf_grid *g = new_grid(m, c->total, m->box->stride != NULL, err);
+
+    if (!g || !keep_cuts(m, c, g, err)) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < c->total; i++) {
+        put_box(m->box, c->owner[i], g, i);
+    }
+    return &g->map;
+}
+
+static struct zf_map *uneven_grid(const struct zf_grid_make *m, const struct cells *c,
+                                  struct zf_err *err)
+{
+    const struct zf_boxes *box = m->box;
+    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, err);
+    uint32_t *lo = g ? zf_arena_get(m->keep, box->n, sizeof *lo, err) : NULL;
+    uint32_t *hi = lo ? zf_arena_get(m->keep, box->n, sizeof *hi, err) : NULL;
+
+    if (!hi || !keep_cuts(m, c, g, err) ||
+        !(g->cell = keep_copy(m, c->owner, c->total, sizeof *c->owner, err))) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < box->n; i++) {
+        uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS];
+
+        corners(box, c, i, first, last);
+        lo[i] = cell_number(c, box->nd, first);
+        hi[i] = cell_number(c, box->nd, last);
+        put_box(box, i, g, i);
+    }
+    g->lo = lo;
+    g->hi = hi;
+    return &g->map;
+}
+
+/* ---- the tree, for cuts that multiply ----------------------------------------------------- */
+
+/* The first other box that touches box `at` of the grid; its own number when there is none. */
+static uint32_t neighbour(const struct zf_grid *g, uint32_t at)
+{
+    const uint64_t *start = g->start + (uint64_t)at * g->nd, *size = g->size + (uint64_t)at * g->nd;
+    uint64_t hi[ZF_BOX_DIMS];
+    struct zf_boxtree_walk w;
+    uint32_t i, end;
+
+    for (uint32_t d = 0; d < g->nd; d++) {
+        hi[d] = start[d] + size[d] - 1;
+    }
+    zf_boxtree_walk_init(&w, g->tree, start, hi);
+    while (zf_boxtree_walk_next(&w, &i, &end)) {
+        for (; i < end; i++) {
+            uint64_t row = (uint64_t)i * g->nd;
+
+            if (i != at && zf_boxtree_touches(g->nd, g->start + row, g->size + row, start, hi)) {
+                return i;
+            }
+        }
+    }
+    return at;
+}
+
+static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct zf_err *err)
+{
+    const struct zf_boxes *box = m->box;
+    uint64_t row = box->nd * sizeof(uint64_t);
+    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, err);
+    uint32_t *order = g ? zf_arena_get(m->scratch, box->n, sizeof *order, err) : NULL;
+    uint64_t *start = order ? zf_arena_get(m->keep, box->n, row, err) : NULL;
+    uint64_t *size = start ? zf_arena_get(m->keep, box->n, row, err) : NULL;
+
+    if (!size) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < box->n; i++) {
+        order[i] = i;
+    }
+    g->tree = zf_boxtree_new(m->keep, box->nd, box->start, box->size, order, box->n, err);
+    if (!g->tree) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < box->n; i++) {
+        put_box(box, order[i], g, i);
+        memcpy(start + (uint64_t)i * box->nd, box->start + (uint64_t)order[i] * box->nd,
+               (size_t)row);
+        memcpy(size + (uint64_t)i * box->nd, box->size + (uint64_t)order[i] * box->nd, (size_t)row);
+    }
+    g->start = start;
+    g->size = size;
+    return g;
+}
+
+/* Bytes before byte `off` of the tensor that are inside some box. */
+static uint64_t covered(const struct zf_grid *g, uint64_t off)
+{
+    uint64_t c[ZF_BOX_DIMS], n = 0;
+    struct zf_box box;
+
+    for (uint32_t d = 0; d < g->nd; d++) {
+        c[d] = off / g->tensor_stride[d];
+        off %= g->tensor_stride[d];
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        zf_grid_box(g, i, &box);
+        n += zf_box_rank(&box, c);
+    }
+    return n;
+}
+
+static struct zf_fault overlap(const struct zf_grid *g, uint32_t i, uint32_t j)
+{
+    struct zf_fault f = {ZF_FAULT_TWICE, 0, 0};
+
+    for (uint32_t d = 0; d < g->nd; d++) {
+        uint64_t a = g->start[(uint64_t)i * g->nd + d], b = g->start[(uint64_t)j * g->nd + d];
+        uint64_t ae = a + g->size[(uint64_t)i * g->nd + d],
+                 be = b + g->size[(uint64_t)j * g->nd + d];
+
+        f.first += (a > b ? a : b) * g->tensor_stride[d];
+        f.last += ((ae < be ? ae : be) - 1) * g->tensor_stride[d];
+    }
+    return f;
+}
+
+/* No two boxes touch, and together they have as many bytes as the tensor. */
+static struct zf_fault prove_tree(const struct zf_grid *g)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint32_t j = neighbour(g, i);
+
+        if (j != i) {
+            return overlap(g, i, j);
+        }
+    }
+    if (covered(g, g->map.size) == g->map.size) {
+        return (struct zf_fault){ZF_FAULT_NONE, 0, 0};
+    }
+    /* Without overlaps, the first byte that is missing is where `covered` begins to lag behind. */
+    uint64_t lo = 0, hi = g->map.size;
+    while (hi - lo > 1) {
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (covered(g, mid) == mid) {
+            lo = mid;
+        } else {
+            hi = mid;
+        }
+    }
+    return (struct zf_fault){ZF_FAULT_HOLE, lo, lo};
+}
+
+bool zf_grid_make(const struct zf_grid_make *m, struct zf_fault *fault_out, struct zf_map **map_out,
+                  struct zf_err *err)
+{
+    struct cells *c = zf_arena_get(m->scratch, 1, sizeof *c, err);
+    bool fits = false;
+
+    if (!c || !make_cells(m, c, &fits, err)) {
+        return false;
+    }
+    if (!fits) {
+        struct zf_grid *g = tree_grid(m, err);
+
+        if (!g) {
+            return false;
+        }
+        *fault_out = prove_tree(g);
+        *map_out = &g->map;
+        return true;
+    }
+    *fault_out = prove(m->box, c);
+    if (fault_out->kind != ZF_FAULT_NONE) {
+        return true;
+    }
+    *map_out = c->total == m->box->n ? even_grid(m, c, err) : uneven_grid(m, c, err);
+    return *map_out != NULL;
+}
+
+/* ---- degraded ----------------------------------------------------------------------------- */
+
+/* One cell of the mended grid: the part of its box that lies in it. */
+static void mend_cell(const struct zf_grid_make *m, const struct cells *c, struct zf_grid *g,
+                      uint32_t cell)
+{
+    const struct zf_boxes *box = m->box;
+    uint64_t *stride = (uint64_t *)g->stride + (uint64_t)cell * g->nd;
+    uint32_t owner = c->owner[cell], at[ZF_BOX_DIMS];
+
+    if (owner == NONE || owner == TWICE) {
+        ((uint32_t *)g->src)[cell] = m->lost;
+        return;
+    }
+    cell_at(c, g->nd, cell, at);
+    put_box(box, owner, g, cell);
+    if (!box->strided || !box->strided[owner]) {
+        zf_packed_strides(g->nd, box->size + (uint64_t)owner * g->nd, stride);
+    }
+    ((bool *)g->strided)[cell] = true;
+    for (uint32_t d = 0; d < g->nd; d++) {
+        uint64_t in = c->cut[d][at[d]] - box->start[(uint64_t)owner * g->nd + d];
+
+        ((uint64_t *)g->off)[cell] += in * stride[d];
+    }
+}
+
+/* Boxes that touch others are lost whole; nobody knows which of them is right. */
+static bool mend_tree(const struct zf_grid_make *m, struct zf_map **map_out, struct zf_err *err)
+{
+    struct zf_grid *g = tree_grid(m, err);
+
+    if (!g) {
+        return false;
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (neighbour(g, i) != i) {
+            ((uint32_t *)g->src)[i] = m->lost;
+            ((uint64_t *)g->off)[i] = 0;
+            if (g->strided) {
+                ((bool *)g->strided)[i] = false;
+            }
+        }
+    }
+    *map_out = &g->map;
+    return true;
+}
+
+bool zf_grid_mend(const struct zf_grid_make *m, struct zf_map **map_out, struct zf_err *err)
+{
+    struct cells *c = zf_arena_get(m->scratch, 1, sizeof *c, err);
+    bool fits = false;
+    uint64_t work = 0;
+
+    if (!c || !make_cells(m, c, &fits, err)) {
+        return false;
+    }
+    if (!fits) {
+        return mend_tree(m, map_out, err);
+    }
+    for (uint32_t i = 0; i < m->box->n; i++) {
+        (void)fill_box(m->box, c, i, true, &work);
+        if (work > 16 * ((uint64_t)c->total + m->box->n)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "too many boxes of a tensor lie on top of each other");
+        }
+    }
+    struct zf_grid *g = new_grid(m, c->total, true, err);
+    if (!g || !keep_cuts(m, c, g, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->total; i++) {
+        mend_cell(m, c, g, i);
+    }
+    *map_out = &g->map;
+    return true;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "grid_kind.h"
+
+/* Above this many cells a read that crosses a row's end is done in two, so that it does not look at
+ * all cells of both rows. */
+#define MANY_CELLS 64
+
+void zf_grid_box(const struct zf_grid *g, uint32_t i, struct zf_box *out)
+{
+    out->src = g->sources->at[g->src[i]];
+    out->off = g->off[i];
+    out->packed = !g->strided || !g->strided[i];
+    out->nd = g->nd;
+    out->tensor_stride = g->tensor_stride;
+    out->tensor_shape = g->shape;
+    uint32_t lo = g->lo ? g->lo[i] : i, hi = g->hi ? g->hi[i] : i;
+    for (uint32_t d = g->nd; d-- > 0;) {
+        if (g->cut) {
+            uint32_t n = g->n_cells[d];
+
+            out->start[d] = g->cut[d][lo % n];
+            out->size[d] = g->cut[d][hi % n + 1] - out->start[d];
+            lo /= n;
+            hi /= n;
+        } else {
+            out->start[d] = g->start[(uint64_t)i * g->nd + d];
+            out->size[d] = g->size[(uint64_t)i * g->nd + d];
+        }
+        if (!out->packed) {
+            out->stride[d] = g->stride[(uint64_t)i * g->nd + d];
+        }
+    }
+    zf_box_measure(out);
+}
+
+static void coordinates(const struct zf_grid *g, uint64_t off, uint64_t *c)
+{
+    for (uint32_t d = 0; d < g->nd; d++) {
+        c[d] = off / g->tensor_stride[d];
+        off %= g->tensor_stride[d];
+    }
+}
+
+/* ---- which boxes touch a region ----------------------------------------------------------- */
+
+/* A region of the tensor, corner to corner (inclusive), and a walk over the boxes that touch it.
+ * Every box comes once. */
+struct walk {
+    const struct zf_grid *g;
+    uint64_t lo[ZF_BOX_DIMS], hi[ZF_BOX_DIMS];
+    uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS], at[ZF_BOX_DIMS]; /* cells */
+    bool done;
+    struct zf_boxtree_walk tree;
+    uint32_t pos, end;
+};
+
+static void walk_init(struct walk *w, const struct zf_grid *g)
+{
+    w->g = g;
+    w->done = false;
+    w->pos = w->end = 0;
+    if (!g->cut) {
+        zf_boxtree_walk_init(&w->tree, g->tree, w->lo, w->hi);
+        return;
+    }
+    for (uint32_t d = 0; d < g->nd; d++) {
+        w->first[d] = (uint32_t)zf_map_search(g->cut[d], g->n_cells[d], w->lo[d]);
+        w->last[d] = (uint32_t)zf_map_search(g->cut[d], g->n_cells[d], w->hi[d]);
+        w->at[d] = w->first[d];
+    }
+}
+
+/* A box over several cells counts at the first of its cells that the walk meets. */
+static bool is_first_cell(const struct walk *w, uint32_t box)
+{
+    uint32_t lo = w->g->lo[box];
+
+    for (uint32_t d = w->g->nd; d-- > 0;) {
+        uint32_t begin = lo % w->g->n_cells[d];
+
+        if (w->at[d] != (begin > w->first[d] ? begin : w->first[d])) {
+            return false;
+        }
+        lo /= w->g->n_cells[d];
+    }
+    return true;
+}
+
+static bool next_cell(struct walk *w, uint32_t *box_out)
+{
+    const struct zf_grid *g = w->g;
+
+    while (!w->done) {
+        uint32_t cell = 0;
+
+        for (uint32_t d = 0; d < g->nd; d++) {
+            cell = cell * g->n_cells[d] + w->at[d];
+        }
+        uint32_t box = g->cell ? g->cell[cell] : cell;
+        bool hit = !g->cell || is_first_cell(w, box);
+        uint32_t d = g->nd;
+        while (d > 0 && w->at[d - 1] == w->last[d - 1]) {
+            w->at[d - 1] = w->first[d - 1];
+            d--;
+        }
+        if (d == 0) {
+            w->done = true;
+        } else {
+            w->at[d - 1]++;
+        }
+        if (hit) {
+            *box_out = box;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool next_in_tree(struct walk *w, uint32_t *box_out)
+{
+    const struct zf_grid *g = w->g;
+
+    for (;;) {
+        for (; w->pos < w->end; w->pos++) {
+            uint64_t row = (uint64_t)w->pos * g->nd;
+
+            if (zf_boxtree_touches(g->nd, g->start + row, g->size + row, w->lo, w->hi)) {
+                *box_out = w->pos++;
+                return true;
+            }
+        }
+        if (!zf_boxtree_walk_next(&w->tree, &w->pos, &w->end)) {
+            return false;
+        }
+    }
+}
+
+static bool walk_next(struct walk *w, uint32_t *box_out)
+{
+    return w->g->cut ? next_cell(w, box_out) : next_in_tree(w, box_out);
+}
+
+/* ---- the map ------------------------------------------------------------------------------ */
+
+static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
+{
+    const struct zf_grid *g = (const struct zf_grid *)m;
+    struct walk w;
+    struct zf_box box;
+    uint32_t i, last = g->nd - 1;
+
+    coordinates(g, off, w.lo);
+    memcpy(w.hi, w.lo, g->nd * sizeof *w.hi);
+    walk_init(&w, g);
+    if (!walk_next(&w, &i)) {
+        /* Only a mended tree has holes. */
+        return (struct zf_run){.kind = ZF_RUN_MADE, .len = 1};
+    }
+    zf_grid_box(g, i, &box);
+    uint64_t len = box.start[last] + box.size[last] - w.lo[last];
+    if (!box.src) {
+        return (struct zf_run){.kind = ZF_RUN_ZERO, .len = len};
+    }
+    return (struct zf_run){
+        .kind = ZF_RUN_SRC, .len = len, .src = box.src, .off = zf_box_place(&box, w.lo)};
+}
+
+/* Makes w the smallest region round bytes [off, off + n); returns how many of the n to read
+ * at once. */
+static uint64_t region(struct walk *w, const struct zf_grid *g, uint64_t off, uint64_t n)
+{
+    uint32_t d = 0;
+
+    coordinates(g, off, w->lo);
+    coordinates(g, off + n - 1, w->hi);
+    while (d + 1 < g->nd && w->lo[d] == w->hi[d]) {
+        d++;
+    }
+    if (g->n > MANY_CELLS && d + 1 < g->nd && w->hi[d] - w->lo[d] == 1 && n < g->tensor_stride[d]) {
+        n = g->tensor_stride[d] - off % g->tensor_stride[d];
+        return region(w, g, off, n);
+    }
+    for (d++; d < g->nd; d++) {
+        w->lo[d] = 0;
+        w->hi[d] = g->shape[d] - 1;
+    }
+    return n;
+}
+
+static bool read_region(const struct zf_grid *g, unsigned char *buf, uint64_t *n, uint64_t off,
+                        struct zf_err *err)
+{
+    uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS], done = 0;
+    struct walk w;
+    struct zf_box box;
+    uint32_t i;
+
+    *n = region(&w, g, off, *n);
+    coordinates(g, off, from);
+    coordinates(g, off + *n, to);
+    walk_init(&w, g);
+    while (walk_next(&w, &i)) {
+        zf_grid_box(g, i, &box);
+        uint64_t lo = zf_box_rank(&box, from), hi = zf_box_rank(&box, to);
+
+        if (lo < hi && !zf_box_read(&box, lo, hi, buf, off, err)) {
+            return false;
+        }
+        done += hi - lo;
+    }
+    if (done != *n) {
+        return zf_fail(err, ZF_E_IO, off, "%llu of %llu bytes are covered by no piece",
+                       (unsigned long long)(*n - done), (unsigned long long)*n);
+    }
+    return true;
+}
+
+static bool grid_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    const struct zf_grid *g = (const struct zf_grid *)m;
+    unsigned char *out = buf;
+
+    while (n > 0) {
+        uint64_t k = n;
+
+        if (!read_region(g, out, &k, off, err)) {
+            return false;
+        }
+        out += k;
+        off += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static bool grid_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+{
+    const struct zf_grid *g = (const struct zf_grid *)m;
+    struct zf_box box;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        zf_grid_box(g, i, &box);
+        if (box.src && !fn(ctx, box.src, box.off, zf_box_span(&box))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool grid_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    const struct zf_grid *g = (const struct zf_grid *)m;
+    struct zf_box box;
+    bool go_on = true;
+
+    for (uint32_t i = 0; go_on && i < g->n; i++) {
+        zf_grid_box(g, i, &box);
+        go_on = fn(ctx, &(struct zf_extent){.src = box.src,
+                                            .off = box.off,
+                                            .nd = g->nd,
+                                            .shape = g->shape,
+                                            .start = box.start,
+                                            .size = box.size,
+                                            .stride = box.packed ? NULL : box.stride});
+    }
+    return go_on;
+}
+
+const struct zf_map_ops zf_grid_ops = {
+    .at = grid_at, .read = grid_read, .each = grid_each, .extents = grid_extents};

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "build_kind.h"
+#include "map_flat.h"
+#include "map_grid.h"
+#include "map_kind.h"
+#include "pieces.h"
+
+/* ---- what to say -------------------------------------------------------------------------- */
+
+static void coordinates(const struct zf_draft *d, uint64_t byte, char *out, size_t n)
+{
+    uint64_t elem = byte / zf_dtype_info(d->dtype)->bytes, part = d->elems;
+    size_t at = 1;
+
+    (void)snprintf(out, n, "[");
+    for (uint32_t i = 0; i < d->ndim && at + 24 < n; i++) {
+        part /= d->shape[i];
+        at += (size_t)snprintf(out + at, n - at, "%s%llu", i ? ", " : "",
+                               (unsigned long long)(elem / part));
+        elem %= part;
+    }
+    (void)snprintf(out + at, n - at, "]");
+}
+
+/* Puts the fault into *err, with the tensor's metadata as its place. */
+static bool tell(const struct zf_draft *d, struct zf_fault f, struct zf_err *err)
+{
+    char text[ZF_DRAFT_TEXT], a[80], b[80];
+    const char *by = f.kind == ZF_FAULT_HOLE ? "nothing" : "more than one piece";
+
+    coordinates(d, f.first, a, sizeof a);
+    coordinates(d, f.last, b, sizeof b);
+    if (strcmp(a, b) == 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s: element %s is covered by %s",
+                      zf_draft_text(d, text), a, by);
+    } else {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s: elements %s to %s are covered by %s",
+                      zf_draft_text(d, text), a, b, by);
+    }
+    return d->where ? zf_err_in(err, "%s", d->where) : false;
+}
+
+/* A fault in degraded mode: a note, and the number of a source that answers with the sentence. */
+static bool lose(struct zf_draft *d, struct zf_fault f, uint32_t *lost_out, struct zf_err *err)
+{
+    char text[800];
+
+    (void)tell(d, f, err);
+    (void)zf_err_text(err, text, sizeof text);
+    zf_err_clear(err);
+    return zf_draft_lost_source(d, NULL, 0, d->bytes, &(struct zf_lost){.why = text}, lost_out,
+                                err) &&
+           zf_build_note(d->b, err, "%s", text);
+}
+
+/* ---- flat --------------------------------------------------------------------------------- */
+
+static bool prove_flat(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
+                       struct zf_arena *scratch, struct zf_err *err)
+{
+    struct zf_fault fault = zf_flat_prove(p, n, d->bytes);
+    uint32_t lost;
+
+    if (fault.kind != ZF_FAULT_NONE) {
+        if (!d->b->degraded) {
+            return tell(d, fault, err);
+        }
+        if (!lose(d, fault, &lost, err)) {
+            return false;
+        }
+        p = zf_flat_mend(p, n, d->bytes, lost, scratch, &n, err);
+        if (!p) {
+            return false;
+        }
+    }
+    d->map = zf_flat_map(d->b->keep, d->b->sources, p, n, d->bytes, err);
+    return d->map != NULL;
+}
+
+static bool flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+{
+    struct zf_flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
+    uint64_t words = zf_piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0;
+
+    if (!p) {
+        return false;
+    }
+    for (struct zf_piece_block *b = d->first; b; b = b->next) {
+        for (uint64_t i = 0; i < b->n; i++) {
+            const struct zf_piece *from = (const void *)(b->words + i * words);
+
+            p[n++] = (struct zf_flat_piece){.first = from->box[0] * elem,
+                                            .len = from->box[1] * elem,
+                                            .off = from->off,
+                                            .src = (uint32_t)from->src};
+        }
+    }
+    return prove_flat(d, p, n, scratch, err);
+}
+
+/* ---- joining dimensions ------------------------------------------------------------------- */
+
+/* Which dimension of the joined boxes each one of the tensor goes to.  Extents of 1 vanish (their
+ * start is 0), and a dimension that every box has whole goes into the one before it. */
+struct joined {
+    uint32_t nd;                 /* dimensions left, in elements */
+    uint32_t first[ZF_BOX_DIMS]; /* [nd] outermost dimension of the tensor in it */
+    uint32_t last[ZF_BOX_DIMS];  /* [nd] innermost one */
+    uint64_t shape[ZF_BOX_DIMS];
+    bool by_bytes; /* some box has its elements apart: bytes get a dimension of their own */
+    bool strided;  /* some box has strides */
+};
+
+static bool joinable(const struct zf_draft *d, const struct zf_piece *p, uint32_t outer,
+                     uint32_t inner)
+{
+    const uint64_t *size = p->box + d->ndim;
+    uint64_t step;
+
+    if (size[inner] != d->shape[inner]) {
+        return false;
+    }
+    return !p->stride || size[outer] == 1 ||
+           (zf_mul(d->shape[inner], p->stride[inner], &step) && p->stride[outer] == step);
+}
+
+/* Clears of may[d] what cannot be joined to the dimension before it. */
+static void look(const struct zf_draft *d, const uint32_t *dim, uint32_t nd, bool *may,
+                 struct joined *j)
+{
+    uint64_t words = zf_piece_words(d);
+
+    for (struct zf_piece_block *b = d->first; b; b = b->next) {
+        for (uint64_t i = 0; i < b->n; i++) {
+            const struct zf_piece *p = (const void *)(b->words + i * words);
+
+            for (uint32_t k = 1; k < nd; k++) {
+                may[k] = may[k] && joinable(d, p, dim[k - 1], dim[k]);
+            }
+            if (p->stride) {
+                j->strided = true;
+                j->by_bytes = j->by_bytes || (nd > 0 && p->stride[dim[nd - 1]] != 1 &&
+                                              p->box[d->ndim + dim[nd - 1]] != 1);
+            }
+        }
+    }
+}
+
+static bool join(const struct zf_draft *d, struct joined *j, struct zf_arena *scratch,
+                 struct zf_err *err)
+{
+    uint32_t *dim = zf_arena_get(scratch, d->ndim, sizeof *dim, err);
+    bool *may = dim ? zf_arena_get(scratch, (uint64_t)d->ndim + 1, sizeof *may, err) : NULL;
+    uint32_t nd = 0;
+
+    if (!may) {
+        return false;
+    }
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        if (d->shape[i] != 1) {
+            may[nd] = nd > 0;
+            dim[nd++] = i;
+        }
+    }
+    look(d, dim, nd, may, j);
+    for (uint32_t k = 0; k < nd; k++) {
+        if (may[k]) {
+            j->shape[j->nd - 1] *= d->shape[dim[k]];
+            j->last[j->nd - 1] = dim[k];
+            continue;
+        }
+        if (j->nd == ZF_BOX_DIMS - 1) {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                           "tensor \"%.120s\" is cut in %u dimensions or more", d->name, j->nd + 1);
+        }
+        j->first[j->nd] = j->last[j->nd] = dim[k];
+        j->shape[j->nd++] = d->shape[dim[k]];
+    }
+    return true;
+}
+
+/* One box of the draft as row i of `out`. */
+static void put_box(const struct zf_draft *d, const struct zf_piece *p, const struct joined *j,
+                    struct zf_boxes *out, uint32_t i)
+{
+    uint64_t *start = out->start + (uint64_t)i * out->nd, *size = out->size + (uint64_t)i * out->nd;
+    uint64_t elem = zf_dtype_info(d->dtype)->bytes;
+
+    for (uint32_t k = 0; k < j->nd; k++) {
+        start[k] = 0;
+        size[k] = 1;
+        for (uint32_t t = j->first[k]; t <= j->last[k]; t++) {
+            start[k] = start[k] * d->shape[t] + p->box[t];
+            size[k] *= p->box[d->ndim + t];
+        }
+        if (p->stride) {
+            out->stride[(uint64_t)i * out->nd + k] = p->stride[j->last[k]] * elem;
+        }
+    }
+    uint32_t last = out->nd - 1;
+    if (j->by_bytes || j->nd == 0) {
+        start[last] = 0;
+        size[last] = elem;
+    } else {
+        start[last] *= elem;
+        size[last] *= elem;
+    }
+    if (p->stride) {
+        out->stride[(uint64_t)i * out->nd + last] = 1;
+        out->strided[i] = true;
+    }
+    out->off[i] = p->off;
+    out->src[i] = (uint32_t)p->src;
+}
+
+static bool make_boxes(const struct zf_draft *d, const struct joined *j, struct zf_boxes *out,
+                       struct zf_arena *scratch, struct zf_err *err)
+{
+    uint64_t words = zf_piece_words(d), n = d->n_pieces;
+    uint64_t elem = zf_dtype_info(d->dtype)->bytes;
+
+    out->nd = j->by_bytes || j->nd == 0 ? j->nd + 1 : j->nd;
+    out->n = 0;
+    memcpy(out->shape, j->shape, sizeof j->shape);
+    out->shape[out->nd - 1] = out->nd > j->nd ? elem : j->shape[j->nd - 1] * elem;
+    if (!(out->start = zf_arena_get(scratch, n * out->nd, sizeof *out->start, err)) ||
+        !(out->size = zf_arena_get(scratch, n * out->nd, sizeof *out->size, err)) ||
+        !(out->off = zf_arena_get(scratch, n, sizeof *out->off, err)) ||
+        !(out->src = zf_arena_get(scratch, n, sizeof *out->src, err))) {
+        return false;
+    }
+    if (j->strided && (!(out->stride = zf_arena_get(scratch, n * out->nd, 8, err)) ||
+                       !(out->strided = zf_arena_get(scratch, n, sizeof(bool), err)))) {
+        return false;
+    }
+    for (struct zf_piece_block *b = d->first; b; b = b->next) {
+        for (uint64_t i = 0; i < b->n; i++) {
+            put_box(d, (const void *)(b->words + i * words), j, out, out->n++);
+        }
+    }
+    return true;
+}
+
+/* ---- boxes -------------------------------------------------------------------------------- */
+
+static bool flat_boxes(struct zf_draft *d, const struct zf_boxes *box, struct zf_arena *scratch,
+                       struct zf_err *err)
+{
+    struct zf_flat_piece *p = zf_arena_get(scratch, box->n, sizeof *p, err);
+
+    if (!p) {
+        return false;
+    }
+    for (uint32_t i = 0; i < box->n; i++) {
+        p[i] = (struct zf_flat_piece){
+            .first = box->start[i], .len = box->size[i], .off = box->off[i], .src = box->src[i]};
+    }
+    return prove_flat(d, p, box->n, scratch, err);
+}
+
+static bool box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+{
+    struct joined *j = zf_arena_get(scratch, 1, sizeof *j, err);
+    struct zf_boxes *box = j ? zf_arena_get(scratch, 1, sizeof *box, err) : NULL;
+
+    if (!box || !join(d, j, scratch, err) || !make_boxes(d, j, box, scratch, err)) {
+        return false;
+    }
+    if (box->nd == 1) {
+        /* One dimension with stride 1 everywhere is flat. */
+        return flat_boxes(d, box, scratch, err);
+    }
+    struct zf_grid_make make = {.keep = d->b->keep,
+                                .scratch = scratch,
+                                .sources = d->b->sources,
+                                .box = box,
+                                .max_cells = d->b->lim.grid_cells};
+    struct zf_fault fault;
+    if (!zf_grid_make(&make, &fault, &d->map, err)) {
+        return false;
+    }
+    if (fault.kind == ZF_FAULT_NONE) {
+        return true;
+    }
+    if (!d->b->degraded) {
+        return tell(d, fault, err);
+    }
+    return lose(d, fault, &make.lost, err) && zf_grid_mend(&make, &d->map, err);
+}
+
+bool zf_draft_prove(struct zf_draft *d, struct zf_err *err)
+{
+    if (d->kind == ZF_DRAFT_MEM) {
+        d->map = zf_map_of_mem(d->b->keep, d->mem, d->bytes, err);
+        return d->map != NULL;
+    }
+    if (d->bytes == 0) {
+        d->map = zf_map_of_zeros(d->b->keep, 0, err);
+        return d->map != NULL;
+    }
+    zf_auto(arena) struct zf_arena *scratch = zf_arena_new(d->b->lim.model_memory, err);
+    if (!scratch) {
+        return false;
+    }
+    return d->kind == ZF_DRAFT_BOX ? box_draft(d, scratch, err) : flat_draft(d, scratch, err);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between draft and map: the pieces of one tensor in bytes, with as few dimensions as
+ * they allow. */
+#ifndef MODEL_PIECES_H
+#define MODEL_PIECES_H
+
+#include <zf/base/limits.h>
+
+#include "map_flat.h"
+
+/* More dimensions than this are never left after joining, or the tensor is refused. */
+#define ZF_BOX_DIMS 64
+
+/* Boxes in bytes: the last dimension counts bytes and has stride 1 everywhere. */
+struct zf_boxes {
+    uint64_t shape[ZF_BOX_DIMS];
+    uint64_t *start, *size; /* [n][nd] */
+    uint64_t *off;          /* [n] bytes of the source */
+    uint32_t *src;          /* [n] */
+    uint64_t *stride;       /* [n][nd] bytes; NULL = all are packed */
+    bool *strided;          /* [n] which rows of stride count; NULL like stride */
+    uint32_t nd, n;
+};
+
+#endif
