@@ -34,7 +34,6 @@ include tests/unit/source/local.mk
 include tests/unit/codec/local.mk
 include tests/unit/model/local.mk
 include tests/unit/format/local.mk
-include tests/unit/cmd/local.mk
 include tests/unit/view/local.mk
 include tests/unit/fs/local.mk
 include tests/format/local.mk

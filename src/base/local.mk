@@ -5,10 +5,12 @@ libzf_base_la_SOURCES = \
 	src/base/bytes.c \
 	src/base/dtype.c \
 	src/base/err.c \
+	src/base/glob.c \
 	src/base/hash.c \
 	src/base/hashes.c \
 	src/base/limits.c \
 	src/base/name.c \
+	src/base/nearest.c \
 	src/base/num.c \
 	src/base/out.c \
 	src/base/path.c \
@@ -22,10 +24,12 @@ noinst_HEADERS += \
 	include/zf/base/bytes.h \
 	include/zf/base/dtype.h \
 	include/zf/base/err.h \
+	include/zf/base/glob.h \
 	include/zf/base/hash.h \
 	include/zf/base/hashes.h \
 	include/zf/base/limits.h \
 	include/zf/base/name.h \
+	include/zf/base/nearest.h \
 	include/zf/base/num.h \
 	include/zf/base/out.h \
 	include/zf/base/path.h \

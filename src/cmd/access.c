@@ -88,7 +88,7 @@ void access_add(struct access *a, const char *path)
     look_above(a, slash == real ? strcpy(real, "/") : real);
 }
 
-struct each_file {
+struct zf_each_file {
     struct access *a;
     const char *dir;
     int n; /* its length */
@@ -96,7 +96,7 @@ struct each_file {
 
 static void add_file(void *ctx, const struct zf_file_stats *s)
 {
-    const struct each_file *e = ctx;
+    const struct zf_each_file *e = ctx;
     zf_auto(mem) char *path = NULL;
 
     if (asprintf(&path, "%.*s/%s", e->n, e->dir, s->path) < 0) {
@@ -107,7 +107,7 @@ static void add_file(void *ctx, const struct zf_file_stats *s)
 
 void access_add_checkpoint(struct access *a, const struct zf_checkpoint *c, const char *source)
 {
-    struct each_file e = {.a = a, .dir = source, .n = (int)strlen(source)};
+    struct zf_each_file e = {.a = a, .dir = source, .n = (int)strlen(source)};
     struct stat st;
 
     if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode)) {

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <zf/base/glob.h>
+#include <zf/each.h>
 #include <zf/view.h>
 
-#include "each.h"
-#include "glob.h"
 #include "open.h"
 
 #define CHUNK (1u << 20)
@@ -82,8 +82,8 @@ static bool cat_file(void *ctx, const char *path, const struct zf_stat *st, stru
 
 static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
 {
-    const struct each each = {.tree = c->tree, .file = cat_file, .ctx = c};
-    zf_auto(mem) char *path = each_normal(given);
+    const struct zf_each each = {.tree = c->tree, .file = cat_file, .ctx = c};
+    zf_auto(mem) char *path = zf_each_normal(given);
     struct zf_stat st;
     uint64_t n = 0;
 
@@ -97,10 +97,10 @@ static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "is a directory");
         return zf_err_in(err, "%s", given);
     }
-    if (glob_is_pattern(path) && !each_match(&each, path, &n, err)) {
+    if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
         return false;
     }
-    return n > 0 || each_missing(c->tree, path, err);
+    return n > 0 || zf_each_missing(c->tree, path, err);
 }
 
 static int run(const struct cmd *self, int argc, char **argv)

@@ -9,18 +9,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export_copy.h"
-#include "export_dest.h"
+#include <zf/export/copy.h>
+#include <zf/export/dest.h>
+#include <zf/export/sums.h>
+
 #include "export_failed.h"
 #include "export_progress.h"
-#include "export_sums.h"
 #include "open.h"
 #include "print.h"
 
 #define MOST_JOBS 256
 
 struct crew {
-    struct export_run run;
+    struct zf_export_run run;
     atomic_uint next; /* file of the plan */
     uint32_t working;
     int code; /* of the first failure */
@@ -43,7 +44,7 @@ static void on_signal(int sig)
 }
 
 /* The first signal ends the export in good order, the second at once. */
-static void catch_signals(struct export_run *run)
+static void catch_signals(struct zf_export_run *run)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
@@ -61,7 +62,7 @@ static void catch_signals(struct export_run *run)
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
-static void tell(struct crew *crew, enum export_end end, const struct zf_err *err)
+static void tell(struct crew *crew, enum zf_export_end end, const struct zf_err *err)
 {
     (void)pthread_mutex_lock(&crew->say);
     if (crew->show) {
@@ -72,7 +73,7 @@ static void tell(struct crew *crew, enum export_end end, const struct zf_err *er
     (void)pthread_mutex_unlock(&crew->say);
     /* A shard that is damaged spoils the files it is part of; a destination that takes nothing more
      * spoils all. */
-    if (end == EXPORT_UNWRITABLE) {
+    if (end == ZF_EXPORT_UNWRITABLE) {
         atomic_store(&crew->run.stop, true);
     }
 }
@@ -81,11 +82,11 @@ static void *work(void *arg)
 {
     struct crew *crew = arg;
     struct zf_err err;
-    zf_auto(mem) unsigned char *buf = aligned_alloc(4096, EXPORT_BUF);
+    zf_auto(mem) unsigned char *buf = aligned_alloc(4096, ZF_EXPORT_BUF);
 
     if (!buf) {
         (void)zf_fail_sys(&err, "copy");
-        tell(crew, EXPORT_UNWRITABLE, &err);
+        tell(crew, ZF_EXPORT_UNWRITABLE, &err);
     }
     while (buf && !atomic_load(&crew->run.stop)) {
         uint32_t i = atomic_fetch_add(&crew->next, 1);
@@ -96,12 +97,12 @@ static void *work(void *arg)
         if (crew->run.plan->file[i].leader != i) {
             continue;
         }
-        enum export_end end = export_copy(&crew->run, i, buf, &err);
-        if (end == EXPORT_UNREADABLE) {
+        enum zf_export_end end = zf_export_copy(&crew->run, i, buf, &err);
+        if (end == ZF_EXPORT_UNREADABLE) {
             (void)pthread_mutex_lock(&crew->say);
             export_failed_add(&crew->failed, i, &err);
             (void)pthread_mutex_unlock(&crew->say);
-        } else if (end != EXPORT_OK && end != EXPORT_STOPPED) {
+        } else if (end != ZF_EXPORT_OK && end != ZF_EXPORT_STOPPED) {
             tell(crew, end, &err);
         }
     }
@@ -205,7 +206,7 @@ static int conclude(struct crew *crew)
     struct zf_err err;
 
     if (crew->run.sums && !atomic_load(&crew->run.stop) &&
-        !export_sums_write(crew->run.root, crew->run.plan, &err)) {
+        !zf_export_sums_write(crew->run.root, crew->run.plan, &err)) {
         (void)zf_err_in(&err, "%s", crew->run.dest);
         int code = cmd_fail(&err);
         crew->code = crew->code ? crew->code : code;
@@ -218,7 +219,7 @@ static int conclude(struct crew *crew)
     }
     export_failed_print(&crew->failed, crew->run.plan);
     if (crew->code == EXIT_OK && export_failed_for_good(&crew->failed, crew->run.plan)) {
-        export_journal_finish(crew->run.journal);
+        zf_export_journal_finish(crew->run.journal);
         (void)fsync(crew->run.root);
         if (!crew->quiet && crew->failed.n == 0) {
             export_progress_close(&crew->progress);
@@ -232,10 +233,10 @@ static int export_to(struct crew *crew, const char *ckpt, uint32_t jobs)
     zf_auto(fd) int root = -1;
     struct zf_err err;
 
-    if (!export_dest_open(crew->run.dest, ckpt, crew->run.force, &root, &err)) {
+    if (!zf_export_dest_open(crew->run.dest, ckpt, crew->run.force, &root, &err)) {
         return cmd_fail(&err);
     }
-    zf_auto(export_journal) struct export_journal *journal = export_journal_open(root, &err);
+    zf_auto(export_journal) struct zf_export_journal *journal = zf_export_journal_open(root, &err);
     if (!journal) {
         (void)zf_err_in(&err, "%s", crew->run.dest);
         return cmd_fail(&err);
@@ -286,7 +287,7 @@ static char *parent_of(const char *path)
 static int run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
-    zf_auto(export_plan) struct export_plan plan = {0};
+    zf_auto(export_plan) struct zf_export_plan plan = {0};
     struct crew crew = {
         .run.plan = &plan,
         .say = PTHREAD_MUTEX_INITIALIZER,
@@ -321,7 +322,7 @@ static int run(const struct cmd *self, int argc, char **argv)
         return cmd_fail(&err);
     }
     all = open_listing(tree, &o, all);
-    if (!export_plan_make(&plan, tree, argv + at + 1, argc - at - 2, all, &err)) {
+    if (!zf_export_plan_make(&plan, tree, argv + at + 1, argc - at - 2, all, &err)) {
         return cmd_fail(&err);
     }
     zf_auto(mem) char *dir = NULL;
@@ -333,8 +334,8 @@ static int run(const struct cmd *self, int argc, char **argv)
             return cmd_usage(self, "out of memory");
         }
         crew.run.dest = dir;
-        export_plan_rename(&plan, strrchr(argv[argc - 1], '/') ? strrchr(argv[argc - 1], '/') + 1
-                                                               : argv[argc - 1]);
+        zf_export_plan_rename(&plan, strrchr(argv[argc - 1], '/') ? strrchr(argv[argc - 1], '/') + 1
+                                                                  : argv[argc - 1]);
     }
     crew.show = !crew.quiet && isatty(STDERR_FILENO) == 1;
     make_seed(zf_tree_checkpoint(tree)->store, &o, crew.run.seed);

@@ -36,7 +36,7 @@ static int by_file(const void *a, const void *b)
     return (x->file > y->file) - (x->file < y->file);
 }
 
-void export_failed_print(struct export_failed *f, const struct export_plan *p)
+void export_failed_print(struct export_failed *f, const struct zf_export_plan *p)
 {
     uint32_t failed = 0, lines = 0;
 
@@ -65,7 +65,7 @@ void export_failed_print(struct export_failed *f, const struct export_plan *p)
     }
 }
 
-bool export_failed_for_good(const struct export_failed *f, const struct export_plan *p)
+bool export_failed_for_good(const struct export_failed *f, const struct zf_export_plan *p)
 {
     bool lost = true;
 

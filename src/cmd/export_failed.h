@@ -3,7 +3,7 @@
 #ifndef ZF_CMD_EXPORT_FAILED_H
 #define ZF_CMD_EXPORT_FAILED_H
 
-#include "export_plan.h"
+#include <zf/export/plan.h>
 
 struct export_failed {
     struct export_failure {
@@ -17,9 +17,9 @@ struct export_failed {
 /* Remembers why file `i` failed.  Without memory it is only counted. */
 void export_failed_add(struct export_failed *f, uint32_t i, const struct zf_err *err);
 /* Prints "3 of 18 files could not be exported:" and a line for each, links included. */
-void export_failed_print(struct export_failed *f, const struct export_plan *p);
+void export_failed_print(struct export_failed *f, const struct zf_export_plan *p);
 /* Had the checkpoint lost the bytes of every one of them?  Then no later run can have them. */
-bool export_failed_for_good(const struct export_failed *f, const struct export_plan *p);
+bool export_failed_for_good(const struct export_failed *f, const struct zf_export_plan *p);
 
 void export_failed_fini(struct export_failed *f);
 static inline void zf_auto_export_failed(struct export_failed *f)

@@ -25,7 +25,7 @@ static uint64_t progress_copied(const struct export_progress *p)
     return bytes > kept ? bytes - kept : 0;
 }
 
-void export_progress_start(struct export_progress *p, const struct export_run *run)
+void export_progress_start(struct export_progress *p, const struct zf_export_run *run)
 {
     *p = (struct export_progress){.run = run, .start = progress_now()};
     p->mark[0].at = p->start;

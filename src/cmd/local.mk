@@ -7,45 +7,21 @@ zerofs_SOURCES = \
 	src/cmd/config_note.c \
 	src/cmd/config_note.h \
 	src/cmd/cmd.h \
-	src/cmd/control.c \
-	src/cmd/control.h \
-	src/cmd/each.c \
-	src/cmd/each.h \
 	src/cmd/export.c \
-	src/cmd/export_copy.c \
-	src/cmd/export_copy.h \
-	src/cmd/export_dest.c \
-	src/cmd/export_dest.h \
 	src/cmd/export_failed.c \
 	src/cmd/export_failed.h \
-	src/cmd/export_journal.c \
-	src/cmd/export_journal.h \
-	src/cmd/export_plan.c \
-	src/cmd/export_plan.h \
 	src/cmd/export_progress.c \
 	src/cmd/export_progress.h \
-	src/cmd/export_sums.c \
-	src/cmd/export_sums.h \
-	src/cmd/fingerprint.c \
-	src/cmd/fingerprint.h \
-	src/cmd/glob.c \
-	src/cmd/glob.h \
 	src/cmd/foreign.c \
 	src/cmd/foreign.h \
 	src/cmd/helper.c \
-	src/cmd/index.c \
-	src/cmd/index.h \
 	src/cmd/info.c \
-	src/cmd/log.c \
-	src/cmd/log.h \
 	src/cmd/lost.c \
 	src/cmd/lost.h \
 	src/cmd/ls.c \
 	src/cmd/main.c \
 	src/cmd/mount.c \
 	src/cmd/mount.h \
-	src/cmd/nearest.c \
-	src/cmd/nearest.h \
 	src/cmd/mounted.c \
 	src/cmd/mounted.h \
 	src/cmd/open.c \
@@ -55,18 +31,14 @@ zerofs_SOURCES = \
 	src/cmd/options.h \
 	src/cmd/print.c \
 	src/cmd/print.h \
-	src/cmd/save.c \
-	src/cmd/save.h \
 	src/cmd/supervise.c \
 	src/cmd/supervise.h \
 	src/cmd/table.def \
-	src/cmd/tags.c \
-	src/cmd/tags.h \
 	src/cmd/umount.c \
 	src/cmd/where.c \
 	src/cmd/where.h \
 	$(NULL)
-zerofs_LDADD = libzf-fs.la libzf-view.la libzf-find.la libzf-format.la libzf-assemble.la \
+zerofs_LDADD = libzf-export.la libzf-overlay.la libzf-fs.la libzf-view.la libzf-find.la libzf-format.la libzf-assemble.la \
 	libzf-model.la libzf-codec.la libzf-source.la libzf-base.la
 
 # What mount(8) looks for when fstab says "zerofs" or "fuse.zerofs".  Its directory is outside the prefix, so nothing is

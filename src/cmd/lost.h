@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a degraded checkpoint lost, in words: one line when it is mounted, a list in `info`. */
-#ifndef ZF_CMD_LOST_H
-#define ZF_CMD_LOST_H
+#ifndef CMD_LOST_H
+#define CMD_LOST_H
 
-#include <jansson.h>
 #include <stdio.h>
 
 #include <zf/model/model.h>
 
-#include "log.h"
-
-/* "7 of 12 tensors have lost bytes: FILE is missing (zerofs info lists them)" goes to the log.
- * Nothing, when nothing is lost. */
-void lost_say(const struct zf_checkpoint *c, struct cmd_log *log);
-
 /* One line for each damaged tensor: name, bytes, file and reason. */
 void lost_print(FILE *to, const struct zf_checkpoint *c);
-
-/* The lost ranges of a tensor, [{"first", "end", "file", "why"}]; at most a few dozen, then
- * {"more": true}.  A reference, or NULL without memory. */
-json_t *lost_ranges(const struct zf_tensor *t);
-/* Every damaged tensor: [{"set", "name", "lost_bytes"}]; those of which only the name is left have
- * "file" and "why" instead. */
-json_t *lost_json(const struct zf_checkpoint *c);
 
 #endif

@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <zf/base/glob.h>
 #include <zf/base/name.h>
+#include <zf/each.h>
+#include <zf/overlay/index.h>
 
-#include "each.h"
-#include "glob.h"
-#include "index.h"
 #include "open.h"
 #include "print.h"
 
@@ -87,7 +87,7 @@ static void show_tie(const struct zf_node_tensor *x)
 
 static void show_json(const char *path, const struct zf_stat *st, const struct zf_node_tensor *x)
 {
-    json_t *j = x ? index_tensor(x->set, x->tensor) : json_object();
+    json_t *j = x ? zf_index_tensor(x->set, x->tensor) : json_object();
 
     /* Under as/ the size and type are those served, not those stored. */
     if (x) {
@@ -98,7 +98,7 @@ static void show_json(const char *path, const struct zf_stat *st, const struct z
     } else {
         (void)json_object_set_new(j, "bytes", json_integer((json_int_t)st->size));
     }
-    (void)json_object_set_new(j, "path", index_string(path, strlen(path)));
+    (void)json_object_set_new(j, "path", zf_index_string(path, strlen(path)));
     (void)json_dumpf(j, stdout, JSON_COMPACT);
     json_decref(j);
 }
@@ -131,9 +131,9 @@ static bool show(void *ctx, const char *path, const struct zf_stat *st, struct z
 /* A directory's content, a file, or what matches. */
 static bool list_path(const struct ls *ls, const char *given, struct zf_err *err)
 {
-    struct each each = {
+    struct zf_each each = {
         .tree = ls->tree, .all = ls->all, .file = show, .dir = show, .ctx = (void *)ls};
-    zf_auto(mem) char *path = each_normal(given);
+    zf_auto(mem) char *path = zf_each_normal(given);
     struct zf_stat st;
     uint64_t n = 0;
 
@@ -145,20 +145,20 @@ static bool list_path(const struct ls *ls, const char *given, struct zf_err *err
             return show((void *)ls, path, &st, err);
         }
         each.dir = ls->deep ? NULL : show;
-        return ls->deep ? each_file(&each, path, err) : each_entry(&each, path, err);
+        return ls->deep ? zf_each_file(&each, path, err) : zf_each_entry(&each, path, err);
     }
-    if (glob_is_pattern(path) && !each_match(&each, path, &n, err)) {
+    if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
         return false;
     }
-    return n > 0 || each_missing(ls->tree, path, err);
+    return n > 0 || zf_each_missing(ls->tree, path, err);
 }
 
 /* Every file of every set. */
 static bool list_all(const struct ls *ls, struct zf_err *err)
 {
-    const struct each each = {.tree = ls->tree, .all = ls->all, .file = show, .ctx = (void *)ls};
+    const struct zf_each each = {.tree = ls->tree, .all = ls->all, .file = show, .ctx = (void *)ls};
 
-    return each_file(&each, "", err);
+    return zf_each_file(&each, "", err);
 }
 
 /* All that were asked for; what is not there is no reason not to list the rest. */

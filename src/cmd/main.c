@@ -12,7 +12,7 @@
 
 #include <config.h>
 
-#include "nearest.h"
+#include <zf/base/nearest.h>
 #include "options.h"
 
 #define CMD(name) extern const struct cmd cmd_##name;
@@ -146,17 +146,17 @@ static void put_first(char **argv, int at)
     argv[1] = name;
 }
 
-static void nearest_command(struct nearest *near)
+static void nearest_command(struct zf_nearest *near)
 {
     for (size_t i = 0; cmd_row(i); i++) {
-        nearest_offer(near, table[i]->name);
+        zf_nearest_offer(near, table[i]->name);
     }
 }
 
 /* A command with a slip in it, rather than a checkpoint to be mounted? */
 static bool is_misspelled(const char *word)
 {
-    zf_auto(nearest) struct nearest near = {.want = word};
+    zf_auto(nearest) struct zf_nearest near = {.want = word};
 
     nearest_command(&near);
     return word[0] != '-' && near.n && access(word, F_OK) != 0;
@@ -164,12 +164,12 @@ static bool is_misspelled(const char *word)
 
 static int no_command(const char *word)
 {
-    zf_auto(nearest) struct nearest near = {.want = word};
+    zf_auto(nearest) struct zf_nearest near = {.want = word};
     char hint[256];
 
     nearest_command(&near);
     (void)fprintf(stderr, "zerofs: \"%s\" is no command%s\nTry `zerofs --help'.\n", word,
-                  near.n ? nearest_text(&near, hint, sizeof hint) : ".");
+                  near.n ? zf_nearest_text(&near, hint, sizeof hint) : ".");
     return EXIT_USAGE;
 }
 

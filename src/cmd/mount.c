@@ -14,14 +14,13 @@
 
 #include <zf/base/name.h>
 #include <zf/fs.h>
+#include <zf/overlay/control.h>
+#include <zf/overlay/log.h>
 
-#include "control.h"
-#include "log.h"
 #include "mount.h"
 #include "mounted.h"
 #include "open.h"
 #include "supervise.h"
-#include "tags.h"
 #include "where.h"
 
 /* Three processes in the background: the command waits for one byte of the supervisor, which waits
@@ -29,10 +28,10 @@
  * failure, and the exit code says which.  In the foreground the command is the supervisor. */
 struct service {
     const struct mount_job *job;
-    int notify;          /* the supervisor's end of the pipe; -1 in the foreground */
-    int link;            /* the worker's, to the supervisor */
-    int lock;            /* of the mount point, the supervisor's until the mount answers */
-    struct cmd_log *log; /* the worker's */
+    int notify;         /* the supervisor's end of the pipe; -1 in the foreground */
+    int link;           /* the worker's, to the supervisor */
+    int lock;           /* of the mount point, the supervisor's until the mount answers */
+    struct zf_log *log; /* the worker's */
 };
 
 static void detach_stdio(void)
@@ -66,7 +65,7 @@ static void worker_ready(void *ctx)
     const struct service *v = ctx;
 
     if (v->notify >= 0) {
-        log_detach(v->log);
+        zf_log_detach(v->log);
         leave_terminal();
     }
     supervise_ready(v->link);
@@ -99,34 +98,34 @@ static void say(void *ctx, const struct zf_err *err)
 {
     const struct service *v = ctx;
 
-    log_say(v->log, err);
+    zf_log_say(v->log, err);
 }
 
 /* tag: at least ZF_NAME_MAX + 1 bytes; gets the save that is shown, when it is one of several. */
-static struct zf_tree *open_served(const char *source, const struct opts *o, struct cmd_log *log,
-                                   char *tag, struct zf_err *err)
+static struct zf_tree *open_served(const char *source, const struct open_saves *s, char *tag,
+                                   struct zf_err *err)
 {
-    if (o->all_tags) {
-        return tags_tree(source, o, log, err);
+    if (s->o->all_tags) {
+        return open_run(source, s, err);
     }
-    struct zf_tree *tree = open_tree(source, o, err);
+    struct zf_tree *tree = open_tree(source, s->o, err);
     if (tree) {
         (void)snprintf(tag, ZF_NAME_MAX + 1, "%s", zf_tree_checkpoint(tree)->tag);
     }
-    uint16_t withheld = tree ? open_withheld(tree, source, o, log) : 0;
-    tree = tree ? control_checkpoint(tree, log, err) : NULL;
+    uint16_t withheld = tree ? open_withheld(tree, source, s->o, s->log) : 0;
+    tree = tree ? zf_control_checkpoint(tree, s->log, err) : NULL;
     if (tree) {
-        control_withhold(tree, withheld);
+        zf_control_withhold(tree, withheld);
     }
     return tree;
 }
 
 /* The tree, and in it what mounted_check reads. */
-static struct zf_tree *open_described(const struct mount_job *job, struct cmd_log *log,
+static struct zf_tree *open_described(const struct mount_job *job, const struct open_saves *s,
                                       struct zf_err *err)
 {
     char tag[ZF_NAME_MAX + 1] = "";
-    struct zf_tree *tree = open_served(job->source, job->opts, log, tag, err);
+    struct zf_tree *tree = open_served(job->source, s, tag, err);
     char *text = tree ? mounted_text(job, tag, err) : NULL;
 
     if (tree && !text) {
@@ -134,7 +133,7 @@ static struct zf_tree *open_described(const struct mount_job *job, struct cmd_lo
         return NULL;
     }
     if (tree) {
-        control_set_mount(tree, text);
+        zf_control_set_mount(tree, text);
     }
     return tree;
 }
@@ -172,8 +171,9 @@ static int serve(void *ctx, int link)
         (void)close(v->lock);
     }
     keep_no_large_blocks();
-    zf_auto(log) struct cmd_log *log = log_new(&err);
-    zf_auto(tree) struct zf_tree *tree = log ? open_described(job, log, &err) : NULL;
+    zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
+    const struct open_saves saves = {.o = o, .log = log};
+    zf_auto(tree) struct zf_tree *tree = log ? open_described(job, &saves, &err) : NULL;
     struct zf_fs_opts fs = {
         .mountpoint = job->mountpoint,
         .fsname = o->fsname ? o->fsname : job->source,

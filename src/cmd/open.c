@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/find.h>
+#include <zf/overlay/runs.h>
 #include <zf/source/gate.h>
 
 #include "access.h"
@@ -148,7 +149,7 @@ bool open_listing(struct zf_tree *t, const struct opts *o, bool all)
 }
 
 uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct opts *o,
-                       struct cmd_log *log)
+                       struct zf_log *log)
 {
     zf_auto(access) struct access a = {.uid = (uid_t)o->uid, .gid = (gid_t)o->gid};
     struct zf_err why;
@@ -163,7 +164,43 @@ uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct o
                       (unsigned)a.its_mode,
                       a.withheld & 0005 ? "other users" : "users of the group");
         (void)zf_err_in(&why, "%s", a.first);
-        log_say(log, &why);
+        zf_log_say(log, &why);
     }
     return (uint16_t)a.withheld;
+}
+
+static struct zf_tree *open_save(void *ctx, const char *run, const char *tag,
+                                 uint16_t *withheld_out, struct zf_err *err)
+{
+    const struct open_saves *s = ctx;
+    struct opts o = *s->o; /* borrows its texts */
+
+    o.tag = (char *)tag;
+    struct zf_tree *tree = open_tree(run, &o, err);
+    *withheld_out = tree ? open_withheld(tree, run, s->o, s->log) : 0;
+    return tree;
+}
+
+static uint16_t open_save_withheld(void *ctx, const char *dir)
+{
+    const struct open_saves *s = ctx;
+    zf_auto(access) struct access a = {.uid = (uid_t)s->o->uid, .gid = (gid_t)s->o->gid};
+
+    if (opts_passes(s->o, "allow_other")) {
+        access_add(&a, dir);
+    }
+    return (uint16_t)a.withheld;
+}
+
+struct zf_tree *open_run(const char *path, const struct open_saves *s, struct zf_err *err)
+{
+    const struct zf_run_opts how = {
+        .lim = &s->o->lim,
+        .xdev = s->o->xdev,
+        .open = open_save,
+        .withheld = open_save_withheld,
+        .ctx = (void *)s,
+    };
+
+    return zf_runs_tree(path, &how, s->log, err);
 }

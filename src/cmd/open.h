@@ -3,9 +3,9 @@
 #ifndef ZF_CMD_OPEN_H
 #define ZF_CMD_OPEN_H
 
+#include <zf/overlay/log.h>
 #include <zf/view.h>
 
-#include "log.h"
 #include "options.h"
 
 /* Gives the tree of the checkpoint at `path`.  Errors: as zf_open; the path stands in front
@@ -19,7 +19,17 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
 /* With -o allow_other: the bits of 0555 that the mount withholds because a source of t, which was
  * opened from `path` (absolute), withholds them; else 0.  Logs whom that keeps out, and why. */
 uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct opts *o,
-                       struct cmd_log *log);
+                       struct zf_log *log);
+
+/* What the saves of a run are opened with. */
+struct open_saves {
+    const struct opts *o;
+    struct zf_log *log;
+};
+
+/* The tree of -o all_tags, a directory a save.  Borrows s, and what it leads to. */
+struct zf_tree *open_run(const char *path, const struct open_saves *s,
+                         struct zf_err *err) ZF_CHECKED;
 
 /* Whether a listing takes presentations too.  Without -o show= the tree lists all it holds, and the
  * command leaves presentations out unless `all`; with it the tree's own listing is what counts. */

@@ -15,7 +15,7 @@
 #include <zf/view.h>
 
 #include "foreign.h"
-#include "nearest.h"
+#include <zf/base/nearest.h>
 
 enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, USER, GROUP, PASS, WORDS };
 enum where { ANY, TREE, MOUNT }; /* in the order of enum cmd_takes */
@@ -281,14 +281,14 @@ static bool unknown_option(const char *word, size_t n, bool mounting, struct zf_
     char name[101], hint[160];
 
     (void)snprintf(name, sizeof name, "%.*s", (int)(n < 100 ? n : 100), word);
-    zf_auto(nearest) struct nearest near = {.want = name};
+    zf_auto(nearest) struct zf_nearest near = {.want = name};
     for (size_t i = 0; i < N_ROWS; i++) {
         if (rows[i].where != MOUNT || mounting) {
-            nearest_offer(&near, rows[i].name);
+            zf_nearest_offer(&near, rows[i].name);
         }
     }
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%s\"%s", name,
-                   nearest_text(&near, hint, sizeof hint));
+                   zf_nearest_text(&near, hint, sizeof hint));
 }
 
 /* last: the row of the word in front, kept between calls. */
@@ -433,18 +433,18 @@ static int unknown_flag(const struct cmd *self, const struct getopt_tables *t, c
     char name[64], hint[160];
 
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    zf_auto(nearest) struct nearest near = {.want = name};
+    zf_auto(nearest) struct zf_nearest near = {.want = name};
     for (const struct option *o = t->longs; strncmp(word, "--", 2) == 0 && o->name; o++) {
         char flag[64];
 
         (void)snprintf(flag, sizeof flag, "--%s", o->name);
         /* Itself: known, but without its value. */
         if (strcmp(flag, name) != 0) {
-            nearest_offer(&near, flag);
+            zf_nearest_offer(&near, flag);
         }
     }
     return cmd_usage(self, "option \"%s\" is unknown or lacks its value%s", word,
-                     nearest_text(&near, hint, sizeof hint));
+                     zf_nearest_text(&near, hint, sizeof hint));
 }
 
 int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *own, int argc,

@@ -5,6 +5,7 @@ libzf_view_la_SOURCES = \
 	src/view/bulk.h \
 	src/view/bulk_safetensors.c \
 	src/view/bulk_torch.c \
+	src/view/each.c \
 	src/view/hf.c \
 	src/view/hf.h \
 	src/view/hf_config.c \
@@ -27,6 +28,7 @@ libzf_view_la_SOURCES = \
 libzf_view_la_LIBADD =
 
 noinst_HEADERS += \
+	include/zf/each.h \
 	include/zf/tree.h \
 	include/zf/view.h \
 	$(NULL)

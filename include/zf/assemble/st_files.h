@@ -4,9 +4,9 @@
 #define ZF_ASSEMBLE_ST_FILES_H
 
 #include <zf/assemble/open_opts.h>
-#include <zf/model/build.h>
 #include <zf/codec/json.h>
 #include <zf/codec/safetensors.h>
+#include <zf/model/build.h>
 
 struct zf_st_file {
     const char *path; /* in the store; arena */

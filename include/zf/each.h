@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every file below a directory of the tree, for commands that take directories and patterns. */
+#ifndef ZF_EACH_H
+#define ZF_EACH_H
+
+#include <zf/tree.h>
+
+struct zf_each {
+    struct zf_tree *tree;
+    bool all; /* npy/, as/, hf/ and the bulk files too, which only show the same tensors again */
+    /* path: from the root of the tree, valid during the call.  False stops, with *err filled. */
+    bool (*file)(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err);
+    /* The same for directories, before what is in them; NULL = they are not asked for. */
+    bool (*dir)(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err);
+    void *ctx;
+};
+
+/* Calls e->file for every file below `dir` ("" = the root), a directory's files before those of the
+ * directories in it.  Errors: ZF_E_NOENT dir is no directory, ZF_E_NOMEM, those of e->file. */
+bool zf_each_file(const struct zf_each *e, const char *dir, struct zf_err *err) ZF_CHECKED;
+
+/* Calls e->file and e->dir for all that `dir` itself lists, presentations too.  Errors: the same. */
+bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err) ZF_CHECKED;
+
+/* Calls e->file and e->dir for every path that matches (glob.h), presentations only when nothing
+ * else does; from then on the tree lists them.  *n_out: matches.  Errors: the same. */
+bool zf_each_match(const struct zf_each *e, const char *pattern, uint64_t *n_out,
+                   struct zf_err *err) ZF_CHECKED;
+
+/* Nothing in the tree is called, or matches, `path`: fills *err (ZF_E_NOENT) with that and the nearest
+ * names.  Returns false. */
+bool zf_each_missing(struct zf_tree *tree, const char *path, struct zf_err *err);
+
+/* path without empty components, "." and a '/' at its ends; malloc'ed, NULL without memory. */
+char *zf_each_normal(const char *path);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a mounted checkpoint holds, as one JSON document: /.zerofs/index.json.  Its schema is
+ * documented in zerofs(5) and only ever grows. */
+#ifndef ZF_OVERLAY_INDEX_H
+#define ZF_OVERLAY_INDEX_H
+
+#include <jansson.h>
+
+#include <zf/model/model.h>
+
+/* One tensor: {"set","name","file","dtype","shape","bytes"} and, where it applies, "alias_of",
+ * "lost".  Gives a reference, or NULL without memory. */
+json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t);
+
+/* The whole document as text, malloc'ed; one tensor a line. */
+char *zf_index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err *err) ZF_CHECKED;
+
+/* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD. */
+json_t *zf_index_string(const char *p, size_t n);
+
+/* j, which is taken, as text for a file of /.zerofs; malloc'ed, *n_out bytes.
+ * Errors: ZF_E_NOMEM, also when j is NULL. */
+char *zf_index_dump(json_t *j, size_t *n_out, struct zf_err *err);
+
+#endif

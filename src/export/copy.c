@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/export/copy.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/export/dest.h>
+#include <zf/view.h>
+
+/* What is looked at for zeros in one go, and the smallest hole. */
+#define BLOCK 4096
+/* How much an interruption by power costs at most. */
+#define CERTAIN (1ull << 30)
+
+struct copy {
+    struct zf_export_run *run;
+    struct zf_export_file *f;
+    const struct zf_map *map; /* or NULL: nothing is known of its zeros */
+    unsigned char *buf;
+    struct zf_export_spot spot;
+    int fd;
+    uint64_t off; /* copied so far */
+    char id[ZF_EXPORT_ID_LEN + 1];
+    struct sha256_ctx sum;
+};
+
+static enum zf_export_end unwritable(const struct copy *c, struct zf_err *err)
+{
+    (void)zf_err_in(err, "%s/%s", c->run->dest, c->f->to);
+    return ZF_EXPORT_UNWRITABLE;
+}
+
+static enum zf_export_end cannot(const struct copy *c, const char *what, struct zf_err *err)
+{
+    int sys = errno;
+
+    (void)zf_fail_sys(err, what);
+    if (sys == ENOSPC || sys == EDQUOT || sys == EFBIG) {
+        char why[sizeof err->msg];
+
+        memcpy(why, err->msg, sizeof why);
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "%.200s (what is copied is kept; the same command goes on from there)", why);
+    }
+    return unwritable(c, err);
+}
+
+/* ---- what a file's bytes come from ----------------------------------------------------------- */
+
+static void identify(struct copy *c)
+{
+    const struct zf_stat *st = &c->f->st;
+    uint64_t v[3] = {st->size, (uint64_t)st->mtime.tv_sec, (uint64_t)st->mtime.tv_nsec};
+    struct sha256_ctx ctx;
+    uint8_t sum[32];
+
+    sha256_init(&ctx);
+    sha256_update(&ctx, sizeof c->run->seed, c->run->seed);
+    sha256_update(&ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
+    sha256_update(&ctx, sizeof v, (const uint8_t *)v);
+    sha256_digest(&ctx, sizeof sum, sum);
+    for (size_t i = 0; i < ZF_EXPORT_ID_LEN / 2; i++) {
+        (void)snprintf(c->id + 2 * i, 3, "%02x", sum[i]);
+    }
+}
+
+/* ---- what is there already ------------------------------------------------------------------- */
+
+static void hash(struct copy *c, const unsigned char *p, size_t n)
+{
+    if (c->run->sums) {
+        sha256_update(&c->sum, n, p);
+    }
+}
+
+/* All n bytes, or fewer at the end of the file; < 0 and errno. */
+static ssize_t read_some(int fd, unsigned char *p, size_t n, uint64_t off)
+{
+    size_t got = 0;
+
+    while (got < n) {
+        ssize_t k = pread(fd, p + got, n - got, (off_t)(off + got));
+
+        if (k < 0 && errno == EINTR) {
+            continue;
+        }
+        if (k <= 0) {
+            return k < 0 ? k : (ssize_t)got;
+        }
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
+}
+
+/* Hashes what a part or a finished file holds up to `end`. */
+static enum zf_export_end hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
+{
+    for (uint64_t off = 0; c->run->sums && off < end;) {
+        size_t want = end - off < ZF_EXPORT_BUF ? (size_t)(end - off) : ZF_EXPORT_BUF;
+        ssize_t n = read_some(fd, c->buf, want, off);
+
+        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+            return ZF_EXPORT_STOPPED;
+        }
+        if (n != (ssize_t)want) {
+            errno = n < 0 ? errno : EIO;
+            return cannot(c, "read what is copied already", err);
+        }
+        hash(c, c->buf, want);
+        off += want;
+    }
+    return ZF_EXPORT_OK;
+}
+
+/* Has the open file the bytes of the tree's? */
+static enum zf_export_end compare(struct copy *c, int fd, bool *same_out, struct zf_err *err)
+{
+    zf_auto(mem) unsigned char *theirs = malloc(ZF_EXPORT_BUF);
+    uint64_t off = 0;
+    size_t n;
+
+    *same_out = false;
+    if (!theirs) {
+        return cannot(c, "compare with what is there", err);
+    }
+    do {
+        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+            return ZF_EXPORT_STOPPED;
+        }
+        if (!c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, ZF_EXPORT_BUF, off, &n,
+                                     err)) {
+            return ZF_EXPORT_UNREADABLE;
+        }
+        ssize_t k = read_some(fd, theirs, n, off);
+        if (k < 0) {
+            return cannot(c, "read what is there already", err);
+        }
+        if ((size_t)k != n || memcmp(c->buf, theirs, n) != 0) {
+            return ZF_EXPORT_OK;
+        }
+        hash(c, c->buf, n);
+        off += n;
+    } while (n > 0);
+    *same_out = true;
+    return ZF_EXPORT_OK;
+}
+
+/* Looks at a file that has the final name already: *kept_out when it is what would be copied. */
+static enum zf_export_end look_at_old(struct copy *c, bool *kept_out, struct zf_err *err)
+{
+    struct zf_export_past past = zf_export_journal_past(c->run->journal, c->f->to);
+    enum zf_export_end end = ZF_EXPORT_OK;
+    struct stat st;
+
+    *kept_out = false;
+    if (fstatat(c->spot.dir, c->spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT ? ZF_EXPORT_OK : cannot(c, "look for the file", err);
+    }
+    zf_auto(fd) int fd = zf_export_dest_file(&c->spot, c->spot.name, O_RDONLY);
+    if (fd >= 0 && (uint64_t)st.st_size == c->f->st.size) {
+        if (past.done && strcmp(past.id, c->id) == 0) {
+            *kept_out = true;
+            end = hash_file(c, fd, c->f->st.size, err);
+        } else {
+            end = compare(c, fd, kept_out, err);
+        }
+    }
+    if (end != ZF_EXPORT_OK || *kept_out) {
+        return end;
+    }
+    sha256_init(&c->sum);
+    if (!c->run->force) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      S_ISREG(st.st_mode)
+                          ? "another file is there already; --force replaces it"
+                          : "something that is no file is there already; --force replaces it");
+        return unwritable(c, err);
+    }
+    return ZF_EXPORT_OK;
+}
+
+/* n bytes of an earlier run need no copying. */
+static void copy_keep(struct zf_export_run *run, uint64_t n)
+{
+    atomic_fetch_add(&run->bytes, n);
+    atomic_fetch_add(&run->kept, n);
+}
+
+/* Opens the part, and finds out how much of it is good. */
+static enum zf_export_end open_part(struct copy *c, struct zf_err *err)
+{
+    struct zf_export_past past = zf_export_journal_past(c->run->journal, c->f->to);
+    bool ours = past.known && !past.done && strcmp(past.id, c->id) == 0;
+    struct stat st;
+
+    c->off = 0;
+    c->fd = ours ? zf_export_dest_file(&c->spot, c->spot.part, O_RDWR) : -1;
+    /* A second name would be written to as well. */
+    if (c->fd >= 0 && fstat(c->fd, &st) == 0 && st.st_nlink == 1) {
+        c->off = (uint64_t)st.st_size < past.certain ? (uint64_t)st.st_size : past.certain;
+        c->off = c->off <= c->f->st.size ? c->off : 0;
+        if (ftruncate(c->fd, (off_t)c->off) != 0) {
+            return cannot(c, "go on with the part", err);
+        }
+        copy_keep(c->run, c->off);
+        return hash_file(c, c->fd, c->off, err);
+    }
+    zf_auto_fd(&c->fd);
+    if (past.known || c->run->force) {
+        (void)unlinkat(c->spot.dir, c->spot.part, 0);
+    }
+    if (!zf_export_journal_part(c->run->journal, c->f->to, c->id, 0, err)) {
+        c->fd = -1;
+        return unwritable(c, err);
+    }
+    c->fd = zf_export_dest_file(&c->spot, c->spot.part, O_RDWR | O_CREAT | O_EXCL);
+    if (c->fd < 0 && errno == EEXIST) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "\"%.120s\" is in the way, and no export is known to have left it there; "
+                      "--force removes it",
+                      c->spot.part);
+        return unwritable(c, err);
+    }
+    return c->fd >= 0 ? ZF_EXPORT_OK : cannot(c, "create the file", err);
+}
+
+/* ---- copying --------------------------------------------------------------------------------- */
+
+static bool is_zero(const unsigned char *p, size_t n)
+{
+    return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
+}
+
+static bool write_all(int fd, const unsigned char *p, size_t n, uint64_t off)
+{
+    while (n > 0) {
+        ssize_t k = pwrite(fd, p, n, (off_t)off);
+
+        if (k < 0 && errno != EINTR) {
+            return false;
+        }
+        if (k > 0) {
+            p += k;
+            off += (uint64_t)k;
+            n -= (size_t)k;
+        }
+    }
+    return true;
+}
+
+/* Writes buf[n] at c->off, but for blocks of zeros: those stay holes. */
+static bool write_sparse(const struct copy *c, size_t n)
+{
+    size_t from = 0, at = 0;
+
+    while (at < n) {
+        size_t len = BLOCK - (size_t)((c->off + at) % BLOCK);
+
+        len = len < n - at ? len : n - at;
+        if (is_zero(c->buf + at, len)) {
+            if (!write_all(c->fd, c->buf + from, at - from, c->off + from)) {
+                return false;
+            }
+            from = at + len;
+        }
+        at += len;
+    }
+    return write_all(c->fd, c->buf + from, n - from, c->off + from);
+}
+
+/* Gives the part the length of what is copied, a hole at its end included, and puts it on
+ * the disk. */
+static enum zf_export_end make_certain(struct copy *c, struct zf_err *err)
+{
+    if (ftruncate(c->fd, (off_t)c->off) != 0 || fdatasync(c->fd) != 0) {
+        return cannot(c, "write", err);
+    }
+    if (c->off < c->f->st.size &&
+        !zf_export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)) {
+        return unwritable(c, err);
+    }
+    return ZF_EXPORT_OK;
+}
+
+/* Moves on by one buffer or one run of zeros. */
+static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
+{
+    struct zf_tree *t = c->run->tree;
+    uint64_t before = c->off, left = c->f->st.size - c->off;
+    struct zf_run run = {0};
+    size_t n;
+
+    if (c->map) {
+        run = zf_map_at(c->map, c->off);
+    }
+    if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums) {
+        c->off += run.len < left ? run.len : left;
+    } else {
+        if (!t->ops->read(t, c->f->st.ino, c->buf, ZF_EXPORT_BUF, c->off, &n, err)) {
+            return ZF_EXPORT_UNREADABLE;
+        }
+        if (!write_sparse(c, n)) {
+            return cannot(c, "write", err);
+        }
+        hash(c, c->buf, n);
+        c->off += n;
+    }
+    atomic_fetch_add_explicit(&c->run->bytes, c->off - before, memory_order_relaxed);
+    return before / CERTAIN != c->off / CERTAIN ? make_certain(c, err) : ZF_EXPORT_OK;
+}
+
+static enum zf_export_end finish(struct copy *c, struct zf_err *err)
+{
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
+
+    if (ftruncate(c->fd, (off_t)c->f->st.size) != 0 || futimens(c->fd, times) != 0 ||
+        fsync(c->fd) != 0) {
+        return cannot(c, "write", err);
+    }
+    if (!zf_export_dest_publish(&c->spot, c->run->force, err) ||
+        !zf_export_journal_done(c->run->journal, c->f->to, c->id, err)) {
+        return unwritable(c, err);
+    }
+    return ZF_EXPORT_OK;
+}
+
+static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
+{
+    enum zf_export_end end = open_part(c, err);
+
+    while (end == ZF_EXPORT_OK && c->off < c->f->st.size) {
+        end = copy_step(c, err);
+        if (end == ZF_EXPORT_OK && atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+            end = ZF_EXPORT_STOPPED;
+        }
+    }
+    if (end == ZF_EXPORT_OK) {
+        end = finish(c, err);
+    } else if (c->fd >= 0 && end == ZF_EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
+        /* Nobody will ever complete it. */
+        (void)unlinkat(c->spot.dir, c->spot.part, 0);
+    } else if (c->fd >= 0) {
+        struct zf_err ignored;
+
+        /* Not certain, then: less of the part will be used. */
+        (void)make_certain(c, &ignored);
+    }
+    if (c->fd >= 0 && close(c->fd) != 0 && end == ZF_EXPORT_OK) {
+        return cannot(c, "write", err);
+    }
+    return end;
+}
+
+/* Bytes that are known to be lost are asked for first: a file that cannot be had is not copied up to
+ * there. */
+static enum zf_export_end check_lost(struct copy *c, struct zf_err *err)
+{
+    struct zf_loss loss;
+    size_t n;
+
+    if (!c->f->st.lost || !c->map || !zf_map_loss(c->map, 0, &loss) ||
+        c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, 1, loss.first, &n, err)) {
+        return ZF_EXPORT_OK;
+    }
+    return ZF_EXPORT_UNREADABLE;
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+static bool same_inode(const struct zf_export_spot *a, const struct zf_export_spot *b)
+{
+    struct stat x, y;
+
+    return fstatat(a->dir, a->name, &x, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(b->dir, b->name, &y, AT_SYMLINK_NOFOLLOW) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* The tie `f` of the file just copied becomes another name of it. */
+static enum zf_export_end make_link(struct copy *c, struct zf_export_file *f, struct zf_err *err)
+{
+    struct copy tie = {.run = c->run, .f = f};
+    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+
+    if (!zf_export_dest_spot(c->run->root, f->to, &spot, err)) {
+        return unwritable(&tie, err);
+    }
+    if (same_inode(&c->spot, &spot)) {
+        return ZF_EXPORT_OK;
+    }
+    if (c->run->force) {
+        (void)unlinkat(spot.dir, spot.name, 0);
+    }
+    if (linkat(c->spot.dir, c->spot.name, spot.dir, spot.name, 0) == 0) {
+        return ZF_EXPORT_OK;
+    }
+    if (errno == EEXIST) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "a file is there already that is no link to \"%.120s\"; --force replaces it",
+                      c->f->to);
+        return unwritable(&tie, err);
+    }
+    return cannot(&tie, "make the link", err);
+}
+
+enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigned char *buf,
+                                  struct zf_err *err)
+{
+    struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1};
+    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    bool kept = false;
+
+    c.map = zf_tree_map(run->tree, c.f->st.ino, err);
+    if (!c.map && err->code != ZF_OK) {
+        return ZF_EXPORT_UNREADABLE;
+    }
+    sha256_init(&c.sum);
+    identify(&c);
+    if (!zf_export_dest_spot(run->root, c.f->to, &spot, err)) {
+        return unwritable(&c, err);
+    }
+    c.spot = spot;
+    enum zf_export_end end = check_lost(&c, err);
+    if (end == ZF_EXPORT_OK) {
+        end = look_at_old(&c, &kept, err);
+    }
+    if (end == ZF_EXPORT_OK && kept) {
+        copy_keep(run, c.f->st.size);
+    } else if (end == ZF_EXPORT_OK) {
+        end = copy_all(&c, err);
+    }
+    sha256_digest(&c.sum, sizeof c.f->sha256, c.f->sha256);
+    c.f->done = end == ZF_EXPORT_OK;
+    for (uint32_t k = c.f->follows; end == ZF_EXPORT_OK && k != UINT32_MAX;) {
+        struct zf_export_file *tie = &run->plan->file[k];
+
+        end = make_link(&c, tie, err);
+        memcpy(tie->sha256, c.f->sha256, sizeof tie->sha256);
+        tie->done = end == ZF_EXPORT_OK;
+        k = tie->follows;
+    }
+    return end;
+}

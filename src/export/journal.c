@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/export/journal.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct line {
+    const char *path; /* in the journal's text */
+    uint32_t at;      /* later lines win */
+    struct zf_export_past past;
+};
+
+struct zf_export_journal {
+    int root, fd; /* root: borrowed */
+    char *text;
+    struct line *line; /* sorted by path, one a path */
+    uint32_t n;
+};
+
+static void boot_id(char out[64])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, 63) : 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    int c = strcmp(x->path, y->path);
+
+    return c ? c : (x->at > y->at) - (x->at < y->at);
+}
+
+/* "part ID N PATH" or "done ID PATH"; false for what a crash tore, which then counts
+ * for nothing. */
+static bool parse(char *text, bool same_boot, struct line *out)
+{
+    uint64_t certain = 0;
+    int path = 0;
+
+    *out = (struct line){0};
+    if (sscanf(text, "part %32[0-9a-f] %" SCNu64 " %n", out->past.id, &certain, &path) != 2 ||
+        !path) {
+        path = 0;
+        if (sscanf(text, "done %32[0-9a-f] %n", out->past.id, &path) != 1 || !path) {
+            return false;
+        }
+        out->past.done = true;
+    }
+    out->past.known = true;
+    out->past.certain = same_boot ? UINT64_MAX : certain;
+    out->path = text + path;
+    return *out->path && strlen(out->past.id) == ZF_EXPORT_ID_LEN;
+}
+
+static bool keep_line(struct zf_export_journal *j, struct line line)
+{
+    /* Room doubles whenever the count reaches a power of two. */
+    if ((j->n & (j->n - 1)) == 0) {
+        struct line *v = realloc(j->line, (j->n ? j->n * 2ul : 1) * sizeof *v);
+
+        if (!v) {
+            return false;
+        }
+        j->line = v;
+    }
+    line.at = j->n;
+    j->line[j->n++] = line;
+    return true;
+}
+
+static bool parse_all(struct zf_export_journal *j, const char *boot)
+{
+    bool same_boot = false;
+    uint32_t n = 0;
+
+    for (char *p = j->text, *end; (end = strchr(p, '\n')); p = end + 1) {
+        struct line line;
+
+        *end = '\0';
+        if (strncmp(p, "boot ", 5) == 0) {
+            same_boot = *boot && strcmp(p + 5, boot) == 0;
+        } else if (parse(p, same_boot, &line) && !keep_line(j, line)) {
+            return false;
+        }
+    }
+    if (j->n) {
+        qsort(j->line, j->n, sizeof *j->line, by_path);
+    }
+    for (uint32_t i = 0; i < j->n; i++) {
+        n -= n > 0 && strcmp(j->line[n - 1].path, j->line[i].path) == 0;
+        j->line[n++] = j->line[i];
+    }
+    j->n = n;
+    return true;
+}
+
+static bool slurp(struct zf_export_journal *j, struct zf_err *err)
+{
+    struct stat st;
+
+    if (fstat(j->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "this is not a regular file");
+    }
+    j->text = calloc(1, (size_t)st.st_size + 1);
+    if (!j->text) {
+        return zf_fail_sys(err, "read what an earlier export left");
+    }
+    for (off_t at = 0; at < st.st_size;) {
+        ssize_t n = pread(j->fd, j->text + at, (size_t)(st.st_size - at), at);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return zf_fail_sys(err, "read what an earlier export left");
+        }
+        if (n == 0) {
+            break;
+        }
+        at += n;
+    }
+    return true;
+}
+
+/* One write a line, so that lines of several threads do not mix. */
+static bool append(struct zf_export_journal *j, char *text, int n, struct zf_err *err)
+{
+    zf_auto(mem) char *line = n < 0 ? NULL : text;
+
+    if (!line) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (write(j->fd, line, (size_t)n) != n) {
+        (void)zf_fail_sys(err, "note how far the export is");
+        return zf_err_in(err, ZF_EXPORT_JOURNAL_NAME);
+    }
+    return true;
+}
+
+static bool begin(struct zf_export_journal *j, struct zf_err *err)
+{
+    char boot[64], *text = NULL;
+
+    boot_id(boot);
+    if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "another export is at work in this directory");
+    }
+    if (!slurp(j, err)) {
+        return false;
+    }
+    if (!parse_all(j, boot)) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    /* A torn line of a crash is ended, so that it spoils nothing that follows. */
+    int n = asprintf(&text, "\nboot %s\n", boot);
+    return append(j, text, n, err);
+}
+
+struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err)
+{
+    struct zf_export_journal *j = calloc(1, sizeof *j);
+
+    if (!j) {
+        (void)zf_fail_sys(err, "begin the export");
+        return NULL;
+    }
+    j->root = root;
+    j->fd = openat(root, ZF_EXPORT_JOURNAL_NAME,
+                   O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    bool ok = j->fd >= 0 ? begin(j, err) : zf_fail_sys(err, "write to the destination");
+    if (!ok) {
+        zf_export_journal_free(j);
+        return NULL;
+    }
+    return j;
+}
+
+struct zf_export_past zf_export_journal_past(const struct zf_export_journal *j, const char *path)
+{
+    const struct line key = {.path = path, .at = 0};
+    uint32_t lo = 0, hi = j->n;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (strcmp(j->line[mid].path, key.path) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo < j->n && strcmp(j->line[lo].path, path) == 0 ? j->line[lo].past
+                                                            : (struct zf_export_past){0};
+}
+
+bool zf_export_journal_part(struct zf_export_journal *j, const char *path, const char *id,
+                            uint64_t certain, struct zf_err *err)
+{
+    char *text = NULL;
+    int n = asprintf(&text, "part %s %" PRIu64 " %s\n", id, certain, path);
+
+    return append(j, text, n, err);
+}
+
+bool zf_export_journal_done(struct zf_export_journal *j, const char *path, const char *id,
+                            struct zf_err *err)
+{
+    char *text = NULL;
+    int n = asprintf(&text, "done %s %s\n", id, path);
+
+    return append(j, text, n, err);
+}
+
+void zf_export_journal_finish(struct zf_export_journal *j)
+{
+    (void)unlinkat(j->root, ZF_EXPORT_JOURNAL_NAME, 0);
+}
+
+void zf_export_journal_free(struct zf_export_journal *j)
+{
+    if (j) {
+        if (j->fd >= 0) {
+            (void)close(j->fd);
+        }
+        free(j->text);
+        free(j->line);
+        free(j);
+    }
+}

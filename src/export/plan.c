@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/export/plan.h>
+
+#include <string.h>
+
+#include <zf/base/glob.h>
+#include <zf/each.h>
+
+/* One PATH while it is looked up. */
+struct look {
+    struct zf_export_plan *plan;
+    struct zf_tree *tree;
+    bool all;
+    size_t base; /* bytes of a tree path that the destination does not repeat */
+};
+
+static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    const struct look *look = ctx;
+    struct zf_export_plan *p = look->plan;
+
+    if (st->kind != ZF_NODE_FILE) {
+        return true;
+    }
+    /* Room doubles whenever the count reaches a power of two. */
+    if ((p->n & (p->n - 1)) == 0) {
+        struct zf_export_file *v = realloc(p->file, (p->n ? p->n * 2ul : 1) * sizeof *v);
+
+        if (!v) {
+            return zf_fail_sys(err, "plan the export");
+        }
+        p->file = v;
+    }
+    char *from = strdup(path);
+    if (!from) {
+        return zf_fail_sys(err, "plan the export");
+    }
+    p->file[p->n] = (struct zf_export_file){
+        .from = from, .to = from + look->base, .st = *st, .leader = p->n, .follows = UINT32_MAX};
+    p->n++;
+    return true;
+}
+
+/* Where the last component before byte n begins. */
+static size_t dir_len(const char *path, size_t n)
+{
+    while (n > 0 && path[n - 1] != '/') {
+        n--;
+    }
+    return n;
+}
+
+/* A directory that a pattern matches is taken whole, as cp -r does. */
+static bool add_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    const struct look *look = ctx;
+    const struct zf_each below = {.tree = look->tree, .all = look->all, .file = add, .ctx = ctx};
+
+    (void)st;
+    return zf_each_file(&below, path, err);
+}
+
+/* content: the path was given with a '/' at its end. */
+static bool look_up(struct look *look, const char *path, bool content, struct zf_err *err)
+{
+    struct zf_each each = {.tree = look->tree, .all = look->all, .file = add, .ctx = look};
+    struct zf_stat st;
+    uint64_t n = 0;
+
+    look->base = dir_len(path, strlen(path));
+    if (zf_tree_walk(look->tree, path, &st)) {
+        if (st.kind != ZF_NODE_DIR) {
+            return add(look, path, &st, err);
+        }
+        look->base = content && *path ? strlen(path) + 1 : look->base;
+        return zf_each_file(&each, path, err);
+    }
+    each.dir = add_dir;
+    look->base = dir_len(path, strcspn(path, "*?[\\"));
+    if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
+        return false;
+    }
+    return n > 0 || zf_each_missing(look->tree, path, err);
+}
+
+static int by_to(const void *a, const void *b, void *ctx)
+{
+    const struct zf_export_file *f = ctx;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    int c = strcmp(f[i].to, f[j].to);
+
+    return c ? c : (i > j) - (i < j);
+}
+
+static int by_ino(const void *a, const void *b, void *ctx)
+{
+    const struct zf_export_file *f = ctx;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+
+    return f[i].st.ino != f[j].st.ino ? (f[i].st.ino > f[j].st.ino ? 1 : -1) : (i > j) - (i < j);
+}
+
+/* The same file asked for twice is copied once (marked done); two files under one name
+ * are refused. */
+static bool check_names(struct zf_export_plan *p, uint32_t *order, struct zf_err *err)
+{
+    qsort_r(order, p->n, sizeof *order, by_to, p->file);
+    for (uint32_t k = 1; k < p->n; k++) {
+        struct zf_export_file *a = &p->file[order[k - 1]], *b = &p->file[order[k]];
+
+        if (strcmp(a->to, b->to) != 0) {
+            continue;
+        }
+        if (a->st.ino != b->st.ino) {
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                           "%.100s and %.100s would both become %.60s: export them one by one, or "
+                           "through a pattern, which keeps directories",
+                           a->from, b->from, b->to);
+        }
+        b->done = true;
+    }
+    return true;
+}
+
+static void tie(struct zf_export_plan *p, uint32_t *order)
+{
+    uint32_t last = UINT32_MAX;
+
+    qsort_r(order, p->n, sizeof *order, by_ino, p->file);
+    for (uint32_t k = 0; k < p->n; k++) {
+        struct zf_export_file *f = &p->file[order[k]];
+
+        if (f->done) {
+            continue;
+        }
+        if (last != UINT32_MAX && p->file[last].st.ino == f->st.ino) {
+            f->leader = p->file[last].leader;
+            p->file[last].follows = order[k];
+        } else {
+            p->bytes += f->st.size;
+        }
+        last = order[k];
+    }
+}
+
+/* Drops what check_names found to be there twice. */
+static void drop_doubles(struct zf_export_plan *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (p->file[i].done) {
+            free(p->file[i].from);
+        } else {
+            p->file[n] = p->file[i];
+            p->file[n].leader = n;
+            n++;
+        }
+    }
+    p->n = n;
+}
+
+bool zf_export_plan_make(struct zf_export_plan *p, struct zf_tree *tree, char **path, int n,
+                         bool all, struct zf_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        struct look look = {.plan = p, .tree = tree, .all = all};
+        zf_auto(mem) char *clean = zf_each_normal(path[i]);
+        size_t len = strlen(path[i]);
+
+        if (!clean) {
+            return zf_fail_sys(err, "plan the export");
+        }
+        if (!look_up(&look, clean, len && path[i][len - 1] == '/', err)) {
+            return false;
+        }
+    }
+    zf_auto(mem) uint32_t *order = malloc((p->n + 1ul) * sizeof *order);
+    if (!order) {
+        return zf_fail_sys(err, "plan the export");
+    }
+    for (uint32_t i = 0; i < p->n; i++) {
+        order[i] = i;
+    }
+    if (!check_names(p, order, err)) {
+        return false;
+    }
+    drop_doubles(p);
+    for (uint32_t i = 0; i < p->n; i++) {
+        order[i] = i;
+    }
+    tie(p, order);
+    return true;
+}
+
+void zf_export_plan_rename(struct zf_export_plan *p, const char *name)
+{
+    p->file[0].to = name;
+}
+
+void zf_export_plan_fini(struct zf_export_plan *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        free(p->file[i].from);
+    }
+    free(p->file);
+    *p = (struct zf_export_plan){0};
+}

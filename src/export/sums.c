@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/export/sums.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <zf/base/out.h>
+#include <zf/export/dest.h>
+
+/* A backslash in a name is doubled, and told by another in front of the line: sha256sum's way. */
+static void line_of(const struct zf_export_file *f, struct zf_out *out)
+{
+    bool escape = strchr(f->to, '\\');
+
+    zf_out_str(out, escape ? "\\" : "");
+    for (size_t i = 0; i < sizeof f->sha256; i++) {
+        static const char hex[] = "0123456789abcdef";
+
+        zf_out_u8(out, (uint8_t)hex[f->sha256[i] >> 4]);
+        zf_out_u8(out, (uint8_t)hex[f->sha256[i] & 15]);
+    }
+    zf_out_str(out, "  ");
+    for (const char *p = f->to; *p; p++) {
+        zf_out_fill(out, *p, *p == '\\' ? 2 : 1);
+    }
+    zf_out_str(out, "\n");
+}
+
+/* What a line says after its digest: "  NAME", which no two lines share. */
+static const char *named(const char *line)
+{
+    const char *p = strchr(line, ' ');
+
+    return p ? p : line;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(named(*(char *const *)a), named(*(char *const *)b));
+}
+
+/* The lines of an earlier SHA256SUMS, for as long as `text` lives; malformed ones are dropped. */
+static char *read_old(const struct zf_export_spot *s)
+{
+    struct stat st;
+    zf_auto(fd) int fd = zf_export_dest_file(s, s->name, O_RDONLY);
+
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > 1 << 30) {
+        return calloc(1, 1);
+    }
+    char *text = calloc(1, (size_t)st.st_size + 1);
+    if (text && read(fd, text, (size_t)st.st_size) != st.st_size) {
+        text[0] = '\0';
+    }
+    return text;
+}
+
+/* Appends the old lines whose names are not among the new ones. */
+static bool merge(char *old, struct zf_out *out)
+{
+    zf_auto(mem) char *copy = strndup(out->p ? out->p : "", out->n);
+    size_t n = 0;
+
+    if (!copy) {
+        return false;
+    }
+    for (const char *p = copy; *p; p++) {
+        n += *p == '\n';
+    }
+    zf_auto(mem) char **line = calloc(n + 1, sizeof *line);
+    if (!line) {
+        return false;
+    }
+    n = 0;
+    for (char *save, *p = strtok_r(copy, "\n", &save); p; p = strtok_r(NULL, "\n", &save)) {
+        line[n++] = p;
+    }
+    qsort(line, n, sizeof *line, by_name);
+    for (char *save, *p = strtok_r(old, "\n", &save); p; p = strtok_r(NULL, "\n", &save)) {
+        if (strlen(p) > 66 && !bsearch(&p, line, n, sizeof *line, by_name)) {
+            zf_out_str(out, p);
+            zf_out_str(out, "\n");
+        }
+    }
+    return true;
+}
+
+static bool write_text(const struct zf_export_spot *s, const struct zf_out *out, struct zf_err *err)
+{
+    (void)unlinkat(s->dir, s->part, 0);
+    zf_auto(fd) int fd = zf_export_dest_file(s, s->part, O_WRONLY | O_CREAT | O_EXCL);
+    if (fd < 0) {
+        return zf_fail_sys(err, "create the file");
+    }
+    for (size_t at = 0; at < out->n;) {
+        ssize_t k = write(fd, out->p + at, out->n - at);
+
+        if (k < 0 && errno != EINTR) {
+            return zf_fail_sys(err, "write");
+        }
+        at += k > 0 ? (size_t)k : 0;
+    }
+    return (fsync(fd) == 0 || zf_fail_sys(err, "write")) && zf_export_dest_publish(s, true, err);
+}
+
+bool zf_export_sums_write(int root, const struct zf_export_plan *p, struct zf_err *err)
+{
+    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    zf_auto(out) struct zf_out out = {0};
+
+    if (!zf_export_dest_spot(root, ZF_EXPORT_SUMS_NAME, &spot, err)) {
+        return zf_err_in(err, ZF_EXPORT_SUMS_NAME);
+    }
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (p->file[i].done) {
+            line_of(&p->file[i], &out);
+        }
+    }
+    zf_auto(mem) char *old = read_old(&spot);
+    bool ok = zf_out_ok(&out, err) &&
+              ((old && merge(old, &out)) || zf_fail_sys(err, "write the digests")) &&
+              zf_out_ok(&out, err) && write_text(&spot, &out, err);
+    return ok || zf_err_in(err, ZF_EXPORT_SUMS_NAME);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/overlay/control.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/overlay/index.h>
+#include <zf/overlay/lost.h>
+#include <zf/view.h>
+
+/* Inode numbers no tree of a checkpoint reaches. */
+#define BASE (1ull << 63)
+
+/* MOUNT is the last: where there is none the others are listed alone. */
+enum file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, N_FILES };
+
+static const char *const names[N_FILES] = {[DIR_ITSELF] = ".zerofs",
+                                           [INDEX] = "index.json",
+                                           [STATS] = "stats.json",
+                                           [LOG] = "log",
+                                           [MOUNT] = "mount.json"};
+
+struct control {
+    struct zf_tree base;
+    struct zf_tree *inner;
+    struct zf_control_opts o;
+    pthread_mutex_t lock; /* of the index, made at the first question */
+    char *index;
+    size_t index_len;
+    char *mount;       /* NULL = none */
+    uint16_t withheld; /* from all modes */
+};
+
+static struct control *of(struct zf_tree *t)
+{
+    return (struct control *)t;
+}
+
+static bool mine(uint64_t ino, enum file *out)
+{
+    if (ino < BASE || ino - BASE >= N_FILES) {
+        return false;
+    }
+    *out = (enum file)(ino - BASE);
+    return true;
+}
+
+static const char *index_once(struct control *c, size_t *n_out, struct zf_err *err)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    if (!c->index) {
+        c->index = c->o.index(c->o.ctx, &c->index_len, err);
+    }
+    const char *index = c->index;
+    *n_out = c->index_len;
+    (void)pthread_mutex_unlock(&c->lock);
+    return index;
+}
+
+/* The text of a file as it is now; *owned_out says whether the caller frees it. */
+static const char *text_of(struct control *c, enum file f, size_t *n_out, bool *owned_out,
+                           struct zf_err *err)
+{
+    *owned_out = f != MOUNT && (f != INDEX || c->o.live);
+    if (f == MOUNT) {
+        *n_out = c->mount ? strlen(c->mount) : 0;
+        return c->mount ? c->mount
+                        : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is no mount"), NULL);
+    }
+    if (!*owned_out) {
+        return index_once(c, n_out, err);
+    }
+    char *text = f == INDEX   ? c->o.index(c->o.ctx, n_out, err)
+                 : f == STATS ? c->o.stats(c->o.ctx, n_out, err)
+                 : c->o.log   ? zf_log_text(c->o.log, n_out)
+                              : c->o.log_text(c->o.ctx, n_out);
+    if (!text && f == LOG) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the log");
+    }
+    return text;
+}
+
+static bool stat_mine(struct control *c, enum file f, struct zf_stat *out)
+{
+    struct zf_err err;
+    struct zf_stat root;
+
+    *out = (struct zf_stat){.ino = BASE + f,
+                            .kind = ZF_NODE_FILE,
+                            .nlink = 1,
+                            .live = f != MOUNT && (c->o.live || f != INDEX)};
+    if (c->inner->ops->stat(c->inner, ZF_TREE_ROOT, &root)) {
+        out->mtime = root.mtime;
+    }
+    if (f == DIR_ITSELF) {
+        out->kind = ZF_NODE_DIR;
+        out->nlink = 2;
+        out->live = c->o.live;
+        return true;
+    }
+    bool owned;
+    size_t n = 0;
+    const char *text = text_of(c, f, &n, &owned, &err);
+    out->size = text ? n : 0;
+    if (owned) {
+        free((char *)text);
+    }
+    return text != NULL;
+}
+
+static bool control_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    struct control *c = of(t);
+
+    if (dir == ZF_TREE_ROOT && strcmp(name, names[DIR_ITSELF]) == 0) {
+        return stat_mine(c, DIR_ITSELF, out);
+    }
+    if (dir != BASE + DIR_ITSELF) {
+        return c->inner->ops->lookup(c->inner, dir, name, out);
+    }
+    for (int f = INDEX; f < N_FILES; f++) {
+        if (strcmp(names[f], name) == 0) {
+            return stat_mine(c, (enum file)f, out);
+        }
+    }
+    return false;
+}
+
+static bool op_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    bool found = control_lookup(t, dir, name, out);
+
+    if (found) {
+        out->withheld |= of(t)->withheld;
+    }
+    return found;
+}
+
+static bool op_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
+{
+    enum file f;
+
+    bool found =
+        mine(ino, &f) ? stat_mine(of(t), f, out) : of(t)->inner->ops->stat(of(t)->inner, ino, out);
+
+    if (found) {
+        out->withheld |= of(t)->withheld;
+    }
+    return found;
+}
+
+static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
+                          struct zf_stat *out)
+{
+    struct control *c = of(t);
+
+    if (dir != BASE + DIR_ITSELF) {
+        return c->inner->ops->entry(c->inner, dir, at, name, out);
+    }
+    if (at >= (c->mount ? N_FILES : MOUNT) - INDEX) {
+        return false;
+    }
+    strcpy(name, names[INDEX + at]);
+    return stat_mine(c, (enum file)(INDEX + at), out);
+}
+
+static bool op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, struct zf_stat *out)
+{
+    bool found = control_entry(t, dir, at, name, out);
+
+    if (found) {
+        out->withheld |= of(t)->withheld;
+    }
+    return found;
+}
+
+static bool op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
+{
+    enum file f;
+
+    *out = ZF_TREE_ROOT;
+    return mine(dir, &f) || of(t)->inner->ops->parent(of(t)->inner, dir, out);
+}
+
+static bool op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
+{
+    struct zf_tree *in = of(t)->inner;
+    enum file f;
+
+    return mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err);
+}
+
+static bool op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
+                    size_t *n_out, struct zf_err *err)
+{
+    struct control *c = of(t);
+    enum file f;
+    bool owned;
+    size_t len = 0;
+
+    if (!mine(ino, &f)) {
+        return c->inner->ops->read(c->inner, ino, buf, n, off, n_out, err);
+    }
+    *n_out = 0;
+    if (f == DIR_ITSELF) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "a directory cannot be read");
+    }
+    const char *text = text_of(c, f, &len, &owned, err);
+    if (text && off < len) {
+        *n_out = len - off < n ? (size_t)(len - off) : n;
+        memcpy(buf, text + off, *n_out);
+    }
+    if (owned) {
+        free((char *)text);
+    }
+    return text != NULL;
+}
+
+static bool op_readlink(struct zf_tree *t, uint64_t ino, char *buf, size_t n)
+{
+    struct zf_tree *in = of(t)->inner;
+
+    return in->ops->readlink && in->ops->readlink(in, ino, buf, n);
+}
+
+static bool op_xattr(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value,
+                     size_t cap, size_t *len)
+{
+    enum file f;
+
+    return !mine(ino, &f) && of(t)->inner->ops->xattr(of(t)->inner, ino, i, name, value, cap, len);
+}
+
+static void op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
+{
+    of(t)->inner->ops->totals(of(t)->inner, files, bytes);
+}
+
+static void op_free(struct zf_tree *t)
+{
+    struct control *c = of(t);
+
+    zf_tree_free(c->inner);
+    (void)pthread_mutex_destroy(&c->lock);
+    free(c->index);
+    free(c->mount);
+    free(c);
+}
+
+static const struct zf_tree_ops ops = {
+    .lookup = op_lookup,
+    .stat = op_stat,
+    .entry = op_entry,
+    .parent = op_parent,
+    .enter = op_enter,
+    .read = op_read,
+    .readlink = op_readlink,
+    .xattr = op_xattr,
+    .totals = op_totals,
+    .free = op_free,
+};
+
+struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_opts *o,
+                               struct zf_err *err)
+{
+    struct control *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        (void)zf_fail_sys(err, "make the control files");
+        zf_tree_free(inner);
+        return NULL;
+    }
+    c->base.ops = &ops;
+    c->inner = inner;
+    c->o = *o;
+    (void)pthread_mutex_init(&c->lock, NULL);
+    return &c->base;
+}
+
+void zf_control_set_mount(struct zf_tree *t, char *text)
+{
+    free(of(t)->mount);
+    of(t)->mount = text;
+}
+
+void zf_control_withhold(struct zf_tree *t, uint16_t bits)
+{
+    of(t)->withheld |= bits;
+}
+
+/* ---- of one checkpoint ----------------------------------------------------------------------- */
+
+static char *checkpoint_index(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    return zf_index_text(zf_tree_checkpoint(ctx), n_out, err);
+}
+
+static void add_file(void *ctx, const struct zf_file_stats *s)
+{
+    json_t *files = ctx;
+
+    (void)json_array_append_new(files, json_pack("{s:o, s:I, s:I, s:I, s:I}", "file",
+                                                 zf_index_string(s->path, strlen(s->path)), "size",
+                                                 (json_int_t)s->size, "reads", (json_int_t)s->reads,
+                                                 "bytes", (json_int_t)s->bytes, "errors",
+                                                 (json_int_t)s->errors));
+}
+
+static char *checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    json_t *files = json_array();
+
+    zf_store_stats(zf_tree_checkpoint(ctx)->store, add_file, files);
+    return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.stats/1", "sources", files),
+                         n_out, err);
+}
+
+struct zf_tree *zf_control_checkpoint(struct zf_tree *inner, struct zf_log *log, struct zf_err *err)
+{
+    struct zf_control_opts o = {
+        .log = log, .index = checkpoint_index, .stats = checkpoint_stats, .ctx = inner};
+
+    zf_lost_say(zf_tree_checkpoint(inner), log);
+    return zf_control_new(inner, &o, err);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/overlay/index.h>
+
+#include <config.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+#include <zf/overlay/lost.h>
+
+json_t *zf_index_string(const char *p, size_t n)
+{
+    json_t *j = json_stringn(p, n);
+    char *clean = j ? NULL : malloc(3 * n + 1);
+    size_t at = 0;
+
+    for (size_t i = 0; clean && i < n;) {
+        size_t len = zf_utf8_len(p + i, n - i);
+
+        memcpy(clean + at, len ? p + i : "\xef\xbf\xbd", len ? len : 3);
+        at += len ? len : 3;
+        i += len ? len : 1;
+    }
+    if (clean) {
+        j = json_stringn(clean, at);
+        free(clean);
+    }
+    return j;
+}
+
+static json_t *shape_of(const struct zf_tensor *t)
+{
+    json_t *shape = json_array();
+
+    for (uint32_t d = 0; shape && d < t->ndim; d++) {
+        (void)json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
+    }
+    return shape;
+}
+
+json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t)
+{
+    char file[ZF_NAME_MAX + 1], suffix[32];
+    const char *dtype = zf_dtype_info(t->dtype)->suffix;
+    const struct zf_tensor *same = &s->tensor[t->alias_of];
+
+    (void)snprintf(suffix, sizeof suffix, ".%s", dtype);
+    size_t len = zf_name_encode(file, t->name, t->name_len, suffix);
+    json_t *j =
+        json_pack("{s:s, s:o, s:o, s:s, s:o, s:I}", "set", s->path, "name",
+                  zf_index_string(t->name, t->name_len), "file", zf_index_string(file, len),
+                  "dtype", dtype, "shape", shape_of(t), "bytes", (json_int_t)zf_map_size(t->data));
+    if (j && same != t) {
+        (void)json_object_set_new(j, "alias_of", zf_index_string(same->name, same->name_len));
+    }
+    if (j && t->lost) {
+        (void)json_object_set_new(j, "lost", json_true());
+        (void)json_object_set_new(j, "lost_bytes", zf_lost_ranges(t));
+    }
+    return j;
+}
+
+static json_t *head_of(const struct zf_checkpoint *c)
+{
+    json_t *notes = json_array();
+
+    for (uint32_t i = 0; notes && i < c->n_notes; i++) {
+        (void)json_array_append_new(notes, zf_index_string(c->note[i], strlen(c->note[i])));
+    }
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o?, s:I, s:o}", "schema", "zerofs.index/1", "zerofs",
+        PACKAGE_VERSION, "format", c->format, "why", zf_index_string(c->why, strlen(c->why)), "tag",
+        zf_index_string(c->tag, strlen(c->tag)), "step", c->has_step ? json_integer(c->step) : NULL,
+        "pieces", (json_int_t)c->n_pieces, "notes", notes);
+}
+
+/* Prints the object without its closing brace, so that the long list can follow in pieces. */
+static bool print_open(FILE *f, json_t *j)
+{
+    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+    json_decref(j);
+    if (text) {
+        (void)fprintf(f, "%.*s", (int)strlen(text) - 1, text);
+    }
+    free(text);
+    return text != NULL;
+}
+
+/* One element of a list, on a line of its own.  Takes j. */
+static bool print_item(FILE *f, const char **sep, json_t *j)
+{
+    bool ok = j && fputs(*sep, f) >= 0 && json_dumpf(j, f, JSON_COMPACT) == 0;
+
+    *sep = ",\n";
+    json_decref(j);
+    return ok;
+}
+
+static bool print_tensors(FILE *f, const struct zf_checkpoint *c)
+{
+    const char *sep = "\n";
+
+    for (uint32_t s = 0; s < c->n_sets; s++) {
+        for (uint32_t i = 0; i < c->set[s].n; i++) {
+            if (!print_item(f, &sep, zf_index_tensor(&c->set[s], &c->set[s].tensor[i]))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool print_files(FILE *f, const struct zf_checkpoint *c)
+{
+    const char *sep = "\n";
+
+    for (uint32_t i = 0; i < c->n_blobs; i++) {
+        const struct zf_blob *b = &c->blob[i];
+        json_t *path = zf_index_string(b->path, strlen(b->path));
+
+        if (!print_item(
+                f, &sep,
+                json_pack("{s:o, s:I}", "path", path, "bytes", (json_int_t)zf_map_size(b->data)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+char *zf_index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err *err)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, n_out);
+
+    if (!f) {
+        (void)zf_fail_sys(err, "write the index");
+        return NULL;
+    }
+    bool ok = print_open(f, head_of(c)) && fputs(",\"tensors\":[", f) >= 0 && print_tensors(f, c) &&
+              fputs("],\"files\":[", f) >= 0 && print_files(f, c) && fputs("]}\n", f) >= 0;
+    if (fclose(f) != 0 || !ok) {
+        free(text);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
+        return NULL;
+    }
+    return text;
+}
+
+char *zf_index_dump(json_t *j, size_t *n_out, struct zf_err *err)
+{
+    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+
+    json_decref(j);
+    if (!text) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a JSON file");
+        return NULL;
+    }
+    *n_out = strlen(text);
+    return text;
+}

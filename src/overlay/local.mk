@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+noinst_LTLIBRARIES += libzf-overlay.la
+libzf_overlay_la_SOURCES = \
+	src/overlay/control.c \
+	src/overlay/fingerprint.c \
+	src/overlay/index.c \
+	src/overlay/log.c \
+	src/overlay/lost.c \
+	src/overlay/runs.c \
+	src/overlay/save.c \
+	$(NULL)
+libzf_overlay_la_LIBADD = $(JANSSON_LIBS)
+
+noinst_HEADERS += \
+	include/zf/overlay/control.h \
+	include/zf/overlay/index.h \
+	include/zf/overlay/log.h \
+	include/zf/overlay/lost.h \
+	include/zf/overlay/runs.h \
+	src/overlay/fingerprint.h \
+	src/overlay/save.h \
+	$(NULL)

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/overlay/lost.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <zf/overlay/index.h>
+
+/* Different files that are counted; who lost more has lost enough. */
+#define MOST_FILES 64
+/* Ranges of a tensor that are listed: a box of columns is one for each row. */
+#define MOST_RANGES 32
+/* Of a file's path in the line of a mount: its end says more than its beginning. */
+#define PATH_ROOM 160
+
+struct causes {
+    struct zf_lost first;
+    const char *seen[MOST_FILES];
+    uint32_t n;
+};
+
+static bool has_file(const struct zf_lost *how)
+{
+    return how->file && how->file[0];
+}
+
+/* Stops when it has seen enough. */
+static bool note_cause(void *ctx, const struct zf_lost *how)
+{
+    struct causes *c = ctx;
+    const char *what = has_file(how) ? how->file : how->why;
+
+    for (uint32_t i = c->n; i-- > 0;) {
+        if (c->seen[i] == what || strcmp(c->seen[i], what) == 0) {
+            return true;
+        }
+    }
+    if (c->n == 0) {
+        c->first = *how;
+    }
+    c->seen[c->n++] = what;
+    return c->n < MOST_FILES;
+}
+
+/* Counts what is lost, and looks why. */
+static void survey(const struct zf_checkpoint *c, uint64_t *lost_out, uint64_t *all_out,
+                   struct causes *causes)
+{
+    bool more = true;
+
+    *lost_out = *all_out = c->n_missing;
+    for (uint32_t s = 0; s < c->n_sets; s++) {
+        *all_out += c->set[s].n;
+        for (uint32_t i = 0; i < c->set[s].n; i++) {
+            const struct zf_tensor *t = &c->set[s].tensor[i];
+
+            *lost_out += t->lost;
+            if (t->lost && t->alias_of == i && more) {
+                more = zf_map_each_loss(t->data, note_cause, causes);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < c->n_missing && more; i++) {
+        more = note_cause(causes, &c->missing[i].how);
+    }
+}
+
+void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
+{
+    struct causes causes = {.first = {.why = "pieces of them are missing"}};
+    uint64_t lost, all;
+    char others[48] = "";
+    struct zf_err err;
+
+    survey(c, &lost, &all, &causes);
+    if (!lost) {
+        return;
+    }
+    if (causes.n > 1) {
+        (void)snprintf(others, sizeof others, ", and %s%" PRIu32 " more file%s",
+                       causes.n == MOST_FILES ? "at least " : "", causes.n - 1,
+                       causes.n == 2 ? "" : "s");
+    }
+    const char *file = has_file(&causes.first) ? causes.first.file : "";
+    size_t len = strlen(file);
+    (void)zf_fail(&err, ZF_E_IO, ZF_OFF_NONE,
+                  "%" PRIu64 " of %" PRIu64 " tensors have lost bytes: %s%s%s%.200s%s "
+                  "(zerofs info lists them)",
+                  lost, all, len > PATH_ROOM ? "..." : "",
+                  file + (len > PATH_ROOM ? len - PATH_ROOM : 0), len ? " " : "", causes.first.why,
+                  others);
+    zf_log_say(log, &err);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *text(const char *p)
+{
+    return zf_index_string(p ? p : "", p ? strlen(p) : 0);
+}
+
+json_t *zf_lost_ranges(const struct zf_tensor *t)
+{
+    json_t *list = json_array();
+    struct zf_loss loss = {.end = 0};
+    uint32_t n = 0;
+
+    while (list && zf_map_loss(t->data, loss.end, &loss)) {
+        if (n++ == MOST_RANGES) {
+            (void)json_array_append_new(list, json_pack("{s:b}", "more", 1));
+            break;
+        }
+        (void)json_array_append_new(
+            list, json_pack("{s:I, s:I, s:o, s:o}", "first", (json_int_t)loss.first, "end",
+                            (json_int_t)loss.end, "file", text(loss.how.file), "why",
+                            text(loss.how.why)));
+    }
+    return list;
+}
+
+json_t *zf_lost_json(const struct zf_checkpoint *c)
+{
+    json_t *list = json_array();
+
+    for (uint32_t s = 0; s < c->n_sets; s++) {
+        for (uint32_t i = 0; i < c->set[s].n; i++) {
+            const struct zf_tensor *t = &c->set[s].tensor[i];
+
+            if (t->lost) {
+                (void)json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "set",
+                                                            text(c->set[s].path), "name",
+                                                            zf_index_string(t->name, t->name_len),
+                                                            "lost_bytes", zf_lost_ranges(t)));
+            }
+        }
+    }
+    for (uint32_t i = 0; i < c->n_missing; i++) {
+        (void)json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o}", "set", "", "name",
+                                                    text(c->missing[i].name), "file",
+                                                    text(c->missing[i].how.file), "why",
+                                                    text(c->missing[i].how.why)));
+    }
+    return list;
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/overlay/runs.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <zf/base/name.h>
+#include <zf/find.h>
+#include <zf/overlay/control.h>
+#include <zf/overlay/index.h>
+
+#include "save.h"
+
+/* An inode number is (tag + 1) << SHIFT | the number inside; the root's own files have tag 0.
+ * A tree's own numbers stay below 2^51 (zf_tree_new sees to it), and the top bit is the
+ * control files'. */
+#define SHIFT 52
+#define INNER ((1ull << SHIFT) - 1)
+#define MAX_TAGS 2046
+#define INO_LATEST 2
+/* How often the run directory is looked at. */
+#define FRESH_SECONDS 1
+
+struct tag {
+    char *name;
+    char file[ZF_NAME_MAX + 1]; /* the name as one component: a tag may hold a slash */
+    atomic_bool listed;
+    struct timespec mtime; /* of its directory, when it was first seen */
+    struct save *save;
+};
+
+struct tags {
+    struct zf_tree base;
+    char *path;
+    struct zf_run_opts o;
+    struct zf_log *log;
+    pthread_mutex_t lock; /* of all below */
+    time_t looked;
+    struct tag *tag[MAX_TAGS]; /* only ever grows; a tag stands still once it is here */
+    _Atomic uint32_t n;
+    _Atomic uint32_t latest; /* UINT32_MAX = none */
+};
+
+static struct tags *of(struct zf_tree *t)
+{
+    return (struct tags *)t;
+}
+
+/* ---- which saves there are ------------------------------------------------------------------- */
+
+static uint32_t find_tag(const struct tags *t, const char *name)
+{
+    uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
+
+    while (i < n && strcmp(t->tag[i]->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static uint32_t find_file(const struct tags *t, const char *file)
+{
+    uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
+
+    while (i < n && strcmp(t->tag[i]->file, file) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static struct timespec mtime_of(const struct tags *t, const char *name)
+{
+    zf_auto(mem) char *path = NULL;
+    struct stat st;
+
+    if (asprintf(&path, "%s/%s", t->path, name) < 0) {
+        path = NULL;
+    }
+    return path && stat(path, &st) == 0 ? st.st_mtim : (struct timespec){.tv_sec = 0};
+}
+
+static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
+{
+    uint32_t n = atomic_load_explicit(&t->n, memory_order_relaxed);
+    struct tag *tag = n < MAX_TAGS ? calloc(1, sizeof *tag) : NULL;
+
+    if (!tag || !(tag->name = strdup(name))) {
+        free(tag);
+        return zf_fail(err, n < MAX_TAGS ? ZF_E_NOMEM : ZF_E_LIMIT, ZF_OFF_NONE,
+                       "cannot show more than %u saves", n);
+    }
+    tag->save = save_new(t->path, name, &t->o, t->log, err);
+    if (!tag->save) {
+        free(tag->name);
+        free(tag);
+        return false;
+    }
+    (void)zf_name_encode(tag->file, name, strlen(name), "");
+    tag->mtime = mtime_of(t, name);
+    t->tag[n] = tag;
+    atomic_store_explicit(&t->n, n + 1, memory_order_release);
+    return true;
+}
+
+static bool take_list(struct tags *t, const struct zf_tags *list, struct zf_err *err)
+{
+    bool there[MAX_TAGS] = {false};
+
+    for (size_t i = 0; i < list->n; i++) {
+        uint32_t k = find_tag(t, list->name[i]);
+
+        if (k == t->n && !add_tag(t, list->name[i], err)) {
+            return false;
+        }
+        there[k] = true;
+    }
+    /* Each is set once: a listing that is being read never sees a save vanish and come back. */
+    for (uint32_t i = 0; i < t->n; i++) {
+        t->tag[i]->listed = there[i];
+    }
+    t->latest = list->latest < list->n ? find_tag(t, list->name[list->latest]) : UINT32_MAX;
+    return true;
+}
+
+/* Under the lock.  A new store each time: a store's listing never changes. */
+static bool look(struct tags *t, struct zf_err *err)
+{
+    zf_auto(store) struct zf_store *st = zf_store_dir_xdev(t->path, t->o.xdev, t->o.lim, err);
+    struct zf_tags list = {0};
+
+    if (!st || !zf_tags_list(st, t->o.lim, &list, err)) {
+        return false;
+    }
+    bool ok = take_list(t, &list, err);
+    zf_tags_free(&list);
+    return ok;
+}
+
+static void refresh(struct tags *t)
+{
+    struct timespec now;
+    struct zf_err err;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)pthread_mutex_lock(&t->lock);
+    if (now.tv_sec - t->looked >= FRESH_SECONDS) {
+        t->looked = now.tv_sec;
+        if (!look(t, &err)) {
+            zf_log_say(t->log, &err);
+        }
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- inode numbers --------------------------------------------------------------------------- */
+
+/* The control files' numbers have the top bit inside; here they move to the top of the
+ * tag's range. */
+static uint64_t outer_ino(uint32_t k, uint64_t ino)
+{
+    uint64_t low = ino >> 63 ? (1ull << (SHIFT - 1)) | (ino & 0xff) : ino;
+
+    return (uint64_t)(k + 1) << SHIFT | (low & INNER);
+}
+
+static uint64_t inner_ino(uint64_t ino)
+{
+    uint64_t low = ino & INNER;
+
+    return low >> (SHIFT - 1) ? 1ull << 63 | (low & 0xff) : low;
+}
+
+/* The tag that an inode number belongs to, opened; NULL for the root's own. */
+static struct zf_tree *enter(struct tags *t, uint64_t ino, uint32_t *k_out, uint64_t *inner_out)
+{
+    uint64_t k = ino >> SHIFT;
+
+    if (k == 0 || k > atomic_load_explicit(&t->n, memory_order_acquire)) {
+        return NULL;
+    }
+    *k_out = (uint32_t)(k - 1);
+    *inner_out = inner_ino(ino);
+    return save_tree(t->tag[k - 1]->save);
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+/* A save that was not opened yet is as closed as its directory. */
+static uint16_t withheld_from(const struct tags *t, uint32_t k)
+{
+    zf_auto(mem) char *path = NULL;
+    struct zf_tree *tree = save_opened(t->tag[k]->save);
+    struct zf_stat root;
+
+    if (tree && tree->ops->stat(tree, ZF_TREE_ROOT, &root)) {
+        return root.withheld;
+    }
+    if (asprintf(&path, "%s/%s", t->path, t->tag[k]->name) < 0) {
+        path = NULL;
+    }
+    return t->o.withheld(t->o.ctx, path ? path : "");
+}
+
+static bool stat_tag(const struct tags *t, uint32_t k, struct zf_stat *out)
+{
+    *out = (struct zf_stat){.ino = outer_ino(k, ZF_TREE_ROOT),
+                            .kind = ZF_NODE_DIR,
+                            .nlink = 2,
+                            .mtime = t->tag[k]->mtime,
+                            .live = true,
+                            .withheld = withheld_from(t, k)};
+    return true;
+}
+
+/* The save that `latest` leads to, or NULL.  Asked once a call: it may change meanwhile. */
+static const struct tag *latest_tag(const struct tags *t)
+{
+    uint32_t k = t->latest;
+
+    return k < t->n ? t->tag[k] : NULL;
+}
+
+static bool stat_latest(const struct tags *t, struct zf_stat *out)
+{
+    const struct tag *tag = latest_tag(t);
+
+    *out = (struct zf_stat){.ino = INO_LATEST,
+                            .kind = ZF_NODE_LINK,
+                            .size = tag ? strlen(tag->file) : 0,
+                            .nlink = 1,
+                            .mtime = tag ? tag->mtime : (struct timespec){.tv_sec = 0},
+                            .live = true};
+    return tag != NULL;
+}
+
+static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    if (dir == ZF_TREE_ROOT) {
+        refresh(t);
+        k = find_file(t, name);
+        return k < t->n ? stat_tag(t, k, out) : strcmp(name, "latest") == 0 && stat_latest(t, out);
+    }
+    struct zf_tree *tree = enter(t, dir, &k, &inner);
+    if (!tree || !tree->ops->lookup(tree, inner, name, out)) {
+        return false;
+    }
+    out->ino = outer_ino(k, out->ino);
+    return true;
+}
+
+static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    if (ino == ZF_TREE_ROOT) {
+        *out = (struct zf_stat){.ino = ino,
+                                .kind = ZF_NODE_DIR,
+                                .nlink = 2 + t->n,
+                                .mtime = mtime_of(t, "."),
+                                .live = true};
+        return true;
+    }
+    if (ino == INO_LATEST) {
+        return stat_latest(t, out);
+    }
+    if (inner_ino(ino) == ZF_TREE_ROOT && ino >> SHIFT <= t->n) {
+        return stat_tag(t, (uint32_t)(ino >> SHIFT) - 1, out);
+    }
+    struct zf_tree *tree = enter(t, ino, &k, &inner);
+    if (!tree || !tree->ops->stat(tree, inner, out)) {
+        return false;
+    }
+    out->ino = ino;
+    return true;
+}
+
+static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
+                     struct zf_stat *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    if (dir != ZF_TREE_ROOT) {
+        struct zf_tree *tree = enter(t, dir, &k, &inner);
+
+        if (!tree || !tree->ops->entry(tree, inner, at, name, out)) {
+            return false;
+        }
+        out->ino = outer_ino(k, out->ino);
+        return true;
+    }
+    if (at == 0) {
+        refresh(t);
+    }
+    for (k = 0; k < t->n; k++) {
+        if (t->tag[k]->listed && at-- == 0) {
+            (void)snprintf(name, 256, "%s", t->tag[k]->file);
+            return stat_tag(t, k, out);
+        }
+    }
+    strcpy(name, "latest");
+    return at == 0 && stat_latest(t, out);
+}
+
+static bool op_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
+{
+    struct tags *t = of(base);
+    uint32_t k;
+    uint64_t inner;
+
+    *out = ZF_TREE_ROOT;
+    if (dir == ZF_TREE_ROOT || inner_ino(dir) == ZF_TREE_ROOT) {
+        return true;
+    }
+    struct zf_tree *tree = enter(t, dir, &k, &inner);
+    if (!tree || !tree->ops->parent(tree, inner, out)) {
+        return false;
+    }
+    *out = outer_ino(k, *out);
+    return true;
+}
+
+/* stat(2) of a save opens nothing, so that `ls -l` of the run stays quick; looking into it does. */
+static bool op_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
+{
+    struct tags *t = of(base);
+    uint64_t k = dir >> SHIFT;
+
+    if (k == 0 || k > atomic_load_explicit(&t->n, memory_order_acquire) ||
+        inner_ino(dir) != ZF_TREE_ROOT) {
+        return true;
+    }
+    return save_enter(t->tag[k - 1]->save, err);
+}
+
+static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
+                    size_t *n_out, struct zf_err *err)
+{
+    uint32_t k;
+    uint64_t inner;
+    struct zf_tree *tree = enter(of(base), ino, &k, &inner);
+
+    *n_out = 0;
+    if (!tree) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no file has inode %llu",
+                       (unsigned long long)ino);
+    }
+    return tree->ops->read(tree, inner, buf, n, off, n_out, err);
+}
+
+static bool op_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
+{
+    const struct tag *tag = ino == INO_LATEST ? latest_tag(of(base)) : NULL;
+
+    return tag && snprintf(buf, n, "%s", tag->file) > 0;
+}
+
+static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, char name[64], char *value,
+                     size_t cap, size_t *len)
+{
+    uint32_t k;
+    uint64_t inner;
+    struct zf_tree *tree = enter(of(base), ino, &k, &inner);
+
+    return tree && tree->ops->xattr(tree, inner, i, name, value, cap, len);
+}
+
+/* Only what was opened: df must not open every save. */
+static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
+{
+    struct tags *t = of(base);
+
+    *files = *bytes = 0;
+    for (uint32_t k = 0; k < t->n; k++) {
+        struct zf_tree *tree = save_opened(t->tag[k]->save);
+        uint64_t f, b;
+
+        if (tree) {
+            tree->ops->totals(tree, &f, &b);
+            *files += f;
+            *bytes += b;
+        }
+    }
+}
+
+static void op_free(struct zf_tree *base)
+{
+    struct tags *t = of(base);
+
+    for (uint32_t k = 0; k < t->n; k++) {
+        save_free(t->tag[k]->save);
+        free(t->tag[k]->name);
+        free(t->tag[k]);
+    }
+    (void)pthread_mutex_destroy(&t->lock);
+    free(t->path);
+    free(t);
+}
+
+static const struct zf_tree_ops ops = {
+    .lookup = op_lookup,
+    .stat = op_stat,
+    .entry = op_entry,
+    .parent = op_parent,
+    .enter = op_enter,
+    .read = op_read,
+    .readlink = op_readlink,
+    .xattr = op_xattr,
+    .totals = op_totals,
+    .free = op_free,
+};
+
+/* ---- the run's own control files ------------------------------------------------------------- */
+
+static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    struct tags *t = ctx;
+    json_t *names = json_array();
+
+    for (uint32_t k = 0; k < t->n; k++) {
+        (void)json_array_append_new(names,
+                                    zf_index_string(t->tag[k]->name, strlen(t->tag[k]->name)));
+    }
+    return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out,
+                         err);
+}
+
+static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    uint64_t files, bytes;
+
+    op_totals(ctx, &files, &bytes);
+    return zf_index_dump(json_pack("{s:s, s:I, s:I}", "schema", "zerofs.run_stats/1", "open_files",
+                                   (json_int_t)files, "open_bytes", (json_int_t)bytes),
+                         n_out, err);
+}
+
+struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, struct zf_log *log,
+                             struct zf_err *err)
+{
+    struct tags *t = calloc(1, sizeof *t);
+
+    if (!t || !(t->path = strdup(path))) {
+        free(t);
+        (void)zf_fail_sys(err, "list the saves");
+        return NULL;
+    }
+    t->base.ops = &ops;
+    t->o = *o;
+    t->log = log;
+    t->latest = UINT32_MAX;
+    (void)pthread_mutex_init(&t->lock, NULL);
+    if (!look(t, err) ||
+        (t->n == 0 && !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this directory"))) {
+        (void)zf_err_in(err, "%s", path);
+        zf_tree_free(&t->base);
+        return NULL;
+    }
+    struct zf_control_opts c = {.log = log, .index = run_index, .stats = run_stats, .ctx = t};
+    return zf_control_new(&t->base, &c, err);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "save.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include <zf/overlay/control.h>
+#include <zf/overlay/index.h>
+
+#include "fingerprint.h"
+
+/* How often a save that could not be opened is looked at again. */
+#define RETRY_NS 1000000000ll
+
+/* What is shown instead of a save that cannot be opened. */
+struct refusal {
+    struct zf_tree base;
+    struct save *save;
+};
+
+struct save {
+    const char *run;
+    char *name;
+    const struct zf_run_opts *o;
+    struct zf_log *log;
+    _Atomic(struct zf_tree *) tree;    /* of the checkpoint; set once */
+    _Atomic(struct zf_tree *) refusal; /* in its place; set once */
+    pthread_mutex_t lock;              /* of all below */
+    int64_t tried_ns;                  /* CLOCK_MONOTONIC; 0 = never */
+    struct fingerprint seen;           /* of the directory, taken before it was tried */
+    time_t when;
+    struct zf_err why; /* the last attempt failed */
+};
+
+/* ---- the tree of a save that cannot be opened ------------------------------------------------ */
+
+static bool refusal_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+{
+    (void)t, (void)dir, (void)name, (void)out;
+    return false;
+}
+
+static bool refusal_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
+{
+    (void)t;
+    *out = (struct zf_stat){.ino = ino, .kind = ZF_NODE_DIR, .nlink = 2, .live = true};
+    return ino == ZF_TREE_ROOT;
+}
+
+static bool refusal_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
+                          struct zf_stat *out)
+{
+    (void)t, (void)dir, (void)at, (void)name, (void)out;
+    return false;
+}
+
+static bool refusal_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
+{
+    (void)t, (void)dir;
+    *out = ZF_TREE_ROOT;
+    return true;
+}
+
+static bool refusal_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
+                         size_t *n_out, struct zf_err *err)
+{
+    (void)t, (void)buf, (void)n, (void)off;
+    *n_out = 0;
+    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "no file has inode %llu", (unsigned long long)ino);
+}
+
+static bool refusal_xattr(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value,
+                          size_t cap, size_t *len)
+{
+    (void)t, (void)ino, (void)i, (void)name, (void)value, (void)cap, (void)len;
+    return false;
+}
+
+static void refusal_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
+{
+    (void)t;
+    *files = *bytes = 0;
+}
+
+static void refusal_free(struct zf_tree *t)
+{
+    free(t);
+}
+
+/* The kernel opens a directory before it lists it, and looks names up one by one. */
+static bool refusal_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
+{
+    const struct refusal *r = (const struct refusal *)t;
+
+    (void)dir;
+    (void)pthread_mutex_lock(&r->save->lock);
+    *err = r->save->why;
+    (void)pthread_mutex_unlock(&r->save->lock);
+    err->code = ZF_E_IO;
+    return false;
+}
+
+static const struct zf_tree_ops refusal_ops = {
+    .lookup = refusal_lookup,
+    .stat = refusal_stat,
+    .entry = refusal_entry,
+    .parent = refusal_parent,
+    .enter = refusal_enter,
+    .read = refusal_read,
+    .xattr = refusal_xattr,
+    .totals = refusal_totals,
+    .free = refusal_free,
+};
+
+/* A copy of the last failure, for threads that do not hold the lock. */
+static struct zf_err refusal_why(struct save *s, time_t *when_out)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct zf_err why = s->why;
+    *when_out = s->when;
+    (void)pthread_mutex_unlock(&s->lock);
+    return why;
+}
+
+static char *refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    struct save *s = ctx;
+    char text[sizeof s->why.path + sizeof s->why.msg + 64];
+    time_t when;
+    struct zf_err why = refusal_why(s, &when);
+
+    (void)zf_err_text(&why, text, sizeof text);
+    return zf_index_dump(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.error/1", "tag",
+                                   zf_index_string(s->name, strlen(s->name)), "error",
+                                   zf_index_string(text, strlen(text))),
+                         n_out, err);
+}
+
+static char *refusal_stats(void *ctx, size_t *n_out, struct zf_err *err)
+{
+    (void)ctx;
+    return zf_index_dump(json_pack("{s:s, s:[]}", "schema", "zerofs.stats/1", "sources"), n_out,
+                         err);
+}
+
+static char *refusal_log(void *ctx, size_t *n_out)
+{
+    time_t when;
+    struct zf_err why = refusal_why(ctx, &when);
+
+    return zf_log_line(when, &why, n_out);
+}
+
+static struct zf_tree *refusal_new(struct save *s, struct zf_err *err)
+{
+    struct refusal *r = calloc(1, sizeof *r);
+    struct zf_control_opts c = {.index = refusal_index,
+                                .stats = refusal_stats,
+                                .log_text = refusal_log,
+                                .ctx = s,
+                                .live = true};
+
+    if (!r) {
+        (void)zf_fail_sys(err, "show a save that cannot be opened");
+        return NULL;
+    }
+    r->base.ops = &refusal_ops;
+    r->save = s;
+    return zf_control_new(&r->base, &c, err);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int64_t save_now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Under the lock.  Is there anything to be gained by opening it (again)?  Takes the fingerprint
+ * first, so that what changes during the opening is met by the next look. */
+static bool save_worth_trying(struct save *s)
+{
+    int64_t now = save_now_ns();
+    bool first = s->tried_ns == 0;
+    struct fingerprint before = s->seen;
+
+    if (!first && now - s->tried_ns < RETRY_NS) {
+        return false;
+    }
+    s->tried_ns = now ? now : 1;
+    s->seen = fingerprint_take(s->run, s->name, s->o->lim);
+    return first || !before.settled || before.hash != s->seen.hash;
+}
+
+/* Under the lock.  The same failure again is not said again. */
+static void save_failed(struct save *s, const struct zf_err *err)
+{
+    bool same = strcmp(s->why.msg, err->msg) == 0 && strcmp(s->why.path, err->path) == 0;
+
+    s->why = *err;
+    s->when = time(NULL);
+    if (!same) {
+        zf_log_say(s->log, err);
+    }
+}
+
+/* Under the lock. */
+static void save_open(struct save *s)
+{
+    struct zf_err err = {.code = ZF_OK};
+    uint16_t withheld = 0;
+    struct zf_tree *tree = s->o->open(s->o->ctx, s->run, s->name, &withheld, &err);
+
+    if (tree) {
+        tree = zf_control_checkpoint(tree, s->log, &err);
+    }
+    if (tree) {
+        zf_control_withhold(tree, withheld);
+    }
+    if (!tree) {
+        save_failed(s, &err);
+        if (!atomic_load_explicit(&s->refusal, memory_order_relaxed)) {
+            atomic_store_explicit(&s->refusal, refusal_new(s, &err), memory_order_release);
+        }
+    }
+    atomic_store_explicit(&s->tree, tree, memory_order_release);
+}
+
+struct zf_tree *save_opened(const struct save *s)
+{
+    return atomic_load_explicit(&s->tree, memory_order_acquire);
+}
+
+struct zf_tree *save_tree(struct save *s)
+{
+    struct zf_tree *tree = save_opened(s);
+
+    if (tree) {
+        return tree;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (!save_opened(s) && save_worth_trying(s)) {
+        save_open(s);
+    }
+    tree = save_opened(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return tree ? tree : atomic_load_explicit(&s->refusal, memory_order_acquire);
+}
+
+bool save_enter(struct save *s, struct zf_err *err)
+{
+    struct zf_tree *tree = save_tree(s);
+
+    if (!tree) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return !tree->ops->enter || tree->ops->enter(tree, ZF_TREE_ROOT, err);
+}
+
+struct save *save_new(const char *run, const char *name, const struct zf_run_opts *o,
+                      struct zf_log *log, struct zf_err *err)
+{
+    struct save *s = calloc(1, sizeof *s);
+
+    if (!s || !(s->name = strdup(name))) {
+        free(s);
+        (void)zf_fail_sys(err, "keep a save's name");
+        return NULL;
+    }
+    s->run = run;
+    s->o = o;
+    s->log = log;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void save_free(struct save *s)
+{
+    if (s) {
+        zf_tree_free(atomic_load_explicit(&s->tree, memory_order_relaxed));
+        zf_tree_free(atomic_load_explicit(&s->refusal, memory_order_relaxed));
+        (void)pthread_mutex_destroy(&s->lock);
+        free(s->name);
+        free(s);
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One save of a run that is shown with -o all_tags: opened when somebody first looks into it.
+ *
+ * A save that cannot be opened (half written, damaged) is not given up: until it can be, a tree
+ * takes its place that cannot be listed and holds nothing but .zerofs/, whose log says why.  When
+ * something in its directory has changed, the next look opens it again, at most once a second.
+ * A save that was opened stays as it is: a change below it is ESTALE at the read that meets it. */
+#ifndef OVERLAY_SAVE_H
+#define OVERLAY_SAVE_H
+
+#include <zf/overlay/runs.h>
+
+struct save;
+
+/* Gives the save `name` of the run directory `run`, not opened yet.  Borrows run, o and log, which
+ * must outlive it. */
+struct save *save_new(const char *run, const char *name, const struct zf_run_opts *o,
+                      struct zf_log *log, struct zf_err *err) ZF_CHECKED;
+void save_free(struct save *s);
+
+/* The save's tree, or the one in its place: never NULL but without memory.  Lives as long as the
+ * save.  Thread: any; only an opening takes a lock. */
+struct zf_tree *save_tree(struct save *s);
+
+/* The save's tree if it is open already. */
+struct zf_tree *save_opened(const struct save *s);
+
+/* Opens the save, if need be.  Errors: ZF_E_IO with the reason; nothing else. */
+bool save_enter(struct save *s, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/each.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/glob.h>
+#include <zf/base/nearest.h>
+#include <zf/view.h>
+
+/* What only shows the same tensors in another way.  hf/ itself is made of such files. */
+static bool is_presentation(const char *dir, const char *name)
+{
+    static const char *const names[] = {"npy", "as", "hf", "model.safetensors",
+                                        "pytorch_model.bin"};
+    const char *slash = strrchr(dir, '/');
+
+    if (strcmp(slash ? slash + 1 : dir, "hf") == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Directories still to be listed; paths are malloc'ed. */
+struct todo {
+    char **path;
+    size_t n;
+};
+
+static bool push(struct todo *todo, const char *dir)
+{
+    char **path = realloc(todo->path, (todo->n + 1) * sizeof *path);
+
+    if (!path) {
+        return false;
+    }
+    todo->path = path;
+    todo->path[todo->n] = strdup(dir);
+    return todo->path[todo->n] && ++todo->n;
+}
+
+/* Malloc'ed: names may nest further than any fixed length. */
+static char *join(const char *dir, const char *name)
+{
+    char *path;
+
+    return asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0 ? NULL : path;
+}
+
+/* A stack gives the last one first; listings read better the other way. */
+static void turn(struct todo *todo, size_t first)
+{
+    for (size_t i = first, j = todo->n; i + 1 < j; i++, j--) {
+        char *p = todo->path[i];
+
+        todo->path[i] = todo->path[j - 1];
+        todo->path[j - 1] = p;
+    }
+}
+
+/* Does a listing of all files leave this entry of `dir` out? */
+static bool each_skips(const struct zf_each *e, const char *dir, const char *name)
+{
+    return !e->all && is_presentation(dir, name);
+}
+
+/* Files first, then what is below, so that a set is in one piece. */
+static bool list(const struct zf_each *e, struct todo *todo, const char *dir, struct zf_err *err)
+{
+    size_t first = todo->n;
+    char name[256];
+    struct zf_stat d, st;
+
+    if (!zf_tree_walk(e->tree, dir, &d) || d.kind != ZF_NODE_DIR) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such directory in this checkpoint");
+    }
+    for (uint64_t at = 0; e->tree->ops->entry(e->tree, d.ino, at, name, &st); at++) {
+        if (each_skips(e, dir, name)) {
+            continue;
+        }
+        zf_auto(mem) char *path = join(dir, name);
+
+        if (!path || (st.kind == ZF_NODE_DIR && !push(todo, path))) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
+        }
+        if (st.kind == ZF_NODE_DIR ? e->dir && !e->dir(e->ctx, path, &st, err)
+                                   : !e->file(e->ctx, path, &st, err)) {
+            return false;
+        }
+    }
+    turn(todo, first);
+    return true;
+}
+
+bool zf_each_file(const struct zf_each *e, const char *dir, struct zf_err *err)
+{
+    struct todo todo = {0};
+    bool ok =
+        push(&todo, dir) || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
+
+    while (ok && todo.n > 0) {
+        zf_auto(mem) char *path = todo.path[--todo.n];
+
+        ok = list(e, &todo, path, err);
+    }
+    while (todo.n > 0) {
+        free(todo.path[--todo.n]);
+    }
+    free(todo.path);
+    return ok;
+}
+
+bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err)
+{
+    struct zf_each one = *e;
+    struct todo below = {0};
+
+    one.all = true;
+    bool ok = list(&one, &below, dir, err);
+    while (below.n > 0) {
+        free(below.path[--below.n]);
+    }
+    free(below.path);
+    return ok;
+}
+
+/* ---- patterns ----------------------------------------------------------------------------------- */
+
+struct matching {
+    const struct zf_each *e;
+    const char *pattern;
+    uint64_t n;
+};
+
+static bool match_file(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    struct matching *m = ctx;
+
+    if (!zf_glob_match(m->pattern, path)) {
+        return true;
+    }
+    m->n++;
+    return m->e->file(m->e->ctx, path, st, err);
+}
+
+static bool match_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    struct matching *m = ctx;
+
+    if (!m->e->dir || !zf_glob_match(m->pattern, path)) {
+        return true;
+    }
+    m->n++;
+    return m->e->dir(m->e->ctx, path, st, err);
+}
+
+bool zf_each_match(const struct zf_each *e, const char *pattern, uint64_t *n_out,
+                   struct zf_err *err)
+{
+    struct matching m = {.e = e, .pattern = pattern};
+    struct zf_each every = {
+        .tree = e->tree, .all = e->all, .file = match_file, .dir = match_dir, .ctx = &m};
+
+    bool ok = zf_each_file(&every, "", err);
+    if (ok && m.n == 0) {
+        zf_tree_list_all(e->tree);
+        every.all = true;
+        ok = zf_each_file(&every, "", err);
+    }
+    *n_out = m.n;
+    return ok;
+}
+
+/* ---- what is not there ---------------------------------------------------------------------------- */
+
+static bool offer(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    (void)st, (void)err;
+    zf_nearest_offer(ctx, path);
+    return true;
+}
+
+bool zf_each_missing(struct zf_tree *tree, const char *path, struct zf_err *err)
+{
+    zf_auto(nearest) struct zf_nearest near = {.want = path};
+    struct zf_each every = {.tree = tree, .file = offer, .dir = offer, .ctx = &near};
+    struct zf_err ignored;
+    char hint[256];
+
+    if (zf_glob_is_pattern(path)) {
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "nothing in this checkpoint matches");
+        return zf_err_in(err, "%s", path);
+    }
+    zf_tree_list_all(tree);
+    bool ok = zf_each_file(&every, "", &ignored);
+    if (ok && near.n == 0) {
+        every.all = true;
+        ok = zf_each_file(&every, "", &ignored);
+    }
+    (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such file in this checkpoint%s",
+                  ok ? zf_nearest_text(&near, hint, sizeof hint) : "");
+    return zf_err_in(err, "%s", path);
+}
+
+char *zf_each_normal(const char *path)
+{
+    char *out = malloc(strlen(path) + 2), *at = out;
+
+    if (!out) {
+        return NULL;
+    }
+    for (;;) {
+        path += strspn(path, "/");
+        size_t n = strcspn(path, "/");
+        if (n == 0) {
+            break;
+        }
+        if (n != 1 || path[0] != '.') {
+            memcpy(at, path, n);
+            at += n;
+            *at++ = '/';
+        }
+        path += n;
+    }
+    at -= at > out;
+    *at = '\0';
+    return out;
+}

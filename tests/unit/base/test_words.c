@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Patterns over paths, and the names offered for one that is not there. */
+#include "support/unit.h"
+
+#include <zf/base/glob.h>
+#include <zf/base/nearest.h>
+
+/* As bash matches file names with globstar, but for a path as a whole. */
+static void patterns(void **state)
+{
+    static const struct {
+        const char *pattern, *path;
+        bool fits;
+    } cases[] = {
+        {"*.f32", "a.f32", true},
+        {"*.f32", "optim/a.f32", false},
+        {"optim/*", "optim/exp_avg", true},
+        {"optim/*", "optim/exp_avg/a.f32", false},
+        {"?.f32", "/.f32", false},
+        {"[!a].f32", "/.f32", false},
+        {"layers.[0-3].*", "layers.2.w.f32", true},
+        {"**.f32", "optim/exp_avg/a.f32", true},
+        {"**", "optim/exp_avg/a.f32", true},
+        {"**", "", true},
+        {"optim/**", "optim/exp_avg/a.f32", true},
+        {"optim/**", "optimizer", false},
+        {"**/a.f32", "a.f32", true},
+        {"**/a.f32", "x/y/a.f32", true},
+        {"**/a.f32", "x/ya.f32", false},
+        {"o*/**/a.f32", "optim/a.f32", true},
+        {"o*/**/a.f32", "optim/exp_avg/a.f32", true},
+        {"o*/**/a.f32", "stored/a.f32", false},
+        {"a**b**c", "a/b/c", true},
+        {"a**b**c", "a/c/b", false},
+        {"\\**", "*x", true},
+        {"\\*\\*", "**", true},
+        {"\\*\\*", "ab", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (zf_glob_match(cases[i].pattern, cases[i].path) != cases[i].fits) {
+            fail_msg("%s over %s", cases[i].pattern, cases[i].path);
+        }
+    }
+    assert_true(zf_glob_is_pattern("a[b"));
+    assert_false(zf_glob_is_pattern("a.b"));
+}
+
+static void offered(const char *want, const char *expected)
+{
+    static const char *const names[] = {"l1.weight.f32", "l2.weight.f32",
+                                        "l1.bias.f32",   "embed.weight.f32",
+                                        "export",        "optim/exp_avg/l1.bias.f32"};
+    zf_auto(nearest) struct zf_nearest near = {.want = want};
+    char text[512];
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        zf_nearest_offer(&near, names[i]);
+    }
+    assert_string_equal(zf_nearest_text(&near, text, sizeof text), expected);
+}
+
+static void nearest_names(void **state)
+{
+    (void)state;
+    offered("l1.weight", "; did you mean l1.weight.f32?");
+    offered("l1.wieght.f32", "; did you mean l1.weight.f32 or l2.weight.f32?");
+    offered("exprot", "; did you mean export?");
+    offered("optim/exp_avg/l1.bais.f32", "; did you mean optim/exp_avg/l1.bias.f32?");
+    offered("lm_head.weight.f32", "");
+    offered("", "");
+    offered("x", "");
+}
+
+/* Only the nearest stay, and names of any length are bounded. */
+static void nearest_few(void **state)
+{
+    static const char *const names[] = {"abcdefxx", "abcdefgx", "abcdefgh", "abcdefgy", "abcdefgz"};
+    zf_auto(nearest) struct zf_nearest near = {.want = "abcdefgh"};
+    char text[64], cut[8], name[2000] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        zf_nearest_offer(&near, names[i]);
+    }
+    assert_string_equal(zf_nearest_text(&near, text, sizeof text),
+                        "; did you mean abcdefgh, abcdefgx or abcdefgy?");
+    assert_int_equal(strlen(zf_nearest_text(&near, cut, sizeof cut)), sizeof cut - 1);
+    memset(name, 'a', sizeof name - 1);
+    near.want = name;
+    zf_nearest_offer(&near, name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns),
+        cmocka_unit_test(nearest_names),
+        cmocka_unit_test(nearest_few),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
