@@ -23,6 +23,27 @@ void zf_box_measure(struct zf_box *b)
     }
 }
 
+uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
+                    uint64_t *extent)
+{
+    uint64_t count = 1; /* positions so far */
+    bool whole = true;  /* in all dimensions inside this one */
+
+    for (uint32_t d = nd; d-- > 0;) {
+        start[d] = at % size[d];
+        at /= size[d];
+        extent[d] = 1;
+        if (whole) {
+            uint64_t fit = n / count, left = size[d] - start[d];
+
+            extent[d] = fit < left ? fit : left;
+            count *= extent[d];
+            whole = extent[d] == size[d];
+        }
+    }
+    return count;
+}
+
 uint64_t zf_box_rank(const struct zf_box *b, const uint64_t *c)
 {
     uint64_t rank = 0;

@@ -26,6 +26,12 @@ struct zf_box {
 /* Fills inner, and stride of a packed box, from size. */
 void zf_box_measure(struct zf_box *b);
 
+/* The largest box in the box size [nd] that begins at position `at` of its C order and is whole in
+ * its inner dimensions, with at most n positions: where it begins and what it has in each dimension
+ * into start and extent [nd].  Returns its positions.  At most 2 * nd - 1 such make any stretch. */
+uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
+                    uint64_t *extent);
+
 /* How many bytes of the box stand before byte `off` of the tensor, whose coordinates are c [nd]. */
 uint64_t zf_box_rank(const struct zf_box *b, const uint64_t *c);
 

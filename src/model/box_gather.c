@@ -31,27 +31,6 @@ struct plan {
     unsigned char *dst;
 };
 
-/* The largest sub-box that begins at byte `at` of the box's C order and is whole in its inner
- * dimensions: at most 2 * nd - 1 of them make any stretch.  Returns its bytes. */
-static uint64_t next_sub(const struct zf_box *b, uint64_t at, uint64_t hi, uint64_t *idx,
-                         uint64_t *extent)
-{
-    uint32_t d = b->nd - 1;
-
-    for (uint32_t i = 0; i < b->nd; i++) {
-        idx[i] = at / b->inner[i] % b->size[i];
-        extent[i] = 1;
-    }
-    for (;; d--) {
-        uint64_t fit = (hi - at) / b->inner[d], left = b->size[d] - idx[d];
-
-        extent[d] = fit < left ? fit : left;
-        if (d == 0 || idx[d] != 0 || extent[d] < b->size[d]) {
-            return extent[d] * b->inner[d];
-        }
-    }
-}
-
 /* Sorts the axes by their step in the source, and joins those that go on in both. */
 static void order_axes(struct plan *p, const struct zf_box *b, const uint64_t *extent)
 {
@@ -239,7 +218,7 @@ bool zf_box_gather(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned ch
     struct plan p;
 
     while (lo < hi) {
-        uint64_t n = next_sub(b, lo, hi, idx, extent), at = 0;
+        uint64_t n = zf_box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
 
         p.src_off = b->off;
         for (uint32_t d = 0; d < b->nd; d++) {

@@ -12,7 +12,7 @@
 
 #include "sources.h"
 
-/* One flat piece or box as it was given, in elements. */
+/* A stretch of the flattened tensor, or a box of it, in elements. */
 struct zf_piece {
     uint64_t off;
     const uint64_t *stride; /* [ndim]; NULL = packed */

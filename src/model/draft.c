@@ -4,6 +4,7 @@
 
 #include <zf/base/num.h>
 
+#include "box.h"
 #include "build_kind.h"
 
 uint32_t zf_draft_ndim(const struct zf_draft *d)
@@ -64,15 +65,6 @@ void zf_draft_noted(struct zf_draft *d)
 }
 
 /* ---- storing pieces ----------------------------------------------------------------------- */
-
-static bool set_kind(struct zf_draft *d, enum zf_draft_kind kind, struct zf_err *err)
-{
-    if (d->kind != ZF_DRAFT_EMPTY && d->kind != kind) {
-        return refuse(d, err, "is described as flat slices and as boxes at once");
-    }
-    d->kind = kind;
-    return true;
-}
 
 static struct zf_piece *new_piece(struct zf_draft *d, struct zf_err *err)
 {
@@ -173,76 +165,6 @@ static bool cut_short(struct zf_draft *d, struct zf_from *from, uint64_t span, u
     return zf_draft_lost_source(d, from->src, from->off + there, end, &how, number, err);
 }
 
-/* ---- flat --------------------------------------------------------------------------------- */
-
-static bool flat_inside(const struct zf_draft *d, uint64_t first, uint64_t n, struct zf_err *err)
-{
-    char text[160];
-
-    if (zf_within(first, n, d->elems)) {
-        return true;
-    }
-    (void)snprintf(text, sizeof text, "has only %llu elements, but a slice of %llu begins at %llu",
-                   (unsigned long long)d->elems, (unsigned long long)n, (unsigned long long)first);
-    return refuse(d, err, text);
-}
-
-static bool add_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t off, uint64_t src,
-                     struct zf_err *err)
-{
-    struct zf_piece *p = set_kind(d, ZF_DRAFT_FLAT, err) ? new_piece(d, err) : NULL;
-
-    if (!p) {
-        return false;
-    }
-    p->off = off;
-    p->src = src;
-    p->box[0] = first;
-    p->box[1] = n;
-    return true;
-}
-
-bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
-                   struct zf_err *err)
-{
-    uint64_t bytes;
-    uint32_t number;
-
-    d = zf_draft_data(d);
-    if (!flat_inside(d, first, n, err)) {
-        return false;
-    }
-    if (n == 0) {
-        return true;
-    }
-    if (from.stride) {
-        return refuse(d, err, "has a flat slice with strides");
-    }
-    /* Inside the tensor, whose bytes were counted: cannot overflow. */
-    bytes = n * zf_dtype_info(d->dtype)->bytes;
-    if (from.src && !zf_within(from.off, bytes, from.src->size)) {
-        return tolerate(d, &from, err) && cut_short(d, &from, bytes, &number, err) &&
-               add_flat(d, first, n, from.off, number, err);
-    }
-    return zf_sources_add(d->b->sources, from.src, &number, err) &&
-           add_flat(d, first, n, from.off, number, err);
-}
-
-bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
-                        struct zf_err *err)
-{
-    uint32_t number;
-
-    d = zf_draft_data(d);
-    if (!flat_inside(d, first, n, err)) {
-        return false;
-    }
-    return n == 0 || (zf_draft_lost_source(d, NULL, 0, d->bytes, how, &number, err) &&
-                      add_flat(d, first, n, 0, number, err));
-}
-
-/* ---- boxes -------------------------------------------------------------------------------- */
-
 /* Looks at a box before it is believed; *n_out = its elements. */
 static bool box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                        uint64_t *n_out, struct zf_err *err)
@@ -269,6 +191,194 @@ static bool box_inside(const struct zf_draft *d, const uint64_t *start, const ui
     *n_out = n;
     return true;
 }
+
+/* ---- runs --------------------------------------------------------------------------------- */
+
+/* Elements [first, first + n) of a box in its C order, packed at byte `off` of source `src`. */
+struct run {
+    const uint64_t *start, *size; /* [ndim]; start NULL = the box begins where the tensor does */
+    uint64_t first, n;
+    uint64_t off, src;
+};
+
+/* Is the box one stretch of the tensor?  Then *out_first is where in the tensor the run begins. */
+static bool run_is_flat(const struct zf_draft *d, const struct run *r, uint64_t *out_first)
+{
+    uint64_t first = 0, step = 1;
+    bool whole = true; /* in all dimensions inside this one */
+
+    for (uint32_t i = d->ndim; i-- > 0;) {
+        if (!whole && r->size[i] != 1) {
+            return false;
+        }
+        whole = whole && r->size[i] == d->shape[i];
+        first += r->start ? r->start[i] * step : 0;
+        step *= d->shape[i];
+    }
+    *out_first = first + r->first;
+    return true;
+}
+
+/* A run of a box that is no stretch of the tensor is a few smaller boxes: the rest of a row, rows,
+ * and the beginning of one, in each dimension. */
+static bool add_run_as_boxes(struct zf_draft *d, const struct run *r, struct zf_err *err)
+{
+    uint64_t elem = zf_dtype_info(d->dtype)->bytes;
+
+    for (uint64_t done = 0; done < r->n;) {
+        struct zf_piece *p = new_piece(d, err);
+
+        if (!p) {
+            return false;
+        }
+        p->off = r->off + done * elem;
+        p->src = r->src;
+        done +=
+            zf_box_sub(d->ndim, r->size, r->first + done, r->n - done, p->box, p->box + d->ndim);
+        for (uint32_t i = 0; r->start && i < d->ndim; i++) {
+            p->box[i] += r->start[i];
+        }
+    }
+    return true;
+}
+
+/* The first piece that is no stretch of the tensor turns those before it into boxes too. */
+static bool use_boxes(struct zf_draft *d, struct zf_err *err)
+{
+    struct zf_piece_block *flat = d->first;
+    uint64_t words = zf_piece_words(d);
+
+    if (d->kind == ZF_DRAFT_BOX) {
+        return true;
+    }
+    d->kind = ZF_DRAFT_BOX;
+    d->b->n_pieces -= d->n_pieces;
+    d->n_pieces = 0;
+    d->first = d->last = NULL;
+    for (; flat; flat = flat->next) {
+        for (uint64_t i = 0; i < flat->n; i++) {
+            const struct zf_piece *p = (const void *)(flat->words + i * words);
+            const struct run r = {
+                .size = d->shape, .first = p->box[0], .n = p->box[1], .off = p->off, .src = p->src};
+
+            if (!add_run_as_boxes(d, &r, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool add_run(struct zf_draft *d, const struct run *r, struct zf_err *err)
+{
+    uint64_t first;
+
+    if (d->kind == ZF_DRAFT_BOX || !run_is_flat(d, r, &first)) {
+        return use_boxes(d, err) && add_run_as_boxes(d, r, err);
+    }
+    d->kind = ZF_DRAFT_FLAT;
+    struct zf_piece *p = new_piece(d, err);
+    if (!p) {
+        return false;
+    }
+    p->off = r->off;
+    p->src = r->src;
+    p->box[0] = first;
+    p->box[1] = r->n;
+    return true;
+}
+
+/* Is the run inside its box, and the box inside the tensor? */
+static bool run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err)
+{
+    uint64_t elems = d->elems;
+    char text[160];
+
+    if (r->start && !box_inside(d, r->start, r->size, &elems, err)) {
+        return false;
+    }
+    if (zf_within(r->first, r->n, elems)) {
+        return true;
+    }
+    (void)snprintf(text, sizeof text,
+                   "has only %llu elements%s, but a slice of %llu begins at %llu",
+                   (unsigned long long)elems, r->start ? " in a box" : "", (unsigned long long)r->n,
+                   (unsigned long long)r->first);
+    return refuse(d, err, text);
+}
+
+static bool run_take(struct zf_draft *d, struct run r, struct zf_from from, struct zf_err *err)
+{
+    uint32_t number;
+
+    if (!run_inside(d, &r, err)) {
+        return false;
+    }
+    if (r.n == 0) {
+        return true;
+    }
+    if (from.stride) {
+        return refuse(d, err, "has a flat slice with strides");
+    }
+    /* Inside the tensor, whose bytes were counted: cannot overflow. */
+    uint64_t bytes = r.n * zf_dtype_info(d->dtype)->bytes;
+    bool fits = !from.src || zf_within(from.off, bytes, from.src->size);
+    if (fits ? !zf_sources_add(d->b->sources, from.src, &number, err)
+             : !tolerate(d, &from, err) || !cut_short(d, &from, bytes, &number, err)) {
+        return false;
+    }
+    r.off = from.off;
+    r.src = number;
+    return add_run(d, &r, err);
+}
+
+bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
+                  uint64_t n, struct zf_from from, struct zf_err *err)
+{
+    return run_take(zf_draft_data(d),
+                    (struct run){.start = start, .size = size, .first = first, .n = n}, from, err);
+}
+
+bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
+                   struct zf_err *err)
+{
+    return run_take(zf_draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, from,
+                    err);
+}
+
+static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how,
+                     struct zf_err *err)
+{
+    uint32_t number;
+
+    if (!run_inside(d, &r, err)) {
+        return false;
+    }
+    if (r.n == 0) {
+        return true;
+    }
+    if (!zf_draft_lost_source(d, NULL, 0, d->bytes, how, &number, err)) {
+        return false;
+    }
+    r.src = number;
+    return add_run(d, &r, err);
+}
+
+bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       uint64_t first, uint64_t n, const struct zf_lost *how, struct zf_err *err)
+{
+    return run_lose(zf_draft_data(d),
+                    (struct run){.start = start, .size = size, .first = first, .n = n}, how, err);
+}
+
+bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
+                        struct zf_err *err)
+{
+    return run_lose(zf_draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, how,
+                    err);
+}
+
+/* ---- boxes -------------------------------------------------------------------------------- */
 
 /* Are these strides what a packed box has anyway?  Strides of extents of 1 mean nothing. */
 static bool is_packed(uint32_t ndim, const uint64_t *size, const uint64_t *stride)
@@ -301,7 +411,7 @@ static bool box_span(const struct zf_draft *d, const uint64_t *size, const uint6
 static bool add_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                     const struct zf_piece *what, struct zf_err *err)
 {
-    if (!set_kind(d, ZF_DRAFT_BOX, err)) {
+    if (!use_boxes(d, err)) {
         return false;
     }
     const uint64_t *stride = NULL;

@@ -43,8 +43,8 @@ struct zf_from {
     uint64_t off;           /* bytes: first element of the piece in src */
     const uint64_t *stride; /* [ndim] elements; NULL = the piece is packed, C order */
 };
-/* Elements [first, first + n) of the flattened tensor stand packed at from (stride must be NULL).
- * Pieces come in any order.  A tensor is made of flat pieces or of boxes, never both.
+/* Elements [first, first + n) of the flattened tensor, packed at from (stride must be NULL).
+ * A tensor may be made of flat pieces, boxes and runs; they come in any order.
  * Errors: ZF_E_FORMAT outside the tensor, outside the source. */
 bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
                    struct zf_err *err) ZF_CHECKED;
@@ -52,6 +52,9 @@ bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_fro
  * are ignored. */
 bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                   struct zf_from from, struct zf_err *err) ZF_CHECKED;
+/* Elements [first, first + n) of such a box in its own C order, packed at from. */
+bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
+                  uint64_t n, struct zf_from from, struct zf_err *err) ZF_CHECKED;
 /* From here on a source that is too short is no news: who read its head has noted it. */
 void zf_draft_noted(struct zf_draft *d);
 /* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */
@@ -59,6 +62,9 @@ bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const st
                         struct zf_err *err) ZF_CHECKED;
 bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                        const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
+bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       uint64_t first, uint64_t n, const struct zf_lost *how,
+                       struct zf_err *err) ZF_CHECKED;
 /* A tensor of which only the name is known, so that it cannot be shown; only when degraded. */
 bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
                       const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;

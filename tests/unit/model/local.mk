@@ -5,6 +5,7 @@ model_tests = \
 	tests/unit/model/test_loss \
 	tests/unit/model/test_map_random \
 	tests/unit/model/test_reads \
+	tests/unit/model/test_run \
 	$(NULL)
 check_PROGRAMS += $(model_tests)
 TESTS += $(model_tests)
@@ -17,6 +18,8 @@ tests_unit_model_test_map_random_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_map_random_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_reads_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_reads_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS) -lpthread
+tests_unit_model_test_run_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_model_test_run_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 endif
 
 check_PROGRAMS += tests/unit/model/cast_tool

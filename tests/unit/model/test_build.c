@@ -180,8 +180,12 @@ static void tells_what_is_not_covered(void **state)
     assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){s, 57, NULL}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "beyond the end of its data (64 bytes)");
     assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){s, UINT64_MAX - 1, NULL}, &err));
-    assert_false(zf_draft_box(d, (uint64_t[]){0, 0}, shape, (struct zf_from){s, 0, NULL}, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "at once");
+    assert_false(zf_draft_run(d, (uint64_t[]){1, 1}, (uint64_t[]){3, 2}, 1, 6,
+                              (struct zf_from){s, 0, NULL}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "has only 6 elements in a box, but a slice of 6");
+    assert_false(zf_draft_run(d, (uint64_t[]){1, 2}, (uint64_t[]){3, 2}, 0, 1,
+                              (struct zf_from){s, 0, NULL}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "from 2 over 2 elements of dimension 1");
     assert_null(zf_build_seal(b, "fmt", "", &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
                "tensor \"w\" of shape [4, 3]: elements [1, 2] to [2, 2] are covered by nothing");
