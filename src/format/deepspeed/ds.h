@@ -127,11 +127,14 @@ struct zf_ds_flat {
 };
 
 enum zf_ds_state_kind {
+    /* belongs to no parameter: left out */
     ZF_DS_NONE,
-    /* belongs to no parameter */ ZF_DS_FLAT,
+    /* a vector over the parameters of the group */
+    ZF_DS_FLAT,
+    /* one value for the whole group: a tensor of one element, a Python int, a Python float */
     ZF_DS_SCALAR,
     ZF_DS_INT,
-    ZF_DS_FLOAT
+    ZF_DS_FLOAT,
 };
 struct zf_ds_state {
     struct zf_ds_name key;
