@@ -16,6 +16,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/ranks_agree.c \
 	src/assemble/replicas.c \
 	src/assemble/st_files.c \
+	src/assemble/tensor_ref.c \
 	src/assemble/torch_files.c \
 	src/assemble/torch_json.c \
 	src/assemble/torch_place.c \
@@ -34,6 +35,7 @@ noinst_HEADERS += \
 	include/zf/assemble/one_file.h \
 	include/zf/assemble/open_opts.h \
 	include/zf/assemble/st_files.h \
+	include/zf/assemble/tensor_ref.h \
 	include/zf/assemble/torch_files.h \
 	include/zf/assemble/torch_json.h \
 	include/zf/assemble/torch_place.h \

@@ -255,7 +255,7 @@ static bool place_each(struct zf_copies *c, const struct plain *p, struct zf_err
         }
         spot.name = name.p;
         spot.name_len = name.n;
-        if (!zf_place_tensor(c->b, &spot, &k->tensor, k->file, NULL, err)) {
+        if (!zf_place_tensor(c->b, &spot, &k->tensor, k->file, err)) {
             return false;
         }
     }
@@ -285,7 +285,7 @@ static bool place_plain(struct zf_copies *c, const struct plain *p, struct zf_er
                  : !zf_place_spot(c->b, c->names, p->path, &spot, err)) {
         return false;
     }
-    return zf_place_tensor(c->b, &spot, &p->first->tensor, p->first->file, NULL, err);
+    return zf_place_tensor(c->b, &spot, &p->first->tensor, p->first->file, err);
 }
 
 bool zf_copies_place(struct zf_copies *c, struct zf_err *err)

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include <zf/assemble/tensor_ref.h>
 #include <zf/base/hashes.h>
-#include <zf/base/num.h>
 #include <zf/base/text.h>
 
 #include "param_groups.h"
@@ -12,8 +12,7 @@
 /* A tensor that may turn up a second time: the same elements of the same storage are one tensor
  * with two names. */
 struct tie {
-    const struct zf_torch_storage *storage;
-    struct zf_torch_tensor tensor;
+    struct zf_tensor_ref ref;
     const char *set;
     struct zf_draft *draft;
 };
@@ -47,36 +46,12 @@ bool zf_place_is_optimizer(const struct zf_pv *root)
 /* ---- one tensor ---- */
 
 bool zf_place_tensor(struct zf_build *b, const struct zf_spot *spot,
-                     const struct zf_torch_tensor *t, const char *where, struct zf_draft **out,
-                     struct zf_err *err)
+                     const struct zf_torch_tensor *t, const char *where, struct zf_err *err)
 {
-    uint64_t elems, off;
-    struct zf_draft *d =
-        zf_build_tensor(b, spot->set, spot->name, spot->name_len, t->dtype, t->ndim, t->shape, err);
+    struct zf_tensor_ref r;
 
-    if (!d || (where && !zf_draft_where(d, where, err))) {
-        return false;
-    }
-    if (out) {
-        *out = d;
-    }
-    if (!zf_elems(t->ndim, t->shape, &elems) ||
-        !zf_mul(t->off_elems, zf_dtype_info(t->dtype)->bytes, &off)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%s\" is too large", spot->name);
-    }
-    if (elems == 0) {
-        return true;
-    }
-    struct zf_from from = {.src = t->storage->src, .off = off};
-    if (t->contiguous) {
-        return zf_draft_flat(d, 0, elems, from, err);
-    }
-    zf_auto(mem) uint64_t *start = calloc(t->ndim ? t->ndim : 1, sizeof *start);
-    if (!start) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a tensor");
-    }
-    from.stride = t->stride;
-    return zf_draft_box(d, start, t->shape, from, err);
+    return zf_tensor_ref_of(t, &r, err) &&
+           zf_tensor_ref_draft(b, spot->set, spot->name, spot->name_len, &r, where, err);
 }
 
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
@@ -89,40 +64,25 @@ bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path pa
            zf_names_extra(names, path, out, err);
 }
 
-static uint64_t tie_hash(const struct zf_torch_tensor *t, const char *set)
+static uint64_t tie_hash(const struct zf_tensor_ref *r, const char *set)
 {
-    struct {
-        uint64_t off, dtype, ndim;
-    } head = {t->off_elems, (uint64_t)t->dtype, t->ndim};
-    uint64_t h = zf_hash_pair((const char *)t->shape, t->ndim * sizeof *t->shape,
-                              (const char *)t->stride, t->ndim * sizeof *t->stride);
-    const struct zf_torch_storage *st = t->storage;
+    const uint64_t head[] = {r->off, (uint64_t)r->dtype, r->ndim};
+    uint64_t h = zf_hash_pair((const char *)r->shape, r->ndim * sizeof *r->shape,
+                              (const char *)r->stride, r->ndim * sizeof *r->stride);
 
-    h ^= zf_hash_pair((const char *)&head, sizeof head, st->key ? st->key : "",
-                      st->key ? strlen(st->key) : 0);
+    h ^= zf_hash_pair((const char *)head, sizeof head, r->key, strlen(r->key));
     return h ^ zf_hash(set, strlen(set));
 }
 
-static bool same_elements(const struct tie *tie, const struct zf_torch_tensor *t, const char *set)
-{
-    const struct zf_torch_tensor *o = &tie->tensor;
-
-    return o->storage->src == t->storage->src && strcmp(o->storage->key, t->storage->key) == 0 &&
-           o->off_elems == t->off_elems && o->dtype == t->dtype && o->ndim == t->ndim &&
-           strcmp(tie->set, set) == 0 &&
-           memcmp(o->shape, t->shape, t->ndim * sizeof *t->shape) == 0 &&
-           memcmp(o->stride, t->stride, t->ndim * sizeof *t->stride) == 0;
-}
-
 static bool remember(struct placing *p, struct zf_hash_slot *slot, const char *set,
-                     const struct zf_torch_tensor *t, struct zf_draft *d, struct zf_err *err)
+                     const struct zf_tensor_ref *r, struct zf_draft *d, struct zf_err *err)
 {
     struct tie *tie = zf_arena_get(p->arena, 1, sizeof *tie, err);
 
     if (!tie) {
         return false;
     }
-    *tie = (struct tie){.tensor = *t, .draft = d};
+    *tie = (struct tie){.ref = *r, .draft = d};
     tie->set = zf_arena_str(p->arena, set, strlen(set), err);
     slot->value = (uint64_t)(uintptr_t)tie;
     return tie->set != NULL;
@@ -131,31 +91,30 @@ static bool remember(struct placing *p, struct zf_hash_slot *slot, const char *s
 static bool place_dense(struct placing *p, const struct zf_spot *spot,
                         const struct zf_torch_tensor *t, struct zf_err *err)
 {
-    struct zf_draft *d;
-    uint64_t elems;
-    bool may_tie = spot->kind != ZF_SPOT_OPTIM && t->storage->key &&
-                   zf_elems(t->ndim, t->shape, &elems) && elems > 0;
-    struct zf_hash_slot *slot =
-        may_tie ? zf_hashes_put(&p->ties, tie_hash(t, spot->set), err) : NULL;
+    struct zf_tensor_ref r;
 
+    if (!zf_tensor_ref_of(t, &r, err)) {
+        return false;
+    }
+    bool may_tie = spot->kind != ZF_SPOT_OPTIM && t->storage->key && r.n > 0;
+    struct zf_hash_slot *slot =
+        may_tie ? zf_hashes_put(&p->ties, tie_hash(&r, spot->set), err) : NULL;
     if (may_tie && !slot) {
         return false;
     }
-    if (may_tie && slot->value) {
-        struct tie *tie = (struct tie *)(uintptr_t)slot->value;
-
-        if (same_elements(tie, t, spot->set)) {
-            return zf_build_alias(p->b, tie->draft, spot->name, spot->name_len, err);
-        }
+    const struct tie *tie = may_tie ? (struct tie *)(uintptr_t)slot->value : NULL;
+    if (tie && zf_tensor_ref_cmp(&tie->ref, &r) == 0 && strcmp(tie->set, spot->set) == 0) {
+        return zf_build_alias(p->b, tie->draft, spot->name, spot->name_len, err);
     }
     zf_text_clear(&p->where);
     if (!zf_text_add(&p->where, p->file->path, strlen(p->file->path), err) ||
         !zf_text_add(&p->where, "!", 1, err) ||
-        !zf_text_add(&p->where, spot->name, spot->name_len, err) ||
-        !zf_place_tensor(p->b, spot, t, p->where.p, &d, err)) {
+        !zf_text_add(&p->where, spot->name, spot->name_len, err)) {
         return false;
     }
-    return !may_tie || slot->value || remember(p, slot, spot->set, t, d, err);
+    struct zf_draft *d =
+        zf_tensor_ref_draft(p->b, spot->set, spot->name, spot->name_len, &r, p->where.p, err);
+    return d && (!may_tie || tie || remember(p, slot, spot->set, &r, d, err));
 }
 
 /* ---- composed tensors ---- */

@@ -8,10 +8,10 @@
 #include <zf/model/build.h>
 
 /* Makes the tensor (set, name) of build b from one strided tensor of a file.  set: as
- * zf_build_tensor wants it.  where: for messages, or NULL.  *out (may be NULL): the draft. Errors:
- * of zf_build_tensor and zf_draft_*. */
+ * zf_build_tensor wants it.  where: for messages, or NULL.
+ * Errors: of zf_build_tensor and zf_draft_*. */
 bool zf_place_tensor(struct zf_build *b, const struct zf_spot *spot,
-                     const struct zf_torch_tensor *t, const char *where, struct zf_draft **out,
+                     const struct zf_torch_tensor *t, const char *where,
                      struct zf_err *err) ZF_CHECKED;
 
 /* One torch.save file that takes part in a checkpoint. */

@@ -31,7 +31,8 @@ static bool is_placeholder(const struct zf_ds *ds, const struct zf_ds_entry *e)
 static bool draft_extra(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
 {
     if (e->tensor) {
-        return zf_ds_view_draft(ds, "extra", e->name, &e->view, err) != NULL;
+        return zf_tensor_ref_draft(ds->b, "extra", e->name.p, e->name.n, &e->view, NULL, err) !=
+               NULL;
     }
     return true;
 }
@@ -53,7 +54,7 @@ static bool draft_entry(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf
             "save",
             (int)e->name.n, e->name.p);
     }
-    if (zf_ds_view_draft(ds, "", e->name, &e->view, err)) {
+    if (zf_tensor_ref_draft(ds->b, "", e->name.p, e->name.n, &e->view, NULL, err)) {
         return true;
     }
     return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
@@ -123,7 +124,7 @@ static bool draft_fragments(struct zf_ds *ds, struct zf_err *err)
         const struct zf_ds_fragment *f = &m->fragment[i];
 
         if (!zf_build_find(ds->b, "", f->name.p, f->name.n) &&
-            !zf_ds_view_draft(ds, "", f->name, &f->view, err)) {
+            !zf_tensor_ref_draft(ds->b, "", f->name.p, f->name.n, &f->view, NULL, err)) {
             return false;
         }
     }

@@ -335,10 +335,7 @@ static bool draft_all(struct zf_ds *ds, struct zf_err *err)
 
 static void let_go(struct zf_ds *ds)
 {
-    for (uint32_t i = 0; i < ds->n_held; i++) {
-        zf_source_unref(&ds->held[i]);
-    }
-    free(ds->held);
+    zf_keeper_fini(&ds->keep);
     zf_agree_free(ds->said);
     zf_agree_free(ds->said_model);
     zf_agree_free(ds->said_optim);
@@ -356,7 +353,7 @@ static bool open_save(struct zf_store *st, const struct zf_open_opts *o, struct 
     if (!tag || (name && !zf_build_tag(b, name, err))) {
         return false;
     }
-    ds.a = zf_arena_new(o->lim->model_memory, err);
+    ds.a = ds.keep.arena = zf_arena_new(o->lim->model_memory, err);
     /* The Trainer keeps schedulers and random states beside the tag. */
     ok = ds.a && read_all(&ds, err) && draft_all(&ds, err) &&
          (!name || zf_beside_add(st, o, b, err));

@@ -5,7 +5,7 @@
 #define FORMAT_DEEPSPEED_DS_H
 
 #include <zf/assemble/agree.h>
-#include <zf/codec/torch.h>
+#include <zf/assemble/tensor_ref.h>
 #include <zf/format.h>
 
 /* Some name of the checkpoint: any bytes. */
@@ -64,23 +64,11 @@ struct zf_ds_shapes {
     uint32_t n;
 };
 
-/* A tensor of a file, with the storage it looks at. */
-struct zf_ds_view {
-    struct zf_source *src; /* borrowed from zf_ds.held; NULL for an empty storage */
-    const char *key;       /* of the storage: one file and key, one storage */
-    enum zf_dtype dtype;
-    uint32_t ndim;
-    const uint64_t *shape, *stride;
-    uint64_t off; /* bytes */
-    uint64_t n;   /* elements */
-    bool packed;
-};
-
 /* One key of `module`. */
 struct zf_ds_entry {
     struct zf_ds_name name;
     bool tensor; /* view is filled; else some other value (None, bytes …) */
-    struct zf_ds_view view;
+    struct zf_tensor_ref view;
 };
 
 struct zf_ds_alias {
@@ -90,7 +78,7 @@ struct zf_ds_alias {
 /* This rank's slice of a frozen parameter. */
 struct zf_ds_fragment {
     struct zf_ds_name name;
-    struct zf_ds_view view;
+    struct zf_tensor_ref view;
 };
 
 struct zf_ds_model {
@@ -120,7 +108,7 @@ struct zf_ds_model {
 
 /* Part of a flat vector: n elements packed from byte `off` of src. */
 struct zf_ds_flat {
-    struct zf_source *src; /* borrowed from zf_ds.held; NULL when n is 0 */
+    struct zf_source *src; /* borrowed from zf_ds.keep; NULL when n is 0 */
     uint64_t off, n;
     enum zf_dtype dtype;
     uint64_t swapped; /* bytes of the swap file, whose padding n counts, too; 0: no swap file */
@@ -185,10 +173,9 @@ struct zf_ds {
     uint32_t n_ranks;
     struct zf_ds_shapes *group; /* the parameters of each flat vector */
     uint32_t n_groups;
-    bool plain;              /* no masters: the root is what `module` holds */
-    const uint32_t *tie;     /* of the entries of model */
-    struct zf_source **held; /* references kept until the tensors are drafted */
-    uint32_t n_held, cap_held;
+    bool plain;            /* no masters: the root is what `module` holds */
+    const uint32_t *tie;   /* of the entries of model */
+    struct zf_keeper keep; /* of the tensors of every file, until they are drafted */
     uint64_t swap_unit[2]; /* bytes to a multiple of which swap files are rounded up */
     struct zf_agree *said; /* what the file read last must share */
     struct zf_agree *said_model, *said_optim; /* the same of the first file of each kind */
@@ -354,26 +341,17 @@ static inline bool zf_ds_err_named(const struct zf_err *err)
 
 /* ---- helpers of all of them (ds_util.c) ---- */
 
-/* Keeps a reference on src until the save is drafted; gives src back.  NULL stays NULL. */
-bool zf_ds_hold(struct zf_ds *ds, struct zf_source *src, struct zf_err *err) ZF_CHECKED;
 /* Copies a text value into the work arena;
  * false (ZF_E_FORMAT, naming `what`) when it is no text. */
 bool zf_ds_name_of(struct zf_ds *ds, const struct zf_pv *v, const char *what,
                    struct zf_ds_name *out, struct zf_err *err) ZF_CHECKED;
 /* A copy of a text value, "" for anything else; NULL: no memory. */
 const char *zf_ds_text_of(struct zf_ds *ds, const struct zf_pv *v, struct zf_err *err) ZF_CHECKED;
-/* A tensor value of an open file as a view; holds its storage.
- * Errors: ZF_E_FORMAT v is no dense tensor. */
-bool zf_ds_view_of(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
-                   struct zf_ds_view *out, struct zf_err *err) ZF_CHECKED;
 bool zf_ds_name_eq(struct zf_ds_name a, struct zf_ds_name b);
 int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b);
 /* Lists may be as long as a file makes them: they are sorted once and then searched. */
 void zf_ds_name_sort(struct zf_ds_name *list, uint32_t n);
 bool zf_ds_name_listed(const struct zf_ds_name *sorted, uint32_t n, struct zf_ds_name name);
-/* Drafts tensor `name` of a set from one view. */
-struct zf_draft *zf_ds_view_draft(struct zf_ds *ds, const char *set, struct zf_ds_name name,
-                                  const struct zf_ds_view *v, struct zf_err *err) ZF_CHECKED;
 /* state[id] of a torch optimizer's state dict, whose keys are numbers, or NULL. */
 const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id);
 /* Degraded: handles a failure to prove which masters are whose.  The weights are then those of

@@ -51,10 +51,10 @@ bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err)
     return true;
 }
 
-bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_ds_view *v, bool *yes,
+bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
                        struct zf_err *err)
 {
-    const struct zf_ds_view *w = &q->ds->model.entry[i].view;
+    const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
     uint64_t span[2], mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
 
     q->miss.found = false;
@@ -76,9 +76,9 @@ bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_ds_vie
                    (unsigned long long)q->work);
 }
 
-static bool is_free(const struct zf_ds_guess *q, uint32_t i, const struct zf_ds_view *v)
+static bool is_free(const struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v)
 {
-    const struct zf_ds_view *w = &q->ds->model.entry[i].view;
+    const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
 
     return q->weight[i] && !q->used[i] && w->ndim == v->ndim &&
            memcmp(w->shape, v->shape, v->ndim * sizeof *v->shape) == 0;
@@ -120,14 +120,14 @@ static bool unproven(const struct zf_ds_guess *q, uint64_t g, const uint32_t ent
 /* ---- one vector a group ---- */
 
 struct placed {
-    const struct zf_ds_view *view;
+    const struct zf_tensor_ref *view;
     uint32_t i;
 };
 
 static int by_place(const void *pa, const void *pb)
 {
-    const struct zf_ds_view *a = ((const struct placed *)pa)->view;
-    const struct zf_ds_view *b = ((const struct placed *)pb)->view;
+    const struct zf_tensor_ref *a = ((const struct placed *)pa)->view;
+    const struct zf_tensor_ref *b = ((const struct placed *)pb)->view;
     int c = strcmp(a->key, b->key);
 
     return c ? c : (a->off > b->off) - (a->off < b->off);
@@ -140,7 +140,7 @@ static uint32_t run_of(const struct placed *p, uint32_t n, uint64_t *elements)
     uint32_t k = 0;
 
     for (*elements = 0; k < n && p[k].view->off == end; k++) {
-        const struct zf_ds_view *v = p[k].view;
+        const struct zf_tensor_ref *v = p[k].view;
 
         if (strcmp(v->key, p[0].view->key) != 0 || v->dtype != p[0].view->dtype) {
             break;
@@ -152,10 +152,10 @@ static uint32_t run_of(const struct placed *p, uint32_t n, uint64_t *elements)
 }
 
 /* The part of the vector from element `at` on that is as long as entry i. */
-static struct zf_ds_view part_of(const struct zf_ds_guess *q, const struct zf_ds_view *whole,
-                                 uint64_t at, uint32_t i)
+static struct zf_tensor_ref part_of(const struct zf_ds_guess *q, const struct zf_tensor_ref *whole,
+                                    uint64_t at, uint32_t i)
 {
-    struct zf_ds_view part = *whole;
+    struct zf_tensor_ref part = *whole;
 
     part.off += at * zf_dtype_info(whole->dtype)->bytes;
     part.n = q->ds->model.entry[i].view.n;
@@ -165,7 +165,7 @@ static struct zf_ds_view part_of(const struct zf_ds_guess *q, const struct zf_ds
 }
 
 /* Gives the parts of the vector, in order, to entry[0 .. n), which are as long together. */
-static bool take_parts(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+static bool take_parts(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
                        const struct zf_pv *state, const struct placed *p, uint32_t n,
                        struct zf_err *err)
 {
@@ -185,14 +185,15 @@ static bool take_parts(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_vie
 }
 
 /* Does every part round to its entry?  *bad: the first that does not. */
-static bool parts_fit(struct zf_ds_guess *q, const struct zf_ds_view *whole, const struct placed *p,
-                      uint32_t n, uint32_t *bad, bool *yes, struct zf_err *err)
+static bool parts_fit(struct zf_ds_guess *q, const struct zf_tensor_ref *whole,
+                      const struct placed *p, uint32_t n, uint32_t *bad, bool *yes,
+                      struct zf_err *err)
 {
     uint64_t at = 0;
 
     *yes = true;
     for (uint32_t k = 0; *yes && k < n; k++) {
-        struct zf_ds_view part = part_of(q, whole, at, p[k].i);
+        struct zf_tensor_ref part = part_of(q, whole, at, p[k].i);
 
         if (!zf_ds_masters_fit(q, p[k].i, &part, yes, err)) {
             return false;
@@ -204,7 +205,7 @@ static bool parts_fit(struct zf_ds_guess *q, const struct zf_ds_view *whole, con
 }
 
 /* The parts as the weights stand in one storage.  *n = 0: no storage is cut like that. */
-static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
                            const struct placed *p, uint32_t n_all, const struct placed **out,
                            uint32_t *n, struct zf_err *err)
 {
@@ -244,7 +245,7 @@ static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_ds
 }
 
 /* The parts in the order of module, from the first (or last) weight that fits on. */
-static bool cut_by_order(struct zf_ds_guess *q, const struct zf_ds_view *whole, bool last,
+static bool cut_by_order(struct zf_ds_guess *q, const struct zf_tensor_ref *whole, bool last,
                          struct placed *out, uint32_t *n, struct zf_err *err)
 {
     uint32_t n_all = q->ds->model.n_entries, after = 0;
@@ -253,8 +254,8 @@ static bool cut_by_order(struct zf_ds_guess *q, const struct zf_ds_view *whole, 
     *n = 0;
     for (uint32_t k = 0; k < n_all && left > 0; k++) {
         uint32_t i = last ? n_all - 1 - k : k;
-        const struct zf_ds_view *w = &q->ds->model.entry[i].view;
-        struct zf_ds_view part;
+        const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
+        struct zf_tensor_ref part;
         bool yes;
 
         if (!q->weight[i] || q->used[i] || w->n > left) {
@@ -271,10 +272,10 @@ static bool cut_by_order(struct zf_ds_guess *q, const struct zf_ds_view *whole, 
         }
     }
     for (uint32_t i = after; left > 0 && i < n_all; i++) {
-        const struct zf_ds_view *w = &q->ds->model.entry[i].view;
+        const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
 
         if (!last && q->weight[i] && !q->used[i] && w->n <= left) {
-            struct zf_ds_view part = part_of(q, whole, whole->n - left, i);
+            struct zf_tensor_ref part = part_of(q, whole, whole->n - left, i);
             bool yes;
 
             if (!zf_ds_masters_fit(q, i, &part, &yes, err) || q->miss.found) {
@@ -288,7 +289,7 @@ static bool cut_by_order(struct zf_ds_guess *q, const struct zf_ds_view *whole, 
                                 (unsigned long long)left);
 }
 
-static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
                        const struct zf_pv *state, struct placed *p, struct placed *back,
                        struct zf_err *err)
 {
@@ -319,7 +320,7 @@ static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_vie
     return take_parts(q, g, whole, state, p, n, err);
 }
 
-bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
                        const struct zf_pv *state, struct zf_err *err)
 {
     uint32_t n = q->ds->model.n_entries;
@@ -397,7 +398,7 @@ static bool assign_unordered(struct zf_ds_guess *q, const struct zf_ds_masters *
 static bool refuse_master(struct zf_ds_guess *q, const struct zf_ds_masters *g, uint32_t k,
                           uint32_t from, struct zf_err *err)
 {
-    const struct zf_ds_view *v = &g->m[k].view;
+    const struct zf_tensor_ref *v = &g->m[k].view;
     bool yes;
 
     for (uint32_t i = from; i < q->ds->model.n_entries; i++) {

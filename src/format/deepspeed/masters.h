@@ -8,7 +8,7 @@
 /* A master and where its states are. */
 struct zf_ds_master {
     uint32_t entry; /* of module, once it is settled */
-    struct zf_ds_view view;
+    struct zf_tensor_ref view;
     const struct zf_pv *state;
     uint64_t at; /* first element in the group's vector; 0 for masters of their own */
 };
@@ -35,11 +35,11 @@ struct zf_ds_guess {
 /* Marks the weights of module and chooses how much of each is compared. */
 bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err) ZF_CHECKED;
 /* Are the weights of entry i what v, of as many elements, rounds to?  If not, q->miss says where. */
-bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_ds_view *v, bool *yes,
+bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
                        struct zf_err *err) ZF_CHECKED;
 /* Finds the pieces of a fused vector and whose they are.
  * Errors: ZF_E_FORMAT naming a parameter whose piece does not round to it; not proven. */
-bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_ds_view *whole,
+bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
                        const struct zf_pv *state, struct zf_err *err) ZF_CHECKED;
 /* Settles all groups.  Errors: ZF_E_FORMAT naming a parameter that no master rounds to; not
  * proven; ZF_E_LIMIT too many comparisons. */

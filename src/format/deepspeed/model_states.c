@@ -142,7 +142,7 @@ static bool read_fragments(struct zf_ds *ds, struct zf_torch *t, const struct zf
         if (!zf_ds_name_of(ds, zf_pv_key(v, i), "frozen_param_fragments", &f->name, err)) {
             return false;
         }
-        if (!zf_ds_view_of(ds, t, zf_pv_val(v, i), &f->view, err)) {
+        if (!zf_tensor_ref_read(&ds->keep, t, zf_pv_val(v, i), &f->view, err)) {
             return !zf_ds_err_named(err) &&
                    zf_err_in(err, "!frozen_param_fragments[\"%.*s\"]", (int)f->name.n, f->name.p);
         }
@@ -225,7 +225,7 @@ static bool read_module(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
             return false;
         }
         e->tensor = zf_torch_kind(t, zf_pv_val(v, i)) == ZF_TORCH_DENSE;
-        if (e->tensor && !zf_ds_view_of(ds, t, zf_pv_val(v, i), &e->view, err)) {
+        if (e->tensor && !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(v, i), &e->view, err)) {
             return !zf_ds_err_named(err) &&
                    zf_err_in(err, "!module[\"%.*s\"]", (int)e->name.n, e->name.p);
         }

@@ -62,7 +62,7 @@ static bool read_partitions(const struct zf_pv *v, uint64_t *out, struct zf_err 
 }
 
 /* A vector that is packed in its storage. */
-static bool flat_of_view(const struct zf_ds_view *v, struct zf_ds_flat *out, struct zf_err *err)
+static bool flat_of_view(const struct zf_tensor_ref *v, struct zf_ds_flat *out, struct zf_err *err)
 {
     if (v->ndim > 1 || !v->packed) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -88,7 +88,7 @@ static bool read_swapped(struct zf_ds *ds, uint32_t rank, const struct zf_pv *v,
     }
     path = zf_arena_fmt(ds->a, err, "%s/rank%02u/%s.tensor.swp", ds->dir.swap, rank, p);
     zf_auto(source) struct zf_source *src = path ? zf_store_open(ds->st, path, err) : NULL;
-    if (!src || !zf_ds_hold(ds, src, err)) {
+    if (!src || !zf_keeper_hold(&ds->keep, src, err)) {
         return false;
     }
     out->src = src;
@@ -100,9 +100,9 @@ static bool read_swapped(struct zf_ds *ds, uint32_t rank, const struct zf_pv *v,
 static bool read_flat(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
                       struct zf_ds_flat *out, struct zf_err *err)
 {
-    struct zf_ds_view view;
+    struct zf_tensor_ref view;
 
-    return zf_ds_view_of(ds, t, v, &view, err) && flat_of_view(&view, out, err) &&
+    return zf_tensor_ref_read(&ds->keep, t, v, &view, err) && flat_of_view(&view, out, err) &&
            (out->n > 0 || !ds->dir.swap || read_swapped(ds, dp, v, out, err));
 }
 
@@ -110,7 +110,7 @@ static bool read_flat(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const s
 static bool read_state(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
                        struct zf_ds_state *s, struct zf_err *err)
 {
-    struct zf_ds_view view;
+    struct zf_tensor_ref view;
 
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &s->i)) {
         s->kind = ZF_DS_INT;
@@ -123,7 +123,7 @@ static bool read_state(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const 
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;
     }
-    if (!zf_ds_view_of(ds, t, v, &view, err)) {
+    if (!zf_tensor_ref_read(&ds->keep, t, v, &view, err)) {
         return false;
     }
     if (view.ndim > 1 || !view.packed) {

@@ -50,7 +50,7 @@ bool zf_ds_order_split(struct zf_ds *ds, const struct zf_ds_rank *first, struct 
 }
 
 /* Byte of element x of a view. */
-static uint64_t element_off(const struct zf_ds_view *v, uint64_t x)
+static uint64_t element_off(const struct zf_tensor_ref *v, uint64_t x)
 {
     uint64_t at = x, bytes = zf_dtype_info(v->dtype)->bytes;
 
@@ -67,7 +67,7 @@ static bool prove_span(struct zf_ds *ds, const struct zf_ds_cut *c, uint32_t g, 
                        const uint64_t span[2], struct order_proof *q, struct zf_err *err)
 {
     const struct zf_ds_param *p = &c->params->param[i];
-    const struct zf_ds_view *w = &zf_ds_model_find(&ds->model, p->name)->view;
+    const struct zf_tensor_ref *w = &zf_ds_model_find(&ds->model, p->name)->view;
     uint64_t y = c->at[i] + span[0], end = y + span[1], n;
 
     for (uint32_t r = 0; r < ds->n_ranks && y < end && !q->miss.found; r++) {

@@ -18,7 +18,8 @@ static bool draft_all(struct zf_ds *ds, const struct zf_ds_model *m, const uint3
     for (uint32_t i = 0; i < m->n_entries; i++) {
         const struct zf_ds_entry *e = &m->entry[i];
 
-        if (e->tensor && tie[i] == i && !zf_ds_view_draft(ds, SET, e->name, &e->view, err)) {
+        if (e->tensor && tie[i] == i &&
+            !zf_tensor_ref_draft(ds->b, SET, e->name.p, e->name.n, &e->view, NULL, err)) {
             return !zf_ds_err_named(err) && zf_err_in(err, "%s", m->path);
         }
     }
@@ -50,7 +51,7 @@ static bool load_bin(struct zf_ds *ds, struct zf_source *src, struct zf_ds_model
             continue;
         }
         if (!zf_ds_name_of(ds, zf_pv_key(root, i), "the file", &e->name, err) ||
-            !zf_ds_view_of(ds, t, zf_pv_val(root, i), &e->view, err)) {
+            !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(root, i), &e->view, err)) {
             return false;
         }
         e->tensor = true;
@@ -64,7 +65,7 @@ static bool load_safetensors(struct zf_ds *ds, struct zf_source *src, struct zf_
 {
     struct zf_st_header h;
 
-    if (!zf_st_load(src, ds->a, ds->o->lim, &h, err) || !zf_ds_hold(ds, src, err)) {
+    if (!zf_st_load(src, ds->a, ds->o->lim, &h, err) || !zf_keeper_hold(&ds->keep, src, err)) {
         return false;
     }
     out->entry = zf_arena_get(ds->a, h.n, sizeof *out->entry, err);

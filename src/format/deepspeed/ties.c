@@ -11,33 +11,13 @@ struct same {
     uint32_t i;
 };
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static int compare_views(const struct zf_ds_view *a, const struct zf_ds_view *b)
-{
-    int c = compare_u64((uintptr_t)a->src, (uintptr_t)b->src);
-
-    c = c ? c : strcmp(a->key, b->key);
-    c = c ? c : compare_u64(a->off, b->off);
-    c = c ? c : compare_u64(a->dtype, b->dtype);
-    c = c ? c : compare_u64(a->ndim, b->ndim);
-    for (uint32_t d = 0; c == 0 && d < a->ndim; d++) {
-        c = compare_u64(a->shape[d], b->shape[d]);
-        c = c ? c : compare_u64(a->stride[d], b->stride[d]);
-    }
-    return c;
-}
-
 static int by_view(const void *pa, const void *pb)
 {
     const struct same *a = pa, *b = pb;
-    int c = compare_u64(a->e->tensor, b->e->tensor);
+    int c = (int)a->e->tensor - (int)b->e->tensor;
 
-    c = c || !a->e->tensor ? c : compare_views(&a->e->view, &b->e->view);
-    return c ? c : compare_u64(a->i, b->i);
+    c = c || !a->e->tensor ? c : zf_tensor_ref_cmp(&a->e->view, &b->e->view);
+    return c ? c : (a->i > b->i) - (a->i < b->i);
 }
 
 static bool is_drafted(struct zf_ds *ds, const struct zf_ds_entry *e)
@@ -51,7 +31,7 @@ bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name)
 }
 
 /* Chooses the entry that the run [from, to) of equal views is served under: a trained one where
- * there is one.  Empty storages prove nothing when several trained parameters share them. */
+ * there is one.  All tensors of no elements share one empty storage: that is no tie. */
 static uint32_t choose(struct zf_ds *ds, const struct same *s, uint32_t from, uint32_t to,
                        bool *proof)
 {
@@ -87,8 +67,8 @@ const uint32_t *zf_ds_ties_find(struct zf_ds *ds, const struct zf_ds_entry *entr
     for (uint32_t from = 0, to; from < n; from = to) {
         bool proof;
 
-        for (to = from + 1;
-             to < n && s[from].e->tensor && compare_views(&s[from].e->view, &s[to].e->view) == 0;
+        for (to = from + 1; to < n && s[from].e->tensor &&
+                            zf_tensor_ref_cmp(&s[from].e->view, &s[to].e->view) == 0;
              to++) {
         }
         uint32_t best = choose(ds, s, from, to, &proof);

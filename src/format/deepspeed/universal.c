@@ -26,14 +26,14 @@ static const struct zf_ds_param *find_param(const struct zf_ds *ds, struct zf_ds
 }
 
 static bool draft_tensor(struct zf_ds *ds, const char *set, const struct zf_ds_param *p,
-                         struct zf_ds_view *v, struct zf_err *err)
+                         struct zf_tensor_ref *v, struct zf_err *err)
 {
     /* stage 3 stores the bare vector, whose shape only param_shapes knows */
     if (v->ndim == 1 && v->packed && v->n == p->n) {
         v->ndim = p->ndim;
         v->shape = p->shape;
     }
-    return zf_ds_view_draft(ds, set, p->name, v, err) != NULL;
+    return zf_tensor_ref_draft(ds->b, set, p->name.p, p->name.n, v, NULL, err) != NULL;
 }
 
 /* A file holds a tensor, a number, or {"param": one of both, …}. */
@@ -41,13 +41,14 @@ static bool draft_value(struct zf_ds *ds, struct zf_torch *t, const char *set,
                         const struct zf_ds_param *p, struct zf_err *err)
 {
     const struct zf_pv *v = zf_torch_root(t);
-    struct zf_ds_view view;
+    struct zf_tensor_ref view;
     int64_t i;
     double f;
 
     v = zf_pv_get(v, "param") ? zf_pv_get(v, "param") : v;
     if (zf_torch_kind(t, v) == ZF_TORCH_DENSE) {
-        return zf_ds_view_of(ds, t, v, &view, err) && draft_tensor(ds, set, p, &view, err);
+        return zf_tensor_ref_read(&ds->keep, t, v, &view, err) &&
+               draft_tensor(ds, set, p, &view, err);
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
         return zf_build_scalar(ds->b, set, p->name.p, p->name.n, ZF_DT_I64, &i, err);

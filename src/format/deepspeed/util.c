@@ -3,28 +3,8 @@
 #include <string.h>
 
 #include <zf/base/name.h>
-#include <zf/base/num.h>
 
 #include "ds.h"
-
-bool zf_ds_hold(struct zf_ds *ds, struct zf_source *src, struct zf_err *err)
-{
-    if (!src || (ds->n_held > 0 && ds->held[ds->n_held - 1] == src)) {
-        return true;
-    }
-    if (ds->n_held == ds->cap_held) {
-        uint32_t cap = ds->cap_held ? 2 * ds->cap_held : 64;
-        struct zf_source **p = reallocarray(ds->held, cap, sizeof *p);
-
-        if (!p) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        ds->held = p;
-        ds->cap_held = cap;
-    }
-    ds->held[ds->n_held++] = zf_source_ref(src);
-    return true;
-}
 
 bool zf_ds_name_of(struct zf_ds *ds, const struct zf_pv *v, const char *what,
                    struct zf_ds_name *out, struct zf_err *err)
@@ -75,67 +55,6 @@ void zf_ds_name_sort(struct zf_ds_name *list, uint32_t n)
 bool zf_ds_name_listed(const struct zf_ds_name *sorted, uint32_t n, struct zf_ds_name name)
 {
     return n > 0 && bsearch(&name, sorted, n, sizeof *sorted, by_name) != NULL;
-}
-
-static const uint64_t *copy_extents(struct zf_ds *ds, const uint64_t *p, uint32_t n,
-                                    struct zf_err *err)
-{
-    uint64_t *q = zf_arena_get(ds->a, n, sizeof *q, err);
-
-    if (q && n > 0) {
-        memcpy(q, p, n * sizeof *q);
-    }
-    return q;
-}
-
-bool zf_ds_view_of(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
-                   struct zf_ds_view *out, struct zf_err *err)
-{
-    struct zf_torch_tensor x;
-
-    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a dense tensor");
-    }
-    if (!zf_torch_tensor(t, v, &x, err)) {
-        return false;
-    }
-    *out = (struct zf_ds_view){
-        .src = x.storage->src,
-        .key = zf_arena_str(ds->a, x.storage->key, strlen(x.storage->key), err),
-        .dtype = x.dtype,
-        .ndim = x.ndim,
-        .packed = x.contiguous,
-    };
-    if (!out->key || !(out->shape = copy_extents(ds, x.shape, x.ndim, err)) ||
-        !(out->stride = copy_extents(ds, x.stride, x.ndim, err))) {
-        return false;
-    }
-    if (!zf_elems(out->ndim, out->shape, &out->n)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its extents multiply beyond 64 bits");
-    }
-    if (!zf_mul(x.off_elems, zf_dtype_info(x.dtype)->bytes, &out->off)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");
-    }
-    return zf_ds_hold(ds, out->src, err);
-}
-
-struct zf_draft *zf_ds_view_draft(struct zf_ds *ds, const char *set, struct zf_ds_name name,
-                                  const struct zf_ds_view *v, struct zf_err *err)
-{
-    struct zf_draft *d =
-        zf_build_tensor(ds->b, set, name.p, name.n, v->dtype, v->ndim, v->shape, err);
-    struct zf_from from = {.src = v->src, .off = v->off};
-    uint64_t *zero;
-
-    if (!d || v->n == 0) {
-        return d;
-    }
-    if (v->packed) {
-        return zf_draft_flat(d, 0, v->n, from, err) ? d : NULL;
-    }
-    from.stride = v->stride;
-    zero = zf_arena_get(ds->a, v->ndim, sizeof *zero, err);
-    return zero && zf_draft_box(d, zero, v->shape, from, err) ? d : NULL;
 }
 
 const char *zf_ds_optim_set(struct zf_ds *ds, struct zf_ds_name key, struct zf_err *err)

@@ -10,9 +10,9 @@
 /* ---- what the optimizer holds ---- */
 
 static bool read_view(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
-                      struct zf_ds_view *out, struct zf_err *err)
+                      struct zf_tensor_ref *out, struct zf_err *err)
 {
-    if (!zf_ds_view_of(ds, t, v, out, err)) {
+    if (!zf_tensor_ref_read(&ds->keep, t, v, out, err)) {
         return false;
     }
     return out->packed || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not packed");
@@ -22,7 +22,7 @@ static bool read_view(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *
 static bool read_vector(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
                         const struct zf_pv *v, const struct zf_pv *state, struct zf_err *err)
 {
-    struct zf_ds_view whole;
+    struct zf_tensor_ref whole;
 
     if (!read_view(q->ds, t, v, &whole, err)) {
         return !zf_ds_err_named(err) &&
@@ -93,7 +93,7 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
 {
     const struct zf_ds_name name = q->ds->model.entry[m->entry].name;
     struct zf_ds_name k;
-    struct zf_ds_view s;
+    struct zf_tensor_ref s;
     const char *set;
     int64_t i;
 
@@ -110,7 +110,7 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;
     }
-    if (!zf_ds_view_of(q->ds, t, v, &s, err)) {
+    if (!zf_tensor_ref_read(&q->ds->keep, t, v, &s, err)) {
         return false;
     }
     if (s.ndim == 1 && s.packed && s.n >= m->at && s.n - m->at >= m->view.n) {
@@ -122,7 +122,7 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
     if (s.ndim > 0 && s.n != m->view.n) {
         return true;
     }
-    return zf_ds_view_draft(q->ds, set, name, &s, err) != NULL;
+    return zf_tensor_ref_draft(q->ds->b, set, name.p, name.n, &s, NULL, err) != NULL;
 }
 
 static bool draft_master(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
@@ -130,7 +130,7 @@ static bool draft_master(struct zf_ds_guess *q, struct zf_torch *t, const struct
 {
     const struct zf_ds_name name = q->ds->model.entry[m->entry].name;
 
-    if (!zf_ds_view_draft(q->ds, "", name, &m->view, err)) {
+    if (!zf_tensor_ref_draft(q->ds->b, "", name.p, name.n, &m->view, NULL, err)) {
         return false;
     }
     for (uint64_t i = 0; zf_pv_is_map(m->state) && i < zf_pv_len(m->state); i++) {

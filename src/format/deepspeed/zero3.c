@@ -193,8 +193,8 @@ bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err)
     return true;
 }
 
-static const struct zf_ds_view *find_fragment(const struct zf_ds_model *m, uint32_t hint,
-                                              struct zf_ds_name name)
+static const struct zf_tensor_ref *find_fragment(const struct zf_ds_model *m, uint32_t hint,
+                                                 struct zf_ds_name name)
 {
     if (hint < m->n_fragments && zf_ds_name_eq(m->fragment[hint].name, name)) {
         return &m->fragment[hint].view;
@@ -212,7 +212,7 @@ static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i
                        struct zf_draft *d, const uint64_t span[2], struct zf_err *err)
 {
     const struct zf_ds_param *p = &ds->model.frozen.param[i];
-    const struct zf_ds_view *v = find_fragment(m, i, p->name);
+    const struct zf_tensor_ref *v = find_fragment(m, i, p->name);
     uint64_t slot = slot_of(p->n, ds->n_ranks);
     struct zf_from from;
 
@@ -286,7 +286,7 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
     }
     for (uint32_t i = 0; i < frozen->n; i++) {
         const struct zf_ds_param *p = &frozen->param[i];
-        const struct zf_ds_view *v = find_fragment(&ds->model, i, p->name);
+        const struct zf_tensor_ref *v = find_fragment(&ds->model, i, p->name);
 
         if (!v) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -331,7 +331,7 @@ struct slots {
 };
 
 static bool round_span(const struct zf_ds *ds, const struct slots *s, const uint64_t span[2],
-                       const struct zf_ds_view *w, struct zf_ds_miss *miss, struct zf_err *err)
+                       const struct zf_tensor_ref *w, struct zf_ds_miss *miss, struct zf_err *err)
 {
     uint64_t slot = slot_of(s->p->n, ds->n_ranks), end = span[0] + span[1], n;
 

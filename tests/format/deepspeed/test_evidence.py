@@ -375,6 +375,20 @@ with copy("zero3_w2_gather16") as tag:
     check("gathered weights of another save are noted", b'"back.weight" is not what its master rounds to' in r.stdout,
           r.stdout)
 
+# Empty tensors of a safetensors file share a place; nothing says that they are one.
+with copy("ds0_19_8_hftrainer_zero3_w2") as tag:
+    path = os.path.join(os.path.dirname(tag), "model.safetensors")
+    with open(path, "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = f.read()
+    for name in ("empty1", "empty2"):
+        header[name] = {"dtype": "F32", "shape": [0], "data_offsets": [len(data)] * 2}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text + data)
+    r = run("ls", os.path.dirname(tag))
+    check("empty tensors of a gathered file are two", all(b"stored/empty%d.f32\n" % i in r.stdout for i in (1, 2)), r)
+
 # ---- one mapping for the parameters of all groups (before 0.5.4) -----------------------------------------------------
 
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/tensor_ref.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+
+bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *err)
+{
+    if (!src || (k->n > 0 && k->held[k->n - 1] == src)) {
+        return true;
+    }
+    if (k->n == k->cap) {
+        size_t cap = k->cap ? 2 * k->cap : 64;
+        struct zf_source **more = reallocarray(k->held, cap, sizeof *more);
+
+        if (!more) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for tensors");
+        }
+        k->held = more;
+        k->cap = cap;
+    }
+    k->held[k->n++] = zf_source_ref(src);
+    return true;
+}
+
+void zf_keeper_fini(struct zf_keeper *k)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        zf_source_unref(&k->held[i]);
+    }
+    free(k->held);
+    *k = (struct zf_keeper){0};
+}
+
+bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out,
+                      struct zf_err *err)
+{
+    *out = (struct zf_tensor_ref){
+        .src = t->storage->src,
+        .key = t->storage->key ? t->storage->key : "",
+        .dtype = t->dtype,
+        .ndim = t->ndim,
+        .shape = t->shape,
+        .stride = t->stride,
+        .packed = t->contiguous,
+    };
+    if (!zf_elems(t->ndim, t->shape, &out->n)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its extents multiply beyond 64 bits");
+    }
+    return zf_mul(t->off_elems, zf_dtype_info(t->dtype)->bytes, &out->off) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");
+}
+
+static const uint64_t *keeper_extents(struct zf_keeper *k, const uint64_t *p, uint32_t n,
+                                      struct zf_err *err)
+{
+    uint64_t *copy = zf_arena_get(k->arena, n, sizeof *copy, err);
+
+    if (copy && n > 0) {
+        memcpy(copy, p, n * sizeof *copy);
+    }
+    return copy;
+}
+
+bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
+                        struct zf_tensor_ref *out, struct zf_err *err)
+{
+    struct zf_torch_tensor x;
+
+    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a dense tensor");
+    }
+    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, out, err)) {
+        return false;
+    }
+    out->key = zf_arena_str(k->arena, out->key, strlen(out->key), err);
+    return out->key && (out->shape = keeper_extents(k, x.shape, x.ndim, err)) &&
+           (out->stride = keeper_extents(k, x.stride, x.ndim, err)) &&
+           zf_keeper_hold(k, out->src, err);
+}
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+int zf_tensor_ref_cmp(const struct zf_tensor_ref *a, const struct zf_tensor_ref *b)
+{
+    int c = compare_u64((uintptr_t)a->src, (uintptr_t)b->src);
+
+    c = c ? c : strcmp(a->key, b->key);
+    c = c ? c : compare_u64(a->off, b->off);
+    c = c ? c : compare_u64(a->dtype, b->dtype);
+    c = c ? c : compare_u64(a->ndim, b->ndim);
+    c = c ? c : compare_u64(a->packed, b->packed);
+    for (uint32_t d = 0; c == 0 && d < a->ndim; d++) {
+        c = compare_u64(a->shape[d], b->shape[d]);
+        c = c || a->packed ? c : compare_u64(a->stride[d], b->stride[d]);
+    }
+    return c;
+}
+
+struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, const char *set, const char *name,
+                                     size_t name_len, const struct zf_tensor_ref *r,
+                                     const char *where, struct zf_err *err)
+{
+    struct zf_draft *d = zf_build_tensor(b, set, name, name_len, r->dtype, r->ndim, r->shape, err);
+    struct zf_from from = {.src = r->src, .off = r->off};
+
+    if (!d || (where && !zf_draft_where(d, where, err))) {
+        return NULL;
+    }
+    if (r->n == 0) {
+        return d;
+    }
+    if (r->packed) {
+        return zf_draft_flat(d, 0, r->n, from, err) ? d : NULL;
+    }
+    zf_auto(mem) uint64_t *start = calloc(r->ndim + (size_t)1, sizeof *start);
+    if (!start) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a tensor"), NULL;
+    }
+    from.stride = r->stride;
+    return zf_draft_box(d, start, r->shape, from, err) ? d : NULL;
+}
