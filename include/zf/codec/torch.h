@@ -74,6 +74,12 @@ enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v
 bool zf_torch_tensor(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_tensor *out,
                      struct zf_err *err) ZF_CHECKED;
 
+/* A shape, stride or offset as it is pickled: torch.Size, or a plain tuple or list.  The sequence of
+ * its numbers, borrowed, or NULL. */
+const struct zf_pv *zf_torch_size(const struct zf_pv *v);
+/* Copies its numbers when they are exactly n and none is negative. */
+bool zf_torch_extents(const struct zf_pv *v, uint64_t n, uint64_t *out);
+
 /* One piece of a PARTS value. */
 struct zf_torch_part {
     /* "int_repr" (the stored integers of a quantized tensor), "scale", "zero_point", "scales",

@@ -6,13 +6,33 @@
 
 #include "file.h"
 
+const struct zf_pv *zf_torch_size(const struct zf_pv *v)
+{
+    v = zf_pv_is(v, NULL, "Size") ? zf_pv_arg(v, 0) : v;
+    return zf_pv_is_seq(v) ? v : NULL;
+}
+
+bool zf_torch_extents(const struct zf_pv *v, uint64_t n, uint64_t *out)
+{
+    v = zf_torch_size(v);
+    if (!v || zf_pv_len(v) != n) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (!zf_pv_u64(zf_pv_item(v, i), &out[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool zf_torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
                    uint64_t **out, struct zf_err *err)
 {
-    v = zf_pv_is(v, "torch", "Size") ? zf_pv_arg(v, 0) : v;
-    uint64_t n = zf_pv_len(v);
+    const struct zf_pv *size = zf_torch_size(v);
+    uint64_t n = zf_pv_len(size);
 
-    if (!zf_pv_is_seq(v)) {
+    if (!size) {
         return zf_torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor is no tuple of integers",
                             what);
     }
@@ -21,20 +41,11 @@ bool zf_torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, 
                             "a tensor of %llu dimensions, more than the limit tensor_dims=%llu",
                             (unsigned long long)n, (unsigned long long)t->lim.tensor_dims);
     }
-    uint64_t *p = zf_arena_get(t->arena, n, sizeof *p, err);
-
-    if (!p) {
-        return false;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!zf_pv_u64(zf_pv_item(v, i), &p[i])) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT,
-                                "the %s of a tensor has an element that is no size", what);
-        }
-    }
     *n_out = (uint32_t)n;
-    *out = p;
-    return true;
+    *out = zf_arena_get(t->arena, n, sizeof **out, err);
+    return *out && (zf_torch_extents(size, n, *out) ||
+                    zf_torch_bad(t, err, ZF_E_FORMAT,
+                                 "the %s of a tensor has an element that is no size", what));
 }
 
 bool zf_torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,

@@ -8,7 +8,7 @@
 #include <zf/assemble/companions.h>
 #include <zf/format.h>
 
-#include "metadata.h"
+#include "metadata_file.h"
 #include "tensors.h"
 
 extern const struct zf_format zf_format_dcp;
@@ -28,41 +28,6 @@ static void add_part(struct parts *p, const char *dir, struct zf_dcp_group group
     if (p->n < ZF_DCP_GROUPS_MAX) {
         p->part[p->n++] = (struct part){.dir = dir, .group = group};
     }
-}
-
-struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
-{
-    struct zf_dcp *d = calloc(1, sizeof *d);
-
-    if (!d) {
-        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for metadata");
-        return NULL;
-    }
-    d->pickles = zf_arena_new(lim->pickle_memory, err);
-    if (!d->pickles) {
-        free(d);
-        return NULL;
-    }
-    d->seed = zf_dcp_table_seed();
-    return d;
-}
-
-void zf_dcp_free(struct zf_dcp *d)
-{
-    if (!d) {
-        return;
-    }
-    zf_dcp_table_fini(&d->keys);
-    zf_dcp_table_fini(&d->chunks);
-    zf_dcp_table_fini(&d->files);
-    zf_arena_free(d->pickles);
-    free(d->key);
-    free(d->chunk);
-    free(d->box);
-    free(d->file);
-    free(d->file_end);
-    free(d->copy);
-    free(d);
 }
 
 /* "__12.metadata": what one rank wrote for itself (torch >= 2.9, use_collectives=False). */

@@ -5,47 +5,6 @@
 
 #define DIMS 64
 
-bool zf_dcp_flat_take(struct zf_dcp *d, struct zf_dcp_key *key, const struct zf_pv *entry,
-                      struct zf_err *err)
-{
-    const struct zf_pv *size = zf_pv_get(entry, "nd_reformulated_orig_global_shape");
-    uint64_t *whole, elems = 1;
-    uint32_t n = key->ndim - 1;
-
-    if (zf_pv_is(size, NULL, "Size")) {
-        size = zf_pv_arg(size, 0);
-    }
-    if (!size || key->is_bytes) {
-        return true;
-    }
-    if (key->ndim < 2 || key->ndim > DIMS || !zf_pv_is_seq(size) || zf_pv_len(size) != n) {
-        return zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "\"%.120s\": mcore_data gives a shape of %llu dimensions to a tensor that is "
-            "stored with %u, expected one less",
-            key->name, (unsigned long long)zf_pv_len(size), key->ndim);
-    }
-    whole = zf_arena_get(d->pickles, n, sizeof *whole, err);
-    if (!whole) {
-        return false;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (!zf_pv_u64(zf_pv_item(size, i), &whole[i]) || key->shape[i] == 0 ||
-            whole[i] % key->shape[i] != 0 || !zf_mul(elems, whole[i] / key->shape[i], &elems)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.120s\": mcore_data's shape is not cut evenly along dimension %u",
-                           key->name, i);
-        }
-    }
-    if (elems != key->shape[n]) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.120s\": boxes of %llu elements by mcore_data, %llu as stored",
-                       key->name, (unsigned long long)elems, (unsigned long long)key->shape[n]);
-    }
-    key->whole = whole;
-    return true;
-}
-
 bool zf_dcp_flat_put(const struct zf_dcp_key *key, struct zf_draft *draft, const uint64_t *start,
                      const uint64_t *size, struct zf_from from, const struct zf_lost *lost,
                      struct zf_err *err)

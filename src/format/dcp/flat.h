@@ -9,11 +9,6 @@
 
 #include "metadata.h"
 
-/* Takes the true shape of the key from its entry in mcore_data (any other entry says nothing).
- * The shape is kept in the arena of d.  Errors: ZF_E_FORMAT it does not fit the stored one. */
-bool zf_dcp_flat_take(struct zf_dcp *d, struct zf_dcp_key *key, const struct zf_pv *entry,
-                      struct zf_err *err) ZF_CHECKED;
-
 /* Gives a chunk of such a tensor to its draft: the few boxes that a range of elements is made of.
  * start, size: of the chunk as stored.  lost: NULL, or why the bytes are lost. */
 bool zf_dcp_flat_put(const struct zf_dcp_key *key, struct zf_draft *draft, const uint64_t *start,

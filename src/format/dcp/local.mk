@@ -6,7 +6,9 @@ libzf_format_la_SOURCES += \
 	src/format/dcp/flat.c \
 	src/format/dcp/gather.c \
 	src/format/dcp/items.c \
+	src/format/dcp/mcore_data.c \
 	src/format/dcp/metadata.c \
+	src/format/dcp/metadata_file.c \
 	src/format/dcp/paths.c \
 	src/format/dcp/replicas.c \
 	src/format/dcp/state_metadata.c \
@@ -22,10 +24,13 @@ noinst_HEADERS += \
 	src/format/dcp/flat.h \
 	src/format/dcp/gather.h \
 	src/format/dcp/items.h \
+	src/format/dcp/mcore_data.h \
 	src/format/dcp/metadata.h \
+	src/format/dcp/metadata_file.h \
 	src/format/dcp/paths.h \
-	src/format/dcp/reading.h \
 	src/format/dcp/replicas.h \
+	src/format/dcp/state_metadata.h \
+	src/format/dcp/storage_data.h \
 	src/format/dcp/table.h \
 	src/format/dcp/tensors.h \
 	src/format/dcp/whole.h \

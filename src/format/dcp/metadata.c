@@ -1,154 +1,201 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/text.h>
+#include <zf/base/num.h>
 
-#include "flat.h"
-#include "reading.h"
+#include "metadata.h"
 
-/* Writes the steps of a path with dots between them, as torch makes a key of them; false: something in it is
- * neither a name nor a position, so that it is no path.  Source: torch/distributed/checkpoint/
- * _nested_dict.py, flatten_state_dict (2.0 … 2.14). */
-static bool join_path(const struct zf_pv *path, struct zf_text *out, bool *is_path,
-                      struct zf_err *err)
+struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
 {
-    char digits[24];
+    struct zf_dcp *d = calloc(1, sizeof *d);
 
-    zf_text_clear(out);
-    *is_path = zf_pv_is_seq(path);
-    for (uint64_t i = 0; *is_path && i < zf_pv_len(path); i++) {
-        const struct zf_pv *v = zf_pv_item(path, i);
-        uint64_t n = 0;
-        int64_t at;
-        const char *step = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : NULL;
-
-        if (!step && zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &at)) {
-            n = (uint64_t)snprintf(digits, sizeof digits, "%" PRId64, at);
-            step = digits;
-        }
-        *is_path = step != NULL;
-        if (step && ((i && !zf_text_add(out, ".", 1, err)) || !zf_text_add(out, step, n, err))) {
-            return false;
-        }
-    }
-    return zf_text_add(out, "", 0, err);
-}
-
-/* A path decides the name under which a tensor is shown, so it must be that of its key. */
-static bool take_path(struct zf_dcp_reading *r, struct zf_dcp_key *key, const struct zf_pv *path,
-                      struct zf_text *joined, struct zf_err *err)
-{
-    bool is_path;
-
-    if (!join_path(path, joined, &is_path, err)) {
-        return false;
-    }
-    if (!is_path) {
-        return true; /* another planner's own */
-    }
-    if (joined->n == key->name_len && memcmp(joined->p, key->name, joined->n) == 0) {
-        key->path = path;
-        return true;
-    }
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
-                  "which of them is it?",
-                  key->name, joined->p);
-    return zf_dcp_settle(r, err);
-}
-
-static bool take_paths(struct zf_dcp_reading *r, const struct zf_pv *planner, struct zf_err *err)
-{
-    zf_auto(text) struct zf_text joined = {0};
-
-    for (uint64_t i = 0; i < zf_pv_len(planner); i++) {
-        uint64_t n = 0;
-        const char *name = zf_pv_text(zf_pv_key(planner, i), &n);
-        uint32_t key = name ? zf_dcp_find_key(r->d, name, n) : ZF_DCP_NONE;
-
-        if (key != ZF_DCP_NONE &&
-            !take_path(r, &r->d->key[key], zf_pv_val(planner, i), &joined, err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* What Megatron hangs on the metadata; see dcp_flat.h. */
-static bool take_mcore(struct zf_dcp_reading *r, const struct zf_pv *mcore, struct zf_err *err)
-{
-    struct zf_dcp *d = r->d;
-
-    for (uint64_t i = 0; i < zf_pv_len(mcore); i++) {
-        uint64_t n = 0;
-        const char *name = zf_pv_text(zf_pv_key(mcore, i), &n);
-        uint32_t key = name ? zf_dcp_find_key(d, name, n) : ZF_DCP_NONE;
-
-        if (key != ZF_DCP_NONE && !zf_dcp_flat_take(d, &d->key[key], zf_pv_val(mcore, i), err)) {
-            if (!zf_dcp_settle(r, err)) {
-                return false;
-            }
-            d->key[key].doubtful = true;
-        }
-    }
-    return true;
-}
-
-static bool take_root(struct zf_dcp_reading *r, const struct zf_pv *root, struct zf_err *err)
-{
-    const struct zf_pv *state = zf_pv_attr(root, "state_dict_metadata");
-    const struct zf_pv *storage = zf_pv_attr(root, "storage_data");
-
-    if (!zf_pv_is_map(state)) {
-        return zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "is a pickle of \"%.80s\" without state_dict_metadata, expected the Metadata of "
-            "torch.distributed.checkpoint",
-            *zf_pv_name(root) ? zf_pv_name(root) : "a plain value");
-    }
-    if (!zf_pv_is_map(storage)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "has no storage_data that says where the items stand");
-    }
-    if (!zf_dcp_take_state(r, state, err) || !zf_dcp_take_storage(r, storage, err) ||
-        !take_mcore(r, zf_pv_attr(root, "mcore_data"), err)) {
-        return false;
-    }
-    r->d->root = root;
-    return take_paths(r, zf_pv_attr(root, "planner_data"), err);
-}
-
-/* The values of one pickle; its bytes are not kept. */
-static const struct zf_pv *load(struct zf_dcp_reading *r, struct zf_store *st, struct zf_err *err)
-{
-    uint64_t n = 0;
-    zf_auto(mem) char *text = zf_store_slurp(st, r->path, r->lim->pickle_bytes, &n, err);
-    struct zf_bytes in = zf_bytes_of(text, n);
-    const struct zf_pv *root;
-
-    if (!text) {
+    if (!d) {
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for metadata");
         return NULL;
     }
-    root = zf_pickle_load(&in, r->d->pickles, r->lim, err);
-    if (!root) {
-        (void)zf_dcp_in_file(r, err);
+    d->pickles = zf_arena_new(lim->pickle_memory, err);
+    if (!d->pickles) {
+        free(d);
+        return NULL;
     }
-    return root;
+    d->seed = zf_dcp_table_seed();
+    return d;
 }
 
-bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
-                 const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+void zf_dcp_free(struct zf_dcp *d)
 {
-    struct zf_dcp_reading r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->n_chunks};
-    const struct zf_pv *root;
+    if (!d) {
+        return;
+    }
+    zf_dcp_table_fini(&d->keys);
+    zf_dcp_table_fini(&d->chunks);
+    zf_dcp_table_fini(&d->files);
+    zf_arena_free(d->pickles);
+    free(d->key);
+    free(d->chunk);
+    free(d->box);
+    free(d->file);
+    free(d->copy);
+    free(d);
+}
 
-    d->n_passes++;
-    r.path = zf_arena_fmt(d->pickles, err, "%s%s%s", dir, *dir ? "/" : "", name);
-    if (!r.path) {
+void *zf_dcp_room(void *p, uint64_t n, uint64_t *cap, size_t each, struct zf_err *err)
+{
+    uint64_t want = *cap ? *cap : 64, bytes;
+    void *q;
+
+    if (n <= *cap) {
+        return p;
+    }
+    while (want < n) {
+        want *= 2;
+    }
+    if (!zf_mul(want, each, &bytes) || !(q = realloc(p, bytes))) {
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu entries of metadata",
+                (unsigned long long)want);
+        return NULL;
+    }
+    *cap = want;
+    return q;
+}
+
+/* ---- keys ---- */
+
+static uint64_t key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
+{
+    return zf_dcp_table_hash(d->seed + d->at_group, p, n);
+}
+
+uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
+{
+    uint64_t hash = key_hash(d, p, n), at = 0;
+    uint32_t i;
+
+    while ((i = zf_dcp_table_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
+        const struct zf_dcp_key *k = &d->key[i];
+
+        if (k->group == d->at_group && k->name_len == n && memcmp(k->name, p, n) == 0) {
+            return i;
+        }
+    }
+    return ZF_DCP_NONE;
+}
+
+bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
+                    uint32_t *out, struct zf_err *err)
+{
+    struct zf_dcp_key *key;
+
+    if (d->n_keys >= lim->tensors || d->n_keys >= ZF_DCP_NONE - 1 || n > UINT32_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
+                       (unsigned long long)d->n_keys);
+    }
+    key = zf_dcp_room(d->key, d->n_keys + 1, &d->cap_keys, sizeof *key, err);
+    if (!key) {
         return false;
     }
-    root = load(&r, st, err);
-    return root && (take_root(&r, root, err) || zf_dcp_in_file(&r, err));
+    d->key = key;
+    *out = (uint32_t)d->n_keys;
+    key[d->n_keys] = (struct zf_dcp_key){
+        .name = p, .name_len = (uint32_t)n, .pass = d->n_passes, .group = d->at_group};
+    return zf_dcp_table_add(&d->keys, key_hash(d, p, n), *out, err) && ++d->n_keys;
+}
+
+/* ---- chunks ---- */
+
+static uint64_t box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
+{
+    uint64_t h = zf_dcp_table_hash(d->seed, &key, sizeof key);
+
+    return zf_dcp_table_hash(h, start, d->key[key].ndim * sizeof *start);
+}
+
+uint64_t *zf_dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
+{
+    uint64_t *box = zf_dcp_room(d->box, d->n_box + 2u * ndim + 1, &d->cap_box, sizeof *box, err);
+
+    if (!box) {
+        return NULL;
+    }
+    d->box = box;
+    return box + d->n_box;
+}
+
+struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
+                                      const struct zf_limits *lim, struct zf_err *err)
+{
+    struct zf_dcp_chunk *chunk;
+    uint64_t hash = box_hash(d, key, &d->box[d->n_box]);
+
+    if (d->n_chunks >= lim->pieces || d->n_chunks >= ZF_DCP_NONE - 1) {
+        zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu chunks (limit pieces)",
+                (unsigned long long)d->n_chunks);
+        return NULL;
+    }
+    chunk = zf_dcp_room(d->chunk, d->n_chunks + 1, &d->cap_chunks, sizeof *chunk, err);
+    if (!chunk) {
+        return NULL;
+    }
+    d->chunk = chunk;
+    chunk[d->n_chunks] = (struct zf_dcp_chunk){.key = key, .file = ZF_DCP_NONE, .box = d->n_box};
+    if (!hidden && !zf_dcp_table_add(&d->chunks, hash, (uint32_t)d->n_chunks, err)) {
+        return NULL;
+    }
+    d->n_box += 2 * (uint64_t)d->key[key].ndim;
+    return &chunk[d->n_chunks++];
+}
+
+uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start,
+                           uint64_t from)
+{
+    uint64_t hash = box_hash(d, key, start), at = 0;
+    uint32_t i;
+
+    while ((i = zf_dcp_table_next(&d->chunks, hash, &at)) != ZF_DCP_NONE) {
+        const struct zf_dcp_chunk *c = &d->chunk[i];
+
+        if (i >= from && c->key == key &&
+            memcmp(&d->box[c->box], start, d->key[key].ndim * sizeof *start) == 0) {
+            return i;
+        }
+    }
+    return ZF_DCP_NONE;
+}
+
+/* ---- files ---- */
+
+bool zf_dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err)
+{
+    uint64_t hash = zf_dcp_table_hash(d->seed, path, strlen(path)), at = 0;
+    struct zf_dcp_file *file;
+
+    while ((*out = zf_dcp_table_next(&d->files, hash, &at)) != ZF_DCP_NONE) {
+        if (strcmp(d->file[*out].path, path) == 0) {
+            return true;
+        }
+    }
+    file = zf_dcp_room(d->file, d->n_files + 1, &d->cap_files, sizeof *file, err);
+    if (!file) {
+        return false;
+    }
+    d->file = file;
+    *out = (uint32_t)d->n_files;
+    file[*out] = (struct zf_dcp_file){.path = path};
+    return zf_dcp_table_add(&d->files, hash, *out, err) && ++d->n_files;
+}
+
+/* ---- one metadata file ---- */
+
+bool zf_dcp_in_file(const struct zf_dcp_reading *r, struct zf_err *err)
+{
+    size_t n = strlen(r->path);
+
+    return strncmp(err->path, r->path, n) == 0 ? false : zf_err_in(err, "%s", r->path);
+}
+
+bool zf_dcp_settle(struct zf_dcp_reading *r, struct zf_err *err)
+{
+    (void)zf_dcp_in_file(r, err);
+    return zf_forgive(r->b, err);
 }

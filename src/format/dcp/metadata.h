@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the pickled metadata of a torch.distributed.checkpoint says, as flat arrays: which tensors
- * and byte items there are, of which chunks they consist, and in which file each chunk's item
- * stands. Source: torch/distributed/checkpoint/metadata.py, filesystem.py (1.13 … 2.14). */
+ * and bytes items there are, of which chunks they consist, and which range of which file holds each
+ * chunk's item.  Keys, chunks and files are numbers, found again through hash tables: a save of a
+ * thousand ranks has millions of chunks.
+ * Source: torch/distributed/checkpoint/metadata.py, filesystem.py (1.13 … 2.14). */
 #ifndef FORMAT_DCP_METADATA_H
 #define FORMAT_DCP_METADATA_H
 
@@ -15,18 +17,18 @@
 struct zf_dcp_key {
     const char *name; /* terminated; may hold any byte */
     uint32_t name_len;
-    const char *from;    /* path of the metadata file that told of it first */
-    uint32_t pass;       /* number of the metadata file that told of it first */
+    const char *from;    /* path of the metadata file that described it first */
+    uint32_t pass;       /* number of that file */
     uint32_t group;      /* number of the state dict it belongs to */
     bool is_bytes;       /* an opaque item; then all that follows is 0 and there is one chunk */
     enum zf_dtype dtype; /* of the whole tensor */
     uint32_t ndim;
-    const uint64_t *shape; /* [ndim] elements */
-    const uint64_t
-        *whole; /* [ndim - 1] the true shape of a flattened tensor (dcp_flat.h), or NULL */
+    const uint64_t *shape; /* [ndim] elements, as stored */
+    const uint64_t *whole; /* [ndim - 1] the true shape of a flattened tensor (flat.h), or NULL */
     const struct zf_pv *path; /* planner_data's tuple, or NULL */
     bool doubtful; /* -o degraded: its shape is contradicted, so no byte of it can be given */
-    bool composed; /* for whoever opens items: its chunks are tensors made of several others */
+    bool
+        composed; /* set while placing (composed.h): its items are tensors made of several others */
 };
 
 enum zf_dcp_wrap {
@@ -39,10 +41,10 @@ enum zf_dcp_wrap {
 struct zf_dcp_chunk {
     uint32_t key, file; /* numbers; file ZF_DCP_NONE: no item is recorded */
     uint64_t off, len;  /* bytes of the item in its file */
-    uint64_t box;       /* where in zf_dcp.box: ndim starts, then ndim sizes, in elements */
-    uint64_t addr; /* for whoever places the items: where the data stands in the items source */
+    uint64_t box;       /* index in zf_dcp.box: ndim starts, then ndim sizes, in elements */
+    uint64_t addr;      /* set by tensors.c: address of the data in the items source of its file */
     enum zf_dcp_wrap wrap;
-    bool lost;  /* its records contradict each other */
+    bool lost;  /* its records contradict each other, or its item is damaged */
     bool empty; /* of no elements, as its tensor */
     bool whole; /* a bytes item that was found to be one whole file */
 };
@@ -52,6 +54,12 @@ struct zf_dcp_copy {
     uint32_t chunk, file; /* numbers */
     uint64_t off, len;    /* bytes */
     enum zf_dcp_wrap wrap;
+};
+
+/* A file that items are in. */
+struct zf_dcp_file {
+    const char *path; /* in the store */
+    uint64_t end;     /* of its last item, in bytes */
 };
 
 /* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
@@ -68,15 +76,13 @@ struct zf_dcp {
     uint64_t n_keys, cap_keys;
     struct zf_dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
     uint64_t n_chunks, cap_chunks;
-    struct zf_dcp_copy *copy; /* of the values that every rank repeats (dcp_copies.h) */
+    struct zf_dcp_copy *copy; /* of the values that every rank repeats (replicas.h) */
     uint64_t n_copies, cap_copies;
     uint64_t *box;
     uint64_t n_box, cap_box;
-    const char **file;  /* paths in the store */
-    uint64_t *file_end; /* the end of the last item in each, in bytes */
-    uint64_t n_files, cap_files, cap_ends;
-    const struct zf_pv *root; /* of the metadata read last */
-    uint32_t n_passes;
+    struct zf_dcp_file *file;
+    uint64_t n_files, cap_files;
+    uint32_t n_passes;        /* metadata files read */
     struct zf_arena *pickles; /* all values */
     struct zf_dcp_table keys, chunks, files;
     uint64_t seed; /* of the hashes */
@@ -90,12 +96,47 @@ static inline void zf_auto_dcp(struct zf_dcp **d)
     zf_dcp_free(*d);
 }
 
-/* Reads dir/name ("" = the root) and joins it with what was read before: the same tensor may be
- * told of again, with more chunks (rank-local metadata), and a chunk that was already known is
- * passed over. With a degraded build, contradictions become notes and chunks without an item.
- * Errors: ZF_E_FORMAT names the key and what is wrong;
- * ZF_E_UNSUPPORTED dtype, torch 1.12; ZF_E_LIMIT. */
-bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
-                 const struct zf_limits *lim, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+/* Grows an array to n things of `each` bytes.  NULL: ZF_E_NOMEM, and p is as it was. */
+void *zf_dcp_room(void *p, uint64_t n, uint64_t *cap, size_t each, struct zf_err *err);
+
+/* Adds a key of that name (borrowed) to the state dict that is read, where it is not yet.
+ * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
+bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
+                    uint32_t *out, struct zf_err *err) ZF_CHECKED;
+/* The key of this name in the state dict that is read, or ZF_DCP_NONE. */
+uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n);
+
+/* Room behind the boxes for ndim starts and ndim sizes, which zf_dcp_add_chunk keeps.
+ * NULL: ZF_E_NOMEM. */
+uint64_t *zf_dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err);
+/* Adds a chunk of `key` with the box that was written there; hidden: zf_dcp_find_chunk does not find
+ * it.  Errors: ZF_E_LIMIT pieces; ZF_E_NOMEM. */
+struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
+                                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* The chunk of `key` that starts there and has number `from` or more, or ZF_DCP_NONE. */
+uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start,
+                           uint64_t from);
+
+/* The number of the file of that path (kept in d->pickles), which is added when it is new. */
+bool zf_dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out,
+                      struct zf_err *err) ZF_CHECKED;
+
+/* One metadata file while it is read. */
+struct zf_dcp_reading {
+    struct zf_dcp *d;
+    const struct zf_limits *lim;
+    struct zf_build *b;
+    const char *dir, *path;        /* its directory, itself */
+    uint64_t first_chunk;          /* of this file */
+    const struct zf_pv *last_path; /* most items name their file by the same pickled string */
+    uint32_t last_file;
+    uint64_t n_strange; /* items that no tensor owns */
+};
+
+/* Names the file in the failure, once.  Returns false. */
+bool zf_dcp_in_file(const struct zf_dcp_reading *r, struct zf_err *err);
+
+/* A degraded build goes on after a failure: true, and it is noted. */
+bool zf_dcp_settle(struct zf_dcp_reading *r, struct zf_err *err);
 
 #endif

@@ -13,32 +13,6 @@
 #define COPY_BYTES_MAX (64u << 10) /* of an item */
 #define COPY_MAX 4096              /* compared while mounting */
 
-static bool copy_word(const char *name, const char *const *list)
-{
-    while (*list && strcmp(*list, name) != 0) {
-        list++;
-    }
-    return *list != NULL;
-}
-
-bool zf_dcp_is_shared(const struct zf_dcp_key *k)
-{
-    static const char *const counted[] = {"step",       "global_step", "global_steps",
-                                          "iteration",  "epoch",       "last_epoch",
-                                          "world_size", "_step_count", NULL};
-    static const char *const setting[] = {"lr", "initial_lr", "betas", "eps", NULL};
-    static const char *const own[] = {"rng", "random", "loader", "sampler", "dataset", NULL};
-    const char *dot = strrchr(k->name, '.'), *last = dot ? dot + 1 : k->name;
-
-    for (size_t i = 0; own[i]; i++) {
-        if (strstr(k->name, own[i])) {
-            return false;
-        }
-    }
-    return copy_word(last, counted) ||
-           (strstr(k->name, "param_groups.") && copy_word(last, setting));
-}
-
 /* What the item says, as a list; NULL with err->code = ZF_OK: it cannot be read here. */
 static struct zf_agree *copy_said(struct zf_dcp_placing *p, uint32_t file, struct zf_dcp_span span,
                                   const char *name, struct zf_err *err)
@@ -50,7 +24,7 @@ static struct zf_agree *copy_said(struct zf_dcp_placing *p, uint32_t file, struc
     if (!p->file[file] || span.len > COPY_BYTES_MAX) {
         return NULL;
     }
-    said = zf_agree_new(p->d->file[file], p->lim->model_memory, err);
+    said = zf_agree_new(p->d->file[file].path, p->lim->model_memory, err);
     if (!said) {
         return NULL;
     }

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* storage_data: in which file, and where in it, each chunk's item stands. */
+#include "storage_data.h"
+
 #include <string.h>
 
 #include <zf/base/num.h>
 #include <zf/base/path.h>
+#include <zf/codec/torch.h>
 
-#include "reading.h"
-#include "replicas.h"
-
-static bool take_file(struct zf_dcp_reading *r, const struct zf_pv *v, uint32_t *out,
-                      struct zf_err *err)
+/* The file that a _StorageInfo names by relative_path. */
+static bool storage_take_file(struct zf_dcp_reading *r, const struct zf_pv *v, uint32_t *out,
+                              struct zf_err *err)
 {
-    struct zf_dcp *d = r->d;
-    uint64_t n = 0, at = 0, hash;
-    const char *name = zf_pv_text(v, &n), **file;
-    char *path;
-    uint64_t *end;
-    uint32_t i;
+    uint64_t n = 0;
+    const char *name = zf_pv_text(v, &n), *path;
 
     if (v && v == r->last_path) {
         *out = r->last_file;
@@ -26,38 +22,16 @@ static bool take_file(struct zf_dcp_reading *r, const struct zf_pv *v, uint32_t 
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "relative_path \"%.120s\" names no file beside .metadata", name ? name : "");
     }
-    path = zf_arena_fmt(d->pickles, err, "%s%s%s", r->dir, *r->dir ? "/" : "", name);
-    if (!path) {
+    path = zf_arena_fmt(r->d->pickles, err, "%s%s%s", r->dir, *r->dir ? "/" : "", name);
+    if (!path || !zf_dcp_take_file(r->d, path, out, err)) {
         return false;
     }
-    hash = zf_dcp_table_hash(d->seed, path, strlen(path));
-    while ((i = zf_dcp_table_next(&d->files, hash, &at)) != ZF_DCP_NONE &&
-           strcmp(d->file[i], path) != 0) {
-    }
-    if (i == ZF_DCP_NONE) {
-        file = zf_dcp_room(d->file, d->n_files + 1, &d->cap_files, sizeof *file, err);
-        if (!file) {
-            return false;
-        }
-        d->file = file;
-        end = zf_dcp_room(d->file_end, d->n_files + 1, &d->cap_ends, sizeof *end, err);
-        if (!end) {
-            return false;
-        }
-        d->file_end = end;
-        i = (uint32_t)d->n_files;
-        if (!zf_dcp_table_add(&d->files, hash, i, err)) {
-            return false;
-        }
-        d->file_end[d->n_files] = 0;
-        d->file[d->n_files++] = path;
-    }
     r->last_path = v;
-    r->last_file = *out = i;
+    r->last_file = *out;
     return true;
 }
 
-static enum zf_dcp_wrap read_wrap(const struct zf_pv *list)
+static enum zf_dcp_wrap storage_wrap(const struct zf_pv *list)
 {
     uint64_t n = 0;
     const char *name = zf_pv_text(zf_pv_item(list, 0), &n);
@@ -69,15 +43,15 @@ static enum zf_dcp_wrap read_wrap(const struct zf_pv *list)
                                                                                  : ZF_DCP_OTHER;
 }
 
-/* Where an item is. */
-struct item_place {
+/* The range of a file that an item is. */
+struct storage_item {
     uint32_t file;
     uint64_t off, len;
 };
 
-/* Reads one _StorageInfo, and that its file reaches so far, whoever owns the item. */
-static bool read_place(struct zf_dcp_reading *r, const struct zf_pv *v, const char *name,
-                       struct item_place *out, struct zf_err *err)
+/* Reads one _StorageInfo.  Its file must reach to the end of the item, whoever owns that. */
+static bool storage_read_item(struct zf_dcp_reading *r, const struct zf_pv *v, const char *name,
+                              struct storage_item *out, struct zf_err *err)
 {
     uint64_t end;
 
@@ -88,32 +62,61 @@ static bool read_place(struct zf_dcp_reading *r, const struct zf_pv *v, const ch
                        "\"%.160s\": an item's offset and length are not numbers that make sense",
                        name);
     }
-    if (!take_file(r, zf_pv_attr(v, "relative_path"), &out->file, err)) {
+    if (!storage_take_file(r, zf_pv_attr(v, "relative_path"), &out->file, err)) {
         return zf_err_in(err, "!%.160s", name);
     }
-    if (end > r->d->file_end[out->file]) {
-        r->d->file_end[out->file] = end;
+    if (end > r->d->file[out->file].end) {
+        r->d->file[out->file].end = end;
     }
     return true;
 }
 
-/* An item that no chunk needs (a copy of another rank, an empty shard) tells how long its file is; that of a
- * value which all ranks share is compared later.  chunk: the one that is shown, or ZF_DCP_NONE. */
-static bool pass_over(struct zf_dcp_reading *r, const struct zf_pv *info, uint32_t chunk,
-                      struct zf_err *err)
+static bool storage_word(const char *name, const char *const *list)
+{
+    while (*list && strcmp(*list, name) != 0) {
+        list++;
+    }
+    return *list != NULL;
+}
+
+/* Is it a number or setting that all ranks of one save share: a step, an epoch, a learning rate?
+ * Random states and samplers are a rank's own. */
+static bool storage_is_shared(const struct zf_dcp_key *k)
+{
+    static const char *const counted[] = {"step",       "global_step", "global_steps",
+                                          "iteration",  "epoch",       "last_epoch",
+                                          "world_size", "_step_count", NULL};
+    static const char *const setting[] = {"lr", "initial_lr", "betas", "eps", NULL};
+    static const char *const own[] = {"rng", "random", "loader", "sampler", "dataset", NULL};
+    const char *dot = strrchr(k->name, '.'), *last = dot ? dot + 1 : k->name;
+
+    for (size_t i = 0; own[i]; i++) {
+        if (strstr(k->name, own[i])) {
+            return false;
+        }
+    }
+    return storage_word(last, counted) ||
+           (strstr(k->name, "param_groups.") && storage_word(last, setting));
+}
+
+/* An item that no chunk needs: an empty shard, or the copy that another rank made.  It says how long
+ * its file is at least; the copy of a value that all ranks share is compared later (replicas.h).
+ * chunk: the one that is shown, or ZF_DCP_NONE. */
+static bool storage_pass_over(struct zf_dcp_reading *r, const struct zf_pv *info, uint32_t chunk,
+                              struct zf_err *err)
 {
     struct zf_dcp *d = r->d;
     struct zf_dcp_copy *copy;
-    struct item_place place;
+    struct storage_item item;
 
-    if (!read_place(r, info, "", &place, err)) {
+    if (!storage_read_item(r, info, "", &item, err)) {
         bool odd = err->code == ZF_E_FORMAT;
 
         zf_err_clear(err);
         return odd ||
                zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the files of a save");
     }
-    if (chunk == ZF_DCP_NONE || !zf_dcp_is_shared(&d->key[d->chunk[chunk].key])) {
+    if (chunk == ZF_DCP_NONE || !storage_is_shared(&d->key[d->chunk[chunk].key])) {
         return true;
     }
     copy = zf_dcp_room(d->copy, d->n_copies + 1, &d->cap_copies, sizeof *copy, err);
@@ -123,20 +126,20 @@ static bool pass_over(struct zf_dcp_reading *r, const struct zf_pv *info, uint32
     d->copy = copy;
     copy[d->n_copies++] = (struct zf_dcp_copy){
         .chunk = chunk,
-        .file = place.file,
-        .off = place.off,
-        .len = place.len,
-        .wrap = read_wrap(zf_pv_attr(info, "transform_descriptors")),
+        .file = item.file,
+        .off = item.off,
+        .len = item.len,
+        .wrap = storage_wrap(zf_pv_attr(info, "transform_descriptors")),
     };
     return true;
 }
 
 /* Takes one _StorageInfo for chunk c. */
-static bool take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c, const struct zf_pv *v,
-                      struct zf_err *err)
+static bool storage_take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c,
+                              const struct zf_pv *v, struct zf_err *err)
 {
     const char *name = r->d->key[c->key].name;
-    struct item_place place;
+    struct storage_item item;
 
     if (c->file != ZF_DCP_NONE || c->lost) {
         c->file = ZF_DCP_NONE;
@@ -145,20 +148,20 @@ static bool take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c, const st
                        "\"%.160s\": storage_data has two items for one chunk", name);
     }
     c->lost = true;
-    if (!read_place(r, v, name, &place, err)) {
+    if (!storage_read_item(r, v, name, &item, err)) {
         return false;
     }
-    c->file = place.file;
-    c->off = place.off;
-    c->len = place.len;
-    c->wrap = read_wrap(zf_pv_attr(v, "transform_descriptors"));
+    c->file = item.file;
+    c->off = item.off;
+    c->len = item.len;
+    c->wrap = storage_wrap(zf_pv_attr(v, "transform_descriptors"));
     c->lost = false;
     return true;
 }
 
 /* Takes one pair of storage_data. */
-static bool take_item(struct zf_dcp_reading *r, const struct zf_pv *index, const struct zf_pv *info,
-                      struct zf_err *err)
+static bool storage_take_item(struct zf_dcp_reading *r, const struct zf_pv *index,
+                              const struct zf_pv *info, struct zf_err *err)
 {
     struct zf_dcp *d = r->d;
     const struct zf_pv *fqn = zf_pv_attr(index, "fqn"), *offset = zf_pv_attr(index, "offset");
@@ -168,13 +171,13 @@ static bool take_item(struct zf_dcp_reading *r, const struct zf_pv *index, const
 
     if (key == ZF_DCP_NONE) {
         r->n_strange++;
-        return pass_over(r, info, ZF_DCP_NONE, err);
+        return storage_pass_over(r, info, ZF_DCP_NONE, err);
     }
     start = zf_dcp_box_room(d, d->key[key].ndim, err);
     if (!start) {
         return false;
     }
-    if (!d->key[key].is_bytes && !zf_dcp_read_size(offset, d->key[key].ndim, start)) {
+    if (!d->key[key].is_bytes && !zf_torch_extents(offset, d->key[key].ndim, start)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": storage_data has an offset that is not %u numbers >= 0", name,
                        d->key[key].ndim);
@@ -182,15 +185,16 @@ static bool take_item(struct zf_dcp_reading *r, const struct zf_pv *index, const
     chunk = zf_dcp_find_chunk(d, key, start, r->first_chunk);
     if (chunk == ZF_DCP_NONE) {
         /* an empty shard, or the copy of another rank */
-        return pass_over(r, info, zf_dcp_find_chunk(d, key, start, 0), err);
+        return storage_pass_over(r, info, zf_dcp_find_chunk(d, key, start, 0), err);
     }
-    return take_info(r, &d->chunk[chunk], info, err);
+    return storage_take_info(r, &d->chunk[chunk], info, err);
 }
 
 bool zf_dcp_take_storage(struct zf_dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
 {
     for (uint64_t i = 0; i < zf_pv_len(dict); i++) {
-        if (!take_item(r, zf_pv_key(dict, i), zf_pv_val(dict, i), err) && !zf_dcp_settle(r, err)) {
+        if (!storage_take_item(r, zf_pv_key(dict, i), zf_pv_val(dict, i), err) &&
+            !zf_dcp_settle(r, err)) {
             return false;
         }
     }

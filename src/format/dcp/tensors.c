@@ -73,21 +73,21 @@ static bool check_ends(struct zf_dcp_placing *p, struct zf_err *err)
     uint64_t longer = 0, first = 0;
 
     for (uint64_t i = 0; i < d->n_files; i++) {
-        if (p->file[i] && p->file[i]->size < d->file_end[i]) {
+        if (p->file[i] && p->file[i]->size < d->file[i].end) {
             (void)zf_fail(err, ZF_E_FORMAT, p->file[i]->size,
-                          "the file ends here, its last item at byte %llu", SHOW(d->file_end[i]));
-            if (zf_err_in(err, "%s", d->file[i]) || !zf_forgive(p->b, err)) {
+                          "the file ends here, its last item at byte %llu", SHOW(d->file[i].end));
+            if (zf_err_in(err, "%s", d->file[i].path) || !zf_forgive(p->b, err)) {
                 return false;
             }
         }
-        if (p->file[i] && p->file[i]->size > d->file_end[i] && longer++ == 0) {
+        if (p->file[i] && p->file[i]->size > d->file[i].end && longer++ == 0) {
             first = i;
         }
     }
     return !longer ||
            zf_build_note(p->b, err,
                          "%s has %llu bytes behind its last item that .metadata does not tell of%s",
-                         d->file[first], SHOW(p->file[first]->size - d->file_end[first]),
+                         d->file[first].path, SHOW(p->file[first]->size - d->file[first].end),
                          longer > 1 ? ", and so have others" : "");
 }
 
@@ -103,13 +103,13 @@ static bool open_files(struct zf_dcp_placing *p, struct zf_err *err)
         if (!used[i]) {
             continue;
         }
-        p->file[i] = zf_store_open(p->st, p->d->file[i], err);
+        p->file[i] = zf_store_open(p->st, p->d->file[i].path, err);
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {
                 zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                         "the file %s; .metadata says that items are in it",
-                        zf_absent(p->st, p->d->file[i], is));
-                zf_err_in(err, "%s", p->d->file[i]);
+                        zf_absent(p->st, p->d->file[i].path, is));
+                zf_err_in(err, "%s", p->d->file[i].path);
             }
             if (!zf_forgive(p->b, err)) {
                 return false;
@@ -170,7 +170,7 @@ static bool check_file(struct zf_dcp_placing *p, const uint32_t *order, uint64_t
             zf_fail(err, ZF_E_UNSUPPORTED, c->off, "an item of %llu bytes", SHOW(c->len));
             ok = false;
         }
-        if (!ok && (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err))) {
+        if (!ok && (zf_err_in(err, "%s", d->file[c->file].path) || !lose(p, c, err))) {
             return false;
         }
         before = c->len ? c : before;
@@ -196,7 +196,7 @@ static bool look_at_odd(struct zf_dcp_placing *p, const uint32_t *order, uint64_
         }
         if (c->empty) {
             if (!zf_dcp_is_empty(p, c, usual, err)) {
-                if (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err)) {
+                if (zf_err_in(err, "%s", d->file[c->file].path) || !lose(p, c, err)) {
                     return false;
                 }
                 k->doubtful = true;
@@ -204,7 +204,7 @@ static bool look_at_odd(struct zf_dcp_placing *p, const uint32_t *order, uint64_
             continue;
         }
         if (!zf_dcp_is_composed(p, c, len, usual, &composed, err) &&
-            (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err))) {
+            (zf_err_in(err, "%s", d->file[c->file].path) || !lose(p, c, err))) {
             return false;
         }
         k->composed = k->composed || composed;
@@ -281,7 +281,7 @@ static bool look_at_bytes(struct zf_dcp_placing *p, const uint32_t *order, uint6
         struct zf_dcp_chunk *c = &d->chunk[order[i]];
 
         if (!c->lost && d->key[c->key].is_bytes && !zf_dcp_bytes_look(p, c, err) &&
-            (zf_err_in(err, "%s", d->file[c->file]) || !lose(p, c, err))) {
+            (zf_err_in(err, "%s", d->file[c->file].path) || !lose(p, c, err))) {
             return false;
         }
     }
@@ -387,7 +387,7 @@ static struct zf_lost why_lost(const struct zf_dcp_placing *p, const struct zf_d
                                char text[64], char path[1024])
 {
     const struct zf_source *file = c->file == ZF_DCP_NONE ? NULL : p->file[c->file];
-    const char *name = c->file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->file];
+    const char *name = c->file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->file].path;
 
     (void)snprintf(path, 1024, "%s/%s", zf_store_name(p->st), name);
     if (c->file == ZF_DCP_NONE) {
@@ -484,7 +484,7 @@ static bool put_composed(struct zf_dcp_placing *p, uint32_t *order, struct zf_er
         for (end = i + 1; end < n && d->chunk[order[end]].key == c->key; end++) {
         }
         if (!zf_dcp_composed(p, order + i, end - i, err)) {
-            zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : d->file[c->file]);
+            zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : d->file[c->file].path);
             if (!zf_forgive(p->b, err)) {
                 return false;
             }

@@ -13,11 +13,11 @@
 static bool read_shape(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_param *p,
                        struct zf_err *err)
 {
-    const struct zf_pv *seq = zf_pv_is(v, "torch", "Size") ? zf_pv_arg(v, 0) : v;
-    uint64_t n = zf_pv_len(seq);
+    const struct zf_pv *size = zf_torch_size(v);
+    uint64_t n = zf_pv_len(size);
     uint64_t *shape;
 
-    if (!zf_pv_is_seq(seq)) {
+    if (!size) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the shape of \"%.*s\" is not a torch.Size",
                        (int)p->name.n, p->name.p);
     }
@@ -28,12 +28,9 @@ static bool read_shape(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_par
                        (unsigned long long)ds->o->lim->tensor_dims);
     }
     shape = zf_arena_get(ds->a, n, sizeof *shape, err);
-    for (uint64_t i = 0; shape && i < n; i++) {
-        if (!zf_pv_u64(zf_pv_item(seq, i), &shape[i])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "extent %llu of \"%.*s\" is not a number >= 0", (unsigned long long)i,
-                           (int)p->name.n, p->name.p);
-        }
+    if (shape && !zf_torch_extents(size, n, shape)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "an extent of \"%.*s\" is not a number >= 0",
+                       (int)p->name.n, p->name.p);
     }
     p->shape = shape;
     p->ndim = (uint32_t)n;

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mcore_data.h"
+
+#include <zf/base/num.h>
+#include <zf/codec/torch.h>
+
+/* The true shape of a key from its entry, which must fit the stored one; other entries say nothing. */
+static bool mcore_take_shape(struct zf_dcp *d, struct zf_dcp_key *key, const struct zf_pv *entry,
+                             struct zf_err *err)
+{
+    const struct zf_pv *given = zf_pv_get(entry, "nd_reformulated_orig_global_shape");
+    const struct zf_pv *size = zf_torch_size(given);
+    uint64_t *whole, elems = 1;
+    uint32_t n = key->ndim - 1;
+
+    if (!given || key->is_bytes) {
+        return true;
+    }
+    if (key->ndim < 2 || !size || zf_pv_len(size) != n) {
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "\"%.120s\": mcore_data gives a shape of %llu dimensions to a tensor that is "
+            "stored with %u, expected one less",
+            key->name, (unsigned long long)zf_pv_len(size), key->ndim);
+    }
+    whole = zf_arena_get(d->pickles, n, sizeof *whole, err);
+    if (!whole) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!zf_pv_u64(zf_pv_item(size, i), &whole[i]) || key->shape[i] == 0 ||
+            whole[i] % key->shape[i] != 0 || !zf_mul(elems, whole[i] / key->shape[i], &elems)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "\"%.120s\": mcore_data's shape is not cut evenly along dimension %u",
+                           key->name, i);
+        }
+    }
+    if (elems != key->shape[n]) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%.120s\": boxes of %llu elements by mcore_data, %llu as stored",
+                       key->name, (unsigned long long)elems, (unsigned long long)key->shape[n]);
+    }
+    key->whole = whole;
+    return true;
+}
+
+bool zf_dcp_take_mcore(struct zf_dcp_reading *r, const struct zf_pv *mcore, struct zf_err *err)
+{
+    struct zf_dcp *d = r->d;
+
+    for (uint64_t i = 0; i < zf_pv_len(mcore); i++) {
+        uint64_t n = 0;
+        const char *name = zf_pv_text(zf_pv_key(mcore, i), &n);
+        uint32_t key = name ? zf_dcp_find_key(d, name, n) : ZF_DCP_NONE;
+
+        if (key != ZF_DCP_NONE && !mcore_take_shape(d, &d->key[key], zf_pv_val(mcore, i), err)) {
+            if (!zf_dcp_settle(r, err)) {
+                return false;
+            }
+            d->key[key].doubtful = true;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mcore_data: what Megatron adds to the metadata for its flattened optimizer tensors (core 0.8 … 0.15).
+ * Every rank holds a range of the elements of its local box.  A tensor of shape G that is cut into a
+ * grid of F boxes of shape L = G / F is stored as if it had the shape (F…, product of L), and only
+ * mcore_data says what G is.
+ * Source: megatron/core/dist_checkpointing/strategies/torch.py, mcore_to_pyt_state_dict and
+ * metadata.mcore_data (core 0.8, 0.11, 0.15). */
+#ifndef FORMAT_DCP_MCORE_DATA_H
+#define FORMAT_DCP_MCORE_DATA_H
+
+#include "metadata.h"
+
+/* Reads the dict (NULL: there is none) into the keys' `whole`.  Errors: ZF_E_FORMAT a shape does not fit
+ * the stored one. */
+bool zf_dcp_take_mcore(struct zf_dcp_reading *r, const struct zf_pv *dict,
+                       struct zf_err *err) ZF_CHECKED;
+
+#endif

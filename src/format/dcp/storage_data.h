@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* storage_data: which range of which file holds each chunk's item. */
+#ifndef FORMAT_DCP_STORAGE_DATA_H
+#define FORMAT_DCP_STORAGE_DATA_H
+
+#include "metadata.h"
+
+/* Reads the dict into the chunks of r->d, after state_dict_metadata.
+ * Errors: ZF_E_FORMAT names the key; ZF_E_NOMEM. */
+bool zf_dcp_take_storage(struct zf_dcp_reading *r, const struct zf_pv *dict,
+                         struct zf_err *err) ZF_CHECKED;
+
+#endif
