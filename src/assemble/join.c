@@ -77,7 +77,7 @@ static struct join_first *first_of(struct zf_join *j, const struct zf_draft *d, 
 {
     uintptr_t tensor = (uintptr_t)d;
     struct zf_hash_slot *s =
-        zf_hashes_put(&j->first, zf_hash((const char *)&tensor, sizeof tensor), err);
+        zf_hashes_put(&j->first, zf_fnv((const char *)&tensor, sizeof tensor), err);
     struct join_first *f;
 
     if (!s) {

@@ -94,7 +94,7 @@ static bool is_master(const struct zf_entry *e)
 
 static bool remember_entry(struct zf_names *names, struct zf_entry *e, struct zf_err *err)
 {
-    uint64_t head = zf_hash(e->head, e->head_len) | 2;
+    uint64_t head = zf_fnv(e->head, e->head_len) | 2;
 
     if (!zf_entry_split(e, &names->params)) {
         return true;
@@ -106,7 +106,7 @@ static bool remember_entry(struct zf_names *names, struct zf_entry *e, struct zf
         return false;
     }
     s->value = s->value == 0 || s->value == head ? head : 1;
-    return !is_master(e) || zf_hashes_put(&names->masters, zf_hash(e->name, e->name_len), err);
+    return !is_master(e) || zf_hashes_put(&names->masters, zf_fnv(e->name, e->name_len), err);
 }
 
 static bool postpone(struct zf_names *names, const struct zf_entry *e, struct zf_err *err)
@@ -163,11 +163,11 @@ static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
         size_t at = container_len(names, key, n, path.step[0].n);
 
         names->has[c] = true;
-        if (!zf_hashes_put(&names->params, zf_hash(key + at, n - at), err)) {
+        if (!zf_hashes_put(&names->params, zf_fnv(key + at, n - at), err)) {
             return false;
         }
     }
-    return zf_hashes_put(&names->params, zf_hash(key, n), err) != NULL;
+    return zf_hashes_put(&names->params, zf_fnv(key, n), err) != NULL;
 }
 
 /* Cuts a flat `model.x` where the format says that it is a container. */
@@ -303,7 +303,7 @@ static bool place_entry(struct zf_names *names, struct zf_entry *e, struct zf_sp
 static bool place_weight(struct zf_names *names, const char *name, size_t n, struct zf_spot *out,
                          struct zf_err *err)
 {
-    bool shadowed = zf_hashes_find(&names->masters, zf_hash(name, n)) != NULL;
+    bool shadowed = zf_hashes_find(&names->masters, zf_fnv(name, n)) != NULL;
 
     return place_as(names, shadowed ? ZF_SPOT_STORED : ZF_SPOT_WEIGHT, name, n, out, err);
 }

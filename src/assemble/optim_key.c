@@ -179,7 +179,7 @@ bool zf_entry_split(struct zf_entry *e, const struct zf_hashes *params)
             continue;
         }
         last = last == SIZE_MAX ? i : last;
-        if (zf_hashes_find(params, zf_hash(e->text, i))) {
+        if (zf_hashes_find(params, zf_fnv(e->text, i))) {
             split_at(e, i, false);
             return true;
         }

@@ -71,7 +71,7 @@ static uint64_t tie_hash(const struct zf_tensor_ref *r, const char *set)
                               (const char *)r->stride, r->ndim * sizeof *r->stride);
 
     h ^= zf_hash_pair((const char *)head, sizeof head, r->key, strlen(r->key));
-    return h ^ zf_hash(set, strlen(set));
+    return h ^ zf_fnv(set, strlen(set));
 }
 
 static bool remember(struct placing *p, struct zf_hash_slot *slot, const char *set,

@@ -2,7 +2,21 @@
 #include <zf/base/hash.h>
 
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
+
+static struct zf_hash_key key_own;
+
+/* Before main(), so that nobody has to ask whether there is a key.  Where getrandom() is forbidden,
+ * the bytes that the kernel gave the process when it began serve. */
+__attribute__((constructor)) static void key_draw(void)
+{
+    struct zf_err err;
+
+    if (!zf_hash_key_init(&key_own, &err)) {
+        memcpy(&key_own, (const void *)(uintptr_t)getauxval(AT_RANDOM), sizeof key_own);
+    }
+}
 
 bool zf_hash_key_init(struct zf_hash_key *key, struct zf_err *err)
 {
@@ -43,7 +57,7 @@ uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const char *p,
 {
     uint64_t v[4] = {key->k[0] ^ 0x736f6d6570736575u, key->k[1] ^ 0x646f72616e646f6du,
                      key->k[0] ^ 0x6c7967656e657261u, key->k[1] ^ 0x7465646279746573u};
-    uint64_t word, last = (uint64_t)n << 56;
+    uint64_t word, last = (uint64_t)(sizeof seed + n) << 56;
     size_t i = 0;
 
     mix(v, seed);
@@ -60,4 +74,23 @@ uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const char *p,
         round_of(v);
     }
     return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+uint64_t zf_hash(uint64_t seed, const void *p, size_t n)
+{
+    return zf_hash_of(&key_own, seed, p, n);
+}
+
+uint64_t zf_hash_str(uint64_t seed, const char *s)
+{
+    return zf_hash(seed, s, strlen(s));
+}
+
+/* Every step can be undone, so that no two addresses meet. */
+uint64_t zf_hash_address(const void *p)
+{
+    uint64_t h = ((uint64_t)(uintptr_t)p ^ key_own.k[0]) * 0x9e3779b97f4a7c15u;
+
+    h = ((h ^ h >> 32) + key_own.k[1]) * 0xd6e8feb86659fd93u;
+    return h ^ h >> 32;
 }

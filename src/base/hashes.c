@@ -15,7 +15,7 @@ static uint64_t hash_more(uint64_t h, const char *p, size_t n)
     return h;
 }
 
-uint64_t zf_hash(const char *p, size_t n)
+uint64_t zf_fnv(const char *p, size_t n)
 {
     return hash_more(FNV_START, p, n);
 }

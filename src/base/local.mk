@@ -14,7 +14,9 @@ libzf_base_la_SOURCES = \
 	src/base/num.c \
 	src/base/out.c \
 	src/base/path.c \
+	src/base/table.c \
 	src/base/text.c \
+	src/base/vec.c \
 	$(NULL)
 libzf_base_la_LIBADD = $(NETTLE_LIBS)
 
@@ -33,5 +35,7 @@ noinst_HEADERS += \
 	include/zf/base/num.h \
 	include/zf/base/out.h \
 	include/zf/base/path.h \
+	include/zf/base/table.h \
 	include/zf/base/text.h \
+	include/zf/base/vec.h \
 	$(NULL)

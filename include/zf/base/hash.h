@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A keyed hash of names.  Names come from the checkpoint, and uthash's own hash has no key: whoever
- * writes a checkpoint could choose a million names that fall into one bucket and make mounting
- * quadratic.  With a random key nobody can.
+/* Keyed hashes.  Names come from the checkpoint: with a hash that has no key, whoever writes one
+ * could choose a million names that fall into one bucket and make mounting quadratic.  The key is
+ * drawn once a process, so hashes mean nothing outside of it.
  * SipHash-1-3; source: Aumasson & Bernstein, "SipHash: a fast short-input PRF" (2012). */
 #ifndef ZF_BASE_HASH_H
 #define ZF_BASE_HASH_H
 
 #include <zf/base/err.h>
 
+/* The hash of `seed` and then p[n].  Several texts are hashed by giving the hash of one as the seed
+ * of the next, which keeps them apart: ("ab", "c") is not ("a", "bc"). */
+uint64_t zf_hash(uint64_t seed, const void *p, size_t n);
+
+/* The same of a terminated text. */
+uint64_t zf_hash_str(uint64_t seed, const char *s);
+
+/* The hash of an address; no two addresses have the same. */
+uint64_t zf_hash_address(const void *p);
+
+/* zf_hash() under a key of the caller's. */
 struct zf_hash_key {
     uint64_t k[2];
 };
-
 bool zf_hash_key_init(struct zf_hash_key *key, struct zf_err *err) ZF_CHECKED;
 uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const char *p, size_t n);
 

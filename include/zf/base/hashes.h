@@ -18,7 +18,7 @@ struct zf_hashes {
 };
 
 /* FNV-1a of p[n], and of two texts that can be told apart. */
-uint64_t zf_hash(const char *p, size_t n);
+uint64_t zf_fnv(const char *p, size_t n);
 uint64_t zf_hash_pair(const char *a, size_t an, const char *b, size_t bn);
 
 /* Borrows the entry until the next put, or NULL. */

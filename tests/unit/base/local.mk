@@ -5,7 +5,9 @@ base_tests = \
 	tests/unit/base/test_bytes \
 	tests/unit/base/test_err \
 	tests/unit/base/test_name \
+	tests/unit/base/test_table \
 	tests/unit/base/test_tables \
+	tests/unit/base/test_vec \
 	tests/unit/base/test_words \
 	$(NULL)
 check_PROGRAMS += $(base_tests)
@@ -21,6 +23,10 @@ tests_unit_base_test_name_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_name_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_base_test_tables_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_tables_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_table_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_table_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_vec_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_vec_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_base_test_words_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_words_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hash tables.  Both are asked for a hash of zf/base/hash.h, so that no checkpoint can make entries
+ * collide; both are empty as {0} and only grow.
+ *
+ * zf_index finds things that the caller keeps in an array of its own and compares: it holds nothing
+ * but their numbers, in 11 to 21 bytes each.  zf_table keeps the entries itself and takes those of
+ * one hash of 64 bits for the same: for questions where a false yes, which nobody can bring about
+ * but by chance, does no harm, and for addresses, whose hashes all differ. */
+#ifndef ZF_BASE_TABLE_H
+#define ZF_BASE_TABLE_H
+
+#include <stdlib.h>
+
+#include <zf/base/err.h>
+
+#define ZF_INDEX_NONE UINT32_MAX
+
+struct zf_index {
+    uint64_t *slot; /* upper half: of the hash; lower half: number + 1; 0 = free */
+    size_t n_slots, n;
+};
+
+/* Enters `number` (below ZF_INDEX_NONE); a hash may be entered again and again.
+ * Errors: ZF_E_NOMEM. */
+bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number,
+                  struct zf_err *err) ZF_CHECKED;
+
+/* The next number that was entered with this hash, or (rarely) one much like it; ZF_INDEX_NONE: no
+ * more.  Start with *at = 0. */
+uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, size_t *at);
+
+static inline void zf_index_fini(struct zf_index *x)
+{
+    free(x->slot);
+    *x = (struct zf_index){0};
+}
+
+/* Entries are any struct that begins with `uint64_t hash`.  They lie one after the other, in the
+ * order in which they were put. */
+struct zf_table {
+    struct zf_index index;
+    void *entry; /* [index.n], of `each` bytes */
+    size_t each, cap;
+};
+
+/* Lends the entry of this hash until the next put, or NULL. */
+void *zf_table_find(const struct zf_table *t, uint64_t hash);
+
+/* The same, and makes it when it is not there: of `each` bytes, always the same number, which are
+ * zero but for the hash.  NULL: ZF_E_NOMEM. */
+void *zf_table_put(struct zf_table *t, uint64_t hash, size_t each, struct zf_err *err) ZF_CHECKED;
+
+/* What the entries point at is the caller's. */
+static inline void zf_table_fini(struct zf_table *t)
+{
+    zf_index_fini(&t->index);
+    free(t->entry);
+    *t = (struct zf_table){0};
+}
+
+#endif

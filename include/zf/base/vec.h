@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A growing array: `zf_vec(struct line) lines;` declares { struct line *at; size_t n, cap; }, and {0}
+ * is an empty one.  It doubles, so adding costs the same on average however many there are; adding
+ * moves what is in it. */
+#ifndef ZF_BASE_VEC_H
+#define ZF_BASE_VEC_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/err.h>
+
+#define zf_vec(type)                                                                               \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        size_t n, cap;                                                                             \
+    }
+
+/* Room for `more` things of `each` bytes behind the n at `at`, which has room for *cap.  Returns
+ * the array, perhaps moved.  NULL: ZF_E_NOMEM, and the array is as it was. */
+void *zf_vec_grow(void *at, size_t n, size_t more, size_t *cap, size_t each,
+                  struct zf_err *err) ZF_CHECKED;
+
+/* Makes room for `more` elements behind the last; what is there is not set.
+ * False: ZF_E_NOMEM. */
+#define zf_vec_room(v, more, err)                                                                  \
+    __extension__({                                                                                \
+        __typeof__((v)->at) zf_at =                                                                \
+            zf_vec_grow((v)->at, (v)->n, (more), &(v)->cap, sizeof *(v)->at, (err));               \
+        (v)->at = zf_at ? zf_at : (v)->at;                                                         \
+        zf_at != NULL;                                                                             \
+    })
+
+/* Adds an element and gives its address, good until the next one is added; it is all zero.
+ * NULL: ZF_E_NOMEM. */
+#define zf_vec_push(v, err)                                                                        \
+    (zf_vec_room(v, 1, err) ? (__typeof__((v)->at))memset(&(v)->at[(v)->n++], 0, sizeof *(v)->at)  \
+                            : NULL)
+
+/* Frees the array, which is empty then; what the elements own is the caller's. */
+#define zf_vec_fini(v) (free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0, (void)0)
+
+#endif

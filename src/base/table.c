@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The index is an array of slots, a power of two and at most three quarters full.  An entry lies in
+ * the slot that its hash names or in the first free one behind it (linear probing), and carries half
+ * of its hash: enough to pass over others without looking at the things themselves, and to move it
+ * when the array doubles. */
+#include <zf/base/table.h>
+
+#include <string.h>
+
+#include <zf/base/vec.h>
+
+#define FIRST_SLOTS 16u
+
+static void index_put(struct zf_index *x, uint64_t word)
+{
+    size_t i = (size_t)(word >> 32);
+
+    while (x->slot[i & (x->n_slots - 1)]) {
+        i++;
+    }
+    x->slot[i & (x->n_slots - 1)] = word;
+}
+
+static bool index_grow(struct zf_index *x, struct zf_err *err)
+{
+    struct zf_index more = {.n_slots = x->n_slots ? 2 * x->n_slots : FIRST_SLOTS, .n = x->n};
+
+    more.slot = calloc(more.n_slots, sizeof *more.slot);
+    if (!more.slot) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a table of %zu names",
+                       x->n);
+    }
+    for (size_t i = 0; i < x->n_slots; i++) {
+        if (x->slot[i]) {
+            index_put(&more, x->slot[i]);
+        }
+    }
+    free(x->slot);
+    *x = more;
+    return true;
+}
+
+bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number, struct zf_err *err)
+{
+    if (x->n >= x->n_slots / 4 * 3 && !index_grow(x, err)) {
+        return false;
+    }
+    index_put(x, (hash >> 32) << 32 | (number + 1u));
+    x->n++;
+    return true;
+}
+
+uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, size_t *at)
+{
+    for (size_t step = *at; step < x->n_slots; step++) {
+        uint64_t word = x->slot[((size_t)(hash >> 32) + step) & (x->n_slots - 1)];
+
+        if (!word) {
+            break;
+        }
+        if (word >> 32 == hash >> 32) {
+            *at = step + 1;
+            return (uint32_t)word - 1;
+        }
+    }
+    return ZF_INDEX_NONE;
+}
+
+static uint64_t *entry_at(const struct zf_table *t, size_t i)
+{
+    return (uint64_t *)(void *)((char *)t->entry + i * t->each);
+}
+
+void *zf_table_find(const struct zf_table *t, uint64_t hash)
+{
+    size_t at = 0;
+    uint32_t i;
+
+    while ((i = zf_index_next(&t->index, hash, &at)) != ZF_INDEX_NONE) {
+        if (*entry_at(t, i) == hash) {
+            return entry_at(t, i);
+        }
+    }
+    return NULL;
+}
+
+void *zf_table_put(struct zf_table *t, uint64_t hash, size_t each, struct zf_err *err)
+{
+    void *entry = zf_table_find(t, hash);
+    size_t n = t->index.n;
+
+    if (entry) {
+        return entry;
+    }
+    t->each = each;
+    if (n >= ZF_INDEX_NONE || !(entry = zf_vec_grow(t->entry, n, 1, &t->cap, each, err))) {
+        return NULL;
+    }
+    t->entry = entry;
+    if (!zf_index_add(&t->index, hash, (uint32_t)n, err)) {
+        return NULL;
+    }
+    uint64_t *made = memset(entry_at(t, n), 0, each);
+    *made = hash;
+    return made;
+}

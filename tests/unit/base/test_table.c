@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hashes against CPython's own SipHash-1-3; both tables against plain arrays. */
+#include "support/unit.h"
+
+#include <stdlib.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/table.h>
+
+/* hash() of bytes in CPython 3.11 with PYTHONHASHSEED=0, which is a key of zeros: the seed's eight
+ * bytes, then the text. */
+static void hashes_as_python_does(void **state)
+{
+    const struct zf_hash_key zero = {{0, 0}};
+    char count[40];
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        count[i] = (char)i;
+    }
+    assert_int_equal(zf_hash_of(&zero, 0, "", 0), 0xbd60acb658c79e45);
+    assert_int_equal(zf_hash_of(&zero, 0, "model.layers.0.weight", 21), 0x0c381f26518b3eec);
+    assert_int_equal(zf_hash_of(&zero, 1, "abcdefgh", 8), 0xe80a1ffe7d5f5c5b);
+    assert_int_equal(zf_hash_of(&zero, UINT64_MAX, count, 40), 0x3148742c1c9c553f);
+}
+
+static void keeps_texts_apart(void **state)
+{
+    const char *a = "abc";
+
+    (void)state;
+    assert_int_equal(zf_hash(7, "abc", 3), zf_hash_str(7, a));
+    assert_int_not_equal(zf_hash(7, "abc", 3), zf_hash(8, "abc", 3));
+    assert_int_not_equal(zf_hash(zf_hash(0, "ab", 2), "c", 1),
+                         zf_hash(zf_hash(0, "a", 1), "bc", 2));
+    assert_int_not_equal(zf_hash(0, "a", 1), zf_hash(0, "a\0", 2));
+    assert_int_equal(zf_hash_address(a), zf_hash_address(a));
+    assert_int_not_equal(zf_hash_address(a), zf_hash_address(a + 1));
+}
+
+/* Numbers 0 … n - 1 under few hashes, which differ in bits that slots are chosen by, in bits that
+ * are compared, and in bits that are dropped. */
+static void index_finds_all_of_a_hash(void **state)
+{
+    static const uint64_t hash[] = {0,          1,          1ull << 32, 17ull << 32,
+                                    1ull << 63, UINT64_MAX, 33ull << 32};
+    const size_t kinds = sizeof hash / sizeof hash[0];
+    enum { N = 3000 };
+    struct zf_index x = {0};
+    struct zf_err err;
+    size_t at = 0;
+
+    (void)state;
+    assert_int_equal(zf_index_next(&x, 5, &at), ZF_INDEX_NONE);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_ok(zf_index_add(&x, hash[i * i % kinds], i, &err), &err);
+    }
+    assert_int_equal(x.n, N);
+    for (size_t k = 0; k < kinds; k++) {
+        bool met[N] = {false};
+        uint32_t i;
+
+        at = 0;
+        while ((i = zf_index_next(&x, hash[k], &at)) != ZF_INDEX_NONE) {
+            assert_true(i < N && !met[i]);
+            met[i] = true;
+            assert_int_equal(hash[i * i % kinds] >> 32, hash[k] >> 32);
+        }
+        for (i = 0; i < N; i++) {
+            assert_int_equal(met[i], hash[i * i % kinds] >> 32 == hash[k] >> 32);
+        }
+    }
+    zf_index_fini(&x);
+    assert_null(x.slot);
+}
+
+struct seen {
+    uint64_t hash;
+    uint32_t number, times;
+};
+
+/* Some of the hashes share their upper half, which is all that the index keeps. */
+static void table_keeps_a_million(void **state)
+{
+    enum { N = 1000000, SAME = 64 };
+    struct zf_table t = {0};
+    struct zf_err err;
+
+    (void)state;
+    assert_null(zf_table_find(&t, 1));
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t hash = i < SAME ? 1ull << 40 | i : zf_hash(0, &i, sizeof i);
+            struct seen *s = zf_table_put(&t, hash, sizeof *s, &err);
+
+            assert_ok(s != NULL, &err);
+            if (s->hash != hash || s->times++ != (uint32_t)round) {
+                fail_msg("entry %llu", (unsigned long long)i);
+            }
+            s->number = (uint32_t)i;
+        }
+    }
+    assert_int_equal(t.index.n, N);
+    const struct seen *entry = t.entry;
+    for (uint32_t i = 0; i < N; i++) {
+        if (entry[i].number != i || zf_table_find(&t, entry[i].hash) != &entry[i]) {
+            fail_msg("entry %u", i);
+        }
+    }
+    assert_null(zf_table_find(&t, 1ull << 40 | SAME));
+    assert_null(zf_table_find(&t, 0));
+    zf_table_fini(&t);
+    assert_null(zf_table_find(&t, 1ull << 40));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hashes_as_python_does),
+        cmocka_unit_test(keeps_texts_apart),
+        cmocka_unit_test(index_finds_all_of_a_hash),
+        cmocka_unit_test(table_keeps_a_million),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
