@@ -43,3 +43,8 @@ include tests/mount/local.mk
 include tests/fuzz/local.mk
 include tests/house/local.mk
 include tests/bench/local.mk
+
+# For scripts that run a part of them.
+.PHONY: list-tests
+list-tests:
+	@printf '%s\n' $(TESTS)
