@@ -39,7 +39,7 @@ enum zf_detached {
  * serves them), and never anything else. */
 enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err);
 
-/* Takes off whatever is uppermost at `path`: for a process without /proc, which cannot tell. */
+/* Takes off whatever is uppermost at `path`: for a process without /proc, which cannot know. */
 bool zf_mount_detach_any(const char *path, struct zf_err *err);
 
 /* Has the process that served the FUSE mount at `path` ended?  Only a dead one answers for certain

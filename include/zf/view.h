@@ -6,7 +6,7 @@
 #include <zf/model/model.h>
 #include <zf/tree.h>
 
-/* What directories list; all of the tree is found by name whatever is listed. */
+/* The parts that directories list; everything is found by name whatever is listed. */
 enum zf_show {
     ZF_SHOW_RAW = 1,
     ZF_SHOW_NPY = 2,

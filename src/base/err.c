@@ -79,7 +79,7 @@ bool zf_err_in(struct zf_err *err, const char *fmt, ...)
     char outer[4096 + 256], joined[sizeof outer + sizeof err->path + 2];
     va_list ap;
 
-    /* A source is named by its whole path: nothing can stand in front of that. */
+    /* A source is named by its whole path: nothing is put in front of that. */
     if (err->path[0] == '/') {
         return false;
     }

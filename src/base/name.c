@@ -64,7 +64,7 @@ static bool escaped(unsigned char c, bool first)
     return c < 0x20 || c == 0x7f || c == '/' || c == '%' || (c == '.' && first);
 }
 
-/* Where the encoder stands: `at` counts all bytes, `cut` is the last boundary that leaves room for
+/* State of the encoder: `at` counts all bytes, `cut` is the last boundary that leaves room for
  * the hash and suffix. */
 struct encoder {
     char *out;

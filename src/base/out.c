@@ -59,7 +59,7 @@ void zf_out_dec(struct zf_out *o, uint64_t v)
     zf_out_add(o, digits + at, sizeof digits - at);
 }
 
-/* Bytes from p on that stand in a JSON string as they are. */
+/* Number of bytes from p on that need no escape in a JSON string. */
 static size_t plain(const char *p, size_t n)
 {
     size_t i = 0;

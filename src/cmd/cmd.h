@@ -15,7 +15,7 @@ enum cmd_takes { TAKES_CKPT, TAKES_TREE, TAKES_MOUNT, TAKES_NONE };
 struct cmd {
     const char *name, *args, *summary;
     enum cmd_takes takes;
-    /* What --help prints below the summary: the command's own flags. */
+    /* Printed by --help below the summary: the command's own flags. */
     const char *flags;
     int (*run)(const struct cmd *self, int argc, char **argv);
 };
@@ -36,13 +36,13 @@ int cmd_help(const struct cmd *self);
 /* --version, on stdout. */
 int cmd_version(void);
 
-/* What mount(8) runs: `mount.zerofs SRC MNT [-sfnv] [-o …]`; answers with mount(8)'s exit codes. */
+/* Run by mount(8): `mount.zerofs SRC MNT [-sfnv] [-o …]`; answers with mount(8)'s exit codes. */
 int cmd_mount_helper(int argc, char **argv);
 
-/* What mount.fuse3 runs for the type "fuse.zerofs": `zerofs SRC MNT [-o …]`, as `zerofs mount`. */
+/* Run by mount.fuse3 for the type "fuse.zerofs": `zerofs SRC MNT [-o …]`, as `zerofs mount`. */
 int cmd_mount_bare(int argc, char **argv);
 
-/* Flushes stdout; a failure to write is told, and makes the exit code EXIT_IO. */
+/* Flushes stdout; a failure to write is reported, and makes the exit code EXIT_IO. */
 int cmd_finish(int code);
 
 #endif

@@ -20,7 +20,7 @@
 
 #define MOST_JOBS 256
 
-struct crew {
+struct workers {
     struct zf_export_run run;
     atomic_uint next; /* file of the plan */
     uint32_t working;
@@ -62,97 +62,97 @@ static void catch_signals(struct zf_export_run *run)
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
-static void tell(struct crew *crew, enum zf_export_end end, const struct zf_err *err)
+static void report(struct workers *workers, enum zf_export_end end, const struct zf_err *err)
 {
-    (void)pthread_mutex_lock(&crew->say);
-    if (crew->show) {
+    (void)pthread_mutex_lock(&workers->say);
+    if (workers->show) {
         (void)fputs("\r\033[K", stderr);
     }
     int code = cmd_fail(err);
-    crew->code = crew->code ? crew->code : code;
-    (void)pthread_mutex_unlock(&crew->say);
-    /* A shard that is damaged spoils the files it is part of; a destination that takes nothing more
-     * spoils all. */
+    workers->code = workers->code ? workers->code : code;
+    (void)pthread_mutex_unlock(&workers->say);
+    /* A damaged shard affects the files it is part of; a destination that takes nothing more
+     * affects all. */
     if (end == ZF_EXPORT_UNWRITABLE) {
-        atomic_store(&crew->run.stop, true);
+        atomic_store(&workers->run.stop, true);
     }
 }
 
 static void *work(void *arg)
 {
-    struct crew *crew = arg;
+    struct workers *workers = arg;
     struct zf_err err;
     zf_auto(mem) unsigned char *buf = aligned_alloc(4096, ZF_EXPORT_BUF);
 
     if (!buf) {
         (void)zf_fail_sys(&err, "copy");
-        tell(crew, ZF_EXPORT_UNWRITABLE, &err);
+        report(workers, ZF_EXPORT_UNWRITABLE, &err);
     }
-    while (buf && !atomic_load(&crew->run.stop)) {
-        uint32_t i = atomic_fetch_add(&crew->next, 1);
+    while (buf && !atomic_load(&workers->run.stop)) {
+        uint32_t i = atomic_fetch_add(&workers->next, 1);
 
-        if (i >= crew->run.plan->n) {
+        if (i >= workers->run.plan->n) {
             break;
         }
-        if (crew->run.plan->file[i].leader != i) {
+        if (workers->run.plan->file[i].leader != i) {
             continue;
         }
-        enum zf_export_end end = zf_export_copy(&crew->run, i, buf, &err);
+        enum zf_export_end end = zf_export_copy(&workers->run, i, buf, &err);
         if (end == ZF_EXPORT_UNREADABLE) {
-            (void)pthread_mutex_lock(&crew->say);
-            export_failed_add(&crew->failed, i, &err);
-            (void)pthread_mutex_unlock(&crew->say);
+            (void)pthread_mutex_lock(&workers->say);
+            export_failed_add(&workers->failed, i, &err);
+            (void)pthread_mutex_unlock(&workers->say);
         } else if (end != ZF_EXPORT_OK && end != ZF_EXPORT_STOPPED) {
-            tell(crew, end, &err);
+            report(workers, end, &err);
         }
     }
-    (void)pthread_mutex_lock(&crew->say);
-    crew->working--;
-    (void)pthread_cond_signal(&crew->left);
-    (void)pthread_mutex_unlock(&crew->say);
+    (void)pthread_mutex_lock(&workers->say);
+    workers->working--;
+    (void)pthread_cond_signal(&workers->left);
+    (void)pthread_mutex_unlock(&workers->say);
     return NULL;
 }
 
 /* Shows how far it is until all have left. */
-static void watch(struct crew *crew)
+static void watch(struct workers *workers)
 {
-    (void)pthread_mutex_lock(&crew->say);
-    while (crew->working > 0) {
+    (void)pthread_mutex_lock(&workers->say);
+    while (workers->working > 0) {
         struct timespec until;
 
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 200000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&crew->left, &crew->say, &until);
-        if (crew->show) {
-            export_progress_show(&crew->progress);
+        (void)pthread_cond_timedwait(&workers->left, &workers->say, &until);
+        if (workers->show) {
+            export_progress_show(&workers->progress);
         }
     }
-    if (crew->show) {
+    if (workers->show) {
         (void)fputs("\r\033[K", stderr);
     }
-    (void)pthread_mutex_unlock(&crew->say);
+    (void)pthread_mutex_unlock(&workers->say);
 }
 
-static void copy_all(struct crew *crew, uint32_t jobs)
+static void copy_all(struct workers *workers, uint32_t jobs)
 {
     pthread_t thread[MOST_JOBS];
-    uint32_t want = jobs < crew->run.plan->n ? jobs : crew->run.plan->n, n = 0;
+    uint32_t want = jobs < workers->run.plan->n ? jobs : workers->run.plan->n, n = 0;
 
-    export_progress_start(&crew->progress, &crew->run);
-    crew->working = want;
-    while (n < want && pthread_create(&thread[n], NULL, work, crew) == 0) {
+    export_progress_start(&workers->progress, &workers->run);
+    workers->working = want;
+    while (n < want && pthread_create(&thread[n], NULL, work, workers) == 0) {
         n++;
     }
-    (void)pthread_mutex_lock(&crew->say);
-    crew->working -= want - n;
-    (void)pthread_mutex_unlock(&crew->say);
+    (void)pthread_mutex_lock(&workers->say);
+    workers->working -= want - n;
+    (void)pthread_mutex_unlock(&workers->say);
     if (n == 0 && want) {
-        crew->working = 1;
-        (void)work(crew);
+        workers->working = 1;
+        (void)work(workers);
     }
-    watch(crew);
+    watch(workers);
     while (n > 0) {
         (void)pthread_join(thread[--n], NULL);
     }
@@ -201,15 +201,15 @@ static void make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32]
 }
 
 /* After the last copy: the digests, and the journal's end. */
-static int conclude(struct crew *crew)
+static int conclude(struct workers *workers)
 {
     struct zf_err err;
 
-    if (crew->run.sums && !atomic_load(&crew->run.stop) &&
-        !zf_export_sums_write(crew->run.root, crew->run.plan, &err)) {
-        (void)zf_err_in(&err, "%s", crew->run.dest);
+    if (workers->run.sums && !atomic_load(&workers->run.stop) &&
+        !zf_export_sums_write(workers->run.root, workers->run.plan, &err)) {
+        (void)zf_err_in(&err, "%s", workers->run.dest);
         int code = cmd_fail(&err);
-        crew->code = crew->code ? crew->code : code;
+        workers->code = workers->code ? workers->code : code;
     }
     if (stop_signal) {
         (void)fputs("zerofs export: stopped; the same command goes on from here\n", stderr);
@@ -217,36 +217,36 @@ static int conclude(struct crew *crew)
         (void)signal(stop_signal, SIG_DFL);
         (void)raise(stop_signal);
     }
-    export_failed_print(&crew->failed, crew->run.plan);
-    if (crew->code == EXIT_OK && export_failed_for_good(&crew->failed, crew->run.plan)) {
-        zf_export_journal_finish(crew->run.journal);
-        (void)fsync(crew->run.root);
-        if (!crew->quiet && crew->failed.n == 0) {
-            export_progress_close(&crew->progress);
+    export_failed_print(&workers->failed, workers->run.plan);
+    if (workers->code == EXIT_OK && export_failed_for_good(&workers->failed, workers->run.plan)) {
+        zf_export_journal_finish(workers->run.journal);
+        (void)fsync(workers->run.root);
+        if (!workers->quiet && workers->failed.n == 0) {
+            export_progress_close(&workers->progress);
         }
     }
-    return crew->code ? crew->code : crew->failed.code;
+    return workers->code ? workers->code : workers->failed.code;
 }
 
-static int export_to(struct crew *crew, const char *ckpt, uint32_t jobs)
+static int export_to(struct workers *workers, const char *ckpt, uint32_t jobs)
 {
     zf_auto(fd) int root = -1;
     struct zf_err err;
 
-    if (!zf_export_dest_open(crew->run.dest, ckpt, crew->run.force, &root, &err)) {
+    if (!zf_export_dest_open(workers->run.dest, ckpt, workers->run.force, &root, &err)) {
         return cmd_fail(&err);
     }
     zf_auto(export_journal) struct zf_export_journal *journal = zf_export_journal_open(root, &err);
     if (!journal) {
-        (void)zf_err_in(&err, "%s", crew->run.dest);
+        (void)zf_err_in(&err, "%s", workers->run.dest);
         return cmd_fail(&err);
     }
-    crew->run.root = root;
-    crew->run.journal = journal;
-    catch_signals(&crew->run);
-    copy_all(crew, jobs);
-    int code = conclude(crew);
-    export_failed_fini(&crew->failed);
+    workers->run.root = root;
+    workers->run.journal = journal;
+    catch_signals(&workers->run);
+    copy_all(workers, jobs);
+    int code = conclude(workers);
+    export_failed_fini(&workers->failed);
     return code;
 }
 
@@ -288,7 +288,7 @@ static int run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
     zf_auto(export_plan) struct zf_export_plan plan = {0};
-    struct crew crew = {
+    struct workers workers = {
         .run.plan = &plan,
         .say = PTHREAD_MUTEX_INITIALIZER,
         .left = PTHREAD_COND_INITIALIZER,
@@ -298,9 +298,9 @@ static int run(const struct cmd *self, int argc, char **argv)
     const struct opt_flag flags[] = {
         {.letter = 'a', .name = "all", .set = &all},
         {.letter = 'j', .name = "jobs", .value = &jobs_text},
-        {.letter = 'f', .name = "force", .set = &crew.run.force},
-        {.letter = 'q', .name = "quiet", .set = &crew.quiet},
-        {.name = "sha256", .set = &crew.run.sums},
+        {.letter = 'f', .name = "force", .set = &workers.run.force},
+        {.letter = 'q', .name = "quiet", .set = &workers.quiet},
+        {.name = "sha256", .set = &workers.run.sums},
         {0},
     };
     struct zf_err err;
@@ -326,20 +326,20 @@ static int run(const struct cmd *self, int argc, char **argv)
         return cmd_fail(&err);
     }
     zf_auto(mem) char *dir = NULL;
-    crew.run.tree = tree;
-    crew.run.dest = crew.run.given = argv[argc - 1];
+    workers.run.tree = tree;
+    workers.run.dest = workers.run.given = argv[argc - 1];
     if (argc - at == 3 && names_file(tree, argv[at + 1], argv[argc - 1])) {
         dir = parent_of(argv[argc - 1]);
         if (!dir) {
             return cmd_usage(self, "out of memory");
         }
-        crew.run.dest = dir;
+        workers.run.dest = dir;
         zf_export_plan_rename(&plan, strrchr(argv[argc - 1], '/') ? strrchr(argv[argc - 1], '/') + 1
                                                                   : argv[argc - 1]);
     }
-    crew.show = !crew.quiet && isatty(STDERR_FILENO) == 1;
-    make_seed(zf_tree_checkpoint(tree)->store, &o, crew.run.seed);
-    return export_to(&crew, argv[at], jobs);
+    workers.show = !workers.quiet && isatty(STDERR_FILENO) == 1;
+    make_seed(zf_tree_checkpoint(tree)->store, &o, workers.run.seed);
+    return export_to(&workers, argv[at], jobs);
 }
 
 const struct cmd cmd_export = {

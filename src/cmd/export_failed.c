@@ -8,7 +8,7 @@
 
 #include "print.h"
 
-/* Lines that are printed; a missing shard may spoil thousands of files. */
+/* Lines that are printed; a missing shard may affect thousands of files. */
 #define MOST_LINES 100
 
 void export_failed_add(struct export_failed *f, uint32_t i, const struct zf_err *err)

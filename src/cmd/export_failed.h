@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files that an export could not read, told together at its end. */
+/* The files that an export could not read, reported together at its end. */
 #ifndef ZF_CMD_EXPORT_FAILED_H
 #define ZF_CMD_EXPORT_FAILED_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an export is getting on: the line on a terminal while it runs, and the one at its end. */
+/* Progress of an export: the line on a terminal while it runs, and the one at its end. */
 #ifndef ZF_CMD_EXPORT_PROGRESS_H
 #define ZF_CMD_EXPORT_PROGRESS_H
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Words of fstab(5), mount(8), systemd and mount.fuse3(8) that mean nothing to a read-only view
- * which is cached anyway; a "=" stands for any value. */
+ * which is cached anyway; a "=" means any value. */
 static const char foreign_words[] =
     " ro defaults auto noauto user user= nouser users nousers owner noowner group nogroup _netdev"
     " nofail comment= helper= uhelper= exec noexec suid nosuid dev nodev atime noatime relatime"

@@ -12,7 +12,7 @@
 #include "open.h"
 #include "print.h"
 
-/* What a set holds: names, and bytes and elements of every tied tensor once. */
+/* A set in numbers: names, and bytes and elements of every tied tensor once. */
 struct tally {
     uint64_t tensors, elems, bytes, lost;
     uint64_t of_type[ZF_DT_COUNT];

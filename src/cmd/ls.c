@@ -39,7 +39,7 @@ static const struct zf_tensor *ls_named(const struct zf_node_tensor *x, const ch
     return x->tensor;
 }
 
-/* What a file shows, when it is a tensor, under the name it is listed by. */
+/* The tensor that a file shows, under the name it is listed by. */
 static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_stat *st,
                       struct zf_node_tensor *out)
 {

@@ -123,7 +123,7 @@ static bool reserve_standard_fds(void)
     return true;
 }
 
-/* Where the command is: the first word that is one, behind nothing but options and their values; 0 = nowhere. */
+/* Index of the command: the first word that is one, behind nothing but options and their values; 0 = nowhere. */
 static int find_command(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -201,7 +201,7 @@ int main(int argc, char **argv)
         put_first(argv, at);
         return cmd->run(cmd, argc - 1, argv + 1);
     }
-    /* What mount.fuse3 runs for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
+    /* Run by mount.fuse3 for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
     if (argc > 2 && !is_misspelled(argv[1])) {
         return cmd_mount_bare(argc, argv);
     }

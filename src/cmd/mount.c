@@ -138,7 +138,7 @@ static struct zf_tree *open_described(const struct mount_job *job, const struct 
     return tree;
 }
 
-/* What reading the metadata took is no longer needed: without this the C library would keep several
+/* The memory that reading the metadata took is no longer needed: without this the C library would keep several
  * times of what the tree needs, spread between what stays. */
 static void give_memory_back(void)
 {
@@ -284,7 +284,7 @@ static int serve_here(const struct mount_job *job, int lock)
     return serve_supervised(&v);
 }
 
-/* False with *err filled when it cannot be told, or there is something. */
+/* False with *err filled when it is not empty, or cannot be read. */
 static bool check_empty(const char *dir, struct zf_err *err)
 {
     DIR *d = opendir(dir);
@@ -328,7 +328,7 @@ static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_er
     return zf_err_in(err, "%s", mnt);
 }
 
-/* What is opened later would then be looked for in the mount itself. */
+/* Files that are opened later would then be looked for in the mount itself. */
 static bool check_apart(const struct mount_job *job, struct zf_err *err)
 {
     size_t n = strlen(job->mountpoint);

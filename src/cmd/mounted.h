@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a mount point shows already, so that every task of a node may mount the same. */
+/* The checkpoint that a mount point shows already, so that every task of a node may mount the same. */
 #ifndef ZF_CMD_MOUNTED_H
 #define ZF_CMD_MOUNTED_H
 

@@ -8,7 +8,7 @@
 
 #include "options.h"
 
-/* Gives the tree of the checkpoint at `path`.  Errors: as zf_open; the path stands in front
+/* Gives the tree of the checkpoint at `path`.  Errors: as zf_open; the path is put in front
  * of them. */
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err) ZF_CHECKED;
 
@@ -21,7 +21,7 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
 uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct opts *o,
                        struct zf_log *log);
 
-/* What the saves of a run are opened with. */
+/* The options and the log with which the saves of a run are opened. */
 struct open_saves {
     const struct opts *o;
     struct zf_log *log;

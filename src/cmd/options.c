@@ -36,7 +36,7 @@ static const struct row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 
-/* Not given.  A number that was never set must be told from one that was set to its default. */
+/* Not given.  A number that was never set must differ from one that was set to its default. */
 #define UNSET UINT64_MAX
 
 struct opts opts_default(void)
@@ -113,7 +113,7 @@ static bool settle(struct opts *o, struct zf_err *err)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
                        o->tag);
     }
-    /* A daemon leaves the directory it was started in.  What is not there is told when it is
+    /* A daemon leaves the directory it was started in.  A missing path is reported when it is
      * opened. */
     char *side = o->side ? realpath(o->side, NULL) : NULL;
     if (side) {

@@ -38,7 +38,7 @@ struct opt_flag {
 
 /* Reads argv[1 …] into *o (which must be fresh) and the command's own flags (ends with an all-zero
  * row); moves the operands to the end of argv and sets *operands to the first.  Returns -1 to go
- * on, or an exit code: --help was served, or usage was wrong and was told. */
+ * on, or an exit code: --help was served, or usage was wrong and was reported. */
 int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *own, int argc,
                char **argv, int *operands);
 

@@ -30,7 +30,7 @@
 
 #include "cmd.h"
 
-/* How `ps' and `killall' call it, so that a signal to all processes called zerofs leaves the one
+/* Its name in `ps' and `killall', so that a signal to all processes called zerofs leaves the one
  * that can still free the mount point. */
 #define SUPERVISOR_NAME "fuse-guard"
 
@@ -73,7 +73,7 @@ static const int end_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 #define N_END_SIGNALS (sizeof end_signals / sizeof end_signals[0])
 static const int idle_signals[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE};
 
-/* What the worker gets back. */
+/* Signal settings that the worker gets back. */
 struct inherited {
     sigset_t mask; /* as it was: in force while waiting, and in the worker */
     struct sigaction end[N_END_SIGNALS], child;
@@ -201,7 +201,7 @@ static void take_report(struct watch *w)
 }
 
 /* The worker shall end: it hears of it by signal while it opens the checkpoint, and by the end of
- * the link while it serves, when it may have been told to ignore signals. */
+ * the link while it serves, when it may have been made to ignore signals. */
 static void ask_to_end(struct watch *w)
 {
     if (w->link >= 0) {
@@ -256,7 +256,7 @@ static void watch_worker(struct watch *w, const struct inherited *old)
         }
         wait_once(w, old);
     }
-    /* What it reported before it ended. */
+    /* The reports it made before it ended. */
     while (w->link >= 0) {
         take_report(w);
     }
@@ -388,7 +388,7 @@ int supervise(const struct supervise *s)
 
     (void)zf_mount_at(s->mountpoint, &w.before);
     signals_take(&old);
-    /* Before there is a worker: who tells the two apart by name must not take this one for it. */
+    /* Before there is a worker: whoever looks for one by name must not find this process. */
     (void)prctl(PR_GET_NAME, old.name, 0, 0, 0);
     (void)prctl(PR_SET_NAME, SUPERVISOR_NAME, 0, 0, 0);
     if (start(&w, &old) != 0) {
@@ -397,7 +397,7 @@ int supervise(const struct supervise *s)
     }
     watch_worker(&w, &old);
     clean_up(&w, &old);
-    /* What waited meanwhile. */
+    /* Signals that were pending meanwhile. */
     (void)sigprocmask(SIG_SETMASK, &old.mask, NULL);
     return exit_code(&w);
 }

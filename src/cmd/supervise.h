@@ -22,7 +22,7 @@ struct supervise {
  * To be called before anything large is in memory. */
 int supervise(const struct supervise *s);
 
-/* What the worker reports. */
+/* The worker's reports. */
 void supervise_mounted(int link, const struct zf_mount *m);
 void supervise_ready(int link);
 void supervise_stopping(int link);

@@ -30,7 +30,7 @@ static bool is_ours(const char *mnt)
     return found;
 }
 
-/* The parent resolved, the last component as it stands: resolving it could hang or fail on a
+/* The parent resolved, the last component as given: resolving it could hang or fail on a
  * dead mount. */
 static char *resolve(const char *path)
 {
@@ -61,7 +61,7 @@ static char *resolve(const char *path)
     return out;
 }
 
-/* A link to a mount point stands for it, as long as the mount can be asked. */
+/* A link to a mount point means it, as long as the mount can be asked. */
 static char *find_mount(const char *path)
 {
     char *mnt = resolve(path), *real = mnt && !is_ours(mnt) ? realpath(mnt, NULL) : NULL;

@@ -23,7 +23,7 @@ static void zf_auto_where_mount(struct where_mount *m)
     free(m->line);
 }
 
-/* \040 and its like stand for bytes; in place. */
+/* Decodes \040 and its like; in place. */
 static void where_unescape(char *s)
 {
     char *to = s;
@@ -147,7 +147,7 @@ bool where_check(const char *path, struct zf_err *err)
         return zf_err_in(err, "%s", path);
     }
     zf_auto(mem) char *real = realpath(path, NULL);
-    /* What cannot be looked at is refused by whoever opens it, with the reason. */
+    /* A path that cannot be looked at is refused where it is opened, with the reason. */
     if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || !where_find(real, false, &m) ||
         !where_is_zerofs(&m, real)) {
         return true;

@@ -12,9 +12,9 @@
 #include <zf/export/dest.h>
 #include <zf/view.h>
 
-/* What is looked at for zeros in one go, and the smallest hole. */
+/* The block that is looked at for zeros, and the smallest hole. */
 #define BLOCK 4096
-/* How much an interruption by power costs at most. */
+/* The most that a power failure costs. */
 #define CERTAIN (1ull << 30)
 
 struct copy {

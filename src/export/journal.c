@@ -164,7 +164,7 @@ static bool begin(struct zf_export_journal *j, struct zf_err *err)
     if (!parse_all(j, boot)) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    /* A torn line of a crash is ended, so that it spoils nothing that follows. */
+    /* A line torn by a crash is ended, so that the next one is whole. */
     int n = asprintf(&text, "\nboot %s\n", boot);
     return append(j, text, n, err);
 }

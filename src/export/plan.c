@@ -41,7 +41,7 @@ static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf
     return true;
 }
 
-/* Where the last component before byte n begins. */
+/* Index of the last component before byte n. */
 static size_t dir_len(const char *path, size_t n)
 {
     while (n > 0 && path[n - 1] != '/') {

@@ -10,7 +10,7 @@
 #include <zf/base/out.h>
 #include <zf/export/dest.h>
 
-/* A backslash in a name is doubled, and told by another in front of the line: sha256sum's way. */
+/* A backslash in a name is doubled, and announced by another in front of the line: sha256sum's way. */
 static void line_of(const struct zf_export_file *f, struct zf_out *out)
 {
     bool escape = strchr(f->to, '\\');
@@ -29,7 +29,7 @@ static void line_of(const struct zf_export_file *f, struct zf_out *out)
     zf_out_str(out, "\n");
 }
 
-/* What a line says after its digest: "  NAME", which no two lines share. */
+/* The rest of a line after its digest: "  NAME", which no two lines share. */
 static const char *named(const char *line)
 {
     const char *p = strchr(line, ' ');

@@ -166,7 +166,7 @@ static int receive_fd(int sock)
     return fd;
 }
 
-/* What it wrote before it ended.  Not read to the end: a process it left behind may hold the pipe. */
+/* The text it wrote before it ended.  Not read to the end: a process it left behind may hold the pipe. */
 static void helper_said(struct helper *h, int pipe)
 {
     char text[512];

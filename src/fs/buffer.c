@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* What the kernel asks for at most; a larger request makes the buffer grow. */
+/* The most that the kernel asks for; a larger request makes the buffer grow. */
 #define USUAL (1u << 20)
 #define PAGE 4096u
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A path is asked with O_PATH, which reaches the root of a mount without a request to whoever
- * serves it; the descriptor's fdinfo names the mount, and mountinfo tells the rest. */
+ * serves it; the descriptor's fdinfo names the mount, and mountinfo has the rest. */
 #include <zf/mountpoint.h>
 
 #include <errno.h>

@@ -21,7 +21,7 @@
 #define SHARED_MAPS 0
 #endif
 
-/* How long the kernel may remember a name whose file changes.  That a name is not there is not
+/* The time for which the kernel may remember a name whose file changes.  That a name is not there is not
  * remembered at all in a directory that may grow. */
 #define LIVE_TIMEOUT 1.0
 #define BLOCK 512u
@@ -145,7 +145,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 }
 
 /* The kernel does not say when it refuses a map, and a page that failed is the reader's SIGBUS: so
- * it is told once, at the first file that is concerned. */
+ * it is reported once, at the first file that is concerned. */
 static void tell_maps(struct fs *fs)
 {
     struct zf_err err;
@@ -176,7 +176,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         (void)fuse_reply_err(req, ESTALE);
         return;
     }
-    /* What never changes stays in the page cache over opens; what does is never put there.  Neither
+    /* Contents that never change stay in the page cache over opens; others are never put there.  Neither
      * is a damaged file: the cache would widen an error to whole pages. */
     fi->direct_io = s.live || s.lost;
     fi->keep_cache = !fi->direct_io;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session from mount to unmount.
  *
- * Three threads beside those that libfuse's loop makes: the caller's runs the loop; a herald waits
+ * Three threads beside those that libfuse's loop makes: the caller's runs the loop; one waits
  * until the mount answers; a guard waits for a signal or for the end of the process that
  * supervises us, and ends the session.  The guard does not wait for the loop before it frees the
  * mount point, because a thread may be held by a source that never answers. */
@@ -66,9 +66,9 @@ struct session {
     bool known;        /* mount is filled, which takes /proc */
     int device;        /* the session's descriptor */
     pthread_t serving; /* the thread that runs the loop */
-    pthread_t herald, guard;
-    bool heralded, guarded; /* they run */
-    bool answers;           /* the herald's */
+    pthread_t ready, guard;
+    bool ready_runs, guard_runs;
+    bool answers; /* of the ready thread */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum stage stage; /* guarded by lock */
@@ -171,7 +171,7 @@ static void *asker_run(void *arg)
 }
 
 /* Waits until the mount answers, in a thread of its own because the answer comes from the loop. */
-static void *herald_run(void *arg)
+static void *ready_run(void *arg)
 {
     struct session *s = arg;
     const struct zf_fs_opts *o = s->o;
@@ -293,9 +293,9 @@ static bool start_thread(pthread_t *out, void *(*run)(void *), struct session *s
 
 static bool start_threads(struct session *s, struct zf_err *err)
 {
-    s->guarded = start_thread(&s->guard, guard_run, s, err);
-    s->heralded = s->guarded && start_thread(&s->herald, herald_run, s, err);
-    return s->heralded;
+    s->guard_runs = start_thread(&s->guard, guard_run, s, err);
+    s->ready_runs = s->guard_runs && start_thread(&s->ready, ready_run, s, err);
+    return s->ready_runs;
 }
 
 /* A thread that is not among this many idle ones ends.  Room for some more than ever run at once:
@@ -386,14 +386,14 @@ static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf
     ok = ok && start_threads(&s, err) && loop(se, o, err);
 
     stage_set(&s, LEAVING);
-    /* Closes the device, first of all, because the herald may still wait for an answer that no
+    /* Closes the device, first of all, because the ready thread may still wait for an answer that no
      * thread is left to give. */
     fuse_session_destroy(se);
-    if (s.heralded) {
-        (void)pthread_join(s.herald, NULL);
+    if (s.ready_runs) {
+        (void)pthread_join(s.ready, NULL);
     }
     stage_set(&s, OVER);
-    if (s.guarded) {
+    if (s.guard_runs) {
         guard_poke();
         (void)pthread_join(s.guard, NULL);
     }

@@ -22,7 +22,7 @@
 #define INNER ((1ull << SHIFT) - 1)
 #define MAX_TAGS 2046
 #define INO_LATEST 2
-/* How often the run directory is looked at. */
+/* The run directory is looked at this often. */
 #define FRESH_SECONDS 1
 
 struct tag {
@@ -40,7 +40,7 @@ struct tags {
     struct zf_log *log;
     pthread_mutex_t lock; /* of all below */
     time_t looked;
-    struct tag *tag[MAX_TAGS]; /* only ever grows; a tag stands still once it is here */
+    struct tag *tag[MAX_TAGS]; /* only ever grows; a tag never moves once it is here */
     _Atomic uint32_t n;
     _Atomic uint32_t latest; /* UINT32_MAX = none */
 };

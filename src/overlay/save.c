@@ -11,10 +11,10 @@
 
 #include "fingerprint.h"
 
-/* How often a save that could not be opened is looked at again. */
+/* A save that could not be opened is looked at again this often. */
 #define RETRY_NS 1000000000ll
 
-/* What is shown instead of a save that cannot be opened. */
+/* The tree that is shown instead of a save that cannot be opened. */
 struct refusal {
     struct zf_tree base;
     struct save *save;

@@ -99,7 +99,7 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     if (!e || !zf_st_emit(e, pick.n, "{\"format\":\"pt\"}", &head, &len, err)) {
         return false;
     }
-    /* What is sound ends where the first damaged tensor begins. */
+    /* The undamaged part ends where the first damaged tensor begins. */
     bool ok = (pick.n_sound == pick.n || pad(&head, &len, e[pick.n_sound].begin - len, err)) &&
               bulk_add_mem(p, head, len, err);
     free(head);

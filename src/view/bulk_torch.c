@@ -18,7 +18,7 @@ static bool can_be_told(const struct zf_tensor *t)
     return zf_utf8_valid(t->name, t->name_len);
 }
 
-/* Tied names share the storage of the first of them, whose number is its place among those told. */
+/* Tied names share the storage of the first of them, whose number is its position among those written. */
 static bool number(const struct bulk *b, uint64_t *key, struct zf_out *pickle)
 {
     const struct zf_set *set = b->of->set;
@@ -64,7 +64,7 @@ static bool flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err)
     return ok;
 }
 
-/* Where the next payload is to begin: a page of a mapping that holds a lost byte cannot be read, so
+/* The offset of the next payload: a page of a mapping that holds a lost byte cannot be read, so
  * what is damaged shares none with its neighbours.  (Pages that are larger than the padding of a
  * zip member can be are shared.) */
 static uint32_t payload_align(bool hurt)
@@ -105,7 +105,7 @@ static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zi
 }
 
 /* Readers find an archive's directory by reading backwards from the end, 4 KiB or 64 KiB at a time, and
- * mapped it shares a page with what stands before it: lost bytes are kept away from it. */
+ * mapped it shares a page with the tensor before it: lost bytes are kept away from it. */
 #define GAP 65536
 
 static bool add_gap(struct zf_zip_write *w, struct zf_out *o, struct zf_err *err)

@@ -8,7 +8,7 @@
 #include <zf/base/nearest.h>
 #include <zf/view.h>
 
-/* What only shows the same tensors in another way.  hf/ itself is made of such files. */
+/* Directories that only show the same tensors in another way.  hf/ itself is made of such files. */
 static bool is_presentation(const char *dir, const char *name)
 {
     static const char *const names[] = {"npy", "as", "hf", "model.safetensors",

@@ -23,13 +23,13 @@ bool hf_cut(struct hf_plan *out, const struct shelf_set *ss, enum zf_dtype cast,
 /* The side file that says which type the weights have. */
 #define HF_CONFIG "config.json"
 
-/* What PEFT looks for beside adapter_config.json. */
+/* The file that PEFT looks for beside adapter_config.json. */
 #define HF_ADAPTER "adapter_model.safetensors"
 
 /* "model-00001-of-00003.safetensors", or "model.safetensors" when it is the only one. */
 void hf_name(const struct hf_plan *p, uint32_t i, char out[64]);
 
-/* Is tensor i in the shards at all (its type and name can be told)? */
+/* Is tensor i in the shards at all (can its type and name be written)? */
 bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
 
 /* model.safetensors.index.json; its shard is the struct hf_plan. */

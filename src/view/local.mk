@@ -13,7 +13,7 @@ libzf_view_la_SOURCES = \
 	src/view/lost.h \
 	src/view/nodes.c \
 	src/view/nodes.h \
-	src/view/plant.c \
+	src/view/layout.c \
 	src/view/shelf.c \
 	src/view/shelf.h \
 	src/view/show.c \

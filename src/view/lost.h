@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is made of damaged tensors: they can be left out, and are listed then. */
+/* Damaged tensors: they can be left out, and are listed then. */
 #ifndef VIEW_LOST_H
 #define VIEW_LOST_H
 

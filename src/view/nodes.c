@@ -27,7 +27,7 @@ static int cmp_path(const char *a, const char *b)
     return (*a != '\0') - (*b != '\0');
 }
 
-/* A mere directory comes behind the set that stands in the same place. */
+/* A mere directory comes behind the set of the same path. */
 static int cmp_place(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
@@ -71,14 +71,14 @@ static bool room(struct maker *m, struct zf_err *err)
     return true;
 }
 
-/* What cannot be looked up: "", ".", "..", and names longer than a file's can be. */
+/* Names that cannot be looked up: "", ".", "..", and those longer than a file's can be. */
 static bool nameless(const char *name, size_t len)
 {
     return len == 0 || len > ZF_NAME_MAX ||
            (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')));
 }
 
-/* How many of places [lo, hi) are at the path of the first: one, but for directories that were only
+/* The number of entries in [lo, hi) at the path of the first: one, but for directories that were only
  * announced and are a set as well. */
 static uint32_t count_same(const struct maker *m, uint32_t lo, uint32_t hi)
 {
@@ -157,7 +157,7 @@ static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
     return true;
 }
 
-/* Breadth first, so that children stand together. */
+/* Breadth first, so that the children of a directory are neighbours. */
 static bool make_all(struct maker *m, uint32_t n, struct zf_err *err)
 {
     uint32_t rooted = n > 0 && m->place[0].path[0] == '\0';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The nodes that are kept: directories, blobs and bulk files.  (A shelf's files are computed.)
- * Children of a directory stand next to each other in natural order, which is also the order
+ * Children of a directory are next to each other in natural order, which is also the order
  * lookups search in. */
 #ifndef VIEW_NODES_H
 #define VIEW_NODES_H
@@ -28,7 +28,7 @@ struct nodes {
     uint32_t *listed; /* listed[dir.first + i], i < dir.n_listed: the nodes that `dir` lists */
 };
 
-/* What is to stand where.  path: '/'-separated, "" = the root. */
+/* A node and its path: '/'-separated, "" = the root. */
 struct place {
     const char *path;
     enum node_kind kind;

@@ -11,7 +11,7 @@
 #include <zf/codec/npy.h>
 #include <zf/model/cast.h>
 
-/* What read_widened takes at a time: on the stack, with room for one byte becoming four. */
+/* Bytes that are widened at a time: on the stack, with room for one byte becoming four. */
 #define WIDEN_BYTES 16384
 
 /* ---- sets ------------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A shelf is a directory with one computed file a tensor: no node is kept for any of them.  The
- * same set stands on several shelves: raw, as .npy, and both again under as/<dtype>/. */
+ * same set is on several shelves: raw, as .npy, and both again under as/<dtype>/. */
 #ifndef VIEW_SHELF_H
 #define VIEW_SHELF_H
 
@@ -51,7 +51,7 @@ uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off);
 /* The type a tensor has under as/<cast>/: floating ones are cast, all others and kept ones stay. */
 enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
 
-/* How numpy is told about a type it lacks: bf16, f8 and complex halves widened without loss. */
+/* The numpy type for one that numpy lacks: bf16, f8 and complex halves widened without loss. */
 struct npy_as {
     enum zf_dtype from, to; /* per element cast; equal = none */
     uint64_t per;           /* elements of `from` in one of the tensor's (2 for complex) */

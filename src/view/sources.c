@@ -3,8 +3,8 @@
  * those of extent 1 are gone, and flat pieces (ZeRO's partitions) have a single one.  Readers of the
  * list need to know only boxes of the tensor.  So a piece becomes
  *
- *  - a box of the tensor with strides, when its elements stand apart in the source; or
- *  - a box of the tensor and a stretch [first, first + n) of its elements in C order, which stand
+ *  - a box of the tensor with strides, when its elements are not contiguous in the source; or
+ *  - a box of the tensor and a range [first, first + n) of its elements in C order, which are
  *    packed in the source.  A flat piece is a stretch of the box that is the whole tensor.
  *
  * A stretch is cut where its bytes stop following one another in one file, or begin to be lost, and
@@ -17,7 +17,7 @@
 
 /* Room for the entry that ends a list cut short. */
 #define MORE 32
-/* Bytes that stand in no file of their own (a value out of a pickle) are told themselves up to
+/* Bytes that are in no file of their own (a value out of a pickle) are listed themselves up to
  * here. */
 #define TELL_BYTES 16384
 
@@ -162,13 +162,13 @@ static uint64_t next_box(const uint64_t *dim, uint32_t nd, uint64_t first, uint6
     return inner;
 }
 
-/* What stands packed: a stretch of l->count beginning at l->start, and how to tell its bytes. */
+/* A contiguous range: l->count elements from l->start on, and how to list its bytes. */
 struct stretch {
     uint64_t first, n; /* elements */
     const struct zf_trace *trace;
     const struct zf_lost *lost;
     const unsigned char *mem; /* NULL, with the others: zeros */
-    bool made;                /* cannot be told */
+    bool made;                /* cannot be listed */
 };
 
 static void put_stretch(struct list *l, struct stretch s)
@@ -198,7 +198,7 @@ static void put_stretch(struct list *l, struct stretch s)
     }
 }
 
-/* Elements [first, first + n) of the box stand packed at e->off + from. */
+/* Elements [first, first + n) of the box are contiguous at e->off + from. */
 static void put_packed(struct list *l, const struct zf_extent *e, uint64_t first, uint64_t n)
 {
     uint64_t off = e->off;
@@ -231,7 +231,7 @@ static void put_packed(struct list *l, const struct zf_extent *e, uint64_t first
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* One dimension of the piece's own, which stands for dimensions [d, to) of the tensor: where the
+/* One dimension of the piece, which covers dimensions [d, to) of the tensor: where the
  * piece is in each.  False when it is no box there. */
 static bool split_dim(struct list *l, uint32_t d, uint32_t to, uint64_t inner, uint64_t start,
                       uint64_t size, uint64_t stride)
@@ -283,7 +283,7 @@ static bool split(struct list *l, const struct zf_extent *e)
            (!e->stride || l->elem == 1 || l->stride[nd - 1] == 1);
 }
 
-/* A box whose elements stand apart. */
+/* A box whose elements are not contiguous. */
 static void put_strided(struct list *l, const struct zf_extent *e)
 {
     uint64_t span = l->elem, until;

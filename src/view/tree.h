@@ -21,7 +21,7 @@ struct tree {
     uint32_t n_bulks;
 };
 
-/* Where an inode number leads. */
+/* The node of an inode number. */
 struct spot {
     const struct node *node;   /* a kept node, or NULL */
     const struct shelf *shelf; /* else tensor i on this shelf */
@@ -34,7 +34,7 @@ bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out);
 void tree_explain(const struct tree *t, const struct spot *s, uint64_t off, size_t n,
                   struct zf_err *err);
 
-/* Extended attribute k of what stands at `s`; see struct zf_tree_ops. */
+/* Extended attribute k of the node at `s`; see struct zf_tree_ops. */
 bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[64], char *value,
                 size_t cap, size_t *len);
 

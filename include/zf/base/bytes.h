@@ -27,7 +27,7 @@ static inline uint64_t zf_bytes_left(const struct zf_bytes *b)
     return b->bad ? 0 : b->n - b->at;
 }
 
-/* Where the cursor stands in the source: what a message names. */
+/* The cursor's offset in the source, for messages. */
 static inline uint64_t zf_bytes_off(const struct zf_bytes *b)
 {
     return b->base + b->at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One failure, told once, at the place that knows.  Lives on the caller's stack, so failing never
+/* One failure, reported once, where it is known.  Lives on the caller's stack, so failing never
  * allocates.  `err` is never NULL and always the last parameter. */
 #ifndef ZF_BASE_ERR_H
 #define ZF_BASE_ERR_H
@@ -13,7 +13,7 @@ enum zf_code {
     ZF_E_IO,          /* a system call failed or a file is shorter than promised */
     ZF_E_STALE,       /* a file changed since it was first seen */
     ZF_E_FORMAT,      /* damaged: the bytes contradict their format or each other */
-    ZF_E_UNSUPPORTED, /* sound as far as can be told, but of a kind zerofs does not read */
+    ZF_E_UNSUPPORTED, /* sound as far as one can see, but of a kind zerofs does not read */
     ZF_E_UNKNOWN,     /* not a checkpoint at all */
     ZF_E_LIMIT,       /* a limit of the limits table was reached */
     ZF_E_NOMEM,

@@ -66,7 +66,7 @@ uint64_t zf_pv_len(const struct zf_pv *v);
 const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i);
 const struct zf_pv *zf_pv_key(const struct zf_pv *v, uint64_t i); /* DICT, CALL with items */
 const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i);
-/* How many children (values, not keys) from `first` on are of one of `kinds`, bits of 1u << kind, or
+/* The number of children (values, not keys) from `first` on are of one of `kinds`, bits of 1u << kind, or
  * are an empty container when ZF_PV_EMPTY is among them; looks at no more than len. */
 #define ZF_PV_EMPTY (1u << 31)
 uint64_t zf_pv_span(const struct zf_pv *v, uint64_t first, uint32_t kinds);
@@ -77,7 +77,7 @@ bool zf_pv_is_map(const struct zf_pv *v);
 /* Is it a sequence: a LIST or TUPLE, or a CALL that got appends? */
 bool zf_pv_is_seq(const struct zf_pv *v);
 
-/* May v stand in several places of the tree?  Every value that does, and one in every cycle, says
+/* May v be referenced from several places?  Every value that is, and one in every cycle, says
  * so; a walk need remember no others. */
 bool zf_pv_many(const struct zf_pv *v);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pickled value told as JSON for people and scripts: state/NAME.json.  One way; strict JSON
+/* A pickled value as JSON for people and scripts: state/NAME.json.  One way; strict JSON
  * always.
  *
  *   dict, OrderedDict, defaultdict, Counter    object; a key that is no text becomes one, as Python
@@ -22,10 +22,10 @@
 
 #include <zf/codec/pickle.h>
 
-/* Where the text goes; it remembers the first failure. */
+/* The output; it remembers the first failure. */
 struct zf_pvjson;
 
-void zf_pvjson_raw(struct zf_pvjson *o, const char *json);             /* as it stands */
+void zf_pvjson_raw(struct zf_pvjson *o, const char *json);             /* unchanged */
 void zf_pvjson_str(struct zf_pvjson *o, const char *text, uint64_t n); /* as a JSON string */
 
 /* Is called with every value that is no plain number, text or constant.  Either writes one

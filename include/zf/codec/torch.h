@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What torch.save wrote: a zip archive (>= 1.6), a legacy pickle stream, or an ancient tar; and
+/* Files written by torch.save: a zip archive (>= 1.6), a legacy pickle stream, or an ancient tar; and
  * what its pickled values mean as tensors.  Source: torch/serialization.py, torch/_utils.py (1.13
  * … 2.13). */
 #ifndef ZF_CODEC_TORCH_H
@@ -34,7 +34,7 @@ struct zf_arena *zf_torch_arena(struct zf_torch *t);
 /* "zip", "legacy", "tar", "torchscript" */
 const char *zf_torch_container(const struct zf_torch *t);
 
-/* How many storages with bytes in them the file holds, and how many of these no tensor was read from
+/* The number of storages with bytes in the file, and of those from which no tensor was read
  * so far. */
 void zf_torch_storages(const struct zf_torch *t, uint64_t *n_out, uint64_t *unread_out);
 
@@ -54,7 +54,7 @@ struct zf_torch_tensor {
     bool contiguous;                /* packed C order */
 };
 
-/* What a value is, seen as a tensor. */
+/* The kind of a value, seen as a tensor. */
 enum zf_torch_kind {
     ZF_TORCH_NOT,     /* no tensor */
     ZF_TORCH_DENSE,   /* one strided tensor (Parameters and subclasses with attributes unwrapped) */

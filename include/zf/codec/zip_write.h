@@ -14,7 +14,7 @@ struct zf_zip_write {
     struct zf_out central;
 };
 
-/* Appends to *head what stands before the member's `size` payload bytes: the caller puts the
+/* Appends to *head the bytes before the member's `size` payload bytes: the caller puts the
  * payload behind it. crc may be 0 for payloads nobody has read: torch and libzip's stored reads do
  * not compare it.  Payloads are aligned to w->align bytes of the archive. */
 void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,

@@ -8,7 +8,7 @@
 #include <zf/export/journal.h>
 #include <zf/export/plan.h>
 
-/* What the copies of one export share.  All but the atomics is left alone while they run. */
+/* Shared by the copies of one export.  Only the atomics change while they run. */
 struct zf_export_run {
     struct zf_tree *tree;
     struct zf_export_plan *plan;

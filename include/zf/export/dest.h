@@ -37,7 +37,7 @@ static inline void zf_auto_export_spot(struct zf_export_spot *s)
     zf_auto_fd(&s->dir);
 }
 
-/* Opens a plain file in s->dir with one name, whatever else may stand there: < 0 and errno. */
+/* Opens a plain file in s->dir that has one name only; anything else there: < 0 and errno. */
 int zf_export_dest_file(const struct zf_export_spot *s, const char *name, int flags);
 
 /* Gives the complete part its name.  Without `force` nothing is replaced: ZF_E_IO. */

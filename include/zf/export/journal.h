@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an unfinished export knows about its destination, in one text file there, ".zerofs-export",
+/* The state of an unfinished export, in one text file at its destination, ".zerofs-export",
  * that only grows and is removed when all is done:
  *
  *     boot ID                  a run begins, on the machine in this state
@@ -23,7 +23,7 @@ struct zf_export_journal;
  * Errors: ZF_E_IO; another export is at work in this directory. */
 struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err) ZF_CHECKED;
 
-/* What earlier runs left of a path. */
+/* The rest of earlier runs for a path. */
 struct zf_export_past {
     bool known, done;
     char id[ZF_EXPORT_ID_LEN + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a mounted checkpoint holds, as one JSON document: /.zerofs/index.json.  Its schema is
+/* The contents of a mounted checkpoint as one JSON document: /.zerofs/index.json.  Its schema is
  * documented in zerofs(5) and only ever grows. */
 #ifndef ZF_OVERLAY_INDEX_H
 #define ZF_OVERLAY_INDEX_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a degraded checkpoint lost, in words: one line when it is mounted, a list in `info`. */
+/* The losses of a degraded checkpoint: one line when it is mounted, and as JSON. */
 #ifndef ZF_OVERLAY_LOST_H
 #define ZF_OVERLAY_LOST_H
 

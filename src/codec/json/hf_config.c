@@ -5,7 +5,7 @@
  * to be known; a text whose brackets or strings do not close says nothing.
  *
  * Configurations nest: `chain` counts the levels from the outermost that are configurations, so
- * where depth == chain the walk stands in one, and everything deeper (lists, quantization settings)
+ * where depth == chain the walk is inside one, and everything deeper (lists, quantization settings)
  * is passed over.  A "dtype" may itself be an object, from part to type: then every text in it
  * counts. */
 #include <zf/codec/hf_config.h>
@@ -37,7 +37,7 @@ static bool key_is_dtype(const struct walk *w)
     return key_is(w, "dtype") || key_is(w, "torch_dtype");
 }
 
-/* Does the key lead to the configuration of a part?  quantization_config tells about types of its
+/* Does the key lead to the configuration of a part?  quantization_config names types of its
  * own, which a cast does not change. */
 static bool key_is_config(const struct walk *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/codec/json.h>
 
-/* What jansson takes for a value, rounded up (2.13 … 2.14, 64 bit, with malloc's own share). */
+/* Memory that jansson takes for a value, rounded up (2.13 … 2.14, 64 bit, with malloc's own share). */
 #define OBJECT_BYTES 256u
 #define ARRAY_BYTES 176u
 #define VALUE_BYTES 64u

@@ -139,7 +139,7 @@ static bool wrapped_bytes(struct zf_pvjson *o, const struct zf_pv *v)
     return true;
 }
 
-/* What a call of one of Python's own containers holds, when it is the first argument. */
+/* The contents of a call of one of Python's own containers, when they are its first argument. */
 static const struct zf_pv *wrapped(const struct zf_pv *v)
 {
     static const char *const own[] = {"set", "frozenset", "list", "tuple", "dict", NULL};

@@ -15,7 +15,7 @@ enum zf_pvjson_form {
     ZF_PVJSON_PERSID,
 };
 
-/* Decides.  What can be told in one piece is written (DONE); *v may become the value it wraps. */
+/* Decides.  A value without parts is written (DONE); *v may become the value it wraps. */
 enum zf_pvjson_form zf_pvjson_form(struct zf_pvjson *o, const struct zf_pv **v);
 
 struct zf_pvjson_part {

@@ -10,7 +10,7 @@
 /* Deep enough for any configuration, and well within what JSON readers take. */
 #define DEPTH_MAX 100
 
-/* A key that an object has: where its text stands in the output. */
+/* A key that an object has: the position of its text in the output. */
 struct seen {
     uint64_t off, n; /* n counts the quotes: 0 = free */
 };
@@ -126,7 +126,7 @@ static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *pa
     zf_pvjson_raw(o, ": ");
 }
 
-/* How many levels up v is being written already; 0 = nowhere. */
+/* The number of levels up at which v is being written already; 0 = none. */
 static unsigned levels_up(const struct walk *w, const struct zf_pv *v, enum zf_pvjson_form form)
 {
     for (unsigned i = w->depth; i-- > 0;) {

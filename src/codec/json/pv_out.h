@@ -40,7 +40,7 @@ void zf_pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint6
 
 /* A value without parts; true when v is one. */
 bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v);
-/* What stands for v inside the string of an object's key. */
+/* The text of v as (part of) an object's key. */
 void zf_pvjson_key(struct zf_pvjson *o, const struct zf_pv *v);
 
 #endif

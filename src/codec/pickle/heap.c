@@ -153,7 +153,7 @@ struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i, struct zf_
     return v;
 }
 
-/* Where the one value for this text is kept; NULL for all but the shortest. */
+/* The slot of the one shared value for this text; NULL for all but the shortest texts. */
 static struct zf_pv **known_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
                                  uint64_t n)
 {
@@ -235,7 +235,7 @@ static void recycle(struct zf_pickle_heap *h, struct zf_pv_items *b)
     }
 }
 
-/* Where a container keeps its block. */
+/* The slot in which a container keeps its block. */
 static struct zf_pv_items **items_of(struct zf_pickle_heap *h, struct zf_pv *v, struct zf_err *err)
 {
     if (v->kind != ZF_PV_CALL) {

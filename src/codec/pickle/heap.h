@@ -13,7 +13,7 @@ struct zf_pickle_heap {
     uint8_t *slab; /* what is left of the last one */
     uint64_t slab_left, slab_next;
     uint64_t objects, bytes;
-    /* What was read so far, from `start` of `in` on, of which at most `stored` bytes are on disk. */
+    /* The bytes read so far, from `start` of `in` on; at most `stored` of them are on disk. */
     const struct zf_bytes *in;
     uint64_t start, stored;
     uint16_t max_depth;

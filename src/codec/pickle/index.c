@@ -42,7 +42,7 @@ static uint32_t *place(struct zf_pv_index *x, const struct zf_pv_items *items, c
     }
 }
 
-/* Gives up when the keys are long beyond all sense: one long memoized text may stand in a hostile
+/* Gives up when the keys are long beyond all sense: one long memoized text may be used in a hostile
  * file as every key. */
 static const struct zf_pv_index *make(struct zf_pv_items *items, uint32_t pairs)
 {

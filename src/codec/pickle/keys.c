@@ -4,7 +4,7 @@
  * are by their elements.  Objects are the same only when they are one object: whether two that look
  * alike are equal is up to their class, which nobody asks.
  *
- * A text may stand in a hostile file as the key of a million mappings, so the work is counted and
+ * A hostile file may use one text as a key of a million mappings, so the work is counted and
  * has a bound that grows with the pickle. */
 #include "keys.h"
 

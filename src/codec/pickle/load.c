@@ -7,7 +7,7 @@
 
 #include "vm.h"
 
-/* What follows an opcode byte.  BYTESn: an n-byte length and so many bytes; S: the length is
+/* The operand behind an opcode byte.  BYTESn: an n-byte length and so many bytes; S: the length is
  * signed. */
 enum operand_kind {
     ARG_NONE,

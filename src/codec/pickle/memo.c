@@ -9,7 +9,7 @@ struct zf_pickle_memo_far {
     struct zf_pv *v; /* NULL = free */
 };
 
-/* Where a key stands or would stand.  The upper bits of a seeded hash choose: no file can know
+/* The slot of a key, or the one it would take.  The upper bits of a seeded hash choose: no file can know
  * which keys meet, and a table that doubles keeps its order, so that growing walks both in one
  * sweep. */
 static struct zf_pickle_memo_far *place(const struct zf_pickle_memo *m, uint64_t key)

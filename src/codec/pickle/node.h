@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a pickled value lies in memory: an 8-byte head and 8-byte slots.  Stack and memo counted, the
+/* The layout of a pickled value in memory: an 8-byte head and 8-byte slots.  Stack and memo counted, the
  * dearest mixes of opcodes cost 16 bytes a byte of pickle. */
 #ifndef CODEC_PICKLE_NODE_H
 #define CODEC_PICKLE_NODE_H
@@ -47,7 +47,7 @@ enum {
     ZF_PV_MAP = 8,      /* CALL: items are pairs */
     ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */
     ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
-    ZF_PV_MANY = 64,    /* may stand in several places */
+    ZF_PV_MANY = 64,    /* may be referenced from several places */
 };
 
 /* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots behind
@@ -58,7 +58,7 @@ struct zf_pv_items {
 };
 #define ZF_PV_INDEXED 32u
 
-/* What a CALL has beyond callee and arguments. */
+/* The parts of a CALL beyond callee and arguments. */
 struct zf_pv_more {
     const struct zf_pv *args, *kwargs, *state;
     struct zf_pv_items *items;

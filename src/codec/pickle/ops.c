@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each opcode does, but for those of pickle_atom.c and pickle_call.c.  Stack and operand are already checked and
+/* The opcodes, but for those of ops_const.c and call.c.  Stack and operand are already checked and
  * taken: see pickle_vm.h. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static bool push_shared(struct zf_pickle_vm *vm, const struct zf_pv *v)
     return zf_pickle_push(vm, (struct zf_pv *)v);
 }
 
-/* An empty container becomes a value of its own only when something can tell: when it is memoized,
+/* An empty container becomes a value of its own only when that can be observed: when it is memoized,
  * doubled or gets an item. */
 static struct zf_pv *own(struct zf_pickle_vm *vm, struct zf_pv *v)
 {

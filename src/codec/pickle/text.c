@@ -17,7 +17,7 @@ static struct zf_pv *wrong(struct zf_err *err, const char *what)
     return NULL;
 }
 
-/* How many bytes the sequence at p takes; 0 = not UTF-8. */
+/* Length of the sequence at p in bytes; 0 = not UTF-8. */
 static unsigned sequence(const uint8_t *p, uint64_t left)
 {
     unsigned n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -253,8 +253,8 @@ static bool hex_number(const char *p, uint64_t left, unsigned digits, uint32_t *
     return true;
 }
 
-/* Decodes the escape behind a backslash: bytes read, and what they stand for in out (at most 2
- * bytes). 0 = a broken one.  Unknown escapes stand for themselves, as in Python. */
+/* Decodes the escape behind a backslash: bytes read, and the bytes they mean in out (at most 2
+ * bytes). 0 = a broken one.  Unknown escapes are kept as they are, as in Python. */
 static uint64_t escape(const char *p, uint64_t left, char *out, uint64_t *n_out)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";

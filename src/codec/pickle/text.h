@@ -14,7 +14,7 @@ unsigned zf_pickle_text_put(char *out, uint32_t c);
 /* A STR; not UTF-8: an error. */
 struct zf_pv *zf_pickle_text_str(struct zf_pickle_heap *h, const char *p, uint64_t n,
                                  struct zf_err *err) ZF_CHECKED;
-/* What Python 2 called str: a STR when it is UTF-8, else BYTES. */
+/* A str of Python 2: a STR when it is UTF-8, else BYTES. */
 struct zf_pv *zf_pickle_text_str2(struct zf_pickle_heap *h, const char *p, uint64_t n,
                                   struct zf_err *err) ZF_CHECKED;
 /* Two's complement, little-endian: INT, or BIGINT without needless bytes. */

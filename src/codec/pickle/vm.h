@@ -62,7 +62,7 @@ struct zf_pv *zf_pickle_told(struct zf_pickle_vm *vm, struct zf_pv *v);
 
 /* A TUPLE of n values from the stack; NULL on failure. */
 struct zf_pv *zf_pickle_tuple(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n);
-/* v is about to stand in one place more. */
+/* v is about to be referenced from one more place. */
 static inline struct zf_pv *zf_pickle_again(struct zf_pv *v)
 {
     if (!(v->flags & ZF_PV_SHARED)) {

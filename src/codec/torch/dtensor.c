@@ -31,7 +31,7 @@ static const struct zf_pv *either(const struct zf_pv *v, const char *underscored
     return found ? found : zf_pv_attr(v, underscored + 1);
 }
 
-/* How many ranks stand along axis i: 2.14 keeps a layout of (nested) shapes, before it a tensor
+/* The number of ranks along axis i: 2.14 keeps a layout of (nested) shapes, before it a tensor
  * of ranks. */
 static bool axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i, uint64_t *out,
                       struct zf_err *err)

@@ -88,12 +88,12 @@ bool zf_torch_sniff(struct zf_source *src)
         return c != OTHER;
     }
     /* Any archive begins like torch's; torch's has everything in one folder, so the first member's
-     * name, whose length stands at 26, has a slash. */
+     * name, whose length is at offset 26, has a slash. */
     uint64_t len = head[26] | (uint64_t)head[27] << 8;
     return memchr(head + 30, '/', len < HEAD_BYTES - 30 ? len : HEAD_BYTES - 30) != NULL;
 }
 
-/* What else it may be: people point at the wrong file. */
+/* Other kinds of file that people point at by mistake. */
 static bool tell_other(const struct zf_torch *t, const uint8_t *p, uint64_t n, struct zf_err *err)
 {
     static const struct {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files behind zf/codec/torch.h share. */
+/* Shared by the files behind zf/codec/torch.h. */
 #ifndef CODEC_TORCH_FILE_H
 #define CODEC_TORCH_FILE_H
 
 #include <zf/codec/torch.h>
 #include <zf/codec/zip.h>
 
-/* A storage as some view needs it: turned round, with signs flipped, or as it stands. */
+/* A storage as some view needs it: byte-swapped, with signs flipped, or unchanged. */
 struct zf_torch_variant {
     struct zf_torch_storage pub;
-    uint32_t swap;  /* width that is turned round; 0 = none */
+    uint32_t swap;  /* width of the elements that are byte-swapped; 0 = none */
     uint32_t flips; /* ZF_TORCH_FLIP_* */
     struct zf_torch_variant *next;
 };
@@ -50,7 +50,7 @@ struct zf_torch_entry {
     uint64_t *shape, *stride, off;
 };
 
-/* How a container finds its storages. */
+/* A container's way to its storages. */
 struct zf_torch_container_ops {
     const char *name;
     /* Is this record a storage with bytes in it? */
@@ -134,7 +134,7 @@ void zf_torch_store_free(struct zf_torch *t);
 struct zf_source *zf_torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
                                     struct zf_err *err) ZF_CHECKED;
 
-/* What a value turns out to be once its wrappers are taken off. */
+/* A value without its wrappers. */
 enum zf_torch_form_id {
     ZF_FORM_NOT,
     ZF_FORM_V2,      /* args: storage, offset, size, stride, grad, hooks, metadata */

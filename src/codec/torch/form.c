@@ -100,7 +100,7 @@ static bool numpy_form(const struct zf_pv *v, struct zf_torch_form *f)
     return false;
 }
 
-/* What `func` of _rebuild_from_type_v2 with this class is.  True: f is it; false: go on with func
+/* Judges `func` of _rebuild_from_type_v2 with this class.  True: f is it; false: go on with func
  * and args. */
 static bool subclass_form(const struct zf_pv *args, struct zf_torch_form *f)
 {

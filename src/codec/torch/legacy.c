@@ -67,7 +67,7 @@ static bool load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *err)
     return zf_torch_record_sort(t, err);
 }
 
-/* How wide a storage's elements are, only the persistent ids say that speak of it: the first one of
+/* Only the persistent ids that name a storage say how wide its elements are: the first one of
  * the pickle, as in torch. */
 static bool learn_widths(struct zf_torch *t, const struct zf_pv *pids, struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numpy arrays and scalars: their bytes stand in the pickle.
+/* numpy arrays and scalars: their bytes are in the pickle.
  * Source: numpy/core/src/multiarray/methods.c array_reduce, array_setstate; descriptor.c. */
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 #include "file.h"
 
-/* Where the arena of one pickle more is kept; NULL: there are many, and they share one. */
+/* The slot for the arena of one more pickle; NULL: there are many, and they share one. */
 static struct zf_arena **place_of_arena(struct zf_torch *t)
 {
     size_t i = 0;
@@ -47,7 +47,7 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
         zf_auto(arena) struct zf_arena *own = NULL;
         struct zf_arena **place = place_of_arena(t);
 
-        /* What a try leaves behind goes with it. */
+        /* Everything that an attempt allocated is freed with it. */
         if (place && !(own = zf_arena_new(t->lim.pickle_memory, err))) {
             return NULL;
         }

@@ -12,7 +12,7 @@
 #define SMALL_PICKLE 4096u
 #define MAX_MEMBERS 64 /* torch writes four */
 
-/* Where the member's data begins. */
+/* Offset of the member's data. */
 static bool find_member(struct zf_torch *t, const char *want, uint64_t *off_out, struct zf_err *err)
 {
     uint64_t off = 0, size;

@@ -149,7 +149,7 @@ static bool load_flips(struct zf_torch *t, const struct zf_pv *meta, enum zf_dty
     return true;
 }
 
-/* Sub-byte integers: rows of whole bytes.  Only packed ones can be told apart by bytes. */
+/* Sub-byte integers: rows of whole bytes.  Only packed ones differ in their bytes. */
 static bool pack_small(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *shape,
                        uint64_t *stride, struct zf_err *err)
 {

@@ -97,7 +97,7 @@ static void put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *shape)
     zf_out_u8(o, OP_TUPLE);
 }
 
-/* torch.load would want scales for a quantized tensor; they stand beside it under names of
+/* torch.load would want scales for a quantized tensor; they are saved beside it under names of
  * their own. */
 static enum zf_dtype written_as(enum zf_dtype t)
 {

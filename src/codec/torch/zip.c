@@ -135,7 +135,7 @@ static struct zf_source *zip_open(struct zf_torch *t, uint64_t record, uint64_t 
     return zf_window_new(src, 0, bytes, NULL, err);
 }
 
-/* What lies in data/; TorchScript keeps the tensors of its code in constants/. */
+/* The members below data/; TorchScript keeps the tensors of its code in constants/. */
 static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
 {
     const struct zf_zip_member *m = zf_zip_member(t->zip, record);

@@ -16,7 +16,7 @@
 /* An archive without a comment ends in its three records: one small read finds them. */
 #define SHORT_TAIL 1024u
 
-/* Where in p[n] the record stands whose comment ends with the last byte; false: there is none. */
+/* Finds in p[n] the record whose comment ends with the last byte; false: there is none. */
 static bool find_exact(const uint8_t *p, uint64_t n, uint64_t *at_out)
 {
     for (uint64_t at = n; at-- > 0;) {

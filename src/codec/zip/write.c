@@ -18,7 +18,7 @@ static uint32_t saturated(uint64_t v)
     return v >= FULL32 ? FULL32 : (uint32_t)v;
 }
 
-/* What local and central headers have in common, from "version needed" to the name's length. */
+/* The fields that local and central headers share, from "version needed" to the name's length. */
 static void common(struct zf_out *o, bool zip64, uint64_t size, uint32_t crc, size_t name_len)
 {
     zf_out_le16(o, zip64 ? VERSION_ZIP64 : VERSION_PLAIN);

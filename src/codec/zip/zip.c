@@ -15,7 +15,7 @@
 /* Deflate cannot make more than this of one byte. */
 #define DEFLATE_RATIO 1032u
 
-/* Where a member stands in the source; all ZF_OFF_NONE until somebody asks. */
+/* A member's offsets in the source; all ZF_OFF_NONE until somebody asks. */
 struct place {
     uint64_t header_off, data_off;
 };
@@ -134,7 +134,7 @@ static bool open_archive(struct zf_zip *z, struct zf_err *err)
     return check_agree(z, &end, err);
 }
 
-/* What can be said of a member from the directory alone. */
+/* The checks of a member that need the directory alone. */
 static bool check_member(struct zf_zip *z, const zip_stat_t *st, struct zf_zip_member *m,
                          struct zf_err *err)
 {
@@ -276,7 +276,7 @@ bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out)
 }
 
 /* Lets libzip open member i and read its first byte.  The first seek goes to the local header, the
- * last read stands on the data. */
+ * last read ends at the data. */
 static bool locate(struct zf_zip *z, uint64_t i, struct place *out, struct zf_err *err)
 {
     char byte;
@@ -301,7 +301,7 @@ static bool locate(struct zf_zip *z, uint64_t i, struct place *out, struct zf_er
     return true;
 }
 
-/* Does the local header tell the same as the directory?  Its sizes may be left out, its name
+/* Compares the local header with the directory.  Its sizes may be left out, its name
  * may not. */
 static bool check_local(struct zf_zip *z, uint64_t i, const struct place *at, struct zf_err *err)
 {

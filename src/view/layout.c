@@ -17,7 +17,7 @@ static const enum zf_dtype casts[] = {ZF_DT_COUNT, ZF_DT_F32, ZF_DT_F16, ZF_DT_B
 /* Hugging Face's own default. */
 #define SHARD_SIZE 5000000000ull
 
-struct planter {
+struct layout {
     struct tree *t;
     const struct zf_view_opts *o;
     struct place *place;
@@ -25,7 +25,7 @@ struct planter {
     bool adapter; /* the root holds what PEFT calls an adapter */
 };
 
-static bool put(struct planter *p, struct place what, struct zf_err *err)
+static bool put(struct layout *p, struct place what, struct zf_err *err)
 {
     if (p->n == p->cap) {
         uint32_t cap = p->cap ? 2 * p->cap : 256;
@@ -46,7 +46,7 @@ static char *join(struct zf_arena *a, const char *dir, const char *name, struct 
     return zf_arena_fmt(a, err, "%s%s%s", dir, *dir && *name ? "/" : "", name);
 }
 
-static bool put_shelf(struct planter *p, const char *path, struct shelf shelf, bool listed,
+static bool put_shelf(struct layout *p, const char *path, struct shelf shelf, bool listed,
                       struct zf_err *err)
 {
     struct tree *t = p->t;
@@ -65,7 +65,7 @@ struct bulk_place {
     bool hidden;
 };
 
-static bool put_bulk(struct planter *p, struct bulk_place what, struct zf_err *err)
+static bool put_bulk(struct layout *p, struct bulk_place what, struct zf_err *err)
 {
     struct tree *t = p->t;
 
@@ -94,7 +94,7 @@ static bool put_bulk(struct planter *p, struct bulk_place what, struct zf_err *e
 /* ---- hf/ -------------------------------------------------------------------------------------- */
 
 /* The side file's place in dir, hf/ of a set as `of` serves it. */
-static bool put_side_file(struct planter *p, const char *dir, const struct shelf *of, uint32_t i,
+static bool put_side_file(struct layout *p, const char *dir, const struct shelf *of, uint32_t i,
                           struct zf_err *err)
 {
     const struct zf_blob *b = &p->t->c->blob[i];
@@ -109,7 +109,7 @@ static bool put_side_file(struct planter *p, const char *dir, const struct shelf
     return put(p, (struct place){join(p->t->arena, dir, b->path, err), NODE_BLOB, i, false}, err);
 }
 
-/* Is it a model's weights that the set holds, or what stands beside them? */
+/* Does the set hold a model's weights, or other tensors beside them? */
 static bool holds_weights(const char *path)
 {
     static const char *const beside[] = {"optim", "extra", "stacked", "bucket"};
@@ -126,9 +126,9 @@ static bool holds_weights(const char *path)
     return true;
 }
 
-/* The files beside the weights (config.json, the tokenizer) stand in the root, and in the hf/ of
+/* The files beside the weights (config.json, the tokenizer) are in the root, and in the hf/ of
  * every set of weights, so that from_pretrained finds them. */
-static bool put_side_files(struct planter *p, const char *dir, const struct shelf *of,
+static bool put_side_files(struct layout *p, const char *dir, const struct shelf *of,
                            struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
@@ -172,7 +172,7 @@ static bool is_adapter(const struct zf_checkpoint *c)
 }
 
 /* The bulk made last is the set's model.safetensors: a single shard is the same file. */
-static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, bool listed,
+static bool put_hf(struct layout *p, const char *dir, const struct shelf *of, bool listed,
                    struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
@@ -204,7 +204,7 @@ static bool put_hf(struct planter *p, const char *dir, const struct shelf *of, b
 }
 
 /* LOST.json says what the files beside it leave out. */
-static bool put_lost(struct planter *p, const struct shelf_set *ss, const char *dir,
+static bool put_lost(struct layout *p, const struct shelf_set *ss, const char *dir,
                      struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
@@ -222,14 +222,14 @@ static bool put_lost(struct planter *p, const struct shelf_set *ss, const char *
     return ok;
 }
 
-static bool wants_list(const struct planter *p, const struct shelf_set *ss,
+static bool wants_list(const struct layout *p, const struct shelf_set *ss,
                        const struct shelf_set *whole)
 {
     return p->o->omit_lost && (whole != ss || (!ss->set->path[0] && p->t->c->n_missing));
 }
 
 /* All presentations of a set under one directory: the set's own, or one below as/. */
-static bool put_presentations(struct planter *p, const struct shelf_set *ss,
+static bool put_presentations(struct layout *p, const struct shelf_set *ss,
                               const struct shelf_set *whole, enum zf_dtype cast, struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
@@ -257,7 +257,7 @@ static bool put_presentations(struct planter *p, const struct shelf_set *ss,
 }
 
 /* as/ itself; what is in it is put there by every cast. */
-static bool put_as(struct planter *p, const struct zf_set *set, struct zf_err *err)
+static bool put_as(struct layout *p, const struct zf_set *set, struct zf_err *err)
 {
     bool listed = show_in_set(p->o->show, set, false) & ZF_SHOW_AS;
 
@@ -282,7 +282,7 @@ static bool check_size(const struct zf_set *set, struct zf_err *err)
     return true;
 }
 
-static bool put_set(struct planter *p, uint32_t i, struct zf_err *err)
+static bool put_set(struct layout *p, uint32_t i, struct zf_err *err)
 {
     struct shelf_set *ss = &p->t->set[i], *whole = ss;
     const struct zf_set *left = NULL;
@@ -301,7 +301,7 @@ static bool put_set(struct planter *p, uint32_t i, struct zf_err *err)
     return ok && (ss->set->n == 0 || put_as(p, ss->set, err));
 }
 
-static bool put_all(struct planter *p, struct zf_err *err)
+static bool put_all(struct layout *p, struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
     bool ok = true;
@@ -387,7 +387,7 @@ static bool link_twins(struct tree *t, struct zf_err *err)
 
 static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *err)
 {
-    struct planter p = {.t = t, .o = o, .adapter = is_adapter(t->c)};
+    struct layout p = {.t = t, .o = o, .adapter = is_adapter(t->c)};
     uint64_t n = t->c->n_sets;
 
     if (n > MAX_SETS) {
