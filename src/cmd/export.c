@@ -159,8 +159,9 @@ static void copy_all(struct workers *workers, uint32_t jobs)
 }
 
 /* Field by field: a struct may have gaps that hold anything. */
-static void mix_file(void *ctx, const char *path, const struct zf_identity *id)
+static void mix_file(void *ctx, const struct zf_file_stats *s)
 {
+    const struct zf_identity none = {.size = s->size}, *id = s->id ? s->id : &none;
     const uint64_t v[] = {id->dev,
                           id->ino,
                           id->size,
@@ -169,7 +170,7 @@ static void mix_file(void *ctx, const char *path, const struct zf_identity *id)
                           (uint64_t)id->ctime.tv_sec,
                           (uint64_t)id->ctime.tv_nsec};
 
-    sha256_update(ctx, strlen(path) + 1, (const uint8_t *)path);
+    sha256_update(ctx, strlen(s->path) + 1, (const uint8_t *)s->path);
     sha256_update(ctx, sizeof v, (const uint8_t *)v);
 }
 
@@ -185,7 +186,7 @@ static void make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32]
 
     sha256_init(&ctx);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);
-    zf_store_identities(st, mix_file, &ctx);
+    zf_store_stats(st, mix_file, &ctx);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *text = texts[i] ? texts[i] : "";
 

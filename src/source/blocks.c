@@ -4,20 +4,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "file.h"
-
 /* 1 MiB is what the kernel asks for at most; giant members take larger blocks, so that what must be
  * remembered for each block stays bounded. */
 #define SPAN_MIN (1ull << 20)
 #define SPAN_MAX (1ull << 30)
 #define BLOCKS_MAX 4096
-
-static struct zf_cache *cache_of(const struct zf_source *file, uint64_t bytes, struct zf_err *err)
-{
-    struct zf_cache *shared = zf_file_cache(file);
-
-    return shared ? zf_cache_ref(shared) : zf_cache_new(bytes, err);
-}
 
 bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
                     uint64_t size, const struct zf_limits *lim, struct zf_err *err)
@@ -29,9 +20,9 @@ bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct
                       size, lim->inflate_bytes);
         return zf_err_in(err, "%s", parent->name);
     }
-    uint64_t at = 0;
-    const struct zf_source *file = zf_source_origin(parent, &at);
-    struct zf_cache *cache = cache_of(file, lim->cache_bytes, err);
+    struct zf_shared shared = zf_source_shared(parent);
+    struct zf_cache *cache =
+        shared.cache ? zf_cache_ref(shared.cache) : zf_cache_new(lim->cache_bytes, err);
     if (!cache) {
         return false;
     }
@@ -42,7 +33,7 @@ bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct
     b->src.stored = parent->stored < size ? parent->stored : size;
     b->parent = zf_source_ref(parent);
     b->cache = cache;
-    b->gate = zf_file_gate(file);
+    b->gate = shared.gate;
     b->owner = zf_cache_owner(cache);
     for (b->span = SPAN_MIN; size / b->span >= BLOCKS_MAX && b->span < SPAN_MAX;) {
         b->span *= 2;

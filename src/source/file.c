@@ -282,7 +282,7 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
         atomic_fetch_add_explicit(&f->bytes, bytes, memory_order_relaxed);
     } else {
         atomic_fetch_add_explicit(&f->errors, 1, memory_order_relaxed);
-        /* A changed file is no place in itself: the reader's is the one to tell. */
+        /* A stale file has no faulty byte of its own: the offset of this read is reported. */
         err->off = err->off == ZF_OFF_NONE ? off : err->off;
     }
     return ok;
@@ -296,6 +296,40 @@ static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
 static struct zf_identity file_identity(const struct zf_source *s)
 {
     return ((const struct file *)s)->id;
+}
+
+static struct zf_shared file_shared(const struct zf_source *s)
+{
+    const struct file *f = (const struct file *)s;
+
+    return (struct zf_shared){.gate = f->gate, .cache = f->pool->cache};
+}
+
+static struct zf_usage file_usage(const struct zf_source *s)
+{
+    const struct file *f = (const struct file *)s;
+
+    return (struct zf_usage){
+        .reads = atomic_load_explicit(&f->reads, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&f->bytes, memory_order_relaxed),
+        .errors = atomic_load_explicit(&f->errors, memory_order_relaxed),
+    };
+}
+
+static bool file_unchanged(struct zf_source *s, struct zf_err *err)
+{
+    struct file *f = (struct file *)s;
+    struct stat st;
+    int fd = zf_pool_open(f->pool, f->path, O_PATH);
+    bool ok = fd >= 0 && fstat(fd, &st) == 0;
+
+    if (!ok) {
+        (void)zf_reach_fail(&f->pool->reach, f->path, "open the file", err);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return ok && unchanged(f, &st, err);
 }
 
 static void file_fini(struct zf_source *s)
@@ -315,6 +349,9 @@ static const struct zf_source_ops file_ops = {
     .pread = file_pread,
     .preadv = file_preadv,
     .identity = file_identity,
+    .shared = file_shared,
+    .usage = file_usage,
+    .unchanged = file_unchanged,
     .fini = file_fini,
 };
 
@@ -374,50 +411,4 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
     }
     zf_slot_leave(&f->slot);
     return &f->src;
-}
-
-bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_out,
-                       struct timespec *mtime_out)
-{
-    const struct file *f = (const struct file *)s;
-
-    if (s->ops != &file_ops) {
-        return false;
-    }
-    stats_out->size = s->size;
-    stats_out->reads = atomic_load_explicit(&f->reads, memory_order_relaxed);
-    stats_out->bytes = atomic_load_explicit(&f->bytes, memory_order_relaxed);
-    stats_out->errors = atomic_load_explicit(&f->errors, memory_order_relaxed);
-    *mtime_out = f->id.mtime;
-    return true;
-}
-
-bool zf_file_unchanged(struct zf_source *s, struct zf_err *err)
-{
-    struct file *f = (struct file *)s;
-    struct stat st;
-
-    if (s->ops != &file_ops) {
-        return true;
-    }
-    int fd = zf_pool_open(f->pool, f->path, O_PATH);
-    bool ok = fd >= 0 && fstat(fd, &st) == 0;
-
-    if (!ok) {
-        (void)zf_reach_fail(&f->pool->reach, f->path, "open the file", err);
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return ok && unchanged(f, &st, err);
-}
-
-struct zf_cache *zf_file_cache(const struct zf_source *s)
-{
-    return s->ops == &file_ops ? ((const struct file *)s)->pool->cache : NULL;
-}
-
-struct zf_gate *zf_file_gate(const struct zf_source *s)
-{
-    return s->ops == &file_ops ? ((const struct file *)s)->gate : NULL;
 }

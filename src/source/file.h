@@ -18,18 +18,4 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
 /* What a mode says is there: "a file", "a FIFO", "a directory" … */
 const char *zf_file_what(mode_t mode);
 
-/* Counters and mtime when s is a file; false otherwise.  stats_out->path is left alone. */
-bool zf_file_stats_get(const struct zf_source *s, struct zf_file_stats *stats_out,
-                       struct timespec *mtime_out);
-
-/* Looks the path of s up once more: is it still the file that was opened?  True when s is no file.
- */
-bool zf_file_unchanged(struct zf_source *s, struct zf_err *err) ZF_CHECKED;
-
-/* The gate in front of the file, or NULL when s is no file.  Borrows. */
-struct zf_gate *zf_file_gate(const struct zf_source *s);
-
-/* The cache that all files of s's store share, or NULL when s is no file.  Borrows. */
-struct zf_cache *zf_file_cache(const struct zf_source *s);
-
 #endif

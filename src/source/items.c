@@ -5,7 +5,7 @@
 
 #include <zf/base/num.h>
 
-#include "file.h"
+#include "gate.h"
 
 /* data, by its two low bits: ..10 = not looked for yet, rec_off above them; ...1 = the offset in
  * the file; ..00 = a counted struct zf_source *. */
@@ -264,9 +264,8 @@ struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate
         free(t);
         return NULL;
     }
-    uint64_t at = 0;
     t->file = zf_source_ref(file);
-    t->gate = zf_file_gate(zf_source_origin(file, &at));
+    t->gate = zf_source_shared(file).gate;
     t->locate = locate_fn;
     t->ctx = ctx;
     t->ctx_free = ctx_free;

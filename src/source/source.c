@@ -125,6 +125,14 @@ bool zf_source_identity(const struct zf_source *s, struct zf_identity *out)
     return s->ops->identity != NULL;
 }
 
+struct zf_shared zf_source_shared(struct zf_source *s)
+{
+    uint64_t at = 0;
+    const struct zf_source *file = zf_source_origin(s, &at);
+
+    return file->ops->shared ? file->ops->shared(file) : (struct zf_shared){.gate = NULL};
+}
+
 struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len)
 {
     struct zf_trace t = {.src = s, .off = off, .len = len};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all stores have in common: names are checked, listings kept, every file opened once. */
+/* What all stores have in common: names are checked, listings kept, every file opened once, and
+ * several at the same time by several threads. */
 #include "store_table.h"
 
 #include <errno.h>
@@ -11,27 +12,33 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void kept_free(struct zf_kept *k)
+{
+    zf_source_unref(&k->src);
+    zf_listing_fini(&k->l);
+    free(k);
+}
+
+static void kept_free_all(struct zf_kept *table)
+{
+    struct zf_kept *k, *next;
+
+    HASH_ITER(hh, table, k, next)
+    {
+        HASH_DEL(table, k);
+        kept_free(k);
+    }
+}
+
 static void table_unref(struct zf_table *t)
 {
-    struct zf_opened *f, *next_file;
-    struct zf_listed *d, *next_dir;
-
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    HASH_ITER(hh, t->files, f, next_file)
-    {
-        HASH_DEL(t->files, f);
-        zf_source_unref(&f->src);
-        free(f);
-    }
-    HASH_ITER(hh, t->dirs, d, next_dir)
-    {
-        HASH_DEL(t->dirs, d);
-        zf_listing_fini(&d->l);
-        free(d);
-    }
+    kept_free_all(t->files);
+    kept_free_all(t->dirs);
     t->ops->fini(t->self);
+    (void)pthread_cond_destroy(&t->made);
     (void)pthread_mutex_destroy(&t->lock);
     free(t->shown);
     free(t);
@@ -55,6 +62,7 @@ static struct zf_table *table_new(const struct zf_store_ops *ops, void *self, co
     t->lim = *lim;
     t->shown = copy;
     (void)pthread_mutex_init(&t->lock, NULL);
+    (void)pthread_cond_init(&t->made, NULL);
     return t;
 }
 
@@ -207,6 +215,72 @@ const char *zf_store_base(const struct zf_store *st)
     return st->base;
 }
 
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+/* Opens the file, or lists the directory, k->path. */
+typedef bool kept_make_fn(struct zf_table *t, struct zf_kept *k, struct zf_err *err);
+
+/* A new entry of the table that is being made; the lock is held. */
+static struct zf_kept *kept_new(struct zf_kept **table, const char *path)
+{
+    size_t n = strlen(path) + 1;
+    struct zf_kept *k = calloc(1, sizeof *k + n);
+
+    if (k) {
+        k->making = true;
+        memcpy(k->path, path, n);
+        HASH_ADD_STR(*table, path, k);
+    }
+    if (k && !k->hh.tbl) {
+        free(k);
+        k = NULL;
+    }
+    return k;
+}
+
+/* The lock is held, but not while `make` works.  What failed is not kept, so that whoever waited
+ * tries again and has an error of its own. */
+static struct zf_kept *kept_make(struct zf_table *t, struct zf_kept **table, const char *path,
+                                 kept_make_fn *make, struct zf_err *err)
+{
+    struct zf_kept *k = kept_new(table, path);
+
+    if (!k) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    bool ok = make(t, k, err);
+    (void)pthread_mutex_lock(&t->lock);
+    k->making = false;
+    (void)pthread_cond_broadcast(&t->made);
+    if (!ok) {
+        HASH_DEL(*table, k);
+        kept_free(k);
+        return NULL;
+    }
+    return k;
+}
+
+/* The entry of that path, made at the first question; lives as long as the table. */
+static struct zf_kept *kept_get(struct zf_table *t, struct zf_kept **table, const char *path,
+                                kept_make_fn *make, struct zf_err *err)
+{
+    struct zf_kept *k = NULL;
+
+    (void)pthread_mutex_lock(&t->lock);
+    for (;;) {
+        HASH_FIND_STR(*table, path, k);
+        if (!k || !k->making) {
+            break;
+        }
+        (void)pthread_cond_wait(&t->made, &t->lock);
+    }
+    k = k ? k : kept_make(t, table, path, make, err);
+    (void)pthread_mutex_unlock(&t->lock);
+    return k;
+}
+
 /* ---- listings -------------------------------------------------------------------------------- */
 
 bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err)
@@ -264,44 +338,9 @@ void zf_listing_fini(struct zf_listing *l)
     l->entry = NULL;
 }
 
-static struct zf_listed *list_new(struct zf_table *t, const char *dir, struct zf_err *err)
+static bool list_make(struct zf_table *t, struct zf_kept *k, struct zf_err *err)
 {
-    size_t n = strlen(dir) + 1;
-    struct zf_listed *d = calloc(1, sizeof *d + n);
-
-    if (!d) {
-        (void)zf_fail_sys(err, "keep a listing");
-        return NULL;
-    }
-    memcpy(d->path, dir, n);
-    if (!zf_listing_read(t, dir, &d->l, err)) {
-        free(d);
-        (void)named(t, dir, err);
-        return NULL;
-    }
-    return d;
-}
-
-/* The kept listing of a path in the table; the lock is held. */
-static const struct zf_listed *list_get(struct zf_table *t, const char *dir, struct zf_err *err)
-{
-    struct zf_listed *d = NULL;
-
-    HASH_FIND_STR(t->dirs, dir, d);
-    if (d) {
-        return d;
-    }
-    d = list_new(t, dir, err);
-    if (d) {
-        HASH_ADD_STR(t->dirs, path, d);
-    }
-    if (d && !d->hh.tbl) {
-        zf_listing_fini(&d->l);
-        free(d);
-        d = NULL;
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    return d;
+    return zf_listing_read(t, k->path, &k->l, err) || named(t, k->path, err);
 }
 
 bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
@@ -309,12 +348,7 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
 {
     zf_auto(mem) char *full = path_in(st, dir, true, err);
 
-    if (!full) {
-        return false;
-    }
-    (void)pthread_mutex_lock(&st->t->lock);
-    const struct zf_listed *d = list_get(st->t, full, err);
-    (void)pthread_mutex_unlock(&st->t->lock);
+    const struct zf_kept *d = full ? kept_get(st->t, &st->t->dirs, full, list_make, err) : NULL;
     if (!d) {
         return false;
     }
@@ -369,32 +403,15 @@ bool zf_store_reaches(struct zf_store *st, const char *path, struct zf_err *err)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The lock is held. */
-static struct zf_opened *open_new(struct zf_table *t, const char *path, struct zf_err *err)
+static bool open_make(struct zf_table *t, struct zf_kept *k, struct zf_err *err)
 {
-    size_t n = strlen(path) + 1;
-    zf_auto(mem) char *name = join(t->shown, path);
-    zf_auto(mem) struct zf_opened *f = calloc(1, sizeof *f + n);
+    zf_auto(mem) char *name = join(t->shown, k->path);
 
-    if (!name || !f) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+    if (!name) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    memcpy(f->path, path, n);
-    f->src = t->ops->open(t->self, path, name, err);
-    if (!f->src) {
-        (void)zf_err_in(err, "%s", name);
-        return NULL;
-    }
-    HASH_ADD_STR(t->files, path, f);
-    if (!f->hh.tbl) {
-        zf_source_unref(&f->src);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
-    struct zf_opened *kept = f;
-    f = NULL;
-    return kept;
+    k->src = t->ops->open(t->self, k->path, name, err);
+    return k->src || zf_err_in(err, "%s", name);
 }
 
 /* "No such file" is not all that can be said of a link to nothing, nor is it missing: it is no file. */
@@ -415,16 +432,12 @@ static void dangling(struct zf_store *st, const char *path, struct zf_err *err)
 struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err)
 {
     zf_auto(mem) char *full = path_in(st, path, false, err);
-    struct zf_opened *f = NULL;
 
     if (!full) {
         return NULL;
     }
-    (void)pthread_mutex_lock(&st->t->lock);
-    HASH_FIND_STR(st->t->files, full, f);
-    f = f ? f : open_new(st->t, full, err);
+    const struct zf_kept *f = kept_get(st->t, &st->t->files, full, open_make, err);
     struct zf_source *src = f ? zf_source_ref(f->src) : NULL;
-    (void)pthread_mutex_unlock(&st->t->lock);
     if (!src && (err->code == ZF_E_NOENT || err->sys == ELOOP)) {
         dangling(st, path, err);
     }

@@ -9,61 +9,55 @@
  * not, because a run that is training goes on writing there. */
 #include <string.h>
 
-#include "file.h"
 #include "store_table.h"
+
+static int look_order(const void *a, const void *b)
+{
+    return strcmp(((const struct zf_kept *)a)->path, ((const struct zf_kept *)b)->path);
+}
+
+void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
+{
+    struct zf_table *t = st->t;
+
+    (void)pthread_mutex_lock(&t->lock);
+    HASH_SRT(hh, t->files, look_order);
+    for (const struct zf_kept *f = t->files; f; f = f->hh.next) {
+        struct zf_identity id;
+        struct zf_usage u = {0};
+
+        if (f->making) {
+            continue;
+        }
+        const struct zf_source_ops *ops = f->src->ops;
+        u = ops->usage ? ops->usage(f->src) : u;
+        fn(ctx, &(struct zf_file_stats){.path = f->path,
+                                        .id = zf_source_identity(f->src, &id) ? &id : NULL,
+                                        .size = f->src->size,
+                                        .reads = u.reads,
+                                        .bytes = u.bytes,
+                                        .errors = u.errors});
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+static void look_newest(void *ctx, const struct zf_file_stats *s)
+{
+    struct timespec *newest = ctx;
+
+    if (s->id &&
+        (s->id->mtime.tv_sec > newest->tv_sec ||
+         (s->id->mtime.tv_sec == newest->tv_sec && s->id->mtime.tv_nsec > newest->tv_nsec))) {
+        *newest = s->id->mtime;
+    }
+}
 
 struct timespec zf_store_mtime(const struct zf_store *st)
 {
-    struct timespec newest = {0}, t;
-    struct zf_file_stats s;
-    struct zf_opened *f, *next;
+    struct timespec newest = {0};
 
-    (void)pthread_mutex_lock(&st->t->lock);
-    HASH_ITER(hh, st->t->files, f, next)
-    {
-        if (zf_file_stats_get(f->src, &s, &t) &&
-            (t.tv_sec > newest.tv_sec ||
-             (t.tv_sec == newest.tv_sec && t.tv_nsec > newest.tv_nsec))) {
-            newest = t;
-        }
-    }
-    (void)pthread_mutex_unlock(&st->t->lock);
+    zf_store_stats(st, look_newest, &newest);
     return newest;
-}
-
-void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_file_stats *),
-                    void *ctx)
-{
-    struct zf_opened *f, *next;
-    struct timespec t;
-
-    (void)pthread_mutex_lock(&st->t->lock);
-    HASH_ITER(hh, st->t->files, f, next)
-    {
-        struct zf_file_stats s = {.size = f->src->size};
-
-        (void)zf_file_stats_get(f->src, &s, &t);
-        s.path = f->path;
-        fn(ctx, &s);
-    }
-    (void)pthread_mutex_unlock(&st->t->lock);
-}
-
-void zf_store_identities(struct zf_store *st,
-                         void (*fn)(void *ctx, const char *path, const struct zf_identity *id),
-                         void *ctx)
-{
-    struct zf_opened *f, *next;
-    struct zf_identity id;
-
-    (void)pthread_mutex_lock(&st->t->lock);
-    HASH_ITER(hh, st->t->files, f, next)
-    {
-        if (zf_source_identity(f->src, &id)) {
-            fn(ctx, f->path, &id);
-        }
-    }
-    (void)pthread_mutex_unlock(&st->t->lock);
 }
 
 static bool being_written(const struct zf_table *t, const char *path, const char *what,
@@ -75,10 +69,32 @@ static bool being_written(const struct zf_table *t, const char *path, const char
     return t->shown[0] ? zf_err_in(err, "%s", t->shown) : false;
 }
 
+/* The files of a table, or its directories that count, in the order of their paths; malloc'ed.  The
+ * lock is held; it need not be while they are looked at, for what is made stays. */
+static struct zf_kept **look_list(struct zf_kept **table, size_t *n_out, struct zf_err *err)
+{
+    struct zf_kept **list = calloc(HASH_COUNT(*table) + 1, sizeof *list);
+    size_t n = 0;
+
+    if (!list) {
+        (void)zf_fail_sys(err, "look at the files once more");
+        return NULL;
+    }
+    HASH_SRT(hh, *table, look_order);
+    for (struct zf_kept *k = *table; k; k = k->hh.next) {
+        if (!k->making && (k->src || k->counts)) {
+            list[n++] = k;
+        }
+    }
+    *n_out = n;
+    return list;
+}
+
+/* Marks the directory of a file. */
 static void look_count(struct zf_table *t, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    struct zf_listed *d = NULL;
+    struct zf_kept *d = NULL;
 
     HASH_FIND(hh, t->dirs, path, slash ? (size_t)(slash - path) : 0, d);
     if (d) {
@@ -97,7 +113,7 @@ static bool same_names(const struct zf_listing *a, const struct zf_listing *b)
     return same;
 }
 
-static bool look_at_dir(struct zf_table *t, const struct zf_listed *d, struct zf_err *err)
+static bool look_at_dir(struct zf_table *t, const struct zf_kept *d, struct zf_err *err)
 {
     struct zf_listing now;
     bool same;
@@ -110,23 +126,31 @@ static bool look_at_dir(struct zf_table *t, const struct zf_listed *d, struct zf
     return same || being_written(t, d->path, "directory", err);
 }
 
+static bool look_at_file(struct zf_table *t, const struct zf_kept *f, struct zf_err *err)
+{
+    const struct zf_source_ops *ops = f->src->ops;
+
+    return !ops->unchanged || ops->unchanged(f->src, err) || being_written(t, f->path, "file", err);
+}
+
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 {
     struct zf_table *t = st->t;
-    struct zf_opened *f, *next_file;
-    struct zf_listed *d, *next_dir;
-    bool ok = true;
+    size_t n_files = 0, n_dirs = 0;
 
     (void)pthread_mutex_lock(&t->lock);
-    HASH_ITER(hh, t->files, f, next_file)
-    {
-        ok = ok && (zf_file_unchanged(f->src, err) || being_written(t, f->path, "file", err));
-        look_count(t, f->path);
+    zf_auto(mem) struct zf_kept **file = look_list(&t->files, &n_files, err);
+    for (size_t i = 0; i < n_files; i++) {
+        look_count(t, file[i]->path);
     }
-    HASH_ITER(hh, t->dirs, d, next_dir)
-    {
-        ok = ok && (!d->counts || look_at_dir(t, d, err));
-    }
+    zf_auto(mem) struct zf_kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
+    bool ok = dir != NULL;
+    for (size_t i = 0; ok && i < n_files; i++) {
+        ok = look_at_file(t, file[i], err);
+    }
+    for (size_t i = 0; ok && i < n_dirs; i++) {
+        ok = look_at_dir(t, dir[i], err);
+    }
     return ok;
 }

@@ -9,16 +9,13 @@
 
 #include "store_kind.h"
 
-struct zf_opened {
+/* A file that was opened, or a directory that was listed. */
+struct zf_kept {
     UT_hash_handle hh;
-    struct zf_source *src;
-    char path[];
-};
-
-struct zf_listed {
-    UT_hash_handle hh;
-    struct zf_listing l;
-    bool counts; /* a file in it was opened; for zf_store_unchanged alone */
+    bool making; /* by a thread that does not hold the lock; others wait, then look again */
+    struct zf_source *src; /* of a file */
+    struct zf_listing l;   /* of a directory */
+    bool counts;           /* a file in it was opened; for zf_store_unchanged alone */
     char path[];
 };
 
@@ -28,9 +25,11 @@ struct zf_table {
     const struct zf_store_ops *ops;
     void *self;
     struct zf_limits lim;
-    pthread_mutex_t lock; /* of the two tables, which only grow */
-    struct zf_opened *files;
-    struct zf_listed *dirs;
+    /* Of the two tables.  An entry that is made stays until the end; while one is made, which may
+     * take long or hang, the lock is free. */
+    pthread_mutex_t lock;
+    pthread_cond_t made;
+    struct zf_kept *files, *dirs;
     char *shown;
 };
 

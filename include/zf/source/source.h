@@ -13,11 +13,24 @@
 #include <zf/base/limits.h>
 
 struct zf_source;
+struct zf_gate;
+struct zf_cache;
 
-/* What a file was when it was first opened.  A later difference in any of it is ZF_E_STALE. */
+/* What a file was when it was first looked at.  A later difference in any of it is ZF_E_STALE. */
 struct zf_identity {
     uint64_t dev, ino, size;
     struct timespec mtime, ctime;
+};
+
+/* What all that reads from one file has in common; NULL = nothing. */
+struct zf_shared {
+    struct zf_gate *gate;   /* of the file (zf/source/gate.h) */
+    struct zf_cache *cache; /* of its store: blocks that were decompressed from its files */
+};
+
+/* What was read from a source so far. */
+struct zf_usage {
+    uint64_t reads, bytes, errors;
 };
 
 /* Where bytes of a source stand in the end, when everything in between is followed. */
@@ -42,8 +55,12 @@ struct zf_source_ops {
      * moves *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not
      * stand one to one in the parent. */
     bool (*origin)(struct zf_source *s, uint64_t *off, struct zf_source **parent_out);
-    /* Of a file; NULL = this is none. */
+    /* Of a file of a store; NULL = this is none. */
     struct zf_identity (*identity)(const struct zf_source *s);
+    struct zf_shared (*shared)(const struct zf_source *s);
+    struct zf_usage (*usage)(const struct zf_source *s);
+    /* Looks the file up once more: is it still the one that identity describes? */
+    bool (*unchanged)(struct zf_source *s, struct zf_err *err);
     /* Follows one step that is not one to one, or not for all bytes; false = it ends here.  NULL =
      * as origin says. */
     bool (*trace)(struct zf_source *s, struct zf_trace *t);
@@ -73,6 +90,8 @@ struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 
 /* False when s is no file. */
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);
+/* What the readers of s have in common through the file that it reads from.  Borrows. */
+struct zf_shared zf_source_shared(struct zf_source *s);
 /* Bytes [off, off + len) of s, or as many of them as stand in one piece. */
 struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len);
 

@@ -101,17 +101,14 @@ char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, 
 /* The newest mtime among the files opened so far. */
 struct timespec zf_store_mtime(const struct zf_store *st);
 
-/* What was read from each file so far; `fn` is called once a file opened. */
+/* A file of the store, and what was read from it so far. */
 struct zf_file_stats {
     const char *path;
+    const struct zf_identity *id; /* what it was when it was first looked at; NULL: not known */
     uint64_t size, reads, bytes, errors;
 };
-void zf_store_stats(struct zf_store *st, void (*fn)(void *ctx, const struct zf_file_stats *),
-                    void *ctx);
-
-/* What each file was when it was opened, in the order of opening. */
-void zf_store_identities(struct zf_store *st,
-                         void (*fn)(void *ctx, const char *path, const struct zf_identity *id),
-                         void *ctx);
+/* Calls fn for every file opened so far, in the order of their paths; fn must not use the store. */
+typedef void zf_file_stats_fn(void *ctx, const struct zf_file_stats *s);
+void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx);
 
 #endif
