@@ -33,6 +33,7 @@ include tests/unit/base/local.mk
 include tests/unit/source/local.mk
 include tests/unit/codec/local.mk
 include tests/unit/model/local.mk
+include tests/unit/assemble/local.mk
 include tests/unit/format/local.mk
 include tests/unit/view/local.mk
 include tests/unit/fs/local.mk

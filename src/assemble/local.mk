@@ -21,6 +21,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/torch_json.c \
 	src/assemble/torch_place.c \
 	src/assemble/torch_visit.c \
+	src/assemble/values.c \
 	$(NULL)
 libzf_assemble_la_LIBADD =
 
@@ -40,6 +41,7 @@ noinst_HEADERS += \
 	include/zf/assemble/torch_json.h \
 	include/zf/assemble/torch_place.h \
 	include/zf/assemble/torch_visit.h \
+	include/zf/assemble/values.h \
 	src/assemble/dtensor_ranges.h \
 	src/assemble/join.h \
 	src/assemble/optim_key.h \

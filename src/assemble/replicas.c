@@ -5,13 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/values.h>
 #include <zf/base/hashes.h>
-#include <zf/base/num.h>
 #include <zf/base/text.h>
-
-#define WHOLE_BYTES (1u << 20)
-#define SAMPLE_BYTES (64u << 10)
-#define ALL_BYTES (256u << 20)
 
 struct copy {
     struct copy *next;
@@ -34,9 +30,7 @@ struct zf_copies {
     struct zf_arena *arena;
     struct zf_hashes table; /* path -> struct plain, chained */
     struct plain *first, *last;
-    uint64_t compared;  /* bytes */
-    uint64_t unchecked; /* tensors whose bytes were not compared */
-    unsigned char *buf; /* 2 * WHOLE_BYTES */
+    struct zf_copy_check check;
 };
 
 struct zf_copies *zf_copies_new(struct zf_build *b, struct zf_names *names, struct zf_arena *arena,
@@ -58,7 +52,7 @@ void zf_copies_free(struct zf_copies *c)
 {
     if (c) {
         zf_hashes_fini(&c->table);
-        free(c->buf);
+        zf_copy_check_fini(&c->check);
         free(c);
     }
 }
@@ -163,78 +157,6 @@ bool zf_copies_add(struct zf_copies *c, const struct zf_place_file *f, uint32_t 
     return true;
 }
 
-/* ---- are they equal? ---- */
-
-/* The bytes of the storage from the first to the last element of t. */
-static bool extent(const struct zf_torch_tensor *t, uint64_t *off, uint64_t *len)
-{
-    uint64_t last = 0, width = zf_dtype_info(t->dtype)->bytes, elems;
-
-    if (!zf_elems(t->ndim, t->shape, &elems) || !zf_mul(t->off_elems, width, off)) {
-        return false;
-    }
-    for (uint32_t d = 0; d < t->ndim && elems > 0; d++) {
-        if (!zf_mul_add(t->shape[d] - 1, t->stride[d], last, &last)) {
-            return false;
-        }
-    }
-    return zf_mul(elems ? last + 1 : 0, width, len);
-}
-
-static bool same_bytes(struct zf_copies *c, const struct copy *a, const struct copy *b, uint64_t at,
-                       size_t n, bool *same, struct zf_err *err)
-{
-    uint64_t a_off, b_off, len;
-
-    *same = true;
-    if (c->compared >= ALL_BYTES) {
-        c->unchecked++;
-        return true;
-    }
-    if (!c->buf && !(c->buf = malloc(2 * (size_t)WHOLE_BYTES))) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for comparing tensors");
-    }
-    if (!extent(&a->tensor, &a_off, &len) || !extent(&b->tensor, &b_off, &len)) {
-        *same = false;
-        return true;
-    }
-    c->compared += 2 * (uint64_t)n;
-    if (!zf_source_pread(a->tensor.storage->src, c->buf, n, a_off + at, err) ||
-        !zf_source_pread(b->tensor.storage->src, c->buf + WHOLE_BYTES, n, b_off + at, err)) {
-        return false;
-    }
-    *same = memcmp(c->buf, c->buf + WHOLE_BYTES, n) == 0;
-    return true;
-}
-
-static bool same_layout(const struct zf_torch_tensor *a, const struct zf_torch_tensor *b)
-{
-    return a->dtype == b->dtype && a->ndim == b->ndim &&
-           memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0 &&
-           memcmp(a->stride, b->stride, a->ndim * sizeof *a->stride) == 0;
-}
-
-static bool equal(struct zf_copies *c, const struct copy *a, const struct copy *b, bool *same,
-                  struct zf_err *err)
-{
-    uint64_t off, len;
-
-    *same = same_layout(&a->tensor, &b->tensor) && extent(&a->tensor, &off, &len);
-    if (!*same || len == 0) {
-        return true;
-    }
-    if (len <= WHOLE_BYTES) {
-        return same_bytes(c, a, b, 0, (size_t)len, same, err);
-    }
-    const uint64_t at[] = {0, len / 2, len - SAMPLE_BYTES};
-    for (size_t i = 0; i < sizeof at / sizeof at[0] && *same; i++) {
-        if (!same_bytes(c, a, b, at[i], SAMPLE_BYTES, same, err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- placing ---- */
 
 /* Every rank's own, in a place where nothing claims to be the tensor. */
@@ -271,10 +193,16 @@ static bool place_plain(struct zf_copies *c, const struct plain *p, struct zf_er
 {
     struct zf_spot spot;
 
+    struct zf_tensor_ref first, other;
+
+    if (!zf_tensor_ref_of(&p->first->tensor, &first, err)) {
+        return false;
+    }
     for (const struct copy *k = p->first->next; k; k = k->next) {
         bool same;
 
-        if (!equal(c, p->first, k, &same, err)) {
+        if (!zf_tensor_ref_of(&k->tensor, &other, err) ||
+            !zf_copy_check_equal(&c->check, &first, &other, &same, err)) {
             return false;
         }
         if (!same) {
@@ -295,10 +223,10 @@ bool zf_copies_place(struct zf_copies *c, struct zf_err *err)
             return false;
         }
     }
-    return c->unchecked == 0 ||
+    return c->check.unchecked == 0 ||
            zf_build_note(
                c->b, err,
                "%" PRIu64
                " copies of tensors in several ranks' files were not compared: rank 0's are shown",
-               c->unchecked);
+               c->check.unchecked);
 }

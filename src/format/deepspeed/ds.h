@@ -5,7 +5,7 @@
 #define FORMAT_DEEPSPEED_DS_H
 
 #include <zf/assemble/agree.h>
-#include <zf/assemble/tensor_ref.h>
+#include <zf/assemble/values.h>
 #include <zf/format.h>
 
 /* Some name of the checkpoint: any bytes. */
@@ -249,35 +249,6 @@ struct zf_ds_box {
 bool zf_ds_column_box(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
                       struct zf_draft *d, const struct zf_ds_box *box,
                       struct zf_err *err) ZF_CHECKED;
-
-/* ---- ds_round.c: are weights what masters round to? ---- */
-
-/* Packed elements of a source, from byte `off` on. */
-struct zf_ds_run {
-    struct zf_source *src;
-    uint64_t off;
-    enum zf_dtype dtype;
-};
-/* The first element that differs. */
-struct zf_ds_miss {
-    bool found;
-    uint64_t at; /* element, counted from where comparing began */
-    double master, weight;
-};
-/* How much of a save is compared. */
-struct zf_ds_sample {
-    uint32_t places; /* of a parameter; 1 = the whole of it */
-    uint32_t every;  /* parameters i with i mod every = 0 */
-};
-struct zf_ds_sample zf_ds_round_sample(uint64_t elements, uint64_t params);
-/* The k-th place of a parameter of n elements: span[1] elements from span[0] on.  False: there are
- * no more. */
-bool zf_ds_round_span(const struct zf_ds_sample *s, uint64_t n, uint32_t k, uint64_t span[2]);
-/* Is there a rounding between the two? */
-bool zf_ds_round_can(enum zf_dtype master, enum zf_dtype weight);
-/* Compares n elements.  Errors: of reading. */
-bool zf_ds_round_compare(struct zf_ds_run master, struct zf_ds_run weight, uint64_t n,
-                         struct zf_ds_miss *miss, struct zf_err *err) ZF_CHECKED;
 
 /* Where the parameters of a group are in its long vector (stages 1 and 2). */
 struct zf_ds_cut {

@@ -9,7 +9,6 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/model_states.c \
 	src/format/deepspeed/optim_states.c \
 	src/format/deepspeed/order.c \
-	src/format/deepspeed/round.c \
 	src/format/deepspeed/stored.c \
 	src/format/deepspeed/ties.c \
 	src/format/deepspeed/universal.c \

@@ -47,7 +47,7 @@ bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err)
             elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
         }
     }
-    q->sample = zf_ds_round_sample(elements, n);
+    q->sample = zf_sample_of(elements, n);
     return true;
 }
 
@@ -55,19 +55,21 @@ bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor
                        struct zf_err *err)
 {
     const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
-    uint64_t span[2], mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
+    uint64_t mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
+
+    struct zf_span span;
 
     q->miss.found = false;
-    *yes = zf_ds_round_can(v->dtype, w->dtype);
-    for (uint32_t k = 0; *yes && zf_ds_round_span(&q->sample, w->n, k, span); k++) {
-        struct zf_ds_run master = {v->src, v->off + span[0] * mb, v->dtype};
-        struct zf_ds_run weight = {w->src, w->off + span[0] * wb, w->dtype};
+    *yes = zf_values_can_round(v->dtype, w->dtype);
+    for (uint32_t k = 0; *yes && zf_sample_span(&q->sample, w->n, k, &span); k++) {
+        struct zf_values master = {v->src, v->off + span.first * mb, v->dtype};
+        struct zf_values weight = {w->src, w->off + span.first * wb, w->dtype};
 
-        if (!zf_ds_round_compare(master, weight, span[1], &q->miss, err)) {
+        if (!zf_values_round(master, weight, span.n, &q->miss, err)) {
             return false;
         }
-        q->work += 1 + (q->miss.found ? q->miss.at : span[1]) / 1024;
-        q->miss.at += span[0];
+        q->work += 1 + (q->miss.found ? q->miss.at : span.n) / 1024;
+        q->miss.at += span.first;
         *yes = !q->miss.found;
     }
     return q->work <= MASTERS_WORK ||
@@ -210,7 +212,7 @@ static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_te
                            uint32_t *n, struct zf_err *err)
 {
     uint32_t n_fits = 0, bad = 0, most = 0;
-    struct zf_ds_miss miss = {.found = false};
+    struct zf_mismatch miss = {.found = false};
 
     *n = 0;
     for (uint32_t i = 0, k; i < n_all; i += k) {

@@ -24,12 +24,12 @@ struct zf_ds_guess {
     const uint32_t *tie;
     bool *weight; /* [n_entries] is it a trained parameter, by all but its bytes? */
     bool *used;   /* [n_entries] does it belong to a master? */
-    struct zf_ds_sample sample;
+    struct zf_sample sample;
     struct zf_ds_masters *group;
     uint64_t n_groups;
     uint64_t work; /* comparisons so far */
     /* where the comparison that failed last did */
-    struct zf_ds_miss miss;
+    struct zf_mismatch miss;
 };
 
 /* Marks the weights of module and chooses how much of each is compared. */

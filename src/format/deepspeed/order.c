@@ -10,10 +10,10 @@
 #include "ds.h"
 
 struct order_proof {
-    struct zf_ds_sample sample;
+    struct zf_sample sample;
     uint64_t compared; /* parameters */
     /* the first master that does not round to its weight */
-    struct zf_ds_miss miss;
+    struct zf_mismatch miss;
     struct zf_ds_name name;
     const char *file;
 };
@@ -64,11 +64,11 @@ static uint64_t element_off(const struct zf_tensor_ref *v, uint64_t x)
 
 /* Compares elements [first, first + n) of parameter i of group g. */
 static bool prove_span(struct zf_ds *ds, const struct zf_ds_cut *c, uint32_t g, uint32_t i,
-                       const uint64_t span[2], struct order_proof *q, struct zf_err *err)
+                       struct zf_span span, struct order_proof *q, struct zf_err *err)
 {
     const struct zf_ds_param *p = &c->params->param[i];
     const struct zf_tensor_ref *w = &zf_ds_model_find(&ds->model, p->name)->view;
-    uint64_t y = c->at[i] + span[0], end = y + span[1], n;
+    uint64_t y = c->at[i] + span.first, end = y + span.n, n;
 
     for (uint32_t r = 0; r < ds->n_ranks && y < end && !q->miss.found; r++) {
         const struct zf_ds_rank *rank = &ds->rank[r];
@@ -76,16 +76,16 @@ static bool prove_span(struct zf_ds *ds, const struct zf_ds_cut *c, uint32_t g, 
 
         for (; y < end && y < c->begin[r + 1] && !q->miss.found; y += n) {
             uint64_t x = y - c->at[i];
-            struct zf_ds_run weight = {w->src, element_off(w, x), w->dtype};
+            struct zf_values weight = {w->src, element_off(w, x), w->dtype};
 
             n = end < c->begin[r + 1] ? end - y : c->begin[r + 1] - y;
             n = w->packed ? n : 1;
-            if (!f || !zf_ds_round_can(f->dtype, w->dtype)) {
+            if (!f || !zf_values_can_round(f->dtype, w->dtype)) {
                 continue;
             }
-            struct zf_ds_run master = {
+            struct zf_values master = {
                 f->src, f->off + (y - c->begin[r]) * zf_dtype_info(f->dtype)->bytes, f->dtype};
-            if (!zf_ds_round_compare(master, weight, n, &q->miss, err)) {
+            if (!zf_values_round(master, weight, n, &q->miss, err)) {
                 return false;
             }
             if (q->miss.found) {
@@ -103,14 +103,14 @@ static bool prove_param(struct zf_ds *ds, const struct zf_ds_cut *c, uint32_t g,
 {
     const struct zf_ds_param *p = &c->params->param[i];
     const struct zf_ds_entry *e = zf_ds_model_find(&ds->model, p->name);
-    uint64_t span[2];
+    struct zf_span span;
 
     if (i % q->sample.every != 0 || !e || !e->tensor || !e->view.src || e->view.n != p->n ||
         zf_dtype_info(e->view.dtype)->kind != 'f') {
         return true;
     }
     q->compared++;
-    for (uint32_t k = 0; !q->miss.found && zf_ds_round_span(&q->sample, p->n, k, span); k++) {
+    for (uint32_t k = 0; !q->miss.found && zf_sample_span(&q->sample, p->n, k, &span); k++) {
         if (!prove_span(ds, c, g, i, span, q, err)) {
             if (!ds->o->degraded || err->code != ZF_E_IO) {
                 return false;
@@ -133,7 +133,7 @@ static bool prove(struct zf_ds *ds, const struct zf_ds_shapes *group, struct ord
             elements += group[g].param[i].n < UINT32_MAX ? group[g].param[i].n : UINT32_MAX;
         }
     }
-    *q = (struct order_proof){.sample = zf_ds_round_sample(elements, params)};
+    *q = (struct order_proof){.sample = zf_sample_of(elements, params)};
     for (uint32_t g = 0; g < ds->n_groups && !q->miss.found; g++) {
         struct zf_ds_cut c = {.params = &group[g]};
 

@@ -330,23 +330,24 @@ struct slots {
     uint64_t at;
 };
 
-static bool round_span(const struct zf_ds *ds, const struct slots *s, const uint64_t span[2],
-                       const struct zf_tensor_ref *w, struct zf_ds_miss *miss, struct zf_err *err)
+static bool round_span(const struct zf_ds *ds, const struct slots *s, struct zf_span span,
+                       const struct zf_tensor_ref *w, struct zf_mismatch *miss, struct zf_err *err)
 {
-    uint64_t slot = slot_of(s->p->n, ds->n_ranks), end = span[0] + span[1], n;
+    uint64_t slot = slot_of(s->p->n, ds->n_ranks), end = span.first + span.n, n;
 
-    for (uint64_t x = span[0]; x < end && !miss->found; x += n) {
+    for (uint64_t x = span.first; x < end && !miss->found; x += n) {
         const struct zf_ds_rank *rank = &ds->rank[x / slot];
         const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[s->g].master;
-        struct zf_ds_run weight = {w->src, w->off + x * zf_dtype_info(w->dtype)->bytes, w->dtype};
+        struct zf_values weight = {w->src, w->off + x * zf_dtype_info(w->dtype)->bytes, w->dtype};
 
         n = slot - x % slot < end - x ? slot - x % slot : end - x;
-        if (!f || !zf_ds_round_can(f->dtype, w->dtype) || !zf_within((s->at + x % slot), n, f->n)) {
+        if (!f || !zf_values_can_round(f->dtype, w->dtype) ||
+            !zf_within((s->at + x % slot), n, f->n)) {
             continue;
         }
-        struct zf_ds_run master = {
+        struct zf_values master = {
             f->src, f->off + (s->at + x % slot) * zf_dtype_info(f->dtype)->bytes, f->dtype};
-        if (!zf_ds_round_compare(master, weight, n, miss, err)) {
+        if (!zf_values_round(master, weight, n, miss, err)) {
             return false;
         }
     }
@@ -356,13 +357,14 @@ static bool round_span(const struct zf_ds *ds, const struct slots *s, const uint
 bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf_ds_name *bad,
                         struct zf_err *err)
 {
-    uint64_t params = 0, elements = 0, span[2];
+    uint64_t params = 0, elements = 0;
+    struct zf_span span;
 
     for (uint32_t i = 0; i < m->n_entries; i++) {
         params += m->entry[i].tensor;
         elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
     }
-    const struct zf_ds_sample sample = zf_ds_round_sample(elements, params);
+    const struct zf_sample sample = zf_sample_of(elements, params);
     bad->p = NULL;
     for (uint32_t g = 0; ds->rank && g < ds->n_groups; g++) {
         struct slots s = {.g = g};
@@ -370,11 +372,10 @@ bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf
         for (uint32_t i = 0; i < ds->group[g].n; i++) {
             s.p = &ds->group[g].param[i];
             const struct zf_ds_entry *e = zf_ds_model_find(m, s.p->name);
-            struct zf_ds_miss miss = {.found = false};
+            struct zf_mismatch miss = {.found = false};
 
-            for (uint32_t k = 0;
-                 e && e->view.packed && e->view.src && !miss.found && i % sample.every == 0 &&
-                 zf_ds_round_span(&sample, s.p->n, k, span);
+            for (uint32_t k = 0; e && e->view.packed && e->view.src && !miss.found &&
+                                 i % sample.every == 0 && zf_sample_span(&sample, s.p->n, k, &span);
                  k++) {
                 if (!round_span(ds, &s, span, &e->view, &miss, err)) {
                     return false;

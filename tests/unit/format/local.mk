@@ -7,7 +7,6 @@ format_tests = \
 	tests/unit/format/test_dcp \
 	tests/unit/format/test_names \
 	tests/unit/format/test_ranks \
-	tests/unit/format/test_round \
 	tests/unit/format/test_safetensors \
 	tests/unit/format/test_torchfile \
 	$(NULL)
@@ -32,8 +31,6 @@ tests_unit_format_test_safetensors_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA
 tests_unit_format_test_ranks_SOURCES = tests/unit/format/test_ranks.c tests/support/golden.c
 tests_unit_format_test_ranks_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_ranks_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
-tests_unit_format_test_round_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
-tests_unit_format_test_round_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_test_torchfile_SOURCES = tests/unit/format/test_torchfile.c tests/support/golden.c
 tests_unit_format_test_torchfile_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_torchfile_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After every step a trainer with fp32 masters copies them into the model, rounding to nearest
+ * even, so in a sound save the two agree bit for bit, and names can be proved by comparing.  A
+ * small save is compared wholly.  Of a larger one each parameter is compared at both ends and at
+ * places spread evenly between them, fewer the more parameters there are. */
+#include <zf/assemble/values.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+#include <zf/model/cast.h>
+
+#define ROUND_CHUNK 1024u       /* elements read at once */
+#define SAMPLE_WHOLE (4u << 20) /* elements of a save that is compared wholly */
+#define SAMPLE_PLACES 2048u     /* places that are compared in a larger one, about */
+#define SAMPLE_PARAMS 16384u    /* parameters of it that are looked at, at most about */
+#define SAMPLE_RUN 32u          /* elements that are compared at a place */
+
+#define COPY_WHOLE (1u << 20) /* bytes of a tensor that is compared wholly */
+#define COPY_PLACE (64u << 10)
+#define COPY_ALL (256u << 20) /* bytes after which comparing ends */
+
+struct zf_sample zf_sample_of(uint64_t elements, uint64_t params)
+{
+    struct zf_sample s = {.places = 1, .every = 1};
+
+    if (elements > SAMPLE_WHOLE) {
+        uint64_t share = SAMPLE_PLACES / (params + 1);
+
+        s.places = share > 32 ? 32 : share > 3 ? (uint32_t)share : 3;
+        s.every = (uint32_t)(params / SAMPLE_PARAMS % UINT32_MAX) + 1;
+    }
+    return s;
+}
+
+bool zf_sample_span(const struct zf_sample *s, uint64_t n, uint32_t k, struct zf_span *out)
+{
+    if (s->places == 1 || n <= (uint64_t)s->places * SAMPLE_RUN) {
+        *out = (struct zf_span){.first = 0, .n = n};
+        return n > 0 && k == 0;
+    }
+    *out = (struct zf_span){.first = (n - SAMPLE_RUN) / (s->places - 1) * k, .n = SAMPLE_RUN};
+    if (k == s->places - 1) {
+        out->first = n - SAMPLE_RUN;
+    }
+    return k < s->places;
+}
+
+bool zf_values_can_round(enum zf_dtype master, enum zf_dtype weight)
+{
+    bool to = weight == ZF_DT_F32 || weight == ZF_DT_F16 || weight == ZF_DT_BF16;
+
+    return zf_dtype_info(master)->bytes <= 8 &&
+           (master == weight || (to && zf_can_cast(master, weight)));
+}
+
+static double values_double(const uint8_t *p, enum zf_dtype dtype)
+{
+    double d = 0;
+    float f = 0;
+
+    if (dtype == ZF_DT_F64) {
+        memcpy(&d, p, sizeof d);
+    } else if (zf_can_cast(dtype, ZF_DT_F32)) {
+        zf_cast(&f, ZF_DT_F32, p, dtype, 1);
+        d = f;
+    }
+    return d;
+}
+
+/* A NaN of the master may have any of its patterns in the weight. */
+static bool values_same(const uint8_t *a, const uint8_t *b, enum zf_dtype dtype)
+{
+    double x, y;
+
+    if (memcmp(a, b, zf_dtype_info(dtype)->bytes) == 0) {
+        return true;
+    }
+    x = values_double(a, dtype);
+    y = values_double(b, dtype);
+    return x != x && y != y;
+}
+
+static bool values_round_chunk(const struct zf_values *master, const struct zf_values *weight,
+                               size_t n, struct zf_mismatch *out, struct zf_err *err)
+{
+    size_t mb = zf_dtype_info(master->dtype)->bytes, wb = zf_dtype_info(weight->dtype)->bytes;
+    uint8_t have[8 * ROUND_CHUNK], full[8 * ROUND_CHUNK], rounded[8 * ROUND_CHUNK];
+    const uint8_t *want = rounded;
+
+    if (!zf_source_pread(master->src, full, n * mb, master->off, err) ||
+        !zf_source_pread(weight->src, have, n * wb, weight->off, err)) {
+        return false;
+    }
+    if (master->dtype == weight->dtype) {
+        want = full;
+    } else {
+        zf_cast(rounded, weight->dtype, full, master->dtype, n);
+    }
+    if (memcmp(have, want, n * wb) == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < n && !out->found; i++) {
+        if (!values_same(have + i * wb, want + i * wb, weight->dtype)) {
+            *out = (struct zf_mismatch){.found = true,
+                                        .at = i,
+                                        .master = values_double(full + i * mb, master->dtype),
+                                        .weight = values_double(have + i * wb, weight->dtype)};
+        }
+    }
+    return true;
+}
+
+bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t n,
+                     struct zf_mismatch *out, struct zf_err *err)
+{
+    uint64_t done = 0;
+
+    for (out->found = false; done < n && !out->found;) {
+        size_t some = n - done < ROUND_CHUNK ? (size_t)(n - done) : ROUND_CHUNK;
+
+        if (!values_round_chunk(&master, &weight, some, out, err)) {
+            return false;
+        }
+        out->at += out->found ? done : 0;
+        master.off += some * zf_dtype_info(master.dtype)->bytes;
+        weight.off += some * zf_dtype_info(weight.dtype)->bytes;
+        done += some;
+    }
+    return true;
+}
+
+/* ---- copies ---- */
+
+void zf_copy_check_fini(struct zf_copy_check *c)
+{
+    free(c->buf);
+    c->buf = NULL;
+}
+
+/* Bytes of the storage from the first to the last element of r. */
+static bool values_extent(const struct zf_tensor_ref *r, uint64_t *out)
+{
+    uint64_t last = 0;
+
+    for (uint32_t d = 0; d < r->ndim && r->n > 0; d++) {
+        if (!zf_mul_add(r->shape[d] - 1, r->stride[d], last, &last)) {
+            return false;
+        }
+    }
+    return zf_mul(r->n ? last + 1 : 0, zf_dtype_info(r->dtype)->bytes, out);
+}
+
+static bool copy_check_bytes(struct zf_copy_check *c, const struct zf_tensor_ref *a,
+                             const struct zf_tensor_ref *b, struct zf_span at, bool *same,
+                             struct zf_err *err)
+{
+    if (c->compared >= COPY_ALL) {
+        c->unchecked++;
+        return true;
+    }
+    if (!c->buf && !(c->buf = malloc(2 * (size_t)COPY_WHOLE))) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for comparing tensors");
+    }
+    c->compared += 2 * at.n;
+    if (!zf_source_pread(a->src, c->buf, at.n, a->off + at.first, err) ||
+        !zf_source_pread(b->src, c->buf + COPY_WHOLE, at.n, b->off + at.first, err)) {
+        return false;
+    }
+    *same = memcmp(c->buf, c->buf + COPY_WHOLE, at.n) == 0;
+    return true;
+}
+
+bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
+                         const struct zf_tensor_ref *b, bool *same, struct zf_err *err)
+{
+    uint64_t len;
+
+    *same = a->dtype == b->dtype && a->ndim == b->ndim &&
+            memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0 &&
+            memcmp(a->stride, b->stride, a->ndim * sizeof *a->stride) == 0 &&
+            values_extent(a, &len);
+    if (!*same || len == 0) {
+        return true;
+    }
+    if (len <= COPY_WHOLE) {
+        return copy_check_bytes(c, a, b, (struct zf_span){0, len}, same, err);
+    }
+    const uint64_t at[] = {0, len / 2, len - COPY_PLACE};
+    for (size_t i = 0; i < sizeof at / sizeof at[0] && *same; i++) {
+        if (!copy_check_bytes(c, a, b, (struct zf_span){at[i], COPY_PLACE}, same, err)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How masters are compared with the weights they round to: which elements of large parameters are
+ * looked at, and roundings done by hand. */
+#include "support/unit.h"
+
+#include <zf/assemble/values.h>
+
+static void small_saves_are_compared_wholly(void **state)
+{
+    const struct zf_sample s = zf_sample_of(4u << 20, 100);
+    struct zf_span span;
+
+    (void)state;
+    assert_true(zf_sample_span(&s, 1u << 20, 0, &span));
+    assert_int_equal(span.first, 0);
+    assert_int_equal(span.n, 1u << 20);
+    assert_false(zf_sample_span(&s, 1u << 20, 1, &span));
+    assert_false(zf_sample_span(&s, 0, 0, &span));
+}
+
+/* Both ends are looked at, and no stretch between two places is much longer than another. */
+static void places_are_spread(void **state)
+{
+    static const uint64_t params[] = {1, 5, 300, 700, 5000, 1000000};
+    static const uint64_t sizes[] = {1, 31, 96, 97, 1000, 4096, 123457, 1ull << 33};
+
+    (void)state;
+    for (size_t p = 0; p < sizeof params / sizeof params[0]; p++) {
+        const struct zf_sample s = zf_sample_of(1ull << 40, params[p]);
+
+        assert_true(params[p] / s.every * s.places <= 2048 + 3 * 16384);
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            struct zf_span span;
+            uint64_t n = sizes[i], end = 0, shortest = UINT64_MAX, longest = 0;
+
+            for (uint32_t k = 0; zf_sample_span(&s, n, k, &span); k++) {
+                assert_true(span.first >= end && span.n > 0 && span.n <= n - span.first);
+                uint64_t gap = span.first - end;
+                assert_true(k > 0 || gap == 0);
+                shortest = k > 0 && gap < shortest ? gap : shortest;
+                longest = gap > longest ? gap : longest;
+                end = span.first + span.n;
+            }
+            assert_int_equal(end, n);
+            assert_true(longest == 0 || longest - shortest <= s.places);
+        }
+    }
+}
+
+static struct zf_mismatch compare(const void *master, size_t mn, enum zf_dtype mt,
+                                  const void *weight, size_t wn, enum zf_dtype wt)
+{
+    struct zf_err err = {0};
+    struct zf_mismatch miss;
+    uint8_t m[64], w[64];
+
+    memcpy(m, master, mn);
+    memcpy(w, weight, wn);
+    zf_auto(source) struct zf_source *a = zf_mem_new("", m, mn, false, &err);
+    zf_auto(source) struct zf_source *b = zf_mem_new("", w, wn, false, &err);
+    assert_true(zf_values_can_round(mt, wt));
+    assert_true(zf_values_round((struct zf_values){a, 0, mt}, (struct zf_values){b, 0, wt},
+                                mn / zf_dtype_info(mt)->bytes, &miss, &err));
+    return miss;
+}
+
+static void roundings(void **state)
+{
+    /* 1 + 2^-8 is a tie and goes to even, 1 + 3 * 2^-8 to 1 + 2^-6; what is too large becomes inf */
+    static const uint32_t master[] = {0x3f800000, 0x3f808000, 0x3f818000, 0x7f7fffff, 0x80000000};
+    static const uint16_t bf16[] = {0x3f80, 0x3f80, 0x3f82, 0x7f80, 0x8000};
+    static const uint16_t f16[] = {0x3c00, 0x3c04, 0x3c0c, 0x7c00, 0x8000};
+    static const uint32_t nan32[] = {0x7fc00000, 0x7fc00000, 0x3f800000};
+    static const uint16_t nan16[] = {0x7fc0, 0xffff, 0x7fc0};
+    struct zf_mismatch miss;
+    uint16_t other[5];
+
+    (void)state;
+    assert_false(compare(master, 20, ZF_DT_F32, bf16, 10, ZF_DT_BF16).found);
+    assert_false(compare(master, 20, ZF_DT_F32, f16, 10, ZF_DT_F16).found);
+    assert_false(compare(master, 20, ZF_DT_F32, master, 20, ZF_DT_F32).found);
+    for (size_t i = 0; i < 5; i++) {
+        memcpy(other, bf16, sizeof other);
+        other[i] ^= 1;
+        miss = compare(master, 20, ZF_DT_F32, other, 10, ZF_DT_BF16);
+        assert_true(miss.found);
+        assert_int_equal(miss.at, i);
+    }
+    miss = compare(nan32, 12, ZF_DT_F32, nan16, 6, ZF_DT_BF16);
+    assert_true(miss.found);
+    assert_int_equal(miss.at, 2);
+    assert_true(miss.master == 1.0);
+    assert_false(zf_values_can_round(ZF_DT_F32, ZF_DT_I8));
+    assert_false(zf_values_can_round(ZF_DT_F32, ZF_DT_F64));
+}
+
+/* A vector of n floats at byte `off` of src. */
+static struct zf_tensor_ref ref(struct zf_source *src, uint64_t off, const uint64_t *n)
+{
+    static const uint64_t stride[] = {1};
+
+    return (struct zf_tensor_ref){.src = src,
+                                  .key = "",
+                                  .dtype = ZF_DT_F32,
+                                  .ndim = 1,
+                                  .shape = n,
+                                  .stride = stride,
+                                  .off = off,
+                                  .n = *n,
+                                  .packed = true};
+}
+
+/* One changed byte of small copies is always found, of large ones at both ends and in the middle. */
+static void copies(void **state)
+{
+    static const uint64_t n[] = {1000, (8 << 20) / 4};
+    static uint8_t a[8 + (8 << 20)], b[8 + (8 << 20)];
+    struct zf_copy_check c = {0};
+    struct zf_err err = {0};
+    bool same;
+
+    (void)state;
+    zf_auto(source) struct zf_source *sa = zf_mem_new("", a, sizeof a, false, &err);
+    zf_auto(source) struct zf_source *sb = zf_mem_new("", b, sizeof b, false, &err);
+    for (size_t i = 0; i < 2; i++) {
+        const uint64_t last = 4 * n[i] - 1, at[] = {0, 1, last / 2 + 1, last - 1, last};
+        const struct zf_tensor_ref ra = ref(sa, 8, &n[i]), rb = ref(sb, 4, &n[i]);
+
+        assert_true(zf_copy_check_equal(&c, &ra, &rb, &same, &err));
+        assert_true(same);
+        for (size_t k = 0; k < sizeof at / sizeof at[0]; k++) {
+            b[4 + at[k]] = 1;
+            assert_true(zf_copy_check_equal(&c, &ra, &rb, &same, &err));
+            assert_false(same);
+            b[4 + at[k]] = 0;
+        }
+    }
+    const struct zf_tensor_ref ra = ref(sa, 0, &n[0]), rb = ref(sb, 0, &n[1]);
+    assert_true(zf_copy_check_equal(&c, &ra, &rb, &same, &err));
+    assert_false(same);
+    assert_int_equal(c.unchecked, 0);
+    c.compared = 256u << 20;
+    b[0] = 1;
+    const struct zf_tensor_ref rc = ref(sb, 0, &n[0]);
+    assert_true(zf_copy_check_equal(&c, &ra, &rc, &same, &err));
+    assert_true(same);
+    assert_int_equal(c.unchecked, 1);
+    zf_copy_check_fini(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_saves_are_compared_wholly),
+        cmocka_unit_test(places_are_spread),
+        cmocka_unit_test(roundings),
+        cmocka_unit_test(copies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
