@@ -3,7 +3,6 @@ libzf_format_la_SOURCES += \
 	src/format/dcp/bytes_items.c \
 	src/format/dcp/composed.c \
 	src/format/dcp/dcp.c \
-	src/format/dcp/flat.c \
 	src/format/dcp/gather.c \
 	src/format/dcp/items.c \
 	src/format/dcp/mcore_data.c \
@@ -21,7 +20,6 @@ libzf_format_la_SOURCES += \
 noinst_HEADERS += \
 	src/format/dcp/bytes_items.h \
 	src/format/dcp/composed.h \
-	src/format/dcp/flat.h \
 	src/format/dcp/gather.h \
 	src/format/dcp/items.h \
 	src/format/dcp/mcore_data.h \

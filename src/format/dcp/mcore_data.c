@@ -16,7 +16,7 @@ static bool mcore_take_shape(struct zf_dcp *d, struct zf_dcp_key *key, const str
     if (!given || key->is_bytes) {
         return true;
     }
-    if (key->ndim < 2 || !size || zf_pv_len(size) != n) {
+    if (key->ndim < 2 || n > ZF_DCP_WHOLE_DIMS || !size || zf_pv_len(size) != n) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
             "\"%.120s\": mcore_data gives a shape of %llu dimensions to a tensor that is "

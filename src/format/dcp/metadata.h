@@ -13,6 +13,8 @@
 
 #include "table.h"
 
+#define ZF_DCP_WHOLE_DIMS 64 /* of a flattened tensor */
+
 /* Something saved under one name (FQN). */
 struct zf_dcp_key {
     const char *name; /* terminated; may hold any byte */
@@ -24,7 +26,8 @@ struct zf_dcp_key {
     enum zf_dtype dtype; /* of the whole tensor */
     uint32_t ndim;
     const uint64_t *shape; /* [ndim] elements, as stored */
-    const uint64_t *whole; /* [ndim - 1] the true shape of a flattened tensor (flat.h), or NULL */
+    const uint64_t
+        *whole; /* [ndim - 1] the true shape of a flattened tensor (mcore_data.h), or NULL */
     const struct zf_pv *path; /* planner_data's tuple, or NULL */
     bool doubtful; /* -o degraded: its shape is contradicted, so no byte of it can be given */
     bool

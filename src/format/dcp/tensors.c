@@ -10,7 +10,6 @@
 
 #include "bytes_items.h"
 #include "composed.h"
-#include "flat.h"
 #include "items.h"
 #include "paths.h"
 #include "replicas.h"
@@ -406,12 +405,35 @@ static struct zf_lost why_lost(const struct zf_dcp_placing *p, const struct zf_d
     return (struct zf_lost){.file = path, .why = text};
 }
 
+/* A chunk of a flattened tensor (mcore_data.h): start and size are a cell of the grid of local boxes and,
+ * last, a range of the elements of that box. */
+static bool tensors_put_run(const struct zf_dcp_key *k, struct zf_draft *draft,
+                            const uint64_t *start, const uint64_t *size, struct zf_from from,
+                            const struct zf_lost *lost, struct zf_err *err)
+{
+    uint64_t box[ZF_DCP_WHOLE_DIMS], local[ZF_DCP_WHOLE_DIMS];
+    uint32_t n = k->ndim - 1;
+
+    for (uint32_t d = 0; d < n; d++) {
+        if (size[d] != 1) {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                           "\"%.120s\": a chunk of a flattened tensor spans %llu boxes", k->name,
+                           SHOW(size[d]));
+        }
+        local[d] = k->whole[d] / k->shape[d];
+        box[d] = start[d] * local[d];
+    }
+    return lost ? zf_draft_lost_run(draft, box, local, start[n], size[n], lost, err)
+                : zf_draft_run(draft, box, local, start[n], size[n], from, err);
+}
+
 /* Gives one chunk of a plain tensor to its draft. */
 static bool put_box(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_draft *draft,
                     struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
-    const uint64_t *start = &d->box[c->box], *size = start + d->key[c->key].ndim;
+    const struct zf_dcp_key *k = &d->key[c->key];
+    const uint64_t *start = &d->box[c->box], *size = start + k->ndim;
     struct zf_from from = {.off = c->addr};
     struct zf_lost lost;
     char text[64], path[1024];
@@ -421,9 +443,8 @@ static bool put_box(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, stru
     } else {
         from.src = p->items[c->file];
     }
-    if (d->key[c->key].whole) {
-        return zf_dcp_flat_put(&d->key[c->key], draft, start, size, from, c->lost ? &lost : NULL,
-                               err);
+    if (k->whole) {
+        return tensors_put_run(k, draft, start, size, from, c->lost ? &lost : NULL, err);
     }
     return c->lost ? zf_draft_lost_box(draft, start, size, &lost, err)
                    : zf_draft_box(draft, start, size, from, err);
