@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks double up to a maximum; nothing is freed before all of it.  A request is checked against the
+ * budget before any memory is taken for it. */
 #include <zf/base/arena.h>
 
 #include <stdarg.h>

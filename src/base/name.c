@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names of files: %XX for bytes that a path cannot hold or a shell would trip over, a hash where a
+ * name is too long, and the order in which 2 comes before 10. */
 #include <zf/base/name.h>
 
 #include <nettle/sha2.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* options.def has a row an option: field, type, bounds, which commands take it.  An option is
+ * read, checked, printed in --help and reported in mount.json by its row alone. */
 #include "options.h"
 
 #include <ctype.h>

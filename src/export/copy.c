@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A file is copied into ".NAME.part" beside its place and renamed when its last byte is on the
+ * disk.  Every CERTAIN bytes the part is synced and the journal says how far; after an
+ * interruption the copy goes on from there, after a reboot only from what was synced.  The
+ * journal's lines carry an identity (identify): a digest of everything that decides the file's
+ * bytes, so that no part of another checkpoint, or of this one before it was rewritten, is ever
+ * completed.
+ *
+ * Runs of zeros become holes: the map names those it knows, others are found block by block.  Ties
+ * become hard links of the one file that is copied. */
 #include <zf/export/copy.h>
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Every component is opened with O_NOFOLLOW from the directory above it, so that a symbolic link
+ * in the destination leads nowhere, whenever it is put there. */
 #include <zf/export/dest.h>
 
 #include <errno.h>

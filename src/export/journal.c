@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The file is read once, whole, at the beginning; only appended lines follow, one write each, so
+ * that threads need no lock and a crash tears at most the last line.  The last line about a path
+ * counts. */
 #include <zf/export/journal.h>
 
 #include <errno.h>

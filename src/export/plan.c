@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Each PATH is looked up as a file, a directory or a pattern and adds its files to one list.
+ * Sorted by destination, two entries of one source are the same file asked for twice and one is
+ * dropped, two of different sources are a clash of names.  Sorted by inode, neighbours are tied
+ * tensors: the first is copied, the others link to it. */
 #include <zf/export/plan.h>
 
 #include <string.h>

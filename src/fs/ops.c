@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* FUSE requests, answered from a zf_tree.  The kernel addresses everything by inode number and the
+ * tree computes from one, so nothing is counted, forgotten or locked here.
+ *
+ * Three kinds of file are told apart at open.  Contents that never change are kept in the page
+ * cache; live files (/.zerofs) and files with lost bytes go past it, because the cache would widen
+ * one lost byte to a page and a readahead of neighbours to an error.  A failed read of such a file
+ * is cut down by bisection to the bytes in front of the damage, but only for read(2), which sees a
+ * short count: a page fault must fail as a whole.
+ *
+ * A read that finds its file busy opening is parked (park.c) instead of holding one of libfuse's
+ * threads. */
 #include "config.h"
 
 #include "ops.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A tree over a tree: every question about the inode numbers above 2^63, which no checkpoint's
+ * tree reaches, and about the name .zerofs in the root is answered here, all others are passed to
+ * the inner tree. */
 #include <zf/overlay/control.h>
 
 #include <pthread.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A directory a save.  A number in the upper bits of an inode number says which save, the rest is
+ * the inode number in that save's own tree, so that questions below a save are passed on by
+ * arithmetic.  Saves are only ever added to the table, which lookups read without a lock; one that
+ * vanishes is no longer listed but keeps its number. */
 #include <zf/overlay/runs.h>
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A bulk file is planned twice.  The first time only sizes are counted, for stat; the second time,
+ * at the first read, the parts become a map.  Both run the same plan function, so they cannot
+ * disagree. */
 #include "bulk.h"
 
 #include <string.h>

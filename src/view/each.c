@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Directories are visited from a stack, without recursion, as names may nest as deep as a
+ * stranger's file wants. */
 #include <zf/each.h>
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* With lost=omit damaged tensors are not in the tree; LOST.json says which, and why. */
 #include "lost.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Places are announced in any order, sorted by components, and turned into nodes breadth first:
+ * what is below a directory is one range of the sorted places, and its children become neighbours
+ * in natural order, which is also the order lookups search in. */
 #include "nodes.h"
 
 #include <stdlib.h>

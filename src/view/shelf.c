@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* From a name to a tensor: the suffix is cut off, the rest decoded and looked up in the set, and
+ * the name of what is found must come out as the one that was asked for.  Names that had to be
+ * shortened end in a hash of the whole; those few tensors are in a table sorted by that hash. */
 #include "shelf.h"
 
 #include <fnmatch.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Goes through a value without recursion: a stack of open levels, each with the next part to
+ * write.  Objects need distinct keys, and pickled mappings may have keys of any type whose texts
+ * are equal; so each level remembers the texts it wrote (as offsets into the output, in a hash
+ * table once there are many) and renames the second.  A value that contains itself is written as
+ * the number of levels up to it. */
 #include <zf/codec/pvjson.h>
 
 #include <locale.h>

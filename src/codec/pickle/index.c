@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Small mappings are searched one key after the other.  A large one gets a table of indices at the
+ * first question, hashed with a seed of its own. */
 #include "index.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The machine: one row of ops.def an opcode says what operand follows it, what it takes from the
+ * stack and which function acts.  The operand is read and the stack is checked here, for all of
+ * them, so that the functions in ops.c, ops_const.c and call.c can rely on both.  Nothing is ever
+ * called or imported: REDUCE and its like make a CALL value. */
 #include <zf/codec/pickle.h>
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Picklers number their memo entries 0, 1, 2 …: these are an array.  Keys far beyond the number of
+ * entries so far, which only a hostile pickle has, go to a hash table, so that one large key does
+ * not cost its size in memory. */
 #include "memo.h"
 
 #include <stdlib.h>

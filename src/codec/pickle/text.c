@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Protocol 0 writes numbers, strings and keys as lines.  Decimal longs are converted limb by limb,
+ * with Python's own bound on their length, as the conversion takes quadratic time. */
 #include "text.h"
 
 #include <locale.h>

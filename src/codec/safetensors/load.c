@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A length word, a JSON object, the data.  The reference reader wants the entries to cover the
+ * data part without gap or overlap, so they are sorted by offset and each must begin where the one
+ * before ends: a header that was edited by hand does not pass. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which of the three containers a file is, by its first bytes, and everything that is the same for
+ * all of them. */
 #include "file.h"
 
 #include <stdarg.h>

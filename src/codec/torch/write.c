@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The pickle that torch.load(weights_only=True) reads: a dict of _rebuild_tensor_v2 calls over one
+ * storage a tensor, in protocol 2, as torch.save writes it. */
 #include <zf/codec/torch_write.h>
 
 #include <inttypes.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The end record is the one whose comment reaches exactly to the end of the file; its directory
+ * must end where the record (or its zip64 one) begins.  Of files for which this does not hold
+ * (bytes in front, two archives in one, bytes behind) readers disagree about what they hold. */
 #include "end.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* libzip's view of a source, through one window that doubles while it is read in order.  It also
+ * notes the first seek and the last read of an operation: that is how zip.c learns where a
+ * member's header and data are, which libzip does not say. */
 #include "reader.h"
 
 #include <string.h>

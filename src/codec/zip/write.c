@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An archive is written around payloads that nobody has read: headers and payloads alternate, the caller
+ * appends both and the offsets follow.  A payload's CRC may be 0, as torch and libzip do not compare
+ * the CRC of stored members. */
 #include <zf/codec/zip_write.h>
 
 #include <string.h>

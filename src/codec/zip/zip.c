@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* libzip parses the directory, behind checks that it does not make: the end record is read here as
+ * well (end.c) and both must agree, names are unique, sizes fit the file, and a member's local
+ * header names the same file as the directory, because readers that follow the one or the other
+ * must not see two archives in one.  A member's data is served from the archive itself: libzip
+ * opens it once and our reader notes where it seeks (reader.c). */
 #include <zf/codec/zip.h>
 
 #include <string.h>
