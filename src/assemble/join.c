@@ -95,14 +95,14 @@ static struct join_first *first_of(struct zf_join *j, const struct zf_draft *d, 
 }
 
 /* "float32 [4, 6]" */
-static const char *describe(enum zf_dtype dtype, uint32_t ndim, const uint64_t *shape, char *out,
-                            size_t n)
+static const char *describe(struct zf_type t, char *out, size_t n)
 {
-    int at = snprintf(out, n, "%s [", zf_dtype_info(dtype)->torch);
+    int at = snprintf(out, n, "%s [", zf_dtype_info(t.dtype)->torch);
 
-    for (uint32_t i = 0; i <= ndim && at > 0 && (size_t)at < n; i++) {
-        at += i == ndim ? snprintf(out + at, n - (size_t)at, "]")
-                        : snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    for (uint32_t i = 0; i <= t.ndim && at > 0 && (size_t)at < n; i++) {
+        at += i == t.ndim
+                  ? snprintf(out + at, n - (size_t)at, "]")
+                  : snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? ", " : "", t.shape[i]);
     }
     return out;
 }
@@ -204,27 +204,24 @@ static bool check_shards(struct zf_join *j, const struct zf_draft *d, const stru
 }
 
 /* The draft of a tensor, made by the first rank that has a piece of it; the others must agree. */
-static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, enum zf_dtype dtype,
-                                 uint32_t ndim, const uint64_t *shape, struct zf_err *err)
+static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, struct zf_type type,
+                                 struct zf_err *err)
 {
-    struct zf_draft *d = zf_build_find(j->b, spot->set, spot->name, spot->name_len);
+    struct zf_draft *d = zf_build_find(j->b, *spot);
 
     if (!d) {
-        d = zf_build_tensor(j->b, spot->set, spot->name, spot->name_len, dtype, ndim, shape, err);
+        d = zf_build_tensor(j->b, *spot, type, err);
         return d && zf_draft_where(d, j->file->path, err) && first_of(j, d, err) ? d : NULL;
     }
-    if (zf_draft_dtype(d) != dtype || zf_draft_ndim(d) != ndim ||
-        memcmp(zf_draft_shape(d), shape, ndim * sizeof *shape) != 0) {
+    if (!zf_type_equal(zf_draft_type(d), type)) {
         const struct join_first *f = first_of(j, d, err);
         char here[100], there[100];
 
         if (f) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                           "it is %s, but %s in \"%.80s\": files of different saves",
-                          describe(dtype, ndim, shape, here, sizeof here),
-                          describe(zf_draft_dtype(d), zf_draft_ndim(d), zf_draft_shape(d), there,
-                                   sizeof there),
-                          f->file);
+                          describe(type, here, sizeof here),
+                          describe(zf_draft_type(d), there, sizeof there), f->file);
         }
         return NULL;
     }
@@ -389,7 +386,7 @@ static bool take_dtensor(struct zf_join *j, const struct zf_spot *spot, const st
         !check_local(&t, dim, &empty, err)) {
         return false;
     }
-    struct zf_draft *d = draft_of(j, spot, dt.dtype, dt.ndim, dt.shape, err);
+    struct zf_draft *d = draft_of(j, spot, (struct zf_type){dt.dtype, dt.ndim, dt.shape}, err);
     return d && check_mesh(j, d, &dt, err) && (empty || add_pieces(j, d, &t, dim, err));
 }
 
@@ -421,7 +418,8 @@ static bool take_sharded(struct zf_join *j, const struct zf_spot *spot, const st
         return false;
     }
     uint64_t *zeros = zf_arena_get(j->arena, s.ndim, sizeof *zeros, err);
-    struct zf_draft *d = zeros ? draft_of(j, spot, s.dtype, s.ndim, s.shape, err) : NULL;
+    struct zf_draft *d =
+        zeros ? draft_of(j, spot, (struct zf_type){s.dtype, s.ndim, s.shape}, err) : NULL;
     if (!d || !check_shards(j, d, &s, err)) {
         return false;
     }

@@ -16,6 +16,8 @@
 
 static const char *const master_words[] = {"fp32_param", "param", "master_param"};
 
+#define OPTIM "optim/"
+
 static const char *const own_names[] = {
     "optim",
     "stored",
@@ -63,12 +65,12 @@ static bool join(struct zf_text *out, struct zf_path path, uint32_t from, struct
 /* A flat entry cannot be split, nor an id named, before everything was seen. */
 struct pending {
     struct pending *next;
-    struct zf_entry entry;
+    struct optim_key entry;
 };
 
 /* The entry's name as the tree spells it:
  * integer ids by their parameter, Megatron-FSDP's words dropped. */
-static void reduce_entry(const struct zf_names *names, struct zf_entry *e)
+static void reduce_entry(const struct zf_names *names, struct optim_key *e)
 {
     while (names->opts.megatron_fsdp && zf_word_starts(e->name, e->name_len, "module.")) {
         e->name += 7;
@@ -87,12 +89,12 @@ static void reduce_entry(const struct zf_names *names, struct zf_entry *e)
 }
 
 /* An id without a name is not known to shadow anything, so it stays with the optimizer. */
-static bool is_master(const struct zf_entry *e)
+static bool is_master(const struct optim_key *e)
 {
     return ONE_OF(e->key, e->key_len, master_words) && !zf_word_digits(e->name, e->name_len);
 }
 
-static bool remember_entry(struct zf_names *names, struct zf_entry *e, struct zf_err *err)
+static bool remember_entry(struct zf_names *names, struct optim_key *e, struct zf_err *err)
 {
     uint64_t head = zf_fnv(e->head, e->head_len) | 2;
 
@@ -109,7 +111,7 @@ static bool remember_entry(struct zf_names *names, struct zf_entry *e, struct zf
     return !is_master(e) || zf_hashes_put(&names->masters, zf_fnv(e->name, e->name_len), err);
 }
 
-static bool postpone(struct zf_names *names, const struct zf_entry *e, struct zf_err *err)
+static bool postpone(struct zf_names *names, const struct optim_key *e, struct zf_err *err)
 {
     struct pending *p = zf_arena_get(names->arena, 1, sizeof *p, err);
 
@@ -148,7 +150,7 @@ static size_t container_len(const struct zf_names *names, const char *key, size_
 
 static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    struct zf_entry e;
+    struct optim_key e;
     const char *key = names->key.p;
     size_t n = names->key.n;
 
@@ -198,7 +200,7 @@ bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *er
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
 {
     struct zf_err err;
-    struct zf_entry e;
+    struct optim_key e;
 
     return join(&names->key, path, 0, &err) && zf_entry_parse(path, names->key.p, names->key.n, &e);
 }
@@ -256,17 +258,13 @@ static bool place_set(struct zf_names *names, const char *dir, const char *p, si
            zf_text_add(&names->set, file, len, err);
 }
 
-static bool place_as(struct zf_names *names, enum zf_spot_kind kind, const char *name, size_t n,
+/* The place `name` in a set, which NULL leaves as it was composed. */
+static bool place_as(struct zf_names *names, const char *set, const char *name, size_t n,
                      struct zf_spot *out, struct zf_err *err)
 {
-    static const char *const set[] = {
-        [ZF_SPOT_WEIGHT] = "",     [ZF_SPOT_MASTER] = "",  [ZF_SPOT_STORED] = "stored",
-        [ZF_SPOT_EXTRA] = "extra", [ZF_SPOT_OPTIM] = NULL, [ZF_SPOT_BESIDE] = NULL,
-    };
-
-    if (set[kind]) {
+    if (set) {
         zf_text_clear(&names->set);
-        if (!zf_text_add(&names->set, set[kind], strlen(set[kind]), err)) {
+        if (!zf_text_add(&names->set, set, strlen(set), err)) {
             return false;
         }
     }
@@ -274,17 +272,21 @@ static bool place_as(struct zf_names *names, enum zf_spot_kind kind, const char 
     if (!zf_text_add(&names->word, name, n, err)) {
         return false;
     }
-    *out = (struct zf_spot){
-        .kind = kind, .set = names->set.p, .name = names->word.p, .name_len = names->word.n};
+    *out = (struct zf_spot){names->set.p, names->word.p, names->word.n};
     return true;
 }
 
-static bool place_entry(struct zf_names *names, struct zf_entry *e, struct zf_spot *out,
+bool zf_names_is_optim(struct zf_spot spot)
+{
+    return strncmp(spot.set, OPTIM, strlen(OPTIM)) == 0;
+}
+
+static bool place_entry(struct zf_names *names, struct optim_key *e, struct zf_spot *out,
                         struct zf_err *err)
 {
     reduce_entry(names, e);
     if (is_master(e)) {
-        return place_as(names, ZF_SPOT_MASTER, e->name, e->name_len, out, err);
+        return place_as(names, "", e->name, e->name_len, out, err);
     }
     const struct zf_hash_slot *s =
         zf_hashes_find(&names->entries, zf_hash_pair(e->key, e->key_len, e->name, e->name_len));
@@ -295,8 +297,8 @@ static bool place_entry(struct zf_names *names, struct zf_entry *e, struct zf_sp
         return false;
     }
     return zf_text_add(&names->name, e->name, e->name_len, err) &&
-           place_set(names, "optim/", e->key, e->key_len, err) &&
-           place_as(names, ZF_SPOT_OPTIM, names->name.p, names->name.n, out, err);
+           place_set(names, OPTIM, e->key, e->key_len, err) &&
+           place_as(names, NULL, names->name.p, names->name.n, out, err);
 }
 
 /* A weight under its reduced name, or under stored/ when a master shadows it. */
@@ -305,7 +307,7 @@ static bool place_weight(struct zf_names *names, const char *name, size_t n, str
 {
     bool shadowed = zf_hashes_find(&names->masters, zf_fnv(name, n)) != NULL;
 
-    return place_as(names, shadowed ? ZF_SPOT_STORED : ZF_SPOT_WEIGHT, name, n, out, err);
+    return place_as(names, shadowed ? "stored" : "", name, n, out, err);
 }
 
 /* "rng", "np_rng", "cuda_rng_state": is one of the words of p[n] "rng"? */
@@ -329,21 +331,21 @@ static bool place_beside(struct zf_names *names, struct zf_path path, const char
     size_t head = path.step[0].n;
 
     if (path.n == 1) {
-        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
+        return place_as(names, "extra", key, n, out, err);
     }
     if (!place_set(names, "", key, head, err)) {
         return false;
     }
     if (zf_names_reserved(names->set.p) || is_random_state(key, head)) {
-        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
+        return place_as(names, "extra", key, n, out, err);
     }
-    return place_as(names, ZF_SPOT_BESIDE, key + head + 1, n - head - 1, out, err);
+    return place_as(names, NULL, key + head + 1, n - head - 1, out, err);
 }
 
 static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                   struct zf_err *err)
 {
-    struct zf_entry e;
+    struct optim_key e;
     const char *key = names->key.p;
     size_t n = names->key.n;
 
@@ -351,7 +353,7 @@ static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *o
         return place_entry(names, &e, out, err);
     }
     if (zf_word_starts(key, n, "rng_state")) {
-        return place_as(names, ZF_SPOT_EXTRA, key, n, out, err);
+        return place_as(names, "extra", key, n, out, err);
     }
     const char *container = zf_names_container(names);
     if (!container) {
@@ -388,7 +390,7 @@ bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot 
                     struct zf_err *err)
 {
     return join(&names->key, path, 0, err) &&
-           place_as(names, ZF_SPOT_EXTRA, names->key.p, names->key.n, out, err);
+           place_as(names, "extra", names->key.p, names->key.n, out, err);
 }
 
 const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf_err *err)

@@ -86,7 +86,7 @@ int zf_container(const char *p, size_t n)
 #define ONE_OF(p, n, words) zf_word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* The parts of `text` behind ".state." when the path itself says where the name ends. */
-static void split_by_path(struct zf_entry *e, struct zf_path path, uint32_t state)
+static void split_by_path(struct optim_key *e, struct zf_path path, uint32_t state)
 {
     if (path.n < state + 3) {
         return;
@@ -102,7 +102,7 @@ static void split_by_path(struct zf_entry *e, struct zf_path path, uint32_t stat
     e->key_len = e->text_len - name->n - 1;
     if (path.n == state + 3 && !key->index && ONE_OF(name->p, name->n, state_words) &&
         !ONE_OF(key->p, key->n, state_words)) {
-        struct zf_entry swapped = *e;
+        struct optim_key swapped = *e;
 
         e->name = swapped.key;
         e->name_len = swapped.key_len;
@@ -127,19 +127,19 @@ static bool optimizer_head(const char *key, size_t n)
     return optimizer_word(key + w + 1, zf_word_len(key + w + 1, n - w - 1));
 }
 
-bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct zf_entry *e)
+bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e)
 {
     static const char mark[] = ".state.";
     const size_t mark_len = sizeof mark - 1;
 
-    *e = (struct zf_entry){0};
+    *e = (struct optim_key){0};
     if (!optimizer_head(key, n)) {
         return false;
     }
     size_t at = 0;
     for (uint32_t i = 0; i < path.n; at += path.step[i].n + 1, i++) {
         if (i > 0 && i + 1 < path.n && zf_word_is(path.step[i].p, path.step[i].n, "state")) {
-            *e = (struct zf_entry){.head = key, .head_len = at - 1, .text = key + at + 6};
+            *e = (struct optim_key){.head = key, .head_len = at - 1, .text = key + at + 6};
             e->text_len = n - at - 6;
             split_by_path(e, path, i);
             return true;
@@ -147,7 +147,7 @@ bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct zf_en
     }
     for (size_t i = 0; i + mark_len < n; i++) {
         if (memcmp(key + i, mark, mark_len) == 0) {
-            *e = (struct zf_entry){.head = key, .head_len = i, .text = key + i + mark_len};
+            *e = (struct optim_key){.head = key, .head_len = i, .text = key + i + mark_len};
             e->text_len = n - i - mark_len;
             return true;
         }
@@ -156,7 +156,7 @@ bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct zf_en
 }
 
 /* Splits e->text at `dot`. */
-static void split_at(struct zf_entry *e, size_t dot, bool key_first)
+static void split_at(struct optim_key *e, size_t dot, bool key_first)
 {
     const char *a = e->text, *b = e->text + dot + 1;
     size_t an = dot, bn = e->text_len - dot - 1;
@@ -167,7 +167,7 @@ static void split_at(struct zf_entry *e, size_t dot, bool key_first)
     e->key_len = key_first ? an : bn;
 }
 
-bool zf_entry_split(struct zf_entry *e, const struct zf_hashes *params)
+bool zf_entry_split(struct optim_key *e, const struct zf_hashes *params)
 {
     size_t last = SIZE_MAX;
 

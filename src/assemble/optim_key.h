@@ -21,7 +21,7 @@ const char *zf_container_name(int i);
 int zf_container(const char *p, size_t n);
 
 /* An optimizer's entry, taken apart.  The texts point into the joined key. */
-struct zf_entry {
+struct optim_key {
     const char *head, *text; /* before and after ".state." */
     size_t head_len, text_len;
     const char *name, *key; /* NULL while the split is not known */
@@ -29,10 +29,10 @@ struct zf_entry {
 };
 
 /* Is the path whose joined key is key[n] an optimizer's entry?  Fills *e, which borrows key. */
-bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct zf_entry *e);
+bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e);
 
 /* Splits a flat entry: at the longest parameter in `params` (hashes of their names), else behind a
  * key in front, else at the last dot.  False when there is no dot at all. */
-bool zf_entry_split(struct zf_entry *e, const struct zf_hashes *params);
+bool zf_entry_split(struct optim_key *e, const struct zf_hashes *params);
 
 #endif

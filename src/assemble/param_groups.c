@@ -106,7 +106,7 @@ static bool place_step(const struct stepping *s, const char *head, const struct 
     if (!zf_names_place(s->names, (struct zf_path){.step = path, .n = 4}, &spot, err)) {
         return false;
     }
-    if (spot.kind != ZF_SPOT_OPTIM || zf_build_find(s->b, spot.set, spot.name, spot.name_len)) {
+    if (!zf_names_is_optim(spot) || zf_build_find(s->b, spot)) {
         return true;
     }
     return zf_place_number(s->b, &spot, step, err);

@@ -102,11 +102,12 @@ int zf_tensor_ref_cmp(const struct zf_tensor_ref *a, const struct zf_tensor_ref 
     return c;
 }
 
-struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, const char *set, const char *name,
-                                     size_t name_len, const struct zf_tensor_ref *r,
-                                     const char *where, struct zf_err *err)
+struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, struct zf_spot spot,
+                                     const struct zf_tensor_ref *r, const char *where,
+                                     struct zf_err *err)
 {
-    struct zf_draft *d = zf_build_tensor(b, set, name, name_len, r->dtype, r->ndim, r->shape, err);
+    struct zf_draft *d =
+        zf_build_tensor(b, spot, (struct zf_type){r->dtype, r->ndim, r->shape}, err);
     struct zf_from from = {.src = r->src, .off = r->off};
 
     if (!d || (where && !zf_draft_where(d, where, err))) {
@@ -118,10 +119,6 @@ struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, const char *set, const 
     if (r->packed) {
         return zf_draft_flat(d, 0, r->n, from, err) ? d : NULL;
     }
-    zf_auto(mem) uint64_t *start = calloc(r->ndim + (size_t)1, sizeof *start);
-    if (!start) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a tensor"), NULL;
-    }
     from.stride = r->stride;
-    return zf_draft_box(d, start, r->shape, from, err) ? d : NULL;
+    return zf_draft_box(d, NULL, r->shape, from, err) ? d : NULL;
 }

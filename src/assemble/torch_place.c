@@ -50,8 +50,7 @@ bool zf_place_tensor(struct zf_build *b, const struct zf_spot *spot,
 {
     struct zf_tensor_ref r;
 
-    return zf_tensor_ref_of(t, &r, err) &&
-           zf_tensor_ref_draft(b, spot->set, spot->name, spot->name_len, &r, where, err);
+    return zf_tensor_ref_of(t, &r, err) && zf_tensor_ref_draft(b, *spot, &r, where, err);
 }
 
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
@@ -60,8 +59,7 @@ bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path pa
     if (!zf_names_place(names, path, out, err)) {
         return false;
     }
-    return !zf_build_find(b, out->set, out->name, out->name_len) ||
-           zf_names_extra(names, path, out, err);
+    return !zf_build_find(b, *out) || zf_names_extra(names, path, out, err);
 }
 
 static uint64_t tie_hash(const struct zf_tensor_ref *r, const char *set)
@@ -96,7 +94,7 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
     if (!zf_tensor_ref_of(t, &r, err)) {
         return false;
     }
-    bool may_tie = spot->kind != ZF_SPOT_OPTIM && t->storage->key && r.n > 0;
+    bool may_tie = !zf_names_is_optim(*spot) && t->storage->key && r.n > 0;
     struct zf_hash_slot *slot =
         may_tie ? zf_hashes_put(&p->ties, tie_hash(&r, spot->set), err) : NULL;
     if (may_tie && !slot) {
@@ -112,8 +110,7 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
         !zf_text_add(&p->where, spot->name, spot->name_len, err)) {
         return false;
     }
-    struct zf_draft *d =
-        zf_tensor_ref_draft(p->b, spot->set, spot->name, spot->name_len, &r, p->where.p, err);
+    struct zf_draft *d = zf_tensor_ref_draft(p->b, *spot, &r, p->where.p, err);
     return d && (!may_tie || tie || remember(p, slot, spot->set, &r, d, err));
 }
 
@@ -126,10 +123,9 @@ bool zf_place_number(struct zf_build *b, const struct zf_spot *spot, const struc
     double f;
 
     if (zf_pv_int(v, &i)) {
-        return zf_build_scalar(b, spot->set, spot->name, spot->name_len, ZF_DT_I64, &i, err);
+        return zf_build_scalar(b, *spot, ZF_DT_I64, &i, err);
     }
-    return !zf_pv_float(v, &f) ||
-           zf_build_scalar(b, spot->set, spot->name, spot->name_len, ZF_DT_F64, &f, err);
+    return !zf_pv_float(v, &f) || zf_build_scalar(b, *spot, ZF_DT_F64, &f, err);
 }
 
 bool zf_place_is_number(const struct zf_pv *v)
@@ -165,7 +161,7 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
     }
     spot.name = p->name.p;
     spot.name_len = p->name.n;
-    if (zf_build_find(p->b, spot.set, spot.name, spot.name_len)) {
+    if (zf_build_find(p->b, spot)) {
         return zf_build_note(
             p->b, err, "%s: part \"%s\" of a tensor has the name of another tensor and is left out",
             p->file->path, spot.name);
@@ -230,8 +226,7 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
     }
     for (int level = 0; p->later; level++) {
         struct later *l = p->later;
-        struct zf_spot spot = {
-            .kind = outer->kind, .set = set, .name = l->name, .name_len = l->name_len};
+        struct zf_spot spot = {set, l->name, l->name_len};
 
         p->later = l->next;
         if (level > 1000) {
@@ -284,7 +279,7 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
         return true;
     }
     return zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
-           (spot.kind != ZF_SPOT_OPTIM || zf_place_number(p->b, &spot, leaf->value, err));
+           (!zf_names_is_optim(spot) || zf_place_number(p->b, &spot, leaf->value, err));
 }
 
 static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)

@@ -9,6 +9,8 @@
 
 /* How many notes of one kind are told in full. */
 #define NOTES_OF_A_KIND 256
+/* Longer paths cannot be opened (PATH_MAX). */
+#define PATH_BYTES 4096
 
 struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, bool degraded,
                               struct zf_err *err)
@@ -23,7 +25,7 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
     b->degraded = degraded;
     b->draft_end = &b->draft_list;
     b->note_end = &b->notes;
-    b->tag = "";
+    b->tag = b->prefix = "";
     b->store = st ? zf_store_ref(st) : NULL;
     b->keep = zf_arena_new(lim->model_memory, err);
     b->temp = b->keep ? zf_arena_new(lim->model_memory, err) : NULL;
@@ -99,6 +101,30 @@ static bool check_path(const char *path, struct zf_err *err)
     }
 }
 
+bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
+{
+    if (*prefix && !check_path(prefix, err)) {
+        return false;
+    }
+    b->prefix = zf_arena_str(b->temp, prefix, strlen(prefix), err);
+    return b->prefix != NULL;
+}
+
+/* The path behind the prefix; NULL when it is too long for a path of the tree. */
+static const char *full_path(const struct zf_build *b, const char *path, char full[PATH_BYTES])
+{
+    if (!*b->prefix) {
+        return path;
+    }
+    int n = snprintf(full, PATH_BYTES, "%s%s%s", b->prefix, *path ? "/" : "", path);
+    return n < 0 || n >= PATH_BYTES ? NULL : full;
+}
+
+static bool fail_long(const char *path, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.200s\" is longer than a path can be", path);
+}
+
 static struct zf_draft_set *get_set(struct zf_build *b, const char *path)
 {
     struct zf_draft_set *s = NULL;
@@ -161,28 +187,24 @@ static struct zf_draft *find_in(struct zf_build *b, const struct zf_draft_set *s
     return d;
 }
 
-struct zf_draft *zf_build_find(struct zf_build *b, const char *set, const char *name,
-                               size_t name_len)
+struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
 {
-    struct zf_draft_set *s = get_set(b, set);
-    struct zf_draft *d = s ? find_in(b, s, name, name_len) : NULL;
+    char full[PATH_BYTES];
+    const char *path = full_path(b, spot.set, full);
+    struct zf_draft_set *s = path ? get_set(b, path) : NULL;
+    struct zf_draft *d = s ? find_in(b, s, spot.name, spot.name_len) : NULL;
 
     return d && d->tie ? d->tie : d;
 }
 
 /* A draft without shape, entered under its name. */
-static struct zf_draft *new_draft(struct zf_build *b, const char *set, const char *name, size_t n,
-                                  struct zf_err *err)
+static struct zf_draft *new_draft(struct zf_build *b, struct zf_draft_set *s, const char *name,
+                                  size_t n, struct zf_err *err)
 {
-    struct zf_draft_set *s = need_set(b, set, err);
-
-    if (!s) {
-        return NULL;
-    }
     if (find_in(b, s, name, n)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "there are two tensors of the name \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
-                      name, *set ? " in " : "", set);
+                      name, *s->path ? " in " : "", s->path);
         return NULL;
     }
     if (b->n_tensors >= b->lim.tensors || n > UINT32_MAX || b->n_tensors >= UINT32_MAX) {
@@ -212,44 +234,68 @@ static struct zf_draft *new_draft(struct zf_build *b, const char *set, const cha
     return d;
 }
 
-struct zf_draft *zf_build_tensor(struct zf_build *b, const char *set, const char *name,
-                                 size_t name_len, enum zf_dtype t, uint32_t ndim,
-                                 const uint64_t *shape, struct zf_err *err)
+bool zf_type_equal(struct zf_type a, struct zf_type b)
 {
-    uint64_t elems = 0, bytes = 0;
+    return a.dtype == b.dtype && a.ndim == b.ndim &&
+           (a.ndim == 0 || memcmp(a.shape, b.shape, a.ndim * sizeof *a.shape) == 0);
+}
 
-    if (ndim > b->lim.tensor_dims) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "tensor \"%.*s\" has %u dimensions, more than %llu (limit tensor_dims)",
-                      (int)(name_len < 160 ? name_len : 160), name, ndim,
-                      (unsigned long long)b->lim.tensor_dims);
+/* A draft of that type at that place, with the sizes of its data. */
+static struct zf_draft *place_draft(struct zf_build *b, struct zf_spot spot, struct zf_type type,
+                                    struct zf_err *err)
+{
+    char full[PATH_BYTES];
+    const char *path = full_path(b, spot.set, full);
+    uint64_t *shape = zf_arena_get(b->keep, type.ndim, sizeof *shape, err);
+
+    if (!path) {
+        (void)fail_long(spot.set, err);
         return NULL;
     }
-    if (!zf_elems(ndim, shape, &elems) || !zf_dtype_size(t, ndim, shape, &bytes)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%.*s\" is larger than 2^64 bytes",
-                      (int)(name_len < 160 ? name_len : 160), name);
-        return NULL;
-    }
-    uint64_t *copy = zf_arena_get(b->keep, ndim, sizeof *copy, err);
-    struct zf_draft *d = copy ? new_draft(b, set, name, name_len, err) : NULL;
+    struct zf_draft_set *s = shape ? need_set(b, path, err) : NULL;
+    struct zf_draft *d = s ? new_draft(b, s, spot.name, spot.name_len, err) : NULL;
     if (!d) {
         return NULL;
     }
-    if (ndim > 0) {
-        memcpy(copy, shape, ndim * sizeof *copy);
+    if (type.ndim > 0) {
+        memcpy(shape, type.shape, type.ndim * sizeof *shape);
     }
-    d->shape = copy;
-    d->ndim = ndim;
-    d->dtype = t;
-    d->elems = elems;
-    d->bytes = bytes;
+    d->shape = shape;
+    d->ndim = type.ndim;
+    d->dtype = type.dtype;
+    return d;
+}
+
+struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct zf_type type,
+                                 struct zf_err *err)
+{
+    int shown = (int)(spot.name_len < 160 ? spot.name_len : 160);
+    uint64_t elems = 0, bytes = 0;
+
+    if (type.ndim > b->lim.tensor_dims) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "tensor \"%.*s\" has %u dimensions, more than %llu (limit tensor_dims)",
+                      shown, spot.name, type.ndim, (unsigned long long)b->lim.tensor_dims);
+        return NULL;
+    }
+    if (!zf_elems(type.ndim, type.shape, &elems) ||
+        !zf_dtype_size(type.dtype, type.ndim, type.shape, &bytes)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%.*s\" is larger than 2^64 bytes",
+                      shown, spot.name);
+        return NULL;
+    }
+    struct zf_draft *d = place_draft(b, spot, type, err);
+    if (d) {
+        d->elems = elems;
+        d->bytes = bytes;
+    }
     return d;
 }
 
 bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len,
                     struct zf_err *err)
 {
-    struct zf_draft *d = new_draft(b, of->set->path, name, name_len, err);
+    struct zf_draft *d = new_draft(b, of->set, name, name_len, err);
 
     if (!d) {
         return false;
@@ -264,10 +310,10 @@ bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, s
     return true;
 }
 
-bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size_t name_len,
-                     enum zf_dtype t, const void *value, struct zf_err *err)
+bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, const void *value,
+                     struct zf_err *err)
 {
-    struct zf_draft *d = zf_build_tensor(b, set, name, name_len, t, 0, NULL, err);
+    struct zf_draft *d = zf_build_tensor(b, spot, (struct zf_type){.dtype = t}, err);
 
     if (!d) {
         return false;
@@ -282,9 +328,14 @@ bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size
 static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, struct zf_err *err)
 {
     struct zf_blob_item *item = map ? zf_arena_get(b->temp, 1, sizeof *item, err) : NULL;
+    char full[PATH_BYTES];
 
     if (!item || !check_path(path, err)) {
         return false;
+    }
+    const char *whole = full_path(b, path, full);
+    if (!whole) {
+        return fail_long(path, err);
     }
     if (b->n_blobs >= b->lim.tensors || b->n_blobs == UINT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -292,7 +343,7 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
                        (unsigned long long)b->lim.tensors);
     }
     item->map = map;
-    item->path = zf_arena_str(b->keep, path, strlen(path), err);
+    item->path = zf_arena_str(b->keep, whole, strlen(whole), err);
     if (!item->path) {
         return false;
     }
@@ -305,11 +356,13 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
 bool zf_build_has_file(const struct zf_build *b, const char *path)
 {
     const struct zf_blob_item *item = b->blobs;
+    char full[PATH_BYTES];
+    const char *whole = full_path(b, path, full);
 
-    while (item && strcmp(item->path, path) != 0) {
+    while (whole && item && strcmp(item->path, whole) != 0) {
         item = item->next;
     }
-    return item != NULL;
+    return whole && item;
 }
 
 bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, uint64_t off,

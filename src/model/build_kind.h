@@ -94,7 +94,7 @@ struct zf_build {
     struct zf_note_kind *note_kinds;
     uint64_t n_tensors, n_pieces;
     uint32_t n_blobs, n_notes, n_sets;
-    const char *tag;
+    const char *tag, *prefix;
     int64_t step;
     bool has_step, degraded, fill_lost;
 };

@@ -7,19 +7,9 @@
 #include "box.h"
 #include "build_kind.h"
 
-uint32_t zf_draft_ndim(const struct zf_draft *d)
+struct zf_type zf_draft_type(const struct zf_draft *d)
 {
-    return d->ndim;
-}
-
-const uint64_t *zf_draft_shape(const struct zf_draft *d)
-{
-    return d->shape;
-}
-
-enum zf_dtype zf_draft_dtype(const struct zf_draft *d)
-{
-    return d->dtype;
+    return (struct zf_type){d->dtype, d->ndim, d->shape};
 }
 
 const char *zf_draft_text(const struct zf_draft *d, char out[ZF_DRAFT_TEXT])
@@ -180,10 +170,12 @@ static bool box_inside(const struct zf_draft *d, const uint64_t *start, const ui
         }
     }
     for (uint32_t i = 0; i < d->ndim; i++) {
-        if (!zf_within(start[i], size[i], d->shape[i])) {
+        uint64_t at = start ? start[i] : 0;
+
+        if (!zf_within(at, size[i], d->shape[i])) {
             (void)snprintf(text, sizeof text,
                            "has a box that reaches from %llu over %llu elements of dimension %u",
-                           (unsigned long long)start[i], (unsigned long long)size[i], i);
+                           (unsigned long long)at, (unsigned long long)size[i], i);
             return refuse(d, err, text);
         }
         n *= size[i]; /* no more than the tensor's own elements */
@@ -291,10 +283,10 @@ static bool add_run(struct zf_draft *d, const struct run *r, struct zf_err *err)
 /* Is the run inside its box, and the box inside the tensor? */
 static bool run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err)
 {
-    uint64_t elems = d->elems;
+    uint64_t elems = 0;
     char text[160];
 
-    if (r->start && !box_inside(d, r->start, r->size, &elems, err)) {
+    if (!box_inside(d, r->start, r->size, &elems, err)) {
         return false;
     }
     if (zf_within(r->first, r->n, elems)) {
@@ -302,8 +294,8 @@ static bool run_inside(const struct zf_draft *d, const struct run *r, struct zf_
     }
     (void)snprintf(text, sizeof text,
                    "has only %llu elements%s, but a slice of %llu begins at %llu",
-                   (unsigned long long)elems, r->start ? " in a box" : "", (unsigned long long)r->n,
-                   (unsigned long long)r->first);
+                   (unsigned long long)elems, r->size != d->shape ? " in a box" : "",
+                   (unsigned long long)r->n, (unsigned long long)r->first);
     return refuse(d, err, text);
 }
 
@@ -431,7 +423,7 @@ static bool add_box(struct zf_draft *d, const uint64_t *start, const uint64_t *s
     p->src = what->src;
     p->stride = stride;
     for (uint32_t i = 0; i < d->ndim; i++) {
-        p->box[i] = start[i];
+        p->box[i] = start ? start[i] : 0;
         p->box[d->ndim + i] = size[i];
     }
     return true;

@@ -8,6 +8,7 @@
 
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
+#include <zf/model/build.h>
 
 /* One step of a path.  A dict key is text (an integer key: its decimal text); a position in a list
  * is text too, with `index` set. */
@@ -22,22 +23,6 @@ struct zf_step {
 struct zf_path {
     const struct zf_step *step;
     uint32_t n;
-};
-
-enum zf_spot_kind {
-    ZF_SPOT_WEIGHT, /* in the root set: a weight or buffer */
-    ZF_SPOT_MASTER, /* in the root set: the fp32 copy that an optimizer keeps */
-    ZF_SPOT_STORED, /* "stored": the weight that a master shadows */
-    ZF_SPOT_OPTIM,  /* "optim/<key>" */
-    ZF_SPOT_BESIDE, /* a set of its own, beside the container */
-    ZF_SPOT_EXTRA,  /* "extra", under the full key */
-};
-
-struct zf_spot {
-    enum zf_spot_kind kind;
-    const char *set;  /* tree path, encoded, "" = root; terminated */
-    const char *name; /* raw; terminated */
-    size_t name_len;
 };
 
 struct zf_names_opts {
@@ -70,13 +55,21 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
 /* Is the path, by its spelling, an entry of an optimizer's state?  False when memory is out. */
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path);
 
-/* Second pass: the same path always gets the same place.  The texts of *out stand until the next
- * call. Different paths may get the same place only when their dotted keys are equal.
+/* Second pass: the same path always gets the same place, whose set is one of
+ *   ""            a weight or buffer, or the fp32 copy that an optimizer keeps of one;
+ *   "stored"      the weight that such a copy shadows;
+ *   "optim/<key>" a value of an optimizer's state;
+ *   "extra"       whatever else, under its full key;
+ *   any other     a set of its own, beside the container.
+ * The texts of *out are good until the next call. Different paths may get the same place only when their dotted keys are equal.
  * Errors: ZF_E_NOMEM. */
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err) ZF_CHECKED;
 bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
                          struct zf_err *err) ZF_CHECKED;
+
+/* Is it the place of a value of an optimizer's state? */
+bool zf_names_is_optim(struct zf_spot spot);
 
 /* The place under /extra/ with the full key: for a path whose own place is already taken. */
 bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,

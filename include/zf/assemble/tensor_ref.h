@@ -42,10 +42,10 @@ bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf
  * these: one tensor with two names. */
 int zf_tensor_ref_cmp(const struct zf_tensor_ref *a, const struct zf_tensor_ref *b);
 
-/* Drafts the tensor (set, name) of b from its one reference.  where: for messages, or NULL.
+/* Drafts the tensor of b from its one reference.  where: for messages, or NULL.
  * Errors: of zf_build_tensor and zf_draft_*. */
-struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, const char *set, const char *name,
-                                     size_t name_len, const struct zf_tensor_ref *r,
-                                     const char *where, struct zf_err *err) ZF_CHECKED;
+struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, struct zf_spot spot,
+                                     const struct zf_tensor_ref *r, const char *where,
+                                     struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -24,16 +24,30 @@ struct zf_store *zf_build_store(const struct zf_build *b);
 /* Lost elements of types that have a NaN read as one, from here on. */
 void zf_build_fill_lost(struct zf_build *b);
 
-/* Starts a tensor.  set: tree path ("" = root), components encoded with zf_name_encode by the
- * caller.  Shapes: shape [ndim] elements.  Borrows nothing (copies).
+/* Where a tensor is shown. */
+struct zf_spot {
+    const char *set;  /* tree path, "" = root; components encoded with zf_name_encode */
+    const char *name; /* raw, any bytes */
+    size_t name_len;
+};
+struct zf_type {
+    enum zf_dtype dtype;
+    uint32_t ndim;
+    const uint64_t *shape; /* [ndim] elements; NULL for a scalar */
+};
+bool zf_type_equal(struct zf_type a, struct zf_type b);
+
+/* From here on sets, files and what is found are those below `prefix`, a tree path ("mp_rank_03");
+ * "" = the root again.  Copies it.  Errors: ZF_E_FORMAT it is no plain relative path. */
+bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err) ZF_CHECKED;
+
+/* Starts a tensor.  Borrows nothing (copies).
  * Errors: ZF_E_FORMAT two tensors of one name in one set, size overflow; ZF_E_LIMIT
  * tensors, tensor_dims. */
-struct zf_draft *zf_build_tensor(struct zf_build *b, const char *set, const char *name,
-                                 size_t name_len, enum zf_dtype t, uint32_t ndim,
-                                 const uint64_t *shape, struct zf_err *err) ZF_CHECKED;
-/* The draft of that name, or NULL. */
-struct zf_draft *zf_build_find(struct zf_build *b, const char *set, const char *name,
-                               size_t name_len);
+struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct zf_type type,
+                                 struct zf_err *err) ZF_CHECKED;
+/* The draft at that place, or NULL. */
+struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot);
 
 /* How many tensors were started so far. */
 uint64_t zf_build_n_tensors(const struct zf_build *b);
@@ -48,8 +62,8 @@ struct zf_from {
  * Errors: ZF_E_FORMAT outside the tensor, outside the source. */
 bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
                    struct zf_err *err) ZF_CHECKED;
-/* The box [start, start + size) of the tensor, in elements, C order.  Boxes of size 0
- * are ignored. */
+/* The box [start, start + size) of the tensor, in elements, C order; start NULL = from its corner.
+ * Boxes of size 0 are ignored. */
 bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                   struct zf_from from, struct zf_err *err) ZF_CHECKED;
 /* Elements [first, first + n) of such a box in its own C order, packed at from. */
@@ -71,16 +85,15 @@ bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
 /* Where its metadata stands, for messages of seal: "file!key"; copied. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) ZF_CHECKED;
 
-uint32_t zf_draft_ndim(const struct zf_draft *d);
-const uint64_t *zf_draft_shape(const struct zf_draft *d);
-enum zf_dtype zf_draft_dtype(const struct zf_draft *d);
+/* Its shape is borrowed. */
+struct zf_type zf_draft_type(const struct zf_draft *d);
 
 /* A second name for `of` in the same set (tied weights): one inode, two names. */
 bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len,
                     struct zf_err *err) ZF_CHECKED;
 /* A small tensor whose bytes are given here (Python scalars as tensors); copies them. */
-bool zf_build_scalar(struct zf_build *b, const char *set, const char *name, size_t name_len,
-                     enum zf_dtype t, const void *value, struct zf_err *err) ZF_CHECKED;
+bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, const void *value,
+                     struct zf_err *err) ZF_CHECKED;
 
 /* A file that is no tensor.  From a source (takes a reference), or from memory (copies). */
 bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, uint64_t off,

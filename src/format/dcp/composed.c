@@ -146,6 +146,8 @@ static bool join_part(struct joining *j, const struct zf_torch_tensor *t, struct
     struct zf_build *b = j->p->b;
     zf_auto(source) struct zf_source *src = NULL;
     uint64_t shape[64], off, first = 0, n, row;
+    const struct zf_spot spot = {j->spot.set, j->name.p, j->name.n};
+    const struct zf_type type = {t->dtype, t->ndim, shape};
     struct zf_draft *draft;
 
     if (t->ndim > sizeof shape / sizeof *shape) {
@@ -169,15 +171,13 @@ static bool join_part(struct joining *j, const struct zf_torch_tensor *t, struct
     if (!j->put) {
         return true;
     }
-    draft = j->whole ? NULL : zf_build_find(b, j->spot.set, j->name.p, j->name.n);
-    if (draft && (zf_draft_ndim(draft) != t->ndim || zf_draft_dtype(draft) != t->dtype ||
-                  memcmp(zf_draft_shape(draft), shape, t->ndim * sizeof *shape) != 0)) {
+    draft = j->whole ? NULL : zf_build_find(b, spot);
+    if (draft && !zf_type_equal(zf_draft_type(draft), type)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from chunk to chunk",
                        j->name.p);
     }
     if (!draft) {
-        draft =
-            zf_build_tensor(b, j->spot.set, j->name.p, j->name.n, t->dtype, t->ndim, shape, err);
+        draft = zf_build_tensor(b, spot, type, err);
     }
     if (!draft || n == 0) {
         return draft != NULL;

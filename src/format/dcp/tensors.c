@@ -349,14 +349,10 @@ static bool sort_chunks(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_o
  * bytes is left out, because it would look whole. */
 static bool lose_tensor(struct zf_draft *draft, struct zf_err *err)
 {
-    uint32_t ndim = zf_draft_ndim(draft);
-    zf_auto(mem) uint64_t *zeros = calloc((size_t)ndim + 1, sizeof *zeros);
-
     const struct zf_lost how = {
         .why = ".metadata contradicts itself about the shape of this tensor", .unshaped = true};
 
-    return zeros ? zf_draft_lost_box(draft, zeros, zf_draft_shape(draft), &how, err)
-                 : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
+    return zf_draft_lost_box(draft, NULL, zf_draft_type(draft).shape, &how, err);
 }
 
 static bool make_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft **out,
@@ -372,12 +368,15 @@ static bool make_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft *
     if (!zf_names_place(p->names, p->path[key], &spot, err)) {
         return false;
     }
-    if (zf_build_find(p->b, spot.set, spot.name, spot.name_len) &&
-        !zf_names_extra(p->names, p->path[key], &spot, err)) {
+    if (zf_build_find(p->b, spot) && !zf_names_extra(p->names, p->path[key], &spot, err)) {
         return false;
     }
-    *out = zf_build_tensor(p->b, spot.set, spot.name, spot.name_len, k->dtype,
-                           k->whole ? k->ndim - 1 : k->ndim, k->whole ? k->whole : k->shape, err);
+    struct zf_type type = {k->dtype, k->ndim, k->shape};
+    if (k->whole) {
+        type.ndim--;
+        type.shape = k->whole;
+    }
+    *out = zf_build_tensor(p->b, spot, type, err);
     return *out && (!k->doubtful || lose_tensor(*out, err));
 }
 

@@ -31,8 +31,7 @@ static bool is_placeholder(const struct zf_ds *ds, const struct zf_ds_entry *e)
 static bool draft_extra(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
 {
     if (e->tensor) {
-        return zf_tensor_ref_draft(ds->b, "extra", e->name.p, e->name.n, &e->view, NULL, err) !=
-               NULL;
+        return zf_tensor_ref_draft(ds->b, ds_spot("extra", e->name), &e->view, NULL, err) != NULL;
     }
     return true;
 }
@@ -54,7 +53,7 @@ static bool draft_entry(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf
             "save",
             (int)e->name.n, e->name.p);
     }
-    if (zf_tensor_ref_draft(ds->b, "", e->name.p, e->name.n, &e->view, NULL, err)) {
+    if (zf_tensor_ref_draft(ds->b, ds_spot("", e->name), &e->view, NULL, err)) {
         return true;
     }
     return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
@@ -63,12 +62,12 @@ static bool draft_entry(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf
 /* A trained parameter's 16-bit weight must have as many elements as its shape says. */
 static bool check_size(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
 {
-    const struct zf_draft *d = zf_build_find(ds->b, "", e->name.p, e->name.n);
+    const struct zf_draft *d = zf_build_find(ds->b, ds_spot("", e->name));
     uint64_t n = 0;
 
     /* converting to the universal form may cut a padded vocabulary */
     if (ds->dir.by_rank || ds->dir.universal || !e->tensor ||
-        (zf_elems(zf_draft_ndim(d), zf_draft_shape(d), &n) && n == e->view.n)) {
+        (zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) && n == e->view.n)) {
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -80,10 +79,10 @@ static bool check_size(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_
 static bool draft_alias(struct zf_ds *ds, const struct zf_ds_alias *a, bool *done,
                         struct zf_err *err)
 {
-    struct zf_draft *of = zf_build_find(ds->b, "", a->of.p, a->of.n);
+    struct zf_draft *of = zf_build_find(ds->b, ds_spot("", a->of));
 
     *done = true;
-    if (zf_build_find(ds->b, "", a->name.p, a->name.n)) {
+    if (zf_build_find(ds->b, ds_spot("", a->name))) {
         return true;
     }
     *done = of != NULL;
@@ -123,8 +122,8 @@ static bool draft_fragments(struct zf_ds *ds, struct zf_err *err)
     for (uint32_t i = 0; i < m->n_fragments; i++) {
         const struct zf_ds_fragment *f = &m->fragment[i];
 
-        if (!zf_build_find(ds->b, "", f->name.p, f->name.n) &&
-            !zf_tensor_ref_draft(ds->b, "", f->name.p, f->name.n, &f->view, NULL, err)) {
+        if (!zf_build_find(ds->b, ds_spot("", f->name)) &&
+            !zf_tensor_ref_draft(ds->b, ds_spot("", f->name), &f->view, NULL, err)) {
             return false;
         }
     }
@@ -142,7 +141,7 @@ bool zf_ds_rest_draft(struct zf_ds *ds, struct zf_err *err)
     tie = ds->tie = zf_ds_ties_find(ds, m->entry, m->n_entries, err);
     for (uint32_t i = 0; tie && i < m->n_entries; i++) {
         const struct zf_ds_entry *e = &m->entry[i];
-        bool drafted = zf_build_find(ds->b, "", e->name.p, e->name.n) != NULL;
+        bool drafted = zf_build_find(ds->b, ds_spot("", e->name)) != NULL;
 
         if (drafted ? !check_size(ds, e, err)
                     : tie[i] == i && !zf_ds_ties_listed(m, e->name) && !draft_entry(ds, e, err)) {

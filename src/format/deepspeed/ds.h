@@ -13,6 +13,10 @@ struct zf_ds_name {
     const char *p;
     uint32_t n;
 };
+static inline struct zf_spot ds_spot(const char *set, struct zf_ds_name name)
+{
+    return (struct zf_spot){set, name.p, name.n};
+}
 
 /* ---- ds_dir.c: the files of a tag directory ---- */
 

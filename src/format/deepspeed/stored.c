@@ -19,13 +19,13 @@ static bool draft_all(struct zf_ds *ds, const struct zf_ds_model *m, const uint3
         const struct zf_ds_entry *e = &m->entry[i];
 
         if (e->tensor && tie[i] == i &&
-            !zf_tensor_ref_draft(ds->b, SET, e->name.p, e->name.n, &e->view, NULL, err)) {
+            !zf_tensor_ref_draft(ds->b, ds_spot(SET, e->name), &e->view, NULL, err)) {
             return !zf_ds_err_named(err) && zf_err_in(err, "%s", m->path);
         }
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
         struct zf_ds_name name = m->entry[i].name, of = m->entry[tie[i]].name;
-        struct zf_draft *d = tie[i] == i ? NULL : zf_build_find(ds->b, SET, of.p, of.n);
+        struct zf_draft *d = tie[i] == i ? NULL : zf_build_find(ds->b, ds_spot(SET, of));
 
         if (d && !zf_build_alias(ds->b, d, name.p, name.n, err)) {
             return false;
@@ -173,7 +173,7 @@ static bool note_excluded(struct zf_ds *ds, const struct zf_ds_model *m, struct 
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        n += !zf_build_find(ds->b, "", m->entry[i].name.p, m->entry[i].name.n);
+        n += !zf_build_find(ds->b, ds_spot("", m->entry[i].name));
     }
     return n == 0 || zf_build_note(ds->b, err,
                                    "%u names are in stored/ only: the save was made without its "

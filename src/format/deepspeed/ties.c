@@ -22,7 +22,7 @@ static int by_view(const void *pa, const void *pb)
 
 static bool is_drafted(struct zf_ds *ds, const struct zf_ds_entry *e)
 {
-    return zf_build_find(ds->b, "", e->name.p, e->name.n) != NULL;
+    return zf_build_find(ds->b, ds_spot("", e->name)) != NULL;
 }
 
 bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name)

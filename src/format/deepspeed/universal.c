@@ -33,7 +33,7 @@ static bool draft_tensor(struct zf_ds *ds, const char *set, const struct zf_ds_p
         v->ndim = p->ndim;
         v->shape = p->shape;
     }
-    return zf_tensor_ref_draft(ds->b, set, p->name.p, p->name.n, v, NULL, err) != NULL;
+    return zf_tensor_ref_draft(ds->b, ds_spot(set, p->name), v, NULL, err) != NULL;
 }
 
 /* A file holds a tensor, a number, or {"param": one of both, …}. */
@@ -51,10 +51,10 @@ static bool draft_value(struct zf_ds *ds, struct zf_torch *t, const char *set,
                draft_tensor(ds, set, p, &view, err);
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
-        return zf_build_scalar(ds->b, set, p->name.p, p->name.n, ZF_DT_I64, &i, err);
+        return zf_build_scalar(ds->b, ds_spot(set, p->name), ZF_DT_I64, &i, err);
     }
     if (zf_pv_float(v, &f)) {
-        return zf_build_scalar(ds->b, set, p->name.p, p->name.n, ZF_DT_F64, &f, err);
+        return zf_build_scalar(ds->b, ds_spot(set, p->name), ZF_DT_F64, &f, err);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds neither a tensor nor a number");
 }
@@ -154,10 +154,11 @@ static bool check_all(struct zf_ds *ds, struct zf_err *err)
         for (uint32_t i = 0; i < ds->group[g].n; i++) {
             const struct zf_ds_param *p = &ds->group[g].param[i];
             struct zf_ds_name name = p->name;
-            struct zf_draft *d = zf_build_find(ds->b, "", name.p, name.n);
+            struct zf_draft *d = zf_build_find(ds->b, ds_spot("", name));
 
             if (!d && ds->o->degraded) {
-                d = zf_build_tensor(ds->b, "", name.p, name.n, ZF_DT_F32, p->ndim, p->shape, err);
+                d = zf_build_tensor(ds->b, ds_spot("", name),
+                                    (struct zf_type){ZF_DT_F32, p->ndim, p->shape}, err);
                 if (!d || !lose(ds, d, name, p->n, err)) {
                     return false;
                 }

@@ -67,11 +67,12 @@ static bool draft_scalar(struct zf_ds *ds, const struct walk *w, const struct zf
         bool ok;
 
         if (s->kind == ZF_DS_INT) {
-            ok = zf_build_scalar(ds->b, w->c.set, name.p, name.n, ZF_DT_I64, &s->i, err);
+            ok = zf_build_scalar(ds->b, ds_spot(w->c.set, name), ZF_DT_I64, &s->i, err);
         } else if (s->kind == ZF_DS_FLOAT) {
-            ok = zf_build_scalar(ds->b, w->c.set, name.p, name.n, ZF_DT_F64, &s->f, err);
+            ok = zf_build_scalar(ds->b, ds_spot(w->c.set, name), ZF_DT_F64, &s->f, err);
         } else {
-            d = zf_build_tensor(ds->b, w->c.set, name.p, name.n, s->flat.dtype, 0, NULL, err);
+            d = zf_build_tensor(ds->b, ds_spot(w->c.set, name),
+                                (struct zf_type){s->flat.dtype, 0, NULL}, err);
             ok = d && zf_draft_flat(d, 0, 1, from, err);
         }
         if (!ok) {
@@ -147,7 +148,8 @@ bool zf_ds_column_each(struct zf_ds *ds, uint32_t g, const struct zf_ds_shapes *
 struct zf_draft *zf_ds_column_draft(struct zf_ds *ds, const struct zf_ds_column *c,
                                     const struct zf_ds_param *p, struct zf_err *err)
 {
-    return zf_build_tensor(ds->b, c->set, p->name.p, p->name.n, c->dtype, p->ndim, p->shape, err);
+    return zf_build_tensor(ds->b, ds_spot(c->set, p->name),
+                           (struct zf_type){c->dtype, p->ndim, p->shape}, err);
 }
 
 /* Byte of the rank's source where n elements from element `at` of its vector stand. */

@@ -105,7 +105,7 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
         return false;
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
-        return zf_build_scalar(q->ds->b, set, name.p, name.n, ZF_DT_I64, &i, err);
+        return zf_build_scalar(q->ds->b, ds_spot(set, name), ZF_DT_I64, &i, err);
     }
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;
@@ -122,7 +122,7 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
     if (s.ndim > 0 && s.n != m->view.n) {
         return true;
     }
-    return zf_tensor_ref_draft(q->ds->b, set, name.p, name.n, &s, NULL, err) != NULL;
+    return zf_tensor_ref_draft(q->ds->b, ds_spot(set, name), &s, NULL, err) != NULL;
 }
 
 static bool draft_master(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
@@ -130,7 +130,7 @@ static bool draft_master(struct zf_ds_guess *q, struct zf_torch *t, const struct
 {
     const struct zf_ds_name name = q->ds->model.entry[m->entry].name;
 
-    if (!zf_tensor_ref_draft(q->ds->b, "", name.p, name.n, &m->view, NULL, err)) {
+    if (!zf_tensor_ref_draft(q->ds->b, ds_spot("", name), &m->view, NULL, err)) {
         return false;
     }
     for (uint64_t i = 0; zf_pv_is_map(m->state) && i < zf_pv_len(m->state); i++) {

@@ -99,7 +99,7 @@ bool zf_ds_cut_lay(struct zf_ds *ds, uint32_t g, struct zf_ds_cut *c, struct zf_
 static bool place_columns(struct zf_ds *ds, const struct zf_ds_column *col, uint32_t rank,
                           const struct zf_ds_param *p, const uint64_t span[3], struct zf_err *err)
 {
-    struct zf_draft *d = zf_build_find(ds->b, col->set, p->name.p, p->name.n);
+    struct zf_draft *d = zf_build_find(ds->b, ds_spot(col->set, p->name));
     struct zf_ds_box box = {.rows = p->shape[0], .at = span[2]};
     uint64_t a = span[0], end = a + span[1], n;
 

@@ -219,7 +219,7 @@ static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i
     if (v && v->src && !zf_ds_dir_same_rank(m->path, v->src->name, err)) {
         return false;
     }
-    if (!v || v->n != slot || !v->packed || v->dtype != zf_draft_dtype(d)) {
+    if (!v || v->n != slot || !v->packed || v->dtype != zf_draft_type(d).dtype) {
         zf_fail(
             err, v && v->n != slot ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
             "the slice of frozen parameter \"%.*s\" has %llu elements, expected %llu: quantized "
@@ -249,7 +249,7 @@ static bool join_rank(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t r,
 
     for (uint32_t i = 0; i < frozen->n; i++) {
         const struct zf_ds_param *p = &frozen->param[i];
-        struct zf_draft *d = zf_build_find(ds->b, "", p->name.p, p->name.n);
+        struct zf_draft *d = zf_build_find(ds->b, ds_spot("", p->name));
         uint64_t slot = slot_of(p->n, ds->n_ranks), first, left;
 
         if (!d || !zf_mul(slot, r, &first) || first >= p->n) {
@@ -293,7 +293,8 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
                            "the frozen parameter \"%.*s\" has a shape but no slice in \"%s\"",
                            (int)p->name.n, p->name.p, ds->model.path);
         }
-        if (!zf_build_tensor(ds->b, "", p->name.p, p->name.n, v->dtype, p->ndim, p->shape, err)) {
+        if (!zf_build_tensor(ds->b, ds_spot("", p->name),
+                             (struct zf_type){v->dtype, p->ndim, p->shape}, err)) {
             return false;
         }
     }

@@ -101,13 +101,12 @@ static struct zf_draft *draft(const struct join *j, const struct piece *p, uint3
         if (!zf_names_place_flat(j->names, p->name, step.n, &spot, err)) {
             return NULL;
         }
-        if (zf_build_find(j->b, spot.set, spot.name, spot.name_len) &&
+        if (zf_build_find(j->b, spot) &&
             !zf_names_extra(j->names, (struct zf_path){.step = &step, .n = 1}, &spot, err)) {
             return NULL;
         }
     }
-    d = zf_build_tensor(j->b, spot.set, spot.name, spot.name_len, p->entry->dtype, ndim, shape,
-                        err);
+    d = zf_build_tensor(j->b, spot, (struct zf_type){p->entry->dtype, ndim, shape}, err);
     if (!d || !zf_draft_where(d, p->file->path, err)) {
         return NULL;
     }
@@ -182,14 +181,10 @@ static bool hull(const struct piece *p, size_t n, uint64_t *shape, uint64_t *sta
 static bool add_unproven(const struct join *j, const struct piece *p, uint32_t ndim,
                          const uint64_t *shape, struct zf_err *err)
 {
-    zf_auto(mem) uint64_t *zeros = calloc((size_t)ndim + 1, sizeof *zeros);
     struct zf_draft *d;
     uint64_t elems;
     char why[320];
 
-    if (!zeros) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
-    }
     (void)snprintf(why, sizeof why,
                    "its shape is not known, because %.200s, which may hold more of it, cannot be "
                    "read",
@@ -200,7 +195,7 @@ static bool add_unproven(const struct join *j, const struct piece *p, uint32_t n
     }
     d = draft(j, p, ndim, shape, err);
     return d &&
-           zf_draft_lost_box(d, zeros, shape, &(struct zf_lost){.why = why, .unshaped = true}, err);
+           zf_draft_lost_box(d, NULL, shape, &(struct zf_lost){.why = why, .unshaped = true}, err);
 }
 
 static bool add_boxes(const struct join *j, const struct piece *p, size_t n, struct zf_err *err)

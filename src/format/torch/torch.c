@@ -133,7 +133,7 @@ static bool check_index(struct zf_store *st, const char *index, const struct zf_
     }
     json_object_foreach(x.map, name, file)
     {
-        if (zf_build_find(b, "", name, strlen(name))) {
+        if (zf_build_find(b, (struct zf_spot){"", name, strlen(name)})) {
             continue;
         }
         if (o->degraded) {

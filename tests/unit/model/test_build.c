@@ -34,7 +34,8 @@ static struct zf_source *shard(uint64_t n)
 static struct zf_draft *bytes(struct zf_build *b, const char *set, const char *name,
                               struct zf_source *s, uint64_t off, uint64_t n)
 {
-    struct zf_draft *d = zf_build_tensor(b, set, name, strlen(name), ZF_DT_U8, 1, &n, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){set, name, strlen(name)},
+                                         (struct zf_type){ZF_DT_U8, 1, &n}, &err);
 
     assert_non_null(d);
     assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){s, off, NULL}, &err), &err);
@@ -54,14 +55,15 @@ static void seals_sets_in_order(void **state)
     bytes(b, "", "layers.2.w", s, 20, 4);
     assert_ok(zf_build_alias(b, ten, "layers.1.tied", 13, &err), &err);
     bytes(b, "stored", "w", s, 10, 4);
-    assert_ok(zf_build_scalar(b, "optim/step", "w", 1, ZF_DT_I64, &step, &err), &err);
+    assert_ok(zf_build_scalar(b, (struct zf_spot){"optim/step", "w", 1}, ZF_DT_I64, &step, &err),
+              &err);
     assert_ok(zf_build_text(b, "state/args.json", "{}", 2, &err), &err);
     assert_ok(zf_build_blob(b, "extra/rng", s, 60, 4, &err), &err);
     assert_ok(zf_build_note(b, &err, "odd: %d", 3), &err);
     assert_ok(zf_build_tag(b, "step7", &err), &err);
     zf_build_step(b, 7);
-    assert_ptr_equal(zf_build_find(b, "", "layers.1.tied", 13), ten);
-    assert_null(zf_build_find(b, "stored", "layers.10.w", 11));
+    assert_ptr_equal(zf_build_find(b, (struct zf_spot){"", "layers.1.tied", 13}), ten);
+    assert_null(zf_build_find(b, (struct zf_spot){"stored", "layers.10.w", 11}));
 
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "because", &err);
     assert_ok(c, &err);
@@ -99,9 +101,12 @@ static void refuses_two_of_one_name(void **state)
     zf_auto(build) struct zf_build *b = fresh(false);
 
     (void)state;
-    assert_non_null(zf_build_tensor(b, "", "w", 1, ZF_DT_U8, 0, NULL, &err));
-    assert_non_null(zf_build_tensor(b, "optim", "w", 1, ZF_DT_U8, 0, NULL, &err));
-    assert_null(zf_build_tensor(b, "optim", "w", 1, ZF_DT_U8, 0, NULL, &err));
+    assert_non_null(zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                    (struct zf_type){ZF_DT_U8, 0, NULL}, &err));
+    assert_non_null(zf_build_tensor(b, (struct zf_spot){"optim", "w", 1},
+                                    (struct zf_type){ZF_DT_U8, 0, NULL}, &err));
+    assert_null(zf_build_tensor(b, (struct zf_spot){"optim", "w", 1},
+                                (struct zf_type){ZF_DT_U8, 0, NULL}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "two tensors of the name \"w\" in optim");
 }
 
@@ -114,16 +119,62 @@ static void finds_a_hundred_thousand_names(void **state)
     for (int i = 0; i < 100000; i++) {
         int n = snprintf(name, sizeof name, "w%d", i / 2);
 
-        assert_non_null(
-            zf_build_tensor(b, i % 2 ? "a" : "", name, (size_t)n, ZF_DT_U8, 0, NULL, &err));
+        assert_non_null(zf_build_tensor(b, (struct zf_spot){i % 2 ? "a" : "", name, (size_t)n},
+                                        (struct zf_type){ZF_DT_U8, 0, NULL}, &err));
     }
     for (int i = 0; i < 50000; i++) {
         int n = snprintf(name, sizeof name, "w%d", i);
-        struct zf_draft *x = zf_build_find(b, "", name, (size_t)n);
-        struct zf_draft *y = zf_build_find(b, "a", name, (size_t)n);
+        struct zf_draft *x = zf_build_find(b, (struct zf_spot){"", name, (size_t)n});
+        struct zf_draft *y = zf_build_find(b, (struct zf_spot){"a", name, (size_t)n});
 
         assert_true(x && y && x != y);
     }
+}
+
+static void a_prefix_moves_everything(void **state)
+{
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(64);
+    char long_prefix[5000];
+    int64_t step = 7;
+
+    (void)state;
+    struct zf_draft *root = bytes(b, "", "w", s, 0, 4);
+    memset(long_prefix, 'a', sizeof long_prefix - 1);
+    long_prefix[sizeof long_prefix - 1] = '\0';
+    assert_false(zf_build_prefix(b, "../a", &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "not a plain relative path");
+    assert_ok(zf_build_prefix(b, long_prefix, &err), &err);
+    assert_null(zf_build_find(b, (struct zf_spot){"", "w", 1}));
+    assert_null(zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){0}, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "longer than a path can be");
+    assert_ok(zf_build_prefix(b, "mp_rank_03", &err), &err);
+    struct zf_draft *d = bytes(b, "", "w", s, 4, 4);
+    assert_ptr_not_equal(d, root);
+    assert_ptr_equal(zf_build_find(b, (struct zf_spot){"", "w", 1}), d);
+    bytes(b, "optim/exp_avg", "w", s, 8, 4);
+    assert_ok(zf_build_alias(b, root, "tied", 4, &err), &err); /* in the set of its tensor */
+    assert_ok(zf_build_scalar(b, (struct zf_spot){"optim/step", "w", 1}, ZF_DT_I64, &step, &err),
+              &err);
+    assert_ok(zf_build_text(b, "state/args.json", "{}", 2, &err), &err);
+    assert_true(zf_build_has_file(b, "state/args.json"));
+    assert_false(zf_build_text(b, "../config.json", "{}", 2, &err));
+    assert_ok(zf_build_prefix(b, "", &err), &err);
+    assert_false(zf_build_has_file(b, "state/args.json"));
+    assert_true(zf_build_has_file(b, "mp_rank_03/state/args.json"));
+    assert_ptr_equal(zf_build_find(b, (struct zf_spot){"mp_rank_03", "w", 1}), d);
+    assert_ptr_equal(zf_build_find(b, (struct zf_spot){"", "tied", 4}), root);
+
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);
+    assert_ok(c, &err);
+    static const char *const path[] = {"", "mp_rank_03", "mp_rank_03/optim/exp_avg",
+                                       "mp_rank_03/optim/step"};
+    assert_int_equal(c->n_sets, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(c->set[i].path, path[i]);
+    }
+    assert_int_equal(c->n_blobs, 1);
+    assert_string_equal(c->blob[0].path, "mp_rank_03/state/args.json");
 }
 
 static void refuses_paths_that_are_none(void **state)
@@ -136,7 +187,8 @@ static void refuses_paths_that_are_none(void **state)
         assert_false(zf_build_text(b, bad[i], "", 0, &err));
         assert_int_equal(err.code, ZF_E_FORMAT);
         if (*bad[i]) {
-            assert_null(zf_build_tensor(b, bad[i], "w", 1, ZF_DT_U8, 0, NULL, &err));
+            assert_null(zf_build_tensor(b, (struct zf_spot){bad[i], "w", 1},
+                                        (struct zf_type){ZF_DT_U8, 0, NULL}, &err));
             assert_int_equal(err.code, ZF_E_FORMAT);
         }
     }
@@ -154,7 +206,8 @@ static void refuses_files_that_are_directories(void **state)
     for (int i = 0; i < 4; i++) {
         struct zf_build *b = fresh(false);
 
-        assert_non_null(zf_build_tensor(b, "optim/exp", "w", 1, ZF_DT_U8, 1, &(uint64_t){0}, &err));
+        assert_non_null(zf_build_tensor(b, (struct zf_spot){"optim/exp", "w", 1},
+                                        (struct zf_type){ZF_DT_U8, 1, &(uint64_t){0}}, &err));
         assert_ok(zf_build_text(b, "a-b", "", 0, &err), &err);
         for (int k = 0; k < 2 && blob[i][k]; k++) {
             assert_ok(zf_build_text(b, blob[i][k], "", 0, &err), &err);
@@ -171,7 +224,8 @@ static void tells_what_is_not_covered(void **state)
     uint64_t shape[2] = {4, 3};
 
     (void)state;
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F16, 2, shape, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){ZF_DT_F16, 2, shape}, &err);
     assert_ok(zf_draft_where(d, "rank0.pt!w", &err), &err);
     assert_ok(zf_draft_flat(d, 0, 5, (struct zf_from){s, 0, NULL}, &err), &err);
     assert_ok(zf_draft_flat(d, 9, 3, (struct zf_from){s, 0, NULL}, &err), &err);
@@ -200,7 +254,8 @@ static void degraded_loses_only_what_is_lost(void **state)
     unsigned char got[20];
 
     (void)state;
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_U8, 1, &n, &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, &err);
     assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){s, 0, NULL}, &err), &err);
     assert_ok(zf_draft_flat(d, 4, 6, (struct zf_from){s, 4, NULL}, &err), &err);
     assert_ok(zf_draft_flat(d, 12, 4, (struct zf_from){s, 62, NULL}, &err), &err);
@@ -235,19 +290,23 @@ static void keeps_its_limits(void **state)
     lim.pieces = 2;
     lim.tensor_dims = 3;
     zf_auto(build) struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
-    assert_null(zf_build_tensor(b, "", "x", 1, ZF_DT_F32, 3, huge, &err));
+    assert_null(zf_build_tensor(b, (struct zf_spot){"", "x", 1},
+                                (struct zf_type){ZF_DT_F32, 3, huge}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "larger than 2^64");
-    assert_null(zf_build_tensor(b, "", "x", 1, ZF_DT_F32, 4, huge, &err));
+    assert_null(zf_build_tensor(b, (struct zf_spot){"", "x", 1},
+                                (struct zf_type){ZF_DT_F32, 4, huge}, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "4 dimensions");
     for (int i = 0; i < 3; i++) {
-        struct zf_draft *d = zf_build_tensor(b, "", &"abc"[i], 1, ZF_DT_U8, 1, &one, &err);
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", &"abc"[i], 1},
+                                             (struct zf_type){ZF_DT_U8, 1, &one}, &err);
 
         assert_non_null(d);
         bool ok = zf_draft_flat(d, 0, 1, (struct zf_from){NULL, 0, NULL}, &err);
         assert_int_equal(ok, i < 2);
     }
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "more than 2 pieces");
-    assert_null(zf_build_tensor(b, "", "d", 1, ZF_DT_U8, 1, &one, &err));
+    assert_null(zf_build_tensor(b, (struct zf_spot){"", "d", 1},
+                                (struct zf_type){ZF_DT_U8, 1, &one}, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "more than 3 tensors");
 }
 
@@ -382,6 +441,7 @@ int main(void)
         cmocka_unit_test(seals_sets_in_order),
         cmocka_unit_test(refuses_two_of_one_name),
         cmocka_unit_test(finds_a_hundred_thousand_names),
+        cmocka_unit_test(a_prefix_moves_everything),
         cmocka_unit_test(refuses_paths_that_are_none),
         cmocka_unit_test(refuses_files_that_are_directories),
         cmocka_unit_test(tells_what_is_not_covered),

@@ -50,7 +50,8 @@ static struct zf_checkpoint *cut_vector(enum zf_dtype t, uint64_t n, uint64_t of
 {
     struct zf_build *b = fresh(fill);
     zf_auto(source) struct zf_source *s = shard(off + n * zf_dtype_info(t)->bytes - missing);
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, t, 1, &n, &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){t, 1, &n}, &err);
 
     assert_non_null(d);
     assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){s, off, NULL}, &err), &err);
@@ -162,7 +163,8 @@ static void columns_are_lost(void **state)
         for (int shorter = 0; shorter < 2; shorter++) {
             struct zf_build *b = fresh(fill != 0);
             zf_auto(source) struct zf_source *s = shard(48), *cut = shard(46);
-            struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F32, 2, shape, &err);
+            struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                                 (struct zf_type){ZF_DT_F32, 2, shape}, &err);
             const struct zf_lost how = {.file = "rank1.pt", .why = "is missing"};
             struct zf_loss loss = {0};
             unsigned char got[96];
@@ -199,7 +201,8 @@ static void a_guessed_shape_is_never_filled(void **state)
     unsigned char got[16];
 
     (void)state;
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F32, 1, &n, &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_F32, 1, &n}, &err);
     const struct zf_lost how = {.why = "its shape is not known", .unshaped = true};
     assert_ok(zf_draft_lost_box(d, &zero, &n, &how, &err), &err);
     zf_auto(checkpoint) struct zf_checkpoint *c = seal(b);
@@ -224,7 +227,8 @@ static void what_is_whole_has_no_loss(void **state)
     int times = 0;
 
     (void)state;
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F32, 1, &n, &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_F32, 1, &n}, &err);
     assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){s, 0, NULL}, &err), &err);
     zf_auto(checkpoint) struct zf_checkpoint *c = seal(b);
     assert_false(c->set[0].tensor[0].lost || c->set[0].tensor[0].filled);

@@ -161,7 +161,8 @@ static struct zf_checkpoint *seal(const struct layout *l, struct zf_source *cons
     lim.grid_cells = cells;
     struct zf_build *b = zf_build_new(NULL, &lim, degraded, err);
     assert_non_null(b);
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, l->dtype, l->nd, l->shape, err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){l->dtype, l->nd, l->shape}, err);
     assert_non_null(d);
     assert_ok(zf_draft_where(d, "meta!w", err), err);
     for (uint32_t i = 0; i < n; i++) {
@@ -316,7 +317,8 @@ static void random_slices(void **state)
             at += len[k++];
         }
         struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
-        struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F16, 1, &n, &err);
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                             (struct zf_type){ZF_DT_F16, 1, &n}, &err);
         for (uint32_t i = 0, step = 7; i < k; i++) {
             uint32_t j = k % step ? (i * step) % k : i;
 

@@ -73,7 +73,8 @@ static struct zf_checkpoint *chunked(const struct matrix *m, struct zf_source *s
 {
     struct zf_limits lim = zf_limits_default();
     struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F32, 2, m->shape, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){ZF_DT_F32, 2, m->shape}, &err);
     uint64_t n = m->box[0] * m->box[1], off = 0;
 
     if (m->stride[0]) {
@@ -256,7 +257,8 @@ static void a_box_takes_24_bytes(void **state)
         zf_auto(source) struct zf_source *src = counting(UINT64_C(1) << 40);
         struct zf_limits lim = zf_limits_default();
         struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
-        struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F32, 2, m->shape, &err);
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                             (struct zf_type){ZF_DT_F32, 2, m->shape}, &err);
         uint64_t off = 0;
         for (uint64_t r = 0; r < m->shape[0]; r += m->box[0]) {
             for (uint64_t k = 0; k < m->shape[1]; k += m->box[1], off += 4096) {

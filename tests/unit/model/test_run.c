@@ -178,7 +178,8 @@ static struct zf_build *draft(const struct layout *l, struct zf_source *src, boo
     struct zf_build *b = zf_build_new(NULL, &lim, degraded, &err);
 
     assert_non_null(b);
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_F16, l->nd, l->shape, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){ZF_DT_F16, l->nd, l->shape}, &err);
     assert_non_null(d);
     for (uint32_t i = 0; i < l->n; i++) {
         const struct piece *p = &l->piece[i];
@@ -359,7 +360,8 @@ static void a_million_runs_are_cheap(void **state)
 
     (void)state;
     assert_non_null(b);
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_U8, 2, shape, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){ZF_DT_U8, 2, shape}, &err);
     assert_non_null(d);
     for (uint64_t at = (uint64_t)ROWS * COLS / 2; at > 0; at -= step) {
         uint64_t first = at - step;

@@ -40,7 +40,8 @@ static inline struct zf_draft *made_tensor(struct zf_build *b, const char *set, 
     }
     struct zf_source *s = zf_mem_new("made", p, n + 1, true, &err);
     assert_ok(s, &err);
-    struct zf_draft *d = zf_build_tensor(b, set, name, strlen(name), t, ndim, shape, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){set, name, strlen(name)},
+                                         (struct zf_type){t, ndim, shape}, &err);
     assert_ok(d, &err);
     assert_ok(zf_draft_flat(d, 0, elems, (struct zf_from){.src = s}, &err), &err);
     zf_source_unref(&s);

@@ -136,7 +136,8 @@ static void too_many_bytes_are_refused(void **state)
     struct zf_build *b = made_build(false);
 
     (void)state;
-    struct zf_draft *d = zf_build_tensor(b, "", "huge", 4, ZF_DT_U8, 1, &n, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "huge", 4},
+                                         (struct zf_type){ZF_DT_U8, 1, &n}, &err);
     assert_ok(d, &err);
     assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){.src = NULL}, &err), &err);
     assert_null(made_tree(b, 0, NULL));

@@ -261,7 +261,8 @@ static void lost_bytes_are_errors_and_only_those(void **state)
 
     (void)state;
     made_vector(b, "whole", ZF_DT_U8, 8);
-    struct zf_draft *d = zf_build_tensor(b, "", "half", 4, ZF_DT_U8, 1, &shape, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "half", 4},
+                                         (struct zf_type){ZF_DT_U8, 1, &shape}, &err);
     assert_ok(d, &err);
     assert_ok(zf_draft_flat(d, 0, 4, (struct zf_from){.src = NULL}, &err), &err);
     assert_ok(zf_draft_lost_flat(
@@ -333,7 +334,8 @@ static void a_long_list_of_sources_says_so(void **state)
     unsigned char *p = calloc(2 * n, 1);
     assert_non_null(p);
     zf_auto(source) struct zf_source *src = zf_mem_new("r\"0", p, 2 * n, true, &err);
-    struct zf_draft *d = zf_build_tensor(b, "", "w", 1, ZF_DT_U8, 1, &n, &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, &err);
     assert_ok(d, &err);
     for (uint64_t i = 0; i < n; i++) {
         assert_ok(zf_draft_flat(d, i, 1, (struct zf_from){.src = src, .off = 2 * i}, &err), &err);

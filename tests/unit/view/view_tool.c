@@ -34,7 +34,8 @@ static struct zf_draft *add(struct zf_build *b, const char *name, enum zf_dtype 
     for (uint32_t d = 0; d < ndim; d++) {
         elems *= shape[d];
     }
-    struct zf_draft *d = zf_build_tensor(b, "", name, strlen(name), t, ndim, shape, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", name, strlen(name)},
+                                         (struct zf_type){t, ndim, shape}, &err);
     check(d, name);
     struct zf_source *s = NULL;
     if (n < 1 << 20) {
