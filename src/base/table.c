@@ -50,9 +50,9 @@ bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number, struct zf_
     return true;
 }
 
-uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, size_t *at)
+uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, uint64_t *at)
 {
-    for (size_t step = *at; step < x->n_slots; step++) {
+    for (uint64_t step = *at; step < x->n_slots; step++) {
         uint64_t word = x->slot[((size_t)(hash >> 32) + step) & (x->n_slots - 1)];
 
         if (!word) {
@@ -71,9 +71,9 @@ static uint64_t *entry_at(const struct zf_table *t, size_t i)
     return (uint64_t *)(void *)((char *)t->entry + i * t->each);
 }
 
-void *zf_table_find(const struct zf_table *t, uint64_t hash)
+void *zf_table_get(const struct zf_table *t, uint64_t hash)
 {
-    size_t at = 0;
+    uint64_t at = 0;
     uint32_t i;
 
     while ((i = zf_index_next(&t->index, hash, &at)) != ZF_INDEX_NONE) {
@@ -86,7 +86,7 @@ void *zf_table_find(const struct zf_table *t, uint64_t hash)
 
 void *zf_table_put(struct zf_table *t, uint64_t hash, size_t each, struct zf_err *err)
 {
-    void *entry = zf_table_find(t, hash);
+    void *entry = zf_table_get(t, hash);
     size_t n = t->index.n;
 
     if (entry) {

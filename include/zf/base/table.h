@@ -27,7 +27,7 @@ bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number,
 
 /* The next number that was entered with this hash, or (rarely) one much like it; ZF_INDEX_NONE: no
  * more.  Start with *at = 0. */
-uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, size_t *at);
+uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, uint64_t *at);
 
 static inline void zf_index_fini(struct zf_index *x)
 {
@@ -44,7 +44,7 @@ struct zf_table {
 };
 
 /* Lends the entry of this hash until the next put, or NULL. */
-void *zf_table_find(const struct zf_table *t, uint64_t hash);
+void *zf_table_get(const struct zf_table *t, uint64_t hash);
 
 /* The same, and makes it when it is not there: of `each` bytes, always the same number, which are
  * zero but for the hash.  NULL: ZF_E_NOMEM. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/hash.h>
 #include <zf/base/num.h>
 
 #include "gather.h"
@@ -22,7 +23,7 @@ struct items {
 
 uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size)
 {
-    uint64_t h = zf_dcp_table_hash(ndim, size, ndim * sizeof *size);
+    uint64_t h = zf_hash(ndim, size, ndim * sizeof *size);
 
     return (uint16_t)(h ^ h >> 32);
 }

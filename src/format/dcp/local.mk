@@ -12,7 +12,6 @@ libzf_format_la_SOURCES += \
 	src/format/dcp/replicas.c \
 	src/format/dcp/state_metadata.c \
 	src/format/dcp/storage_data.c \
-	src/format/dcp/table.c \
 	src/format/dcp/tensors.c \
 	src/format/dcp/whole.c \
 	$(NULL)
@@ -29,7 +28,6 @@ noinst_HEADERS += \
 	src/format/dcp/replicas.h \
 	src/format/dcp/state_metadata.h \
 	src/format/dcp/storage_data.h \
-	src/format/dcp/table.h \
 	src/format/dcp/tensors.h \
 	src/format/dcp/whole.h \
 	$(NULL)

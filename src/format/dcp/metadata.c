@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/num.h>
+#include <zf/base/hash.h>
+#include <zf/base/vec.h>
 
 #include "metadata.h"
 
@@ -19,7 +20,6 @@ struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
         free(d);
         return NULL;
     }
-    d->seed = zf_dcp_table_seed();
     return d;
 }
 
@@ -28,9 +28,9 @@ void zf_dcp_free(struct zf_dcp *d)
     if (!d) {
         return;
     }
-    zf_dcp_table_fini(&d->keys);
-    zf_dcp_table_fini(&d->chunks);
-    zf_dcp_table_fini(&d->files);
+    zf_index_fini(&d->keys);
+    zf_index_fini(&d->chunks);
+    zf_index_fini(&d->files);
     zf_arena_free(d->pickles);
     free(d->key);
     free(d->chunk);
@@ -40,31 +40,11 @@ void zf_dcp_free(struct zf_dcp *d)
     free(d);
 }
 
-void *zf_dcp_room(void *p, uint64_t n, uint64_t *cap, size_t each, struct zf_err *err)
-{
-    uint64_t want = *cap ? *cap : 64, bytes;
-    void *q;
-
-    if (n <= *cap) {
-        return p;
-    }
-    while (want < n) {
-        want *= 2;
-    }
-    if (!zf_mul(want, each, &bytes) || !(q = realloc(p, bytes))) {
-        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu entries of metadata",
-                (unsigned long long)want);
-        return NULL;
-    }
-    *cap = want;
-    return q;
-}
-
 /* ---- keys ---- */
 
 static uint64_t key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
 {
-    return zf_dcp_table_hash(d->seed + d->at_group, p, n);
+    return zf_hash(d->at_group, p, n);
 }
 
 uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
@@ -72,7 +52,7 @@ uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
     uint64_t hash = key_hash(d, p, n), at = 0;
     uint32_t i;
 
-    while ((i = zf_dcp_table_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
+    while ((i = zf_index_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
         const struct zf_dcp_key *k = &d->key[i];
 
         if (k->group == d->at_group && k->name_len == n && memcmp(k->name, p, n) == 0) {
@@ -91,7 +71,7 @@ bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
                        (unsigned long long)d->n_keys);
     }
-    key = zf_dcp_room(d->key, d->n_keys + 1, &d->cap_keys, sizeof *key, err);
+    key = zf_vec_grow(d->key, d->n_keys, 1, &d->cap_keys, sizeof *key, err);
     if (!key) {
         return false;
     }
@@ -99,21 +79,19 @@ bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf
     *out = (uint32_t)d->n_keys;
     key[d->n_keys] = (struct zf_dcp_key){
         .name = p, .name_len = (uint32_t)n, .pass = d->n_passes, .group = d->at_group};
-    return zf_dcp_table_add(&d->keys, key_hash(d, p, n), *out, err) && ++d->n_keys;
+    return zf_index_add(&d->keys, key_hash(d, p, n), *out, err) && ++d->n_keys;
 }
 
 /* ---- chunks ---- */
 
 static uint64_t box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
 {
-    uint64_t h = zf_dcp_table_hash(d->seed, &key, sizeof key);
-
-    return zf_dcp_table_hash(h, start, d->key[key].ndim * sizeof *start);
+    return zf_hash(key, start, d->key[key].ndim * sizeof *start);
 }
 
 uint64_t *zf_dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
 {
-    uint64_t *box = zf_dcp_room(d->box, d->n_box + 2u * ndim + 1, &d->cap_box, sizeof *box, err);
+    uint64_t *box = zf_vec_grow(d->box, d->n_box, 2u * ndim + 1, &d->cap_box, sizeof *box, err);
 
     if (!box) {
         return NULL;
@@ -133,13 +111,13 @@ struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidde
                 (unsigned long long)d->n_chunks);
         return NULL;
     }
-    chunk = zf_dcp_room(d->chunk, d->n_chunks + 1, &d->cap_chunks, sizeof *chunk, err);
+    chunk = zf_vec_grow(d->chunk, d->n_chunks, 1, &d->cap_chunks, sizeof *chunk, err);
     if (!chunk) {
         return NULL;
     }
     d->chunk = chunk;
     chunk[d->n_chunks] = (struct zf_dcp_chunk){.key = key, .file = ZF_DCP_NONE, .box = d->n_box};
-    if (!hidden && !zf_dcp_table_add(&d->chunks, hash, (uint32_t)d->n_chunks, err)) {
+    if (!hidden && !zf_index_add(&d->chunks, hash, (uint32_t)d->n_chunks, err)) {
         return NULL;
     }
     d->n_box += 2 * (uint64_t)d->key[key].ndim;
@@ -152,7 +130,7 @@ uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t 
     uint64_t hash = box_hash(d, key, start), at = 0;
     uint32_t i;
 
-    while ((i = zf_dcp_table_next(&d->chunks, hash, &at)) != ZF_DCP_NONE) {
+    while ((i = zf_index_next(&d->chunks, hash, &at)) != ZF_DCP_NONE) {
         const struct zf_dcp_chunk *c = &d->chunk[i];
 
         if (i >= from && c->key == key &&
@@ -167,22 +145,22 @@ uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t 
 
 bool zf_dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err)
 {
-    uint64_t hash = zf_dcp_table_hash(d->seed, path, strlen(path)), at = 0;
+    uint64_t hash = zf_hash_str(0, path), at = 0;
     struct zf_dcp_file *file;
 
-    while ((*out = zf_dcp_table_next(&d->files, hash, &at)) != ZF_DCP_NONE) {
+    while ((*out = zf_index_next(&d->files, hash, &at)) != ZF_DCP_NONE) {
         if (strcmp(d->file[*out].path, path) == 0) {
             return true;
         }
     }
-    file = zf_dcp_room(d->file, d->n_files + 1, &d->cap_files, sizeof *file, err);
+    file = zf_vec_grow(d->file, d->n_files, 1, &d->cap_files, sizeof *file, err);
     if (!file) {
         return false;
     }
     d->file = file;
     *out = (uint32_t)d->n_files;
     file[*out] = (struct zf_dcp_file){.path = path};
-    return zf_dcp_table_add(&d->files, hash, *out, err) && ++d->n_files;
+    return zf_index_add(&d->files, hash, *out, err) && ++d->n_files;
 }
 
 /* ---- one metadata file ---- */

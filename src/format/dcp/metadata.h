@@ -8,10 +8,11 @@
 #define FORMAT_DCP_METADATA_H
 
 #include <zf/assemble/degraded.h>
+#include <zf/base/table.h>
 #include <zf/codec/pickle.h>
 #include <zf/model/build.h>
 
-#include "table.h"
+#define ZF_DCP_NONE ZF_INDEX_NONE /* no key, chunk or file */
 
 #define ZF_DCP_WHOLE_DIMS 64 /* of a flattened tensor */
 
@@ -76,19 +77,18 @@ struct zf_dcp {
     struct zf_dcp_group group[ZF_DCP_GROUPS_MAX];
     uint32_t at_group; /* of the metadata that is read */
     struct zf_dcp_key *key;
-    uint64_t n_keys, cap_keys;
+    size_t n_keys, cap_keys;
     struct zf_dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
-    uint64_t n_chunks, cap_chunks;
+    size_t n_chunks, cap_chunks;
     struct zf_dcp_copy *copy; /* of the values that every rank repeats (replicas.h) */
-    uint64_t n_copies, cap_copies;
+    size_t n_copies, cap_copies;
     uint64_t *box;
-    uint64_t n_box, cap_box;
+    size_t n_box, cap_box;
     struct zf_dcp_file *file;
-    uint64_t n_files, cap_files;
+    size_t n_files, cap_files;
     uint32_t n_passes;        /* metadata files read */
     struct zf_arena *pickles; /* all values */
-    struct zf_dcp_table keys, chunks, files;
-    uint64_t seed; /* of the hashes */
+    struct zf_index keys, chunks, files;
 };
 
 /* Gives an empty one. Errors: ZF_E_NOMEM. */
@@ -98,9 +98,6 @@ static inline void zf_auto_dcp(struct zf_dcp **d)
 {
     zf_dcp_free(*d);
 }
-
-/* Grows an array to n things of `each` bytes.  NULL: ZF_E_NOMEM, and p is as it was. */
-void *zf_dcp_room(void *p, uint64_t n, uint64_t *cap, size_t each, struct zf_err *err);
 
 /* Adds a key of that name (borrowed) to the state dict that is read, where it is not yet.
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */

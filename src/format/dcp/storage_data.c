@@ -5,6 +5,7 @@
 
 #include <zf/base/num.h>
 #include <zf/base/path.h>
+#include <zf/base/vec.h>
 #include <zf/codec/torch.h>
 
 /* The file that a _StorageInfo names by relative_path. */
@@ -119,7 +120,7 @@ static bool storage_pass_over(struct zf_dcp_reading *r, const struct zf_pv *info
     if (chunk == ZF_DCP_NONE || !storage_is_shared(&d->key[d->chunk[chunk].key])) {
         return true;
     }
-    copy = zf_dcp_room(d->copy, d->n_copies + 1, &d->cap_copies, sizeof *copy, err);
+    copy = zf_vec_grow(d->copy, d->n_copies, 1, &d->cap_copies, sizeof *copy, err);
     if (!copy) {
         return false;
     }
