@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/codec/torch.h>
 
@@ -11,17 +12,13 @@
 static bool add(struct zf_torch_set *s, struct zf_store *st, const char *name,
                 const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
-    char why[sizeof err->msg];
-
     if (zf_torch_set_add(s, st, name, zf_torch_set_role(name), 0, o->lim, err)) {
         return true;
     }
     if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
         return false;
     }
-    memcpy(why, err->msg, sizeof why);
-    zf_err_clear(err);
-    return zf_build_note(b, err, "%s beside the weights is left out: %s", name, why);
+    return zf_leave_out(b, name, NULL, err);
 }
 
 static bool is_torch(struct zf_store *st, const char *name)

@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/assemble/degraded.h>
 
-bool zf_forgive(struct zf_build *b, struct zf_err *err)
+#include <string.h>
+
+bool zf_note_failure(struct zf_build *b, struct zf_err *err)
 {
     char text[800];
-    struct zf_err trouble;
 
-    if (!zf_build_degraded(b) || err->code == ZF_E_NOMEM || err->code == ZF_E_LIMIT) {
-        return false;
-    }
-    zf_err_clear(&trouble);
     zf_err_text(err, text, sizeof text);
-    if (!zf_build_note(b, &trouble, "%s", text)) {
-        *err = trouble;
-        return false;
-    }
     zf_err_clear(err);
-    return true;
+    return zf_build_note(b, err, "%s", text);
+}
+
+bool zf_forgive(struct zf_build *b, struct zf_err *err)
+{
+    return zf_build_degraded(b) && err->code != ZF_E_NOMEM && err->code != ZF_E_LIMIT &&
+           zf_note_failure(b, err);
+}
+
+bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)
+{
+    char why[sizeof err->msg];
+
+    memcpy(why, err->msg, sizeof why);
+    zf_err_clear(err);
+    return name ? zf_build_note(b, err, "%s: \"%s\" is left out: %s", file, name, why)
+                : zf_build_note(b, err, "%s is left out: %s", file, why);
 }

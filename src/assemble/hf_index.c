@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <zf/assemble/files.h>
+#include <zf/base/name.h>
 #include <zf/base/path.h>
 
 void zf_st_index_fini(struct zf_st_index *x)
@@ -89,27 +91,22 @@ const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor)
     return json_string_value(json_object_get(x->map, tensor));
 }
 
-static bool has_tail(const char *name, const char *tail)
-{
-    size_t n = strlen(name), t = strlen(tail);
-
-    return n > t && strcmp(name + n - t, tail) == 0;
-}
-
 bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out, struct zf_err *err)
 {
     static const char *const plain[] = {"model", "pytorch_model", "diffusion_pytorch_model"};
-    const struct zf_entry *e;
-    const char *found = NULL, *other = NULL;
+    const char *file = zf_one_file(st), *found = NULL, *other = NULL;
+    const struct zf_entry *e = NULL;
     bool sure = false;
-    size_t n;
+    size_t n = 0;
 
     *path_out = NULL;
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (file) {
+        found = zf_name_ends(file, tail) ? file : NULL;
+    } else if (!zf_store_list(st, "", &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n && !sure; i++) {
-        if (!has_tail(e[i].name, tail)) { /* what is no file is refused when it is opened */
+        if (!zf_name_ends(e[i].name, tail)) { /* what is no file is refused when it is opened */
             continue;
         }
         size_t stem = strlen(e[i].name) - strlen(tail);
@@ -127,4 +124,62 @@ bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out, st
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
     }
     return true;
+}
+
+bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
+                      const struct zf_st_index_reader *r, struct zf_build *b, struct zf_err *err)
+{
+    char is[ZF_ABSENT_MAX];
+
+    for (size_t i = 0; i < x->n_files; i++) {
+        const char *file = x->file[i];
+        bool here = zf_store_has(st, file, ZF_ENTRY_FILE);
+
+        if (!here && !zf_build_degraded(b)) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "the index names the file \"%.120s\", which %s (file %zu of %zu)", file,
+                    zf_absent(st, file, is), i + 1, x->n_files);
+            return zf_err_in(err, "%s", x->path);
+        }
+        if ((!here && !zf_build_note(b, err, "%s %s; its tensors are lost", file,
+                                     zf_absent(st, file, is))) ||
+            !r->add(r->ctx, file, here, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_reader *r,
+                       struct zf_build *b, struct zf_err *err)
+{
+    const char *tensor, *first = NULL;
+    size_t missing = 0;
+    json_t *v;
+
+    json_object_foreach(x->map, tensor, v)
+    {
+        const char *file = json_string_value(v); /* checked when the index was read */
+        const struct zf_lost how = {.file = file, .why = r->lacks(r->ctx, tensor, file)};
+
+        if (!how.why) {
+            continue;
+        }
+        first = first ? first : tensor;
+        missing++;
+        if (zf_build_degraded(b) &&
+            (!zf_build_note(b, err, "tensor %s is lost: %s names it in %s, which does not hold it",
+                            tensor, x->path, file) ||
+             !zf_build_missing(b, tensor, strlen(tensor), &how, err))) {
+            return false;
+        }
+    }
+    if (!missing || zf_build_degraded(b)) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %zu tensors "
+            "are missing)",
+            first, zf_st_index_file(x, first), missing, json_object_size(x->map));
+    return zf_err_in(err, "%s", x->path);
 }

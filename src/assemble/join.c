@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/base/hashes.h>
 #include <zf/base/num.h>
 #include <zf/codec/dtensor.h>
@@ -442,18 +443,14 @@ static bool take_sharded(struct zf_join *j, const struct zf_spot *spot, const st
 
 /* ---- all ---- */
 
-/* A tensor that cannot be joined is left out and told; damage is an error. */
+/* A tensor that cannot be joined is left out with a note; damage is an error. */
 static bool left_out(struct zf_join *j, const char *name, struct zf_err *err)
 {
-    char why[sizeof err->msg];
-
     if (err->code != ZF_E_UNSUPPORTED) {
         (void)zf_err_in(err, "%s!", name);
         return zf_err_in(err, "%s!", j->file->path);
     }
-    memcpy(why, err->msg, sizeof why);
-    zf_err_clear(err);
-    return zf_build_note(j->b, err, "%s: \"%s\" is left out: %s", j->file->path, name, why);
+    return zf_leave_out(j->b, j->file->path, name, err);
 }
 
 bool zf_join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)

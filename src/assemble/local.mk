@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-assemble.la
 libzf_assemble_la_SOURCES = \
-	src/assemble/absent.c \
 	src/assemble/agree.c \
 	src/assemble/companions.c \
 	src/assemble/degraded.c \
 	src/assemble/dtensor_ranges.c \
+	src/assemble/files.c \
 	src/assemble/hf_index.c \
 	src/assemble/join.c \
-	src/assemble/lfs.c \
 	src/assemble/names.c \
-	src/assemble/one_file.c \
 	src/assemble/optim_key.c \
 	src/assemble/param_groups.c \
 	src/assemble/ranks_agree.c \
@@ -26,14 +24,12 @@ libzf_assemble_la_SOURCES = \
 libzf_assemble_la_LIBADD =
 
 noinst_HEADERS += \
-	include/zf/assemble/absent.h \
 	include/zf/assemble/agree.h \
 	include/zf/assemble/companions.h \
 	include/zf/assemble/degraded.h \
+	include/zf/assemble/files.h \
 	include/zf/assemble/hf_index.h \
-	include/zf/assemble/lfs.h \
 	include/zf/assemble/names.h \
-	include/zf/assemble/one_file.h \
 	include/zf/assemble/open_opts.h \
 	include/zf/assemble/st_files.h \
 	include/zf/assemble/tensor_ref.h \

@@ -50,7 +50,7 @@ struct zf_names {
 
 /* ---- paths ---- */
 
-static bool join(struct zf_text *out, struct zf_path path, uint32_t from, struct zf_err *err)
+bool zf_path_join(struct zf_text *out, struct zf_path path, uint32_t from, struct zf_err *err)
 {
     zf_text_clear(out);
     for (uint32_t i = from; i < path.n; i++) {
@@ -60,6 +60,24 @@ static bool join(struct zf_text *out, struct zf_path path, uint32_t from, struct
         }
     }
     return zf_text_add(out, "", 0, err);
+}
+
+uint64_t zf_path_hash(struct zf_path path)
+{
+    uint64_t h = path.n;
+
+    for (uint32_t i = 0; i < path.n; i++) {
+        h = zf_hash_pair((const char *)&h, sizeof h, path.step[i].p, path.step[i].n);
+    }
+    return h;
+}
+
+bool zf_names_extra_state(const char *key, size_t n)
+{
+    static const char tail[] = "_extra_state";
+    size_t t = sizeof tail - 1;
+
+    return n >= t && memcmp(key + n - t, tail, t) == 0;
 }
 
 /* A flat entry cannot be split, nor an id named, before everything was seen. */
@@ -194,7 +212,7 @@ bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *er
     struct zf_step two[2];
 
     path = unflatten(names, path, two);
-    return join(&names->key, path, 0, err) && see(names, path, err);
+    return zf_path_join(&names->key, path, 0, err) && see(names, path, err);
 }
 
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
@@ -202,7 +220,8 @@ bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
     struct zf_err err;
     struct optim_key e;
 
-    return join(&names->key, path, 0, &err) && zf_entry_parse(path, names->key.p, names->key.n, &e);
+    return zf_path_join(&names->key, path, 0, &err) &&
+           zf_entry_parse(path, names->key.p, names->key.n, &e);
 }
 
 bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
@@ -374,7 +393,7 @@ bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot 
     struct zf_step two[2];
 
     path = unflatten(names, path, two);
-    return (names->settled || settle(names, err)) && join(&names->key, path, 0, err) &&
+    return (names->settled || settle(names, err)) && zf_path_join(&names->key, path, 0, err) &&
            place(names, path, out, err);
 }
 
@@ -389,13 +408,13 @@ bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, stru
 bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
-    return join(&names->key, path, 0, err) &&
+    return zf_path_join(&names->key, path, 0, err) &&
            place_as(names, "extra", names->key.p, names->key.n, out, err);
 }
 
 const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    return join(&names->key, path, 0, err) &&
+    return zf_path_join(&names->key, path, 0, err) &&
                    place_set(names, "extra/", names->key.p, names->key.n, err)
                ? names->set.p
                : NULL;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
 #include <zf/base/hashes.h>
 #include <zf/base/text.h>
@@ -57,16 +58,6 @@ void zf_copies_free(struct zf_copies *c)
     }
 }
 
-static uint64_t hash_path(struct zf_path path)
-{
-    uint64_t h = path.n;
-
-    for (uint32_t i = 0; i < path.n; i++) {
-        h = zf_hash_pair((const char *)&h, sizeof h, path.step[i].p, path.step[i].n);
-    }
-    return h;
-}
-
 static bool same_path(struct zf_path a, struct zf_path b)
 {
     if (a.n != b.n) {
@@ -101,7 +92,7 @@ static bool copy_path(struct zf_arena *a, struct zf_path path, struct zf_path *o
 
 static struct plain *plain_of(struct zf_copies *c, const struct zf_leaf *leaf, struct zf_err *err)
 {
-    struct zf_hash_slot *s = zf_hashes_put(&c->table, hash_path(leaf->path), err);
+    struct zf_hash_slot *s = zf_hashes_put(&c->table, zf_path_hash(leaf->path), err);
 
     if (!s) {
         return NULL;
@@ -132,14 +123,9 @@ bool zf_copies_add(struct zf_copies *c, const struct zf_place_file *f, uint32_t 
     struct zf_torch_tensor t;
 
     if (!zf_torch_tensor(f->torch, leaf->value, &t, err)) {
-        char why[sizeof err->msg];
-
-        if (err->code != ZF_E_UNSUPPORTED) {
-            return zf_err_in(err, "%s!", f->path);
-        }
-        memcpy(why, err->msg, sizeof why);
-        zf_err_clear(err);
-        return zf_build_note(c->b, err, "%s: a tensor is left out: %s", f->path, why);
+        return err->code == ZF_E_UNSUPPORTED
+                   ? zf_leave_out(c->b, f->path, leaf->path.step[leaf->path.n - 1].p, err)
+                   : zf_err_in(err, "%s!", f->path);
     }
     struct plain *p = plain_of(c, leaf, err);
     struct copy *copy = p ? zf_arena_get(c->arena, 1, sizeof *copy, err) : NULL;

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/lfs.h>
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
 #include <zf/base/bytes.h>
 #include <zf/base/name.h>
 
@@ -62,7 +63,7 @@ static bool load_boxes(struct zf_st_file *file, const struct zf_limits *lim, str
     return zf_err_in(err, "%s!%s", file->path, boxes_key);
 }
 
-/* Header and boxes of one file; size is checked by the caller. */
+/* Header and boxes of one file; its size is for check_size. */
 static bool load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store *st,
                  const struct zf_limits *lim, struct zf_err *err)
 {
@@ -87,48 +88,59 @@ static bool check_size(const struct zf_st_file *file, struct zf_err *err)
     return zf_err_in(err, "%s", file->src->name);
 }
 
-bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *path,
-                     const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+static void st_files_drop(struct zf_st_file *file)
 {
-    struct zf_st_file file = {.path = zf_arena_str(f->arena, path, strlen(path), err)};
-    char text[800];
+    zf_source_unref(&file->src);
+    json_decref(file->boxes);
+}
 
-    if (!file.path) {
-        return false;
-    }
+static bool st_files_keep(struct zf_st_files *f, const struct zf_st_file *file, struct zf_err *err)
+{
     if (f->n == f->cap) {
         size_t cap = f->cap ? f->cap * 2 : 8;
         struct zf_st_file *bigger = realloc(f->file, cap * sizeof *bigger);
+
         if (!bigger) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
         }
         f->file = bigger;
         f->cap = cap;
     }
-    bool loaded = load(&file, f, st, o->lim, err);
-    if (!loaded || !check_size(&file, err)) {
-        if (!o->degraded || err->code == ZF_E_NOMEM) {
-            zf_source_unref(&file.src);
-            json_decref(file.boxes);
-            return false;
-        }
-        if (!f->n_skipped) {
-            f->first = *err;
-        }
-        zf_err_text(err, text, sizeof text);
-        zf_err_clear(err);
-        if (!zf_build_note(b, err, "%s", text)) {
-            loaded = false;
-        }
-    }
-    if (!loaded) {
-        zf_source_unref(&file.src);
-        json_decref(file.boxes);
-        f->n_skipped++;
-        return err->code == ZF_OK && zf_st_files_lack(f, err, "%s", path);
-    }
-    f->file[f->n++] = file;
+    f->file[f->n++] = *file;
     return true;
+}
+
+/* Turns the failure to read a file into a note, where the build is degraded. */
+static bool st_files_judge(struct zf_st_files *f, struct zf_build *b, struct zf_err *err)
+{
+    if (err->code == ZF_E_NOMEM || !zf_build_degraded(b)) {
+        return false;
+    }
+    if (!f->n_skipped) {
+        f->first = *err;
+    }
+    return zf_note_failure(b, err);
+}
+
+bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *path,
+                     const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+{
+    struct zf_st_file file = {.path = zf_arena_str(f->arena, path, strlen(path), err)};
+
+    if (!file.path) {
+        return false;
+    }
+    bool loaded = load(&file, f, st, lim, err);
+
+    if (loaded && (check_size(&file, err) || st_files_judge(f, b, err)) && st_files_keep(f, &file, err)) {
+        return true;
+    }
+    st_files_drop(&file);
+    if (loaded || !st_files_judge(f, b, err)) {
+        return false;
+    }
+    f->n_skipped++;
+    return zf_st_files_lack(f, err, "%s", path);
 }
 
 bool zf_st_files_lack(struct zf_st_files *f, struct zf_err *err, const char *fmt, ...)
@@ -172,14 +184,14 @@ bool zf_st_file_named(const char *path)
 
 unsigned long zf_st_file_rank(const char *name)
 {
-    unsigned long r = 0, f = 0, n = 0;
+    struct zf_series s;
+    unsigned long rank = 0;
     int end = 0;
 
-    if (sscanf(name, "shard-%5lu-model-%5lu-of-%5lu.safetensors%n", &r, &f, &n, &end) != 3 ||
-        !end || name[end]) {
-        return 0;
-    }
-    return r;
+    return zf_series_parse(name, &s) && strcmp(s.tail, suffix) == 0 &&
+                   sscanf(name, "shard-%5lu-model%n", &rank, &end) == 1 && (size_t)end == s.stem
+               ? rank
+               : 0;
 }
 
 /* Entries that every file has, and the boxes, say nothing about the training. */

@@ -185,15 +185,11 @@ struct owners {
 static bool own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct owners *o = ctx;
-    uint64_t h = leaf->path.n;
 
     if (leaf->kind == ZF_TORCH_NOT) {
         return true;
     }
-    for (uint32_t i = 0; i < leaf->path.n; i++) {
-        h = zf_hash_pair((const char *)&h, sizeof h, leaf->path.step[i].p, leaf->path.step[i].n);
-    }
-    struct zf_hash_slot *s = zf_hashes_put(&o->key, h, err);
+    struct zf_hash_slot *s = zf_hashes_put(&o->key, zf_path_hash(leaf->path), err);
     if (!s) {
         return false;
     }

@@ -32,12 +32,8 @@ static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
         s->plain = true;
         return true;
     }
-    zf_text_clear(&s->path);
-    for (uint32_t i = 0; i < leaf->path.n; i++) {
-        if ((i > 0 && !zf_text_add(&s->path, ".", 1, err)) ||
-            !zf_text_add(&s->path, leaf->path.step[i].p, leaf->path.step[i].n, err)) {
-            return false;
-        }
+    if (!zf_path_join(&s->path, leaf->path, 0, err)) {
+        return false;
     }
     struct zf_hash_slot *slot = zf_hashes_put(&s->tensors, (uint64_t)(uintptr_t)leaf->value, err);
     if (!slot) {
@@ -46,7 +42,7 @@ static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
     if (slot->value) {
         return true;
     }
-    const char *copy = zf_arena_str(s->arena, s->path.p ? s->path.p : "", s->path.n, err);
+    const char *copy = zf_arena_str(s->arena, s->path.p, s->path.n, err);
     slot->value = (uint64_t)(uintptr_t)copy;
     return copy != NULL;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/tensor_ref.h>
 #include <zf/base/hashes.h>
 #include <zf/base/text.h>
@@ -177,18 +178,14 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
                : true;
 }
 
-/* A tensor that cannot be shown: said, and left out; real damage is an error. */
+/* A tensor that cannot be shown is left out with a note; damage is an error. */
 static bool leave_out(struct placing *p, const struct zf_spot *spot, struct zf_err *err)
 {
-    char why[sizeof err->msg];
-
     if (err->code != ZF_E_UNSUPPORTED && !(err->code == ZF_E_FORMAT && zf_build_degraded(p->b))) {
         (void)zf_err_in(err, "%s!", spot->name);
         return zf_err_in(err, "%s!", p->file->path);
     }
-    memcpy(why, err->msg, sizeof why);
-    zf_err_clear(err);
-    return zf_build_note(p->b, err, "%s: \"%s\" is left out: %s", p->file->path, spot->name, why);
+    return zf_leave_out(p->b, p->file->path, spot->name, err);
 }
 
 static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_torch_kind kind,
@@ -254,22 +251,15 @@ static const char *bytes_of(struct placing *p, const struct zf_pv *v, uint64_t *
     return zf_pv_bytes(v, p->arena, &bytes, n, &ignored) ? bytes : NULL;
 }
 
-static bool ends_in_extra_state(struct zf_path path)
-{
-    static const char word[] = "_extra_state";
-    const struct zf_step *last = path.n ? &path.step[path.n - 1] : NULL;
-    size_t w = sizeof word - 1;
-
-    return last && last->n >= w && memcmp(last->p + last->n - w, word, w) == 0;
-}
-
 /* A value that is no tensor: only the numbers of an optimizer's entries and
  * opaque bytes are shown here. */
 static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct zf_spot spot;
     uint64_t n;
-    const char *bytes = ends_in_extra_state(leaf->path) ? bytes_of(p, leaf->value, &n) : NULL;
+    const struct zf_step *last = leaf->path.n ? &leaf->path.step[leaf->path.n - 1] : NULL;
+    const char *bytes =
+        last && zf_names_extra_state(last->p, last->n) ? bytes_of(p, leaf->value, &n) : NULL;
 
     if (bytes) {
         const char *path = zf_names_blob(p->names, leaf->path, err);

@@ -9,7 +9,7 @@
 
 #include <zf/base/auto.h>
 
-#include <zf/assemble/lfs.h>
+#include <zf/assemble/files.h>
 
 /* Looked at when nothing else was found: so many directories, so many entries of each, and so many
  * directories of which one for a pattern with a slash. */

@@ -7,13 +7,12 @@
  *    (latest) names, or to the only save further down or the newest of a numbered series.
  * 3. Where no way leads on, what fitted a little is taken after all; else it is refused, with what
  *    is there instead. */
-#include <zf/assemble/one_file.h>
+#include <zf/assemble/files.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/lfs.h>
 #include <zf/base/name.h>
 #include <zf/find/locate.h>
 #include <zf/find/saves.h>

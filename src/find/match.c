@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include <zf/assemble/one_file.h>
+#include <zf/assemble/files.h>
 
 #include "table.h"
 

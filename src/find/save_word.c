@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/assemble/one_file.h>
+#include <zf/assemble/files.h>
 #include <zf/find/match.h>
 #include <zf/find/saves.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a degraded build does about a failure. */
+/* Failures that are noted instead of ending the build. */
 #ifndef ZF_ASSEMBLE_DEGRADED_H
 #define ZF_ASSEMBLE_DEGRADED_H
 
@@ -8,5 +8,13 @@
 /* In a degraded build: notes the failure, forgets it and answers true.  Else, and where memory or a
  * limit ran out, false. */
 bool zf_forgive(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
+/* In every build: notes the failure and forgets it.  Errors: of the note. */
+bool zf_note_failure(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
+/* In every build: notes that tensor `name` of `file` (NULL = the file as a whole) is left out, with
+ * the failure's message as the reason, and forgets the failure.  Errors: of the note. */
+bool zf_leave_out(struct zf_build *b, const char *file, const char *name,
+                  struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -6,6 +6,7 @@
 #define ZF_ASSEMBLE_HF_INDEX_H
 
 #include <zf/codec/json.h>
+#include <zf/model/build.h>
 #include <zf/source/store.h>
 
 struct zf_st_index {
@@ -31,10 +32,31 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
 /* The file said to hold the tensor (borrowed), or NULL. */
 const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor);
 
-/* The index in st's root: model<tail>, else the only *<tail>; malloc'ed, NULL when there is none.
+/* The index that was pointed at, or where nothing was, the one in st's root: model<tail>, else the
+ * only *<tail>; malloc'ed, NULL when there is none.
  * tail: ".safetensors.index.json", ".bin.index.json".
  * Errors: ZF_E_UNKNOWN several and none of them is the plain one. */
 bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out,
                       struct zf_err *err) ZF_CHECKED;
+
+/* Whoever reads the files of an index. */
+struct zf_st_index_reader {
+    void *ctx;
+    /* One file; here = false: it is missing, and the build is degraded. */
+    bool (*add)(void *ctx, const char *file, bool here, struct zf_err *err);
+    /* Why `tensor`, said to be in `file`, is in none of the files that were read; NULL = it is. */
+    const char *(*lacks)(void *ctx, const char *tensor, const char *file);
+};
+
+/* Adds the files of x in turn.  A missing one is noted where the build is degraded.
+ * Errors: those of add; ZF_E_FORMAT a file is missing. */
+bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
+                      const struct zf_st_index_reader *r, struct zf_build *b,
+                      struct zf_err *err) ZF_CHECKED;
+
+/* Every tensor of x must be in one of the files; where the build is degraded, what is in none is
+ * noted and counts as missing.  Errors: ZF_E_FORMAT. */
+bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_reader *r,
+                       struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -37,7 +37,7 @@ static inline void zf_auto_st_files(struct zf_st_files *f)
 /* Reads the header of st's `path`.  With -o degraded a damaged file is noted in b and skipped, and
  * one that is shorter or longer than its header says is noted and kept.  Errors: of zf_st_load. */
 bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *path,
-                     const struct zf_open_opts *o, struct zf_build *b,
+                     const struct zf_limits *lim, struct zf_build *b,
                      struct zf_err *err) ZF_CHECKED;
 
 /* Remembers in `lacks` that this file is missing or unreadable; fmt makes its name. */

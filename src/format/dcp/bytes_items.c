@@ -32,24 +32,13 @@ static char *value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, ui
     return text;
 }
 
-static bool add_dotted(struct zf_text *out, const struct zf_path *path, struct zf_err *err)
-{
-    for (uint32_t i = 0; i < path->n; i++) {
-        if ((i && !zf_text_add(out, ".", 1, err)) ||
-            !zf_text_add(out, path->step[i].p, path->step[i].n, err)) {
-            return false;
-        }
-    }
-    return zf_text_add(out, "", 0, err);
-}
-
 /* Appends "key": value. */
 static bool add_entry(struct zf_text *out, const struct zf_path *path, const char *value,
                       uint64_t n, struct zf_err *err)
 {
     zf_auto(text) struct zf_text key = {0};
 
-    if (!add_dotted(&key, path, err)) {
+    if (!zf_path_join(&key, *path, 0, err)) {
         return false;
     }
     json_t *name = json_stringn(key.p, key.n); /* NULL: not UTF-8 */
@@ -80,7 +69,7 @@ bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
         uint64_t n = 0;
 
         if (!k->is_bytes || c->lost || c->len > ITEM_MAX || total + c->len > TOTAL_MAX ||
-            zf_name_ends(k->name, "_extra_state")) {
+            zf_names_extra_state(k->name, strlen(k->name))) {
             continue;
         }
         total += c->len;

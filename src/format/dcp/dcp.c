@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/absent.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/companions.h>
 #include <zf/format.h>
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/absent.h>
+#include <zf/assemble/files.h>
 #include <zf/base/num.h>
 
 #include "bytes_items.h"

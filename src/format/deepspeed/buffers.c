@@ -4,17 +4,10 @@
  * 0.6.0 … 0.19.8. */
 #include <string.h>
 
+#include <zf/assemble/names.h>
 #include <zf/base/num.h>
 
 #include "ds.h"
-
-static bool is_extra_state(struct zf_ds_name name)
-{
-    static const char tail[] = "_extra_state";
-    size_t n = sizeof tail - 1;
-
-    return name.n >= n && memcmp(name.p + name.n - n, tail, n) == 0;
-}
 
 /* Under stage 3 whatever is no buffer stands in `module` as an empty tensor
  * (before 0.6: of one element). */
@@ -39,7 +32,7 @@ static bool draft_extra(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf
 /* Drafts entry i unless it is a second name; those are told from tie and shared_params later. */
 static bool draft_entry(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
 {
-    if (is_extra_state(e->name)) {
+    if (zf_names_extra_state(e->name.p, e->name.n)) {
         return draft_extra(ds, e, err);
     }
     if (!e->tensor) {

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/absent.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/companions.h>
-#include <zf/assemble/one_file.h>
 #include <zf/find/locate.h>
 #include <zf/find/saves.h>
 

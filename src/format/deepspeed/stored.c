@@ -3,9 +3,9 @@
  * file; stage 3 only where somebody gathered them into a file beside the tag, and that file holds
  * every trained weight. Source: deepspeed/runtime/engine.py (save_16bit_model),
  * transformers/trainer.py. */
-#include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/files.h>
 #include <zf/codec/safetensors.h>
 
 #include "ds.h"
@@ -92,16 +92,11 @@ static bool load_safetensors(struct zf_ds *ds, struct zf_source *src, struct zf_
 /* "model.safetensors", or "model-00001-of-00004.safetensors". */
 static bool is_gathered(const char *name, const char *stem, const char *suffix)
 {
-    size_t n = strlen(name), a = strlen(stem), b = strlen(suffix);
-    int used = 0;
+    struct zf_series s;
 
-    if (n < a + b || strncmp(name, stem, a) != 0 || strcmp(name + n - b, suffix) != 0) {
-        return false;
-    }
-    if (n == a + b) {
-        return true;
-    }
-    return sscanf(name + a, "-%*5[0-9]-of-%*5[0-9]%n", &used) == 0 && a + (size_t)used + b == n;
+    return strncmp(name, stem, strlen(stem)) == 0 &&
+           (strcmp(name + strlen(stem), suffix) == 0 ||
+            (zf_series_parse(name, &s) && s.stem == strlen(stem) && strcmp(s.tail, suffix) == 0));
 }
 
 static bool load(struct zf_ds *ds, const char *path, bool bin, struct zf_ds_model *out,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/absent.h>
+#include <zf/assemble/files.h>
 
 #include "ds.h"
 

@@ -6,7 +6,7 @@
  * 0.6.0 … 0.19.8. */
 #include <stdio.h>
 
-#include <zf/assemble/absent.h>
+#include <zf/assemble/files.h>
 #include <zf/base/num.h>
 
 #include "ds.h"

@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/absent.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/companions.h>
 #include <zf/assemble/degraded.h>
-#include <zf/assemble/one_file.h>
 #include <zf/base/name.h>
 #include <zf/format.h>
 
@@ -64,20 +63,11 @@ static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_
 static bool look(struct zf_store *st, const struct zf_open_opts *o, struct found *out,
                  struct zf_err *err)
 {
-    const char *file = zf_one_file(st);
-
     *out = (struct found){.index = NULL};
-    if (file && !zf_name_ends(file, index_tail)) {
-        return true;
-    }
-    if (file) {
-        out->index = strdup(file);
-        return out->index || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
-    }
     if (!zf_st_index_find(st, index_tail, &out->index, err)) {
         return false;
     }
-    if (!out->index) {
+    if (!out->index && !zf_one_file(st)) {
         out->dir = dir_has_boxes(st, "", o->lim)          ? ""
                    : dir_has_boxes(st, "sharded", o->lim) ? "sharded"
                                                           : NULL;
@@ -112,29 +102,19 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
     return true;
 }
 
-/* Reads the files that the index names.  A missing one is refused or, degraded, noted. */
-static bool add_indexed(struct zf_st_files *files, const struct zf_st_index *x, struct zf_store *st,
-                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
-{
-    for (size_t i = 0; i < x->n_files; i++) {
-        char is[ZF_ABSENT_MAX];
+struct adding {
+    struct zf_st_files *files;
+    struct zf_store *st;
+    const struct zf_limits *lim;
+    struct zf_build *b;
+};
 
-        if (zf_store_has(st, x->file[i], ZF_ENTRY_FILE)) {
-            if (!zf_st_files_add(files, st, x->file[i], o, b, err)) {
-                return false;
-            }
-        } else if (!o->degraded) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the index names the file \"%.120s\", which %s (file %zu of %zu)", x->file[i],
-                    zf_absent(st, x->file[i], is), i + 1, x->n_files);
-            return zf_err_in(err, "%s", x->path);
-        } else if (!zf_build_note(b, err, "%s %s; its tensors are lost", x->file[i],
-                                  zf_absent(st, x->file[i], is)) ||
-                   !zf_st_files_lack(files, err, "%s", x->file[i])) {
-            return false;
-        }
-    }
-    return true;
+static bool hf_add_named(void *ctx, const char *file, bool here, struct zf_err *err)
+{
+    const struct adding *a = ctx;
+
+    return here ? zf_st_files_add(a->files, a->st, file, a->lim, a->b, err)
+                : zf_st_files_lack(a->files, err, "%s", file);
 }
 
 /* Every rank from 1 to the greatest must have a file: nothing else tells that one is missing. */
@@ -186,7 +166,7 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const char *
             path = NULL;
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
         }
-        if (!zf_st_files_add(files, st, path, o, b, err)) {
+        if (!zf_st_files_add(files, st, path, o->lim, b, err)) {
             return false;
         }
     }
@@ -218,11 +198,13 @@ static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf
             err, ZF_E_UNKNOWN, ZF_OFF_NONE,
             "found neither an index JSON nor safetensors files that hold boxes of tensors");
     }
+    struct adding a = {&files, st, o->lim, b};
+    struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
     bool indexed = f.index && zf_st_index_load(st, f.index, o->lim, &x, err);
     if (f.index && !indexed && !zf_forgive(b, err)) {
         return false;
     }
-    if (indexed   ? !add_indexed(&files, &x, st, o, b, err)
+    if (indexed   ? !zf_st_index_read(&x, st, &reader, b, err)
         : f.index ? !add_all(&files, st, "", o, b, err)
                   : !add_boxes(&files, st, f.dir, o, b, err)) {
         return false;

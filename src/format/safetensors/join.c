@@ -272,68 +272,37 @@ static bool add_group(const struct join *j, const struct piece *p, size_t n, str
     return add_whole(j, one, err);
 }
 
-/* A tensor that the index names and no file holds; where: the file it names for it. */
-static bool lose_named(const struct join *j, const char *tensor, const char *where,
-                       struct zf_err *err)
+/* Whether the tensor's name is among the sorted pieces, and if not, why. */
+static const char *join_lacks(void *ctx, const char *tensor, const char *file)
 {
-    bool read = false;
+    const struct join *j = ctx;
+    size_t lo = 0, hi = j->n;
 
-    for (size_t i = 0; where && i < j->files->n; i++) {
-        read = read || strcmp(j->files->file[i].path, where) == 0;
-    }
-    struct zf_store *st = zf_build_store(j->b);
-    bool there = where && st && zf_store_has(st, where, ZF_ENTRY_FILE);
-    const struct zf_lost how = {.file = where,
-                                .why = read    ? "does not hold it"
-                                       : there ? "cannot be read"
-                                               : "is missing"};
-    return zf_build_note(j->b, err, "tensor %s is lost: %s names it in %s, which does not hold it",
-                         tensor, j->index->path, where ? where : "no file") &&
-           zf_build_missing(j->b, tensor, strlen(tensor), &how, err);
-}
-
-/* Every tensor that the index names must be in one of the files. */
-static bool check_index(const struct join *j, struct zf_err *err)
-{
-    const char *tensor, *first = NULL;
-    size_t missing = 0;
-    json_t *v;
-
-    json_object_foreach(j->index->map, tensor, v)
-    {
-        struct piece key = {.name = tensor};
-        size_t lo = 0, hi = j->n;
-
-        while (lo < hi) {
-            size_t mid = lo + (hi - lo) / 2;
-            if (strcmp(j->piece[mid].name, key.name) < 0) {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        if (lo < j->n && strcmp(j->piece[lo].name, tensor) == 0) {
-            continue;
-        }
-        first = first ? first : tensor;
-        missing++;
-        if (zf_build_degraded(j->b) && !lose_named(j, tensor, json_string_value(v), err)) {
-            return false;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (strcmp(j->piece[mid].name, tensor) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
         }
     }
-    if (!missing || zf_build_degraded(j->b)) {
-        return true;
+    if (lo < j->n && strcmp(j->piece[lo].name, tensor) == 0) {
+        return NULL;
     }
-    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %zu tensors "
-            "are missing)",
-            first, zf_st_index_file(j->index, first), missing, json_object_size(j->index->map));
-    return zf_err_in(err, "%s", j->index->path);
+    for (size_t i = 0; i < j->files->n; i++) {
+        if (strcmp(j->files->file[i].path, file) == 0) {
+            return "does not hold it";
+        }
+    }
+    return zf_store_has(zf_build_store(j->b), file, ZF_ENTRY_FILE) ? "cannot be read"
+                                                                   : "is missing";
 }
 
 static bool join_all(struct join *j, struct zf_err *err)
 {
-    if (j->index && !check_index(j, err)) {
+    struct zf_st_index_reader reader = {.ctx = j, .lacks = join_lacks};
+
+    if (j->index && !zf_st_index_check(j->index, &reader, j->b, err)) {
         return false;
     }
     for (size_t i = 0; !j->set && i < j->n; i = group_end(j->piece, j->n, i)) {

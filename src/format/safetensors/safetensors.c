@@ -5,7 +5,8 @@
 
 #include <zf/assemble/companions.h>
 #include <zf/assemble/names.h>
-#include <zf/assemble/one_file.h>
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
 #include <zf/base/name.h>
 #include <zf/format.h>
 
@@ -59,65 +60,47 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
     return true;
 }
 
-/* STEM-iiiii-of-nnnnn.safetensors: without an index only the names tell how many there are. */
-struct series {
-    const char *stem;
-    size_t stem_len;
-    unsigned long want, of; /* the next number; 0 = no series */
-};
-
-static bool end_series(const struct series *s, struct zf_build *b, struct zf_err *err)
+/* A file of a numbered series, as the Hugging Face writers name it. */
+static bool st_series(const char *file, struct zf_series *out)
 {
-    if (!s->of || s->want > s->of) {
-        return true;
-    }
-    if (!zf_build_degraded(b)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "file %05lu of %05lu of the series %.*s is missing", s->want, s->of,
-                       (int)s->stem_len, s->stem);
-    }
-    return zf_build_note(b, err,
-                         "file %05lu of %05lu of the series %.*s is missing: its tensors are lost",
-                         s->want, s->of, (int)s->stem_len, s->stem);
+    return zf_series_parse(file, out) && out->padded && strcmp(out->tail, ".safetensors") == 0;
 }
 
-/* The length of STEM and the two numbers, or 0 when the file is of no series. */
-static size_t series_number(const char *file, unsigned long *number_out, unsigned long *of_out)
+/* Without an index only the names tell how many files there are; want: the next number. */
+static bool end_series(const struct zf_series *s, const char *name, unsigned long want,
+                       struct zf_build *b, struct zf_err *err)
 {
-    enum { TAIL = sizeof "-iiiii-of-nnnnn.safetensors" - 1 };
-    size_t len = strlen(file), stem = len > TAIL ? len - TAIL : 0;
-    int end = 0;
-
-    if (!stem ||
-        sscanf(file + stem, "-%5lu-of-%5lu.safetensors%n", number_out, of_out, &end) != 2 ||
-        end != TAIL) {
-        return 0;
+    if (want > s->of) {
+        return true;
     }
-    return stem;
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "file %05lu of %05lu of the series %.*s is missing", want, s->of, (int)s->stem,
+                  name);
+    return zf_forgive(b, err);
 }
 
 /* Is a file of a series missing?  The listing is in natural order, so numbers ascend. */
 static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b, struct zf_err *err)
 {
-    struct series s = {.of = 0};
+    struct zf_series s, last = {0};
+    const char *name = "";
+    unsigned long want = 1;
 
     for (size_t i = 0; i < n; i++) {
-        unsigned long number, of;
-        size_t stem = series_number(e[i].name, &number, &of);
-
-        if (!stem) {
+        if (!st_series(e[i].name, &s)) {
             continue;
         }
-        if (stem != s.stem_len || strncmp(e[i].name, s.stem, stem) != 0) {
-            if (!end_series(&s, b, err)) {
+        if (s.stem != last.stem || strncmp(e[i].name, name, s.stem) != 0) {
+            if (!end_series(&last, name, want, b, err)) {
                 return false;
             }
-            s = (struct series){.stem = e[i].name, .stem_len = stem, .want = 1};
+            name = e[i].name;
+            want = 1;
         }
-        s.of = of;
-        s.want += number == s.want;
+        last = s;
+        want += s.number == want;
     }
-    return end_series(&s, b, err);
+    return end_series(&last, name, want, b, err);
 }
 
 /* Is there the file of another rank, that holds other boxes of the same tensors? */
@@ -143,7 +126,7 @@ static bool has_sibling(struct zf_store *st, const char *file)
 static bool note_series(struct zf_store *st, const char *file, const struct zf_open_opts *o,
                         struct zf_build *b, struct zf_err *err)
 {
-    unsigned long number, of;
+    struct zf_series s;
 
     if (has_sibling(st, file) && zf_st_file_has_boxes(st, file, o->lim)) {
         zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
@@ -151,11 +134,10 @@ static bool note_series(struct zf_store *st, const char *file, const struct zf_o
                 "its directory");
         return zf_err_in(err, "%s", file);
     }
-    if (!series_number(file, &number, &of) || of < 2) {
-        return true;
-    }
-    return zf_build_note(
-        b, err, "this is file %lu of %lu: point at its directory to see all tensors", number, of);
+    return !st_series(file, &s) || s.of < 2 ||
+           zf_build_note(b, err,
+                         "this is file %lu of %lu: point at its directory to see all tensors",
+                         s.number, s.of);
 }
 
 static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct zf_open_opts *o,
@@ -166,18 +148,18 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct
     size_t n;
 
     if (one) {
-        return note_series(st, one, o, b, err) && zf_st_files_add(files, st, one, o, b, err);
+        return note_series(st, one, o, b, err) && zf_st_files_add(files, st, one, o->lim, b, err);
     }
     if (!zf_store_list(st, "", &e, &n, err) || !check_series(e, n, b, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        unsigned long number, of;
-        bool file = e[i].kind != ZF_ENTRY_DIR || series_number(e[i].name, &number, &of);
+        struct zf_series s;
+        bool file = e[i].kind != ZF_ENTRY_DIR || st_series(e[i].name, &s);
 
         /* What should be a file and is none is refused when it is opened. */
         if (file && zf_st_file_named(e[i].name) &&
-            !zf_st_files_add(files, st, e[i].name, o, b, err)) {
+            !zf_st_files_add(files, st, e[i].name, o->lim, b, err)) {
             return false;
         }
     }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
-#include <zf/assemble/one_file.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/st_files.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/codec/torch.h>

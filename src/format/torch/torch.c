@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/absent.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/hf_index.h>
-#include <zf/assemble/one_file.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/base/name.h>
 #include <zf/codec/torch.h>
@@ -23,21 +22,6 @@ static bool sniff(struct zf_store *st, const char *name)
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
 
     return src && zf_torch_sniff(src);
-}
-
-/* The index of a directory, or the one that was pointed at.  Several that are no HF names: none. */
-static bool find_index(struct zf_store *st, char **out, struct zf_err *err)
-{
-    const char *file = zf_one_file(st);
-
-    *out = NULL;
-    if (!file) {
-        return zf_st_index_find(st, index_tail, out, err);
-    }
-    if (zf_name_ends(file, index_tail) && !(*out = strdup(file))) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
-    }
-    return true;
 }
 
 static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *out)
@@ -77,7 +61,7 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (!find_index(st, &index, err)) {
+    if (!zf_st_index_find(st, index_tail, &index, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -91,77 +75,35 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
     return file ? probe_file(st, file, out) : probe_dir(st, out, err);
 }
 
-/* Opens the files of an index.  A missing one is refused or, degraded, told. */
-static bool add_indexed(struct zf_torch_set *s, struct zf_store *st, const char *index,
-                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+struct adding {
+    struct zf_torch_set *set;
+    struct zf_store *st;
+    const struct zf_limits *lim;
+    struct zf_build *b;
+};
+
+static bool torch_add_named(void *ctx, const char *file, bool here, struct zf_err *err)
 {
-    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
+    const struct adding *a = ctx;
 
-    if (!zf_st_index_load(st, index, o->lim, &x, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < x.n_files; i++) {
-        char is[ZF_ABSENT_MAX];
-
-        if (zf_store_has(st, x.file[i], ZF_ENTRY_FILE)) {
-            if (!zf_torch_set_add(s, st, x.file[i], ZF_ROLE_WEIGHTS, 0, o->lim, err)) {
-                return false;
-            }
-        } else if (!o->degraded) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the index names the file \"%.120s\", which %s (file %zu of %zu)", x.file[i],
-                    zf_absent(st, x.file[i], is), i + 1, x.n_files);
-            return zf_err_in(err, "%s", index);
-        } else if (!zf_build_note(b, err, "%s %s; its tensors are lost", x.file[i],
-                                  zf_absent(st, x.file[i], is))) {
-            return false;
-        }
-    }
-    return true;
+    return !here || zf_torch_set_add(a->set, a->st, file, ZF_ROLE_WEIGHTS, 0, a->lim, err);
 }
 
-/* The weights that the index promises must be in the files. */
-static bool check_index(struct zf_store *st, const char *index, const struct zf_open_opts *o,
-                        struct zf_build *b, struct zf_err *err)
+static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
 {
-    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
-    const char *name;
-    json_t *file;
+    const struct adding *a = ctx;
 
-    if (!zf_st_index_load(st, index, o->lim, &x, err)) {
-        return false;
-    }
-    json_object_foreach(x.map, name, file)
-    {
-        if (zf_build_find(b, (struct zf_spot){"", name, strlen(name)})) {
-            continue;
-        }
-        if (o->degraded) {
-            const char *where = json_string_value(file) ? json_string_value(file) : "";
-            const struct zf_lost how = {
-                .file = where,
-                .why = zf_store_has(st, where, ZF_ENTRY_FILE) ? "does not hold it" : "is missing"};
-
-            if (!zf_build_note(b, err, "%s names \"%s\", which no file holds", index, name) ||
-                !zf_build_missing(b, name, strlen(name), &how, err)) {
-                return false;
-            }
-            continue;
-        }
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "names \"%.100s\", which %.100s does not hold", name,
-                json_string_value(file) ? json_string_value(file) : "its file");
-        return zf_err_in(err, "%s", index);
-    }
-    return true;
+    return zf_build_find(a->b, (struct zf_spot){"", tensor, strlen(tensor)}) ? NULL
+           : zf_store_has(a->st, file, ZF_ENTRY_FILE)                        ? "does not hold it"
+                                                                             : "is missing";
 }
 
 /* "pytorch_model-00002-of-00003.bin": how many files there should be; 0 = no such name. */
 static unsigned long shards_of(const char *name)
 {
-    const char *of = strstr(name, "-of-");
-    unsigned long n = 0;
+    struct zf_series s;
 
-    return of && sscanf(of, "-of-%5lu.", &n) == 1 ? n : 0;
+    return zf_series_parse(name, &s) ? s.of : 0;
 }
 
 /* Shards without an index say themselves how many they are. */
@@ -188,14 +130,6 @@ static bool check_shards(struct zf_store *st, struct zf_build *b, struct zf_err 
     return zf_forgive(b, err);
 }
 
-/* A file that the name of another promises is opened whatever it looks like, so that what is wrong with it
- * is said. */
-static bool add_shard(struct zf_torch_set *s, struct zf_store *st, const char *name,
-                      const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
-{
-    return zf_torch_set_add(s, st, name, ZF_ROLE_WEIGHTS, 0, o->lim, err) || zf_forgive(b, err);
-}
-
 static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct zf_open_opts *o,
                       bool weights, struct zf_build *b, struct zf_err *err)
 {
@@ -212,7 +146,10 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
             continue;
         }
         if (weights && shards_of(e[i].name)) {
-            if (!add_shard(s, st, e[i].name, o, b, err)) {
+            /* Another file's name promises it, so it is opened whatever it looks like: what is wrong
+             * with it is said. */
+            if (!zf_torch_set_add(s, st, e[i].name, ZF_ROLE_WEIGHTS, 0, o->lim, err) &&
+                !zf_forgive(b, err)) {
                 return false;
             }
         } else if (e[i].kind == ZF_ENTRY_OTHER) {
@@ -228,48 +165,46 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
     return true;
 }
 
-static bool index_loads(struct zf_store *st, const char *index, const struct zf_open_opts *o,
-                        struct zf_err *err)
+/* One file of several may be looked at by itself. */
+static bool torch_open_one(struct zf_torch_set *s, struct zf_store *st, const char *file,
+                           const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
-    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
+    unsigned long of = shards_of(file);
 
-    return zf_st_index_load(st, index, o->lim, &x, err);
+    return (of <= 1 ||
+            zf_build_note(b, err,
+                          "this is one of %lu files: point at its directory to see all tensors",
+                          of)) &&
+           zf_torch_set_add(s, st, file, ZF_ROLE_WEIGHTS, 0, lim, err) &&
+           zf_torch_set_place(s, 1, lim, b, err);
 }
 
 static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
     zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
+    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
     zf_auto(mem) char *index = NULL;
-    const char *file = zf_one_file(st);
+    struct adding a = {s, st, o->lim, b};
+    struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
-    if (!s || !find_index(st, &index, err)) {
+    if (!s || !zf_st_index_find(st, index_tail, &index, err)) {
         return false;
     }
-    if (index && !index_loads(st, index, o, err)) {
-        if (!zf_forgive(b, err)) {
-            return false;
-        }
-        free(index);
-        index = NULL;
-        file = NULL;
+    bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);
+
+    if (index && !indexed && !zf_forgive(b, err)) {
+        return false;
     }
-    if (file && !index) {
-        if (shards_of(file) > 1 &&
-            !zf_build_note(b, err,
-                           "this is one of %lu files: point at its directory to see all tensors",
-                           shards_of(file))) {
-            return false;
-        }
-        return zf_torch_set_add(s, st, file, ZF_ROLE_WEIGHTS, 0, o->lim, err) &&
-               zf_torch_set_place(s, 1, o->lim, b, err);
+    if (!index && zf_one_file(st)) {
+        return torch_open_one(s, st, zf_one_file(st), o->lim, b, err);
     }
-    if (index ? !add_indexed(s, st, index, o, b, err)
-              : !check_shards(st, b, err) || !add_loose(s, st, o, true, b, err)) {
+    if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
+                : !check_shards(st, b, err) || !add_loose(s, st, o, true, b, err)) {
         return false;
     }
     return add_loose(s, st, o, false, b, err) && zf_torch_set_place(s, 1, o->lim, b, err) &&
-           (!index || check_index(st, index, o, b, err));
+           (!indexed || zf_st_index_check(&x, &reader, b, err));
 }
 
 const struct zf_format zf_format_torch = {

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 format_tests = \
-	tests/unit/format/test_boxes \
 	tests/unit/format/test_choose \
 	tests/unit/format/test_deepspeed \
 	tests/unit/format/test_dcp \
-	tests/unit/format/test_names \
 	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
 	tests/unit/format/test_torchfile \
 	$(NULL)
 check_PROGRAMS += $(format_tests)
 TESTS += $(format_tests)
-tests_unit_format_test_boxes_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
-tests_unit_format_test_boxes_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_test_choose_SOURCES = tests/unit/format/test_choose.c tests/support/golden.c
 tests_unit_format_test_choose_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_test_choose_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
@@ -23,8 +19,6 @@ tests_unit_format_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_L
 tests_unit_format_test_dcp_SOURCES = tests/unit/format/test_dcp.c tests/support/golden.c
 tests_unit_format_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_unit_format_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
-tests_unit_format_test_names_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir) $(JANSSON_CFLAGS)
-tests_unit_format_test_names_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c
 tests_unit_format_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_safetensors_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)

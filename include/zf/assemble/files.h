@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions about one file of a store that every family asks. */
+#ifndef ZF_ASSEMBLE_FILES_H
+#define ZF_ASSEMBLE_FILES_H
+
+#include <zf/source/store.h>
+
+/* The file that the user pointed at and wants read by itself (borrowed), or NULL: the whole
+ * directory is meant. */
+const char *zf_one_file(const struct zf_store *st);
+
+#define ZF_ABSENT_MAX 80
+
+/* For a sentence about st's `path`, which should be a file: "is a FIFO, not a file", or "is missing"
+ * when nothing is there.  Written to out [ZF_ABSENT_MAX], which is returned. */
+const char *zf_absent(struct zf_store *st, const char *path, char *out);
+
+/* A file name of a numbered series: <stem>-<number>-of-<of><tail>, as in
+ * "model-00002-of-00003.safetensors".
+ * Source: huggingface_hub, serialization/_base.py; transformers 4.5x, modeling_utils.py. */
+struct zf_series {
+    size_t stem; /* bytes of the name in front of the numbers */
+    unsigned long number, of;
+    bool padded;      /* both numbers have five digits, as the writers above give them */
+    const char *tail; /* ".safetensors"; points into the name */
+};
+
+/* False: no such name; *out is left undefined. */
+bool zf_series_parse(const char *name, struct zf_series *out);
+
+/* Git LFS leaves a small text in place of a file that was not fetched: the usual reason why a model
+ * cloned from a hub does not open.  Source: git-lfs, docs/spec.md (version 1). */
+bool zf_lfs_is(struct zf_source *src);
+
+/* Says so, without a path. */
+bool zf_lfs_fail(struct zf_err *err);
+
+/* The first file in st's root that is such a text, or NULL; borrowed from the listing.  only: look
+ * at no other file; NULL = at all. */
+const char *zf_lfs_find(struct zf_store *st, const char *only);
+
+#endif
