@@ -20,6 +20,16 @@ struct zf_mount {
     char type[64]; /* cut where it is longer */
 };
 
+/* One row with its texts, which are valid during the call only. */
+struct zf_mount_row {
+    struct zf_mount mount; /* `here` is not set */
+    const char *point, *source;
+};
+
+/* Calls fn for every mount of this mount namespace, the later ones last, until it returns false.
+ * Without /proc there are none. */
+void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *ctx);
+
 /* The mount that is reached at `path`, the uppermost one.
  * False: the path or /proc is not there. */
 bool zf_mount_at(const char *path, struct zf_mount *out);
@@ -35,8 +45,8 @@ enum zf_detached {
     ZF_DETACH_COVERED, /* something else was mounted over it; nothing was done */
     ZF_DETACH_FAILED,  /* *err says why */
 };
-/* Takes `m` off `path` (absolute, without links), also while files are open in it (they can be read on as long as somebody
- * serves them), and never anything else. */
+/* Takes `m` off `path` (absolute, without links), also while files are open in it (they can be read
+ * on as long as somebody serves them), and never anything else. */
 enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err);
 
 /* Takes off whatever is uppermost at `path`: for a process without /proc, which cannot know. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,23 +10,28 @@
 
 #include "options.h"
 
-/* Only what zerofs mounted is taken off.  The path is compared as text: a dead mount cannot be
- * resolved, but its parent directory can. */
+struct ours {
+    const char *mnt;
+    bool yes;
+};
+
+/* The last of several mounts on one point is the one that is seen. */
+static bool ours_look(void *ctx, const struct zf_mount_row *row)
+{
+    struct ours *o = ctx;
+
+    o->yes = strcmp(row->point, o->mnt) == 0 ? row->mount.fuse : o->yes;
+    return true;
+}
+
+/* Only FUSE mounts are taken off.  The path is compared as text: a dead mount cannot be resolved, but
+ * its parent directory can. */
 static bool is_ours(const char *mnt)
 {
-    FILE *f = setmntent("/proc/self/mounts", "r");
-    struct mntent *m;
-    bool found = false;
+    struct ours o = {.mnt = mnt};
 
-    while (f && (m = getmntent(f))) {
-        if (strcmp(m->mnt_dir, mnt) == 0) {
-            found = strncmp(m->mnt_type, "fuse", 4) == 0;
-        }
-    }
-    if (f) {
-        (void)endmntent(f);
-    }
-    return found;
+    zf_mount_each(ours_look, &o);
+    return o.yes;
 }
 
 /* The parent resolved, the last component as given: resolving it could hang or fail on a

@@ -12,59 +12,20 @@
 #include <sys/xattr.h>
 
 #include <zf/base/auto.h>
+#include <zf/mountpoint.h>
 
-/* One line of mountinfo; all parts point into `line`. */
+/* The mount that is looked for, and what was found; the texts are malloc'ed. */
 struct where_mount {
-    char *line, *point, *type, *source;
+    const char *real;
+    bool below; /* look for a zerofs below `real`, not for the mount that `real` is on */
+    char *point, *source;
+    bool zerofs, fuse;
 };
 
 static void zf_auto_where_mount(struct where_mount *m)
 {
-    free(m->line);
-}
-
-/* Decodes \040 and its like; in place. */
-static void where_unescape(char *s)
-{
-    char *to = s;
-
-    for (; *s; s++) {
-        unsigned byte;
-
-        if (s[0] == '\\' && sscanf(s + 1, "%3o", &byte) == 1 && isdigit((unsigned char)s[1]) &&
-            isdigit((unsigned char)s[2]) && isdigit((unsigned char)s[3])) {
-            *to++ = (char)byte;
-            s += 3;
-        } else {
-            *to++ = *s;
-        }
-    }
-    *to = '\0';
-}
-
-/* "36 35 98:0 /root /mnt/x rw,noatime master:1 - fuse.zerofs /data/run7 ro,…": takes line. */
-static bool where_parse(char *line, struct where_mount *out)
-{
-    char *rest = strstr(line, " - "), *save = NULL;
-
-    *out = (struct where_mount){.line = line};
-    if (!rest) {
-        return false;
-    }
-    *rest = '\0';
-    out->type = strtok_r(rest + 3, " \n", &save);
-    out->source = out->type ? strtok_r(NULL, " \n", &save) : NULL;
-    char *word = strtok_r(line, " ", &save);
-    for (int i = 0; word && i < 4; i++) {
-        word = strtok_r(NULL, " ", &save);
-    }
-    out->point = word;
-    if (!out->source || !out->point) {
-        return false;
-    }
-    where_unescape(out->point);
-    where_unescape(out->source);
-    return true;
+    free(m->point);
+    free(m->source);
 }
 
 /* Is `path` at or below `dir`? */
@@ -75,36 +36,35 @@ static bool where_within(const char *path, const char *dir)
     return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/' || dir[n - 1] == '/');
 }
 
-/* below: the first zerofs mounted below real; else the mount that real is on, of whatever type. */
-static bool where_find(const char *real, bool below, struct where_mount *out)
+/* The last of several mounts on one point is the one that is seen. */
+static bool where_takes(const struct where_mount *m, const struct zf_mount_row *row)
 {
-    FILE *f = fopen("/proc/self/mountinfo", "re");
-    char *line = NULL;
-    size_t cap = 0;
-
-    *out = (struct where_mount){.line = NULL};
-    while (f && getline(&line, &cap, f) >= 0) {
-        zf_auto(where_mount) struct where_mount m = {.line = NULL};
-
-        if (!where_parse(strdup(line), &m)) {
-            continue;
-        }
-        /* The last of several mounts on one point is the one that is seen. */
-        bool take = below ? !out->line && strcmp(m.type, "fuse.zerofs") == 0 &&
-                                strcmp(m.point, real) != 0 && where_within(m.point, real)
-                          : where_within(real, m.point) &&
-                                (!out->line || strlen(m.point) >= strlen(out->point));
-        if (take) {
-            struct where_mount old = *out;
-            *out = m;
-            m = old;
-        }
+    if (m->below) {
+        return !m->point && strcmp(row->mount.type, "fuse.zerofs") == 0 &&
+               strcmp(row->point, m->real) != 0 && where_within(row->point, m->real);
     }
-    free(line);
-    if (f) {
-        (void)fclose(f);
+    return where_within(m->real, row->point) &&
+           (!m->point || strlen(row->point) >= strlen(m->point));
+}
+
+static bool where_look(void *ctx, const struct zf_mount_row *row)
+{
+    struct where_mount *m = ctx;
+
+    if (where_takes(m, row)) {
+        zf_auto_where_mount(m);
+        m->point = strdup(row->point);
+        m->source = strdup(row->source);
+        m->zerofs = strcmp(row->mount.type, "fuse.zerofs") == 0;
+        m->fuse = row->mount.fuse;
     }
-    return out->line != NULL;
+    return true;
+}
+
+static bool where_find(struct where_mount *m)
+{
+    zf_mount_each(where_look, m);
+    return m->point && m->source;
 }
 
 /* "/data/run7/global_step1000": the source and, where the tree says it, the save. */
@@ -119,8 +79,7 @@ static void where_shows(const struct where_mount *m, const char *asked, char *ou
 
 static bool where_is_zerofs(const struct where_mount *m, const char *path)
 {
-    return strcmp(m->type, "fuse.zerofs") == 0 ||
-           (strncmp(m->type, "fuse", 4) == 0 && getxattr(path, "user.zerofs.format", NULL, 0) >= 0);
+    return m->zerofs || (m->fuse && getxattr(path, "user.zerofs.format", NULL, 0) >= 0);
 }
 
 /* scheme://…, by RFC 3986. */
@@ -136,7 +95,6 @@ static bool where_is_address(const char *path)
 
 bool where_check(const char *path, struct zf_err *err)
 {
-    zf_auto(where_mount) struct where_mount m = {.line = NULL};
     char shows[320];
     struct stat st;
 
@@ -147,8 +105,9 @@ bool where_check(const char *path, struct zf_err *err)
         return zf_err_in(err, "%s", path);
     }
     zf_auto(mem) char *real = realpath(path, NULL);
+    zf_auto(where_mount) struct where_mount m = {.real = real};
     /* A path that cannot be looked at is refused where it is opened, with the reason. */
-    if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || !where_find(real, false, &m) ||
+    if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || !where_find(&m) ||
         !where_is_zerofs(&m, real)) {
         return true;
     }
@@ -165,11 +124,11 @@ bool where_check(const char *path, struct zf_err *err)
 
 void where_below(const char *path, struct zf_err *err)
 {
-    zf_auto(where_mount) struct where_mount m = {.line = NULL};
     zf_auto(mem) char *real = realpath(path, NULL);
+    zf_auto(where_mount) struct where_mount m = {.real = real, .below = true};
     char shows[200];
 
-    if (!real || !where_find(real, true, &m)) {
+    if (!real || !where_find(&m)) {
         return;
     }
     where_shows(&m, NULL, shows, sizeof shows);

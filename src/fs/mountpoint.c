@@ -65,44 +65,79 @@ static void unescape(char *s)
     *to = '\0';
 }
 
-/* "36 35 98:0 /root /mnt/point rw,noatime master:1 - fuse.zerofs source options" (proc(5)). */
-static bool parse_row(char *line, const char *path, struct zf_mount *out)
+/* "36 35 98:0 /root /mnt/point rw,noatime master:1 - fuse.zerofs source options" (proc(5)); cuts
+ * line. */
+static bool parse_row(char *line, struct zf_mount_row *out)
 {
     unsigned major, minor;
-    int at = 0;
+    struct zf_mount *m = &out->mount;
+    int at = 0, to = 0;
 
-    if (sscanf(line, "%" SCNu64 " %" SCNu64 " %u:%u %*s %n", &out->id, &out->parent, &major, &minor,
+    if (sscanf(line, "%" SCNu64 " %" SCNu64 " %u:%u %*s %n", &m->id, &m->parent, &major, &minor,
                &at) != 4 ||
         at == 0) {
         return false;
     }
-    char *type = strstr(line + at, " - "), *point = line + at;
-    if (!type || sscanf(type, " - %63s", out->type) != 1) {
+    char *point = line + at, *type = strstr(point, " - ");
+    if (!type || sscanf(type, " - %63s", m->type) != 1 || sscanf(type, " - %*s %n", &to) != 0 ||
+        to == 0) {
         return false;
     }
+    char *source = type + to;
     point[strcspn(point, " ")] = '\0';
+    source[strcspn(source, " \n")] = '\0';
     unescape(point);
-    out->dev = makedev(major, minor);
-    out->here = strcmp(point, path) == 0;
-    out->fuse = strcmp(out->type, "fuse") == 0 || strncmp(out->type, "fuse.", 5) == 0;
+    unescape(source);
+    out->point = point;
+    out->source = source;
+    m->dev = makedev(major, minor);
+    m->fuse = strcmp(m->type, "fuse") == 0 || strncmp(m->type, "fuse.", 5) == 0;
     return true;
 }
 
-static bool find_row(uint64_t id, const char *path, struct zf_mount *out)
+void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *ctx)
 {
     FILE *f = fopen("/proc/self/mountinfo", "re");
     char *line = NULL;
     size_t cap = 0;
-    bool found = false;
+    bool more = true;
 
-    while (f && !found && getline(&line, &cap, f) > 0) {
-        found = parse_row(line, path, out) && out->id == id;
+    while (f && more && getline(&line, &cap, f) > 0) {
+        struct zf_mount_row row = {.point = NULL};
+
+        more = !parse_row(line, &row) || fn(ctx, &row);
     }
     if (f) {
         (void)fclose(f);
     }
     free(line);
-    return found;
+}
+
+struct mount_search {
+    uint64_t id;
+    const char *path;
+    struct zf_mount *out;
+    bool found;
+};
+
+static bool mount_is_it(void *ctx, const struct zf_mount_row *row)
+{
+    struct mount_search *s = ctx;
+
+    if (row->mount.id == s->id) {
+        *s->out = row->mount;
+        s->out->here = strcmp(row->point, s->path) == 0;
+        s->found = true;
+    }
+    return !s->found;
+}
+
+static bool find_row(uint64_t id, const char *path, struct zf_mount *out)
+{
+    struct mount_search s = {.id = id, .path = path, .out = out};
+
+    zf_mount_each(mount_is_it, &s);
+    return s.found;
 }
 
 static bool mount_of(int fd, const char *path, struct zf_mount *out)
