@@ -107,7 +107,7 @@ const char *zf_lfs_find(struct zf_store *st, const char *only)
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || e[i].size >= POINTER_MAX ||
+        if (e[i].kind != ZF_ENTRY_FILE || e[i].id.size >= POINTER_MAX ||
             (only && strcmp(only, e[i].name) != 0)) {
             continue;
         }

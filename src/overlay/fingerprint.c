@@ -62,10 +62,9 @@ static void fingerprint_entry(struct fingerprint_walk *w, const char *dir, const
 
     h = fingerprint_mix(h, e->name, strlen(e->name) + 1);
     h = fingerprint_mix(h, &e->kind, sizeof e->kind);
-    w->hash += fingerprint_mix(h, &e->stamp, sizeof e->stamp);
-    if (e->changed > w->newest) {
-        w->newest = e->changed;
-    }
+    w->hash += fingerprint_mix(h, &e->id, sizeof e->id);
+    w->newest = e->id.mtime.tv_sec > w->newest ? e->id.mtime.tv_sec : w->newest;
+    w->newest = e->id.ctime.tv_sec > w->newest ? e->id.ctime.tv_sec : w->newest;
     if (e->kind == ZF_ENTRY_DIR) {
         if (asprintf(&path, "%s/%s", dir, e->name) < 0) {
             path = NULL;

@@ -24,12 +24,12 @@ struct file {
     struct zf_pool *pool;
     char *path; /* relative to the pool's root */
     struct zf_gate *gate;
-    struct zf_identity id; /* what the file was when it was first opened */
+    struct zf_identity id; /* what the file was when it was first looked at */
     atomic_bool stale;     /* it was seen changed once */
     atomic_uint_least64_t reads, bytes, errors;
 };
 
-static struct zf_identity identity_of(const struct stat *st)
+struct zf_identity zf_file_identity(const struct stat *st)
 {
     return (struct zf_identity){
         .dev = st->st_dev,
@@ -355,45 +355,48 @@ static const struct zf_source_ops file_ops = {
     .fini = file_fini,
 };
 
-/* The clock that stamps files moves in ticks of some milliseconds: what is written in the tick that
- * is in ctime already leaves no trace.  So a file of this very tick is looked at again after it; who
- * reads from then on reads what the second look saw, or ctime moves. */
-static bool let_tick_pass(int fd, struct stat *st, struct zf_err *err)
+struct timespec zf_file_clock(void)
 {
-    const struct timespec ms = {.tv_nsec = 1000000};
     struct timespec now;
 
-    for (int i = 0; i < 20; i++) {
-        (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
-        if (st->st_ctim.tv_sec != now.tv_sec || st->st_ctim.tv_nsec < now.tv_nsec) {
-            return i == 0 || fstat(fd, st) == 0 ||
-                   sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
-        }
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now;
+}
+
+bool zf_file_fresh(struct timespec ctime, struct timespec began)
+{
+    /* Files of a server whose clock is a second or more ahead are not waited for. */
+    return ctime.tv_sec == began.tv_sec
+               ? ctime.tv_nsec >= began.tv_nsec
+               : ctime.tv_sec == began.tv_sec + 1 && ctime.tv_nsec < began.tv_nsec;
+}
+
+/* A fresh file is looked at again until its tick is over: who reads from then on reads what the last
+ * look saw, or ctime moves. */
+static bool let_tick_pass(int fd, struct timespec began, struct stat *st, struct zf_err *err)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+
+    for (int i = 0; i < 20 && zf_file_fresh(st->st_ctim, began); i++) {
         (void)nanosleep(&ms, NULL);
+        began = zf_file_clock();
+        if (fstat(fd, st) != 0) {
+            return sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
+        }
     }
     return true;
 }
 
-struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
-                              struct zf_err *err)
+/* One that no descriptor is kept on. */
+static struct file *file_shut(struct zf_pool *pool, const char *path, const char *name,
+                              const struct zf_identity *id, struct zf_err *err)
 {
-    struct stat st;
-    int fd = open_regular(pool, path, &st, err);
-
-    if (fd < 0) {
-        return NULL;
-    }
-    if (!let_tick_pass(fd, &st, err)) {
-        (void)close(fd);
-        return NULL;
-    }
     struct file *f = calloc(1, sizeof *f);
     char *copy = strdup(path);
     struct zf_gate *gate = zf_gate_new();
-    if (!f || !copy || !gate ||
-        !zf_source_init(&f->src, &file_ops, name, (uint64_t)st.st_size, err)) {
+
+    if (!f || !copy || !gate || !zf_source_init(&f->src, &file_ops, name, id->size, err)) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        (void)close(fd);
         free(copy);
         zf_gate_unref(gate);
         free(f);
@@ -401,9 +404,32 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
     }
     f->path = copy;
     f->gate = gate;
-    f->id = identity_of(&st);
+    f->id = *id;
     f->pool = zf_pool_ref(pool);
     zf_slot_init(&f->slot);
+    return f;
+}
+
+static struct zf_source *file_open(struct zf_pool *pool, const char *path, const char *name,
+                                   struct zf_err *err)
+{
+    const struct timespec began = zf_file_clock();
+    struct stat st;
+    int fd = open_regular(pool, path, &st, err);
+    struct file *f = NULL;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    if (let_tick_pass(fd, began, &st, err)) {
+        const struct zf_identity id = zf_file_identity(&st);
+
+        f = file_shut(pool, path, name, &id, err);
+    }
+    if (!f) {
+        (void)close(fd);
+        return NULL;
+    }
     if (zf_pool_put(pool, &f->slot, fd) < 0) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         file_fini(&f->src);
@@ -411,4 +437,14 @@ struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char
     }
     zf_slot_leave(&f->slot);
     return &f->src;
+}
+
+struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
+                              const struct zf_identity *known, struct zf_err *err)
+{
+    if (known) {
+        struct file *f = file_shut(pool, path, name, known, err);
+        return f ? &f->src : NULL;
+    }
+    return file_open(pool, path, name, err);
 }

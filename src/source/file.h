@@ -10,10 +10,19 @@
 #include "gate.h"
 #include "pool.h"
 
-/* Opens `path` (relative to the pool's root) and remembers what it is; `name` is for messages.
- * Takes its own reference on the pool.  Errors: as zf_store_open, without the name. */
+/* Opens `path` (relative to the pool's root) and remembers what it is; when that is `known`, it is
+ * opened by the first read.  `name` is for messages.  Takes its own reference on the pool.  Errors:
+ * as zf_store_open, without the name. */
 struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
-                              struct zf_err *err) ZF_CHECKED;
+                              const struct zf_identity *known, struct zf_err *err) ZF_CHECKED;
+
+struct zf_identity zf_file_identity(const struct stat *st);
+
+/* The clock that stamps files moves in ticks of some milliseconds. */
+struct timespec zf_file_clock(void);
+/* What is written in the tick that is in ctime already leaves no trace: may a file have been looked
+ * at in that tick, when the clock stood at `began` before? */
+bool zf_file_fresh(struct timespec ctime, struct timespec began);
 
 /* What a mode says is there: "a file", "a FIFO", "a directory" … */
 const char *zf_file_what(mode_t mode);

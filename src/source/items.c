@@ -18,7 +18,7 @@ enum { NOT_YET = 2, IN_FILE = 1, TAGS = 3 };
 
 struct items {
     struct zf_source src;
-    struct zf_source *file;
+    struct zf_source *file; /* or NULL */
     zf_item_locate_fn *locate;
     void *ctx;
     void (*ctx_free)(void *);
@@ -78,11 +78,13 @@ static bool locate(struct items *t, const struct zf_item *it, uint64_t *word_out
         if (have == it->len) {
             return true;
         }
+        (void)zf_fail(err, ZF_E_FORMAT, t->file ? it->rec_off : ZF_OFF_NONE,
+                      "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, it->len);
+        (void)(t->file || zf_err_in(err, "%s", at.src->name));
         word_drop(*word_out);
-        return zf_fail(err, ZF_E_FORMAT, it->rec_off,
-                       "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, it->len);
+        return false;
     }
-    if (!zf_within(at.off, it->len, t->file->size) || at.off > OFF_MAX) {
+    if (!t->file || !zf_within(at.off, it->len, t->file->size) || at.off > OFF_MAX) {
         return zf_fail(err, ZF_E_FORMAT, it->rec_off,
                        "the item here has its data at byte %" PRIu64 ", outside the file", at.off);
     }
@@ -116,7 +118,7 @@ static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err
 
         if (!locate_inside(t, &asked, &mine, err)) {
             if (!err->path[0]) {
-                (void)zf_err_in(err, "%s", t->file->name);
+                (void)zf_err_in(err, "%s", t->src.name);
             }
             return false;
         }
@@ -260,12 +262,12 @@ struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate
         (void)zf_fail_sys(err, "make a table of items");
         return NULL;
     }
-    if (!zf_source_init(&t->src, &items_ops, file->name, 0, err)) {
+    if (!zf_source_init(&t->src, &items_ops, file ? file->name : "", 0, err)) {
         free(t);
         return NULL;
     }
     t->file = zf_source_ref(file);
-    t->gate = zf_source_shared(file).gate;
+    t->gate = file ? zf_source_shared(file).gate : NULL;
     t->locate = locate_fn;
     t->ctx = ctx;
     t->ctx_free = ctx_free;

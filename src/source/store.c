@@ -221,13 +221,15 @@ const char *zf_store_base(const struct zf_store *st)
 typedef bool kept_make_fn(struct zf_table *t, struct zf_kept *k, struct zf_err *err);
 
 /* A new entry of the table that is being made; the lock is held. */
-static struct zf_kept *kept_new(struct zf_kept **table, const char *path)
+static struct zf_kept *kept_new(struct zf_kept **table, const char *path,
+                                const struct zf_entry *known)
 {
     size_t n = strlen(path) + 1;
     struct zf_kept *k = calloc(1, sizeof *k + n);
 
     if (k) {
         k->making = true;
+        k->known = known;
         memcpy(k->path, path, n);
         HASH_ADD_STR(*table, path, k);
     }
@@ -241,9 +243,10 @@ static struct zf_kept *kept_new(struct zf_kept **table, const char *path)
 /* The lock is held, but not while `make` works.  What failed is not kept, so that whoever waited
  * tries again and has an error of its own. */
 static struct zf_kept *kept_make(struct zf_table *t, struct zf_kept **table, const char *path,
-                                 kept_make_fn *make, struct zf_err *err)
+                                 const struct zf_entry *known, kept_make_fn *make,
+                                 struct zf_err *err)
 {
-    struct zf_kept *k = kept_new(table, path);
+    struct zf_kept *k = kept_new(table, path, known);
 
     if (!k) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -264,7 +267,8 @@ static struct zf_kept *kept_make(struct zf_table *t, struct zf_kept **table, con
 
 /* The entry of that path, made at the first question; lives as long as the table. */
 static struct zf_kept *kept_get(struct zf_table *t, struct zf_kept **table, const char *path,
-                                kept_make_fn *make, struct zf_err *err)
+                                const struct zf_entry *known, kept_make_fn *make,
+                                struct zf_err *err)
 {
     struct zf_kept *k = NULL;
 
@@ -276,7 +280,7 @@ static struct zf_kept *kept_get(struct zf_table *t, struct zf_kept **table, cons
         }
         (void)pthread_cond_wait(&t->made, &t->lock);
     }
-    k = k ? k : kept_make(t, table, path, make, err);
+    k = k ? k : kept_make(t, table, path, known, make, err);
     (void)pthread_mutex_unlock(&t->lock);
     return k;
 }
@@ -348,7 +352,8 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
 {
     zf_auto(mem) char *full = path_in(st, dir, true, err);
 
-    const struct zf_kept *d = full ? kept_get(st->t, &st->t->dirs, full, list_make, err) : NULL;
+    const struct zf_kept *d =
+        full ? kept_get(st->t, &st->t->dirs, full, NULL, list_make, err) : NULL;
     if (!d) {
         return false;
     }
@@ -410,7 +415,7 @@ static bool open_make(struct zf_table *t, struct zf_kept *k, struct zf_err *err)
     if (!name) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    k->src = t->ops->open(t->self, k->path, name, err);
+    k->src = t->ops->open(t->self, k->path, name, k->known, err);
     return k->src || zf_err_in(err, "%s", name);
 }
 
@@ -429,19 +434,29 @@ static void dangling(struct zf_store *st, const char *path, struct zf_err *err)
     }
 }
 
-struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err)
+static struct zf_source *open_known(struct zf_store *st, const char *path,
+                                    const struct zf_entry *known, struct zf_err *err)
 {
     zf_auto(mem) char *full = path_in(st, path, false, err);
+    const struct zf_kept *f =
+        full ? kept_get(st->t, &st->t->files, full, known, open_make, err) : NULL;
 
-    if (!full) {
-        return NULL;
-    }
-    const struct zf_kept *f = kept_get(st->t, &st->t->files, full, open_make, err);
-    struct zf_source *src = f ? zf_source_ref(f->src) : NULL;
-    if (!src && (err->code == ZF_E_NOENT || err->sys == ELOOP)) {
+    if (full && !f && (err->code == ZF_E_NOENT || err->sys == ELOOP)) {
         dangling(st, path, err);
     }
-    return src;
+    return f ? zf_source_ref(f->src) : NULL;
+}
+
+struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err)
+{
+    return open_known(st, path, NULL, err);
+}
+
+struct zf_source *zf_store_open_later(struct zf_store *st, const char *path, struct zf_err *err)
+{
+    const struct zf_entry *e = find_entry(st, path);
+
+    return open_known(st, path, e && e->kind == ZF_ENTRY_FILE && !e->fresh ? e : NULL, err);
 }
 
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,

@@ -28,26 +28,6 @@ static bool look(const struct zf_reach *r, const char *path, struct stat *st)
     return ok;
 }
 
-static uint64_t dir_mix(uint64_t h, uint64_t x)
-{
-    h = (h ^ x) * 0x9e3779b97f4a7c15;
-    return h ^ h >> 32;
-}
-
-static void dir_stamp(const struct stat *st, struct zf_entry *e)
-{
-    const uint64_t part[] = {
-        (uint64_t)st->st_dev,         (uint64_t)st->st_ino,          (uint64_t)st->st_size,
-        (uint64_t)st->st_mode,        (uint64_t)st->st_mtim.tv_sec,  (uint64_t)st->st_mtim.tv_nsec,
-        (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec,
-    };
-
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
-        e->stamp = dir_mix(e->stamp, part[i]);
-    }
-    e->changed = st->st_mtim.tv_sec > st->st_ctim.tv_sec ? st->st_mtim.tv_sec : st->st_ctim.tv_sec;
-}
-
 static const char *broken_link(int why)
 {
     switch (why) {
@@ -82,7 +62,7 @@ static bool inspect(const struct zf_reach *r, int dir, const struct dirent *de, 
     return ok;
 }
 
-/* Fills kind, what, size and mtime of `de` in the directory `dir`, open as fd. */
+/* Fills kind, what and id of `de` in the directory `dir`, open as fd. */
 static void classify(const struct zf_reach *r, const char *dir, int fd, const struct dirent *de,
                      struct zf_entry *e)
 {
@@ -95,7 +75,7 @@ static void classify(const struct zf_reach *r, const char *dir, int fd, const st
         e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
     }
-    dir_stamp(&st, e);
+    e->id = zf_file_identity(&st);
     if (S_ISLNK(st.st_mode)) {
         int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
 
@@ -103,13 +83,11 @@ static void classify(const struct zf_reach *r, const char *dir, int fd, const st
             e->what = broken_link(errno);
             return;
         }
-        dir_stamp(&st, e);
+        e->id = zf_file_identity(&st);
     }
     e->what = zf_file_what(st.st_mode);
     if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         e->kind = S_ISREG(st.st_mode) ? ZF_ENTRY_FILE : ZF_ENTRY_DIR;
-        e->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-        e->mtime = st.st_mtim.tv_sec;
     }
 }
 
@@ -124,7 +102,9 @@ static bool read_names(const struct zf_reach *r, const char *dir, DIR *d, struct
         if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0) {
             continue;
         }
+        const struct timespec began = zf_file_clock();
         classify(r, dir, dirfd(d), de, &e);
+        e.fresh = zf_file_fresh(e.id.ctime, began);
         if (!zf_listing_add(l, &e, err)) {
             return false;
         }
@@ -158,9 +138,9 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
 }
 
 static struct zf_source *dir_open(void *self, const char *path, const char *name,
-                                  struct zf_err *err)
+                                  const struct zf_entry *known, struct zf_err *err)
 {
-    return zf_file_new(self, path, name, err);
+    return zf_file_new(self, path, name, known ? &known->id : NULL, err);
 }
 
 static bool dir_reaches(void *self, const char *path, struct zf_err *err)

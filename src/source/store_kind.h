@@ -20,8 +20,11 @@ bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_er
 
 struct zf_store_ops {
     bool (*list)(void *self, const char *dir, struct zf_listing *l, struct zf_err *err);
-    /* Gives a reference, asked for once a path.  The common part puts `name` in front of errors. */
-    struct zf_source *(*open)(void *self, const char *path, const char *name, struct zf_err *err);
+    /* Gives a reference, asked for once a path; by several threads at once.  known: the file's entry
+     * (no fresh one, and it outlives the source's first read), by which the first read may open it;
+     * NULL = now.  The common part puts `name` in front of errors. */
+    struct zf_source *(*open)(void *self, const char *path, const char *name,
+                              const struct zf_entry *known, struct zf_err *err);
     /* As zf_store_reaches, without the name; NULL = all may. */
     bool (*reaches)(void *self, const char *path, struct zf_err *err);
     /* The directory's own name with links resolved, malloc'ed.  Errors: ZF_E_NOENT not

@@ -90,25 +90,32 @@ static struct zf_kept **look_list(struct zf_kept **table, size_t *n_out, struct 
     return list;
 }
 
-/* Marks the directory of a file. */
-static void look_count(struct zf_table *t, const char *path)
+/* Marks the directory of a file.  That it is listed anew is also how a file is looked at that was
+ * not opened yet. */
+static void look_count(struct zf_table *t, const struct zf_kept *f)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = strrchr(f->path, '/');
     struct zf_kept *d = NULL;
 
-    HASH_FIND(hh, t->dirs, path, slash ? (size_t)(slash - path) : 0, d);
+    HASH_FIND(hh, t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0, d);
     if (d) {
         d->counts = true;
     }
+    if (d && f->known) {
+        d->l.entry[f->known - d->l.entry].later = true;
+    }
 }
 
-static bool same_names(const struct zf_listing *a, const struct zf_listing *b)
+/* The same names, and behind those of files that were not opened the same files. */
+static bool same_entries(const struct zf_listing *a, const struct zf_listing *b)
 {
     bool same = a->n == b->n;
 
     for (size_t i = 0; same && i < a->n; i++) {
-        same =
-            a->entry[i].kind == b->entry[i].kind && strcmp(a->entry[i].name, b->entry[i].name) == 0;
+        const struct zf_entry *x = &a->entry[i], *y = &b->entry[i];
+
+        same = x->kind == y->kind && strcmp(x->name, y->name) == 0 &&
+               (!x->later || memcmp(&x->id, &y->id, sizeof x->id) == 0);
     }
     return same;
 }
@@ -121,7 +128,7 @@ static bool look_at_dir(struct zf_table *t, const struct zf_kept *d, struct zf_e
     if (!zf_listing_read(t, d->path, &now, err)) {
         return being_written(t, d->path, "directory", err);
     }
-    same = same_names(&d->l, &now);
+    same = same_entries(&d->l, &now);
     zf_listing_fini(&now);
     return same || being_written(t, d->path, "directory", err);
 }
@@ -130,7 +137,8 @@ static bool look_at_file(struct zf_table *t, const struct zf_kept *f, struct zf_
 {
     const struct zf_source_ops *ops = f->src->ops;
 
-    return !ops->unchanged || ops->unchanged(f->src, err) || being_written(t, f->path, "file", err);
+    return f->known || !ops->unchanged || ops->unchanged(f->src, err) ||
+           being_written(t, f->path, "file", err);
 }
 
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
@@ -141,7 +149,7 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     (void)pthread_mutex_lock(&t->lock);
     zf_auto(mem) struct zf_kept **file = look_list(&t->files, &n_files, err);
     for (size_t i = 0; i < n_files; i++) {
-        look_count(t, file[i]->path);
+        look_count(t, file[i]);
     }
     zf_auto(mem) struct zf_kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);

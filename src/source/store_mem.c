@@ -65,7 +65,7 @@ static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct z
             continue;
         }
         struct zf_entry e = {.name = name, .kind = rest[len] ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
-        e.size = e.kind == ZF_ENTRY_FILE ? t->file[i].src->size : 0;
+        e.id.size = e.kind == ZF_ENTRY_FILE ? t->file[i].src->size : 0;
         e.what = e.kind == ZF_ENTRY_FILE ? "a file" : "a directory";
         if (!zf_listing_add(l, &e, err)) {
             return false;
@@ -75,11 +75,12 @@ static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct z
 }
 
 static struct zf_source *mem_open(void *self, const char *path, const char *name,
-                                  struct zf_err *err)
+                                  const struct zf_entry *known, struct zf_err *err)
 {
     const struct tree *t = self;
 
     (void)name;
+    (void)known;
     for (size_t i = 0; i < t->n; i++) {
         if (strcmp(t->file[i].path, path) == 0) {
             return zf_source_ref(t->file[i].src);

@@ -13,9 +13,10 @@
 struct zf_kept {
     UT_hash_handle hh;
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
-    struct zf_source *src; /* of a file */
-    struct zf_listing l;   /* of a directory */
-    bool counts;           /* a file in it was opened; for zf_store_unchanged alone */
+    struct zf_source *src;        /* of a file */
+    const struct zf_entry *known; /* of a file that its first read opens; else NULL */
+    struct zf_listing l;          /* of a directory */
+    bool counts;                  /* a file in it was opened; for zf_store_unchanged alone */
     char path[];
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many small packed tensors ("items") inside one file whose data offsets are found out at the first
- * read of each, and remembered: what makes mounting a DCP checkpoint read its metadata only.
+ * read of each, and remembered: what makes mounting a DCP checkpoint read its metadata only.  Or
+ * many files, each an item, as the chunks of a zarr array.
  *
  * An items source is one address space: item i stands at its address (given when it is added, in
  * one piece, `len` bytes of packed C-order data).  16 bytes of memory an item. */
@@ -12,14 +13,14 @@
 /* Where the data of an item really is. */
 struct zf_item_at {
     uint64_t off;          /* in the file, when src is NULL */
-    struct zf_source *src; /* gives a reference: the item's packed bytes, when they do not stand in
-                              the file in one piece (compressed, strided) */
+    struct zf_source *src; /* gives a reference: the item's packed bytes, when they are not in the
+                              file in one piece (compressed, strided) or there is no one file */
 };
 
 /* An item that is asked for. */
 struct zf_item {
     uint64_t number;  /* 0 … in the order of zf_items_add */
-    uint64_t rec_off; /* where its record starts in the file */
+    uint64_t rec_off; /* where its record starts in the file; of many files the caller's number */
     uint64_t len;     /* bytes of data that are expected */
 };
 
@@ -28,7 +29,7 @@ struct zf_item {
 typedef bool zf_item_locate_fn(void *ctx, struct zf_source *file, const struct zf_item *item,
                                struct zf_item_at *out, struct zf_err *err);
 
-/* Takes its own reference on file; takes ctx (not on failure), freed by ctx_free (may be NULL) at
+/* Takes its own reference on file (NULL: each item has a source of its own); takes ctx (not on failure), freed by ctx_free (may be NULL) at
  * the end. */
 struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate, void *ctx,
                                void (*ctx_free)(void *), struct zf_err *err) ZF_CHECKED;

@@ -21,6 +21,8 @@ struct zf_identity {
     uint64_t dev, ino, size;
     struct timespec mtime, ctime;
 };
+_Static_assert(sizeof(struct zf_identity) == 3 * sizeof(uint64_t) + 2 * sizeof(struct timespec),
+               "identities are compared and hashed as bytes");
 
 /* What all that reads from one file has in common; NULL = nothing. */
 struct zf_shared {

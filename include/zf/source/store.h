@@ -55,12 +55,11 @@ enum zf_entry_kind {
 };
 struct zf_entry {
     const char *name; /* one component; owned by the listing */
-    enum zf_entry_kind kind;
-    uint64_t size;
-    int64_t mtime;    /* seconds */
-    int64_t changed;  /* the later of mtime and ctime, seconds */
-    uint64_t stamp;   /* another one after any change of inode, size, mode, mtime or ctime */
     const char *what; /* "a file", "a directory", "a FIFO" …; static */
+    enum zf_entry_kind kind;
+    bool fresh; /* perhaps looked at in the clock's tick that is in ctime: a change may not move id */
+    bool later; /* set by the store: opened by zf_store_open_later */
+    struct zf_identity id; /* of what a link leads to */
 };
 /* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps
  * (and makes once, at the first question), so callers may ask again and again.  Errors: ZF_E_NOENT,
@@ -87,6 +86,12 @@ bool zf_store_reaches(struct zf_store *st, const char *path, struct zf_err *err)
  * file, a link to nothing. */
 struct zf_source *zf_store_open(struct zf_store *st, const char *path,
                                 struct zf_err *err) ZF_CHECKED;
+
+/* The same without opening the file: its directory is listed, and the first read opens what must
+ * still be as the listing says (else ZF_E_STALE; ZF_E_IO shorter).  For a checkpoint of 10^5 files of
+ * which few are read.  What the listing cannot vouch for is opened at once. */
+struct zf_source *zf_store_open_later(struct zf_store *st, const char *path,
+                                      struct zf_err *err) ZF_CHECKED;
 
 /* Looks at every file that was opened, and at every directory in which one was, once more by its
  * path: was all this there at one and the same moment?  To be asked when a checkpoint has been read

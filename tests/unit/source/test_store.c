@@ -63,8 +63,8 @@ static void lists_in_natural_order(void **state)
     assert_int_equal(e[0].kind, ZF_ENTRY_DIR);
     assert_string_equal(e[1].name, "a9");
     assert_string_equal(e[2].name, "a10");
-    assert_int_equal(e[2].size, 2);
-    assert_true(e[2].mtime > 1000000000);
+    assert_int_equal(e[2].id.size, 2);
+    assert_true(e[2].id.mtime.tv_sec > 1000000000);
 
     scratch_file(*state, "later", "");
     assert_ok(zf_store_list(st, "", &again, &n, &err), &err);
@@ -313,7 +313,7 @@ static void memory_behaves_as_a_directory(void **state)
     assert_ok(zf_store_list(st, "d", &e, &n, &err), &err);
     assert_int_equal(n, 2);
     assert_string_equal(e[0].name, "9");
-    assert_int_equal(e[0].size, 4);
+    assert_int_equal(e[0].id.size, 4);
     assert_true(zf_store_has(st, "d", ZF_ENTRY_DIR));
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, "d", &err);
     assert_string_equal(zf_store_base(sub), "d");
