@@ -26,22 +26,45 @@ json_t *golden_json(const char *rel)
     return j;
 }
 
-static struct zf_checkpoint *try_open(const char *rel, const struct zf_open_opts *o,
-                                      struct zf_err *err)
+struct zf_checkpoint *golden_try(struct zf_store *st, const struct zf_open_opts *o,
+                                 struct zf_err *err_out)
 {
     struct zf_limits lim = zf_limits_default();
     struct zf_open_opts opts = o ? *o : (struct zf_open_opts){.lim = NULL};
 
     opts.lim = opts.lim ? opts.lim : &lim;
-    zf_err_clear(err);
-    zf_auto(store) struct zf_store *st = zf_store_dir(golden_path(rel), opts.lim, err);
-    return st ? zf_open(st, &opts, err) : NULL;
+    zf_err_clear(err_out);
+    return zf_open(st, &opts, err_out);
+}
+
+void golden_try_refused(struct zf_store *st, enum zf_code code, const char *part)
+{
+    struct zf_err err;
+    zf_auto(checkpoint) struct zf_checkpoint *c = golden_try(st, NULL, &err);
+    char text[800];
+
+    assert_null(c);
+    if (err.code != code || !strstr(zf_err_text(&err, text, sizeof text), part)) {
+        fail_msg("code %d: \"%s\" is not in \"%s\"", (int)err.code, part,
+                 zf_err_text(&err, text, sizeof text));
+    }
+}
+
+struct zf_store *golden_dir(const char *path)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err = {.code = ZF_OK};
+    struct zf_store *st = zf_store_dir(path, &lim, &err);
+
+    assert_ok(st, &err);
+    return st;
 }
 
 struct zf_checkpoint *golden_open(const char *rel, const struct zf_open_opts *o)
 {
     struct zf_err err;
-    struct zf_checkpoint *c = try_open(rel, o, &err);
+    zf_auto(store) struct zf_store *st = golden_dir(golden_path(rel));
+    struct zf_checkpoint *c = golden_try(st, o, &err);
     char text[800];
 
     if (!c) {
@@ -52,7 +75,8 @@ struct zf_checkpoint *golden_open(const char *rel, const struct zf_open_opts *o)
 
 void golden_refused(const char *rel, const struct zf_open_opts *o, struct zf_err *err_out)
 {
-    zf_auto(checkpoint) struct zf_checkpoint *c = try_open(rel, o, err_out);
+    zf_auto(store) struct zf_store *st = golden_dir(golden_path(rel));
+    zf_auto(checkpoint) struct zf_checkpoint *c = golden_try(st, o, err_out);
 
     if (c) {
         fail_msg("%s was opened, though it should be refused", rel);

@@ -16,6 +16,17 @@ const char *golden_path(const char *rel);
 /* The JSON document tests/data/<rel>; give it back with json_decref. */
 json_t *golden_json(const char *rel);
 
+/* The directory as a store; give it back with zf_store_unref. */
+struct zf_store *golden_dir(const char *path);
+
+/* Opens a store as zerofs would; o may be NULL for the defaults, and lack limits.  NULL if it fails:
+ * *err_out tells how. */
+struct zf_checkpoint *golden_try(struct zf_store *st, const struct zf_open_opts *o,
+                                 struct zf_err *err_out);
+
+/* Opening it must fail with this code and a sentence with this part. */
+void golden_try_refused(struct zf_store *st, enum zf_code code, const char *part);
+
 /* Opens tests/data/<rel> as zerofs would; o may be NULL for the defaults. */
 struct zf_checkpoint *golden_open(const char *rel, const struct zf_open_opts *o);
 
