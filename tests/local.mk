@@ -27,7 +27,8 @@ ZF_ALL = libzf-fs.la libzf-view.la $(ZF_FORMAT)
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) -I$(top_srcdir)/tests
 
 noinst_HEADERS += tests/support/golden.h tests/support/in_memory.h tests/support/unit.h
-EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/readers.py tests/support/tsan.supp
+EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/readers.py tests/support/tap.py tests/support/torchfile.py \
+	tests/support/tsan.supp
 
 include tests/unit/base/local.mk
 include tests/unit/source/local.mk

@@ -7,6 +7,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from tap import main  # noqa: E402, F401 pylint: disable=unused-import,wrong-import-position
+
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 
 
@@ -66,17 +69,3 @@ class Case:
         assert r.returncode == 0, r.stderr.decode()
         for part in parts:
             assert part in r.stdout.decode(), f"{part!r} is not in {r.stdout.decode()!r}"
-
-
-def main(tests):
-    """Runs the functions and prints TAP."""
-    print(f"1..{len(tests)}")
-    failed = 0
-    for n, test in enumerate(tests, 1):
-        try:
-            test()
-            print(f"ok {n} - {test.__name__}")
-        except Exception as e:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {n} - {test.__name__}\n# {e!r}")
-    sys.exit(1 if failed else 0)

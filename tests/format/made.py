@@ -1,101 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes torch.save files with Python's own pickle and zipfile, and tells what zerofs makes of them."""
-import collections
-import io
+"""Checkpoints of torch.save files, and what zerofs makes of them."""
 import os
-import pickle
-import struct
 import subprocess
 import sys
 import tempfile
-import types
-import zipfile
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from tap import check, done  # noqa: E402, F401 pylint: disable=unused-import,wrong-import-position
+from torchfile import (Pickler, Storage, Tensor, module, rebuild, save,  # noqa: E402, F401 pylint: disable=unused-import,wrong-import-position
+                       storage_of)
 
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
-count = failures = 0
-
-
-def check(name, ok, why=""):
-    global count, failures
-    count += 1
-    failures += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}" + ("" if ok else f"\n# {why}"))
-
-
-# ---- a writer of torch.save archives ------------------------------------------------------------------
-
-def module(name, **members):
-    m = sys.modules.setdefault(name, types.ModuleType(name))
-    for k, v in members.items():
-        v.__module__ = name
-        v.__qualname__ = v.__name__ = k
-        setattr(m, k, v)
-    return m
-
-
-module("torch")
-rebuild = module("torch._utils", _rebuild_tensor_v2=lambda *a: None)._rebuild_tensor_v2
-
-
-def storage_of(name):
-    return getattr(module("torch", **{name: type(name, (), {})}), name)
-
-
-FloatStorage = storage_of("FloatStorage")
-
-
-class Storage:
-    def __init__(self, values):
-        self.data = struct.pack(f"<{len(values)}f", *values)
-        self.n, self.cls = len(values), FloatStorage
-
-
-class Tensor:
-    """float32; a view of a storage"""
-
-    def __init__(self, *values, shape=None, storage=None, offset=0):
-        self.storage = storage or Storage(values)
-        self.shape = tuple(shape if shape is not None else [self.storage.n])
-        self.offset = offset
-
-    def __reduce__(self):
-        stride, n = [], 1
-        for s in reversed(self.shape):
-            stride.insert(0, n)
-            n *= s
-        return rebuild, (self.storage, self.offset, self.shape, tuple(stride), False, collections.OrderedDict())
-
-    def hex(self):
-        n = 1
-        for s in self.shape:
-            n *= s
-        return self.storage.data[4 * self.offset:4 * (self.offset + n)].hex()
-
-
-class Pickler(pickle._Pickler):
-    def __init__(self, f):
-        super().__init__(f, 2)
-        self.keys, self.storages = {}, []
-
-    def persistent_id(self, obj):
-        if not isinstance(obj, Storage):
-            return None
-        if id(obj) not in self.keys:
-            self.keys[id(obj)] = str(len(self.storages))
-            self.storages.append(obj)
-        return "storage", obj.cls, self.keys[id(obj)], "cpu", obj.n
-
-
-def save(value, path):
-    buf = io.BytesIO()
-    p = Pickler(buf)
-    p.dump(value)
-    with zipfile.ZipFile(path, "w") as z:
-        z.writestr("archive/data.pkl", buf.getvalue())
-        z.writestr("archive/byteorder", "little")
-        for i, s in enumerate(p.storages):
-            z.writestr(f"archive/data/{i}", s.data)
-        z.writestr("archive/version", "3\n")
 
 
 class Tree:
@@ -150,8 +65,3 @@ def optimizer(*params, names=None, step=None, state=("exp_avg",)):
     if step is not None:
         group["step"] = step
     return {"state": {i: {k: p for k in state} for i, p in enumerate(params)}, "param_groups": [group]}
-
-
-def done():
-    print(f"1..{count}")
-    sys.exit(failures > 0)

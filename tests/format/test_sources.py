@@ -16,6 +16,7 @@ import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from golden import Case, main  # noqa: E402
+from tap import need_fuse  # noqa: E402
 from test_views import DATA, Mount, has_zstd, read  # noqa: E402
 
 
@@ -233,8 +234,6 @@ def what_does_not_fit_is_counted():
 
 
 if __name__ == "__main__":
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        print("1..0 # SKIP /dev/fuse cannot be opened")
-        sys.exit(0)
+    need_fuse()
     main(FIXTURES + [zstd_items, lost_ranges_name_the_file, casts_and_npy_tell_the_stored_type, scalars_and_empty_tensors,
                      boxes_cut_at_random, what_does_not_fit_is_counted])

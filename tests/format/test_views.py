@@ -15,6 +15,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import readers  # noqa: E402
+from tap import need_fuse, results as tap  # noqa: E402
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data"))
@@ -294,17 +295,12 @@ def main():
         if "expected.json" in files:
             jobs.append((folder, os.path.join(folder, "expected.json")))
     jobs = [j for j in jobs if any(w in j[0] for w in sys.argv[1:] or [""])]
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        print("1..0 # SKIP /dev/fuse cannot be opened")
-        return 0
-    print(f"1..{len(jobs)}")
-    failed = 0
+    need_fuse()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for n, (job, (ok, text)) in enumerate(zip(jobs, pool.map(guarded, jobs)), 1):
-            failed += not ok
-            print(f"{'ok' if ok else 'not ok'} {n} - {os.path.relpath(job[0], DATA)} # {text}", flush=True)
-    return 1 if failed else 0
+        for job, (ok, text) in zip(jobs, pool.map(guarded, jobs)):
+            tap.check(f"{os.path.relpath(job[0], DATA)} # {text}", ok)
+    tap.done()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

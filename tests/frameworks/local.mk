@@ -11,6 +11,5 @@ EXTRA_DIST += \
 	tests/frameworks/models.py \
 	tests/frameworks/mount.py \
 	tests/frameworks/suite.py \
-	tests/frameworks/tap.py \
 	tests/frameworks/truth.py \
 	$(NULL)

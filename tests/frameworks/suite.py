@@ -14,6 +14,7 @@ import traceback
 
 import torch
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import casts
 import consume
 import damaged

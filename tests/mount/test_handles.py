@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from tap import Skip, need_fuse, results  # noqa: E402 pylint: disable=wrong-import-position
+
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 CKPT = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "hf", "torchsave_legacy_views")
 AT_FDCWD = -100
@@ -33,7 +36,7 @@ def open_handle(h, mount):
     return fd
 
 
-def check(top):
+def found_by_handle(top):
     path = os.path.join(top, "npy", "base.npy")
     mount = os.open(top, os.O_RDONLY)
     try:
@@ -42,7 +45,7 @@ def check(top):
     except OSError as error:
         os.close(mount)
         if error.errno in (errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS):
-            return f"ok 1 # SKIP {error}"
+            raise Skip(error) from error
         raise
     assert os.pread(fd, 6, 0) == b"\x93NUMPY" and os.fstat(fd).st_ino == os.stat(path).st_ino
     os.close(fd)
@@ -56,26 +59,14 @@ def check(top):
     except OSError as error:
         assert error.errno == errno.ESTALE, error
     os.close(mount)
-    return "ok 1 - files and directories are found by handle"
 
 
-def main():
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        print("1..0 # SKIP /dev/fuse cannot be opened")
-        return 0
-    print("1..1")
-    top = tempfile.mkdtemp(prefix="zf-handles-")
-    subprocess.run([ZEROFS, "mount", CKPT, top], check=True, timeout=60)
-    try:
-        print(check(top))
-        return 0
-    except (AssertionError, OSError) as error:
-        print(f"not ok 1 - {error!r}")
-        return 1
-    finally:
-        subprocess.run(["fusermount3", "-u", "-z", top], check=False, timeout=30)
-        os.rmdir(top)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+need_fuse()
+mnt = tempfile.mkdtemp(prefix="zf-handles-")
+subprocess.run([ZEROFS, "mount", CKPT, mnt], check=True, timeout=60)
+try:
+    results.run("files and directories are found by handle", found_by_handle, mnt)
+finally:
+    subprocess.run(["fusermount3", "-u", "-z", mnt], check=False, timeout=30)
+    os.rmdir(mnt)
+results.done()

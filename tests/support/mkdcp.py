@@ -11,7 +11,9 @@ With --sparse the data are holes in the files, so a checkpoint of terabytes take
 --hollow the items are holes altogether: quick to make, good for mounting only.
 --expect writes DIR/expected.json with the SHA-256 of every tensor (not with --sparse).
 --bad damages the result in one way; `--bad list` names them all."""
-import argparse, collections, hashlib, io, json, os, pickle, struct, sys, zlib
+import argparse, collections, hashlib, json, math, os, pickle, struct, zlib
+
+from torchfile import named, storage, strides, tensor, text
 
 ITEM = {'1.13': ['data.pkl', 'data/0', 'version'],
         '2.6': ['data.pkl', 'byteorder', 'data/0', 'version', '.data/serialization_id'],
@@ -22,14 +24,6 @@ FIXED = {'byteorder': b'little', 'version': b'3\n', '.format_version': b'1', '.s
 
 
 # -- classes with the names that torch gives them ------------------------------------------------
-def named(module, name, **members):
-    cls = type(name, (), members)
-    cls.__module__, cls.__qualname__ = module, name
-    sys.modules.setdefault(module, type(sys)(module))
-    setattr(sys.modules[module], name, cls)
-    return cls
-
-
 class World:
     """The classes of one torch version."""
 
@@ -72,29 +66,9 @@ STORAGE = {'float32': 'FloatStorage', 'int64': 'LongStorage', 'bfloat16': 'BFloa
 WIDTH = {'float32': 4, 'int64': 8, 'bfloat16': 2, 'uint8': 1}
 
 
-def tensor_pickle(dtype, shape, stride=None, offset=0, storage=None):
-    """Protocol 2, as torch.save writes it."""
-    def num(v):
-        return b'K' + bytes([v]) if 0 <= v < 256 else b'J' + struct.pack('<i', v) if -2**31 <= v < 2**31 else \
-            b'\x8a\x09' + v.to_bytes(9, 'little', signed=True)
-
-    def tup(t):
-        return b'(' + b''.join(num(v) for v in t) + b't'
-
-    def text(s):
-        return b'X' + struct.pack('<I', len(s)) + s.encode()
-    n = 1
-    for v in shape:
-        n *= v
-    if stride is None:
-        stride, step = [], 1
-        for v in reversed(shape):
-            stride.insert(0, step)
-            step *= max(v, 1)
-    return b''.join([b'\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((', text('storage'),
-                     b'ctorch\n%s\n' % STORAGE[dtype].encode(), text('0'), text('cpu'),
-                     num(n if storage is None else storage), b'tQ', num(offset), tup(shape), tup(stride),
-                     b'\x89ccollections\nOrderedDict\n)RtR.'])
+def tensor_pickle(dtype, shape):
+    """As torch.save writes the tensor of a chunk."""
+    return text(tensor(storage('0', STORAGE[dtype], math.prod(shape)), 0, shape, strides(shape)))
 
 
 class Out:

@@ -8,8 +8,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
+
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
-MAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support/mkdcp.py")
+MAKE = os.path.join(sys.path[0], "mkdcp.py")
 GOOD = ["", "--torch 1.13 --protocol 2", "--torch 2.6 --dtype bfloat16 --ranks 3", "--ranks 7 --plans --bytes 3"]
 BAD = ["overlap", "hole", "missing-file", "no-metadata", "huge"]
 
@@ -38,12 +41,7 @@ def bad(folder, case):
     return r.returncode == 4 and r.stderr.count("\n") == 1
 
 
-def main():
-    print(f"1..{len(GOOD) + len(BAD)}")
-    with tempfile.TemporaryDirectory() as top:
-        for i, (check, arg) in enumerate([(good, a) for a in GOOD] + [(bad, a) for a in BAD]):
-            ok = check(os.path.join(top, str(i)), arg)
-            print(f"{'ok' if ok else 'not ok'} {i + 1} - {arg or 'as it is'}", flush=True)
-
-
-main()
+with tempfile.TemporaryDirectory() as top:
+    for i, (test, arg) in enumerate([(good, a) for a in GOOD] + [(bad, a) for a in BAD]):
+        check(arg or "as it is", test(os.path.join(top, str(i)), arg))
+done()

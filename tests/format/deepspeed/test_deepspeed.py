@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
+
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "deepspeed")
 
@@ -151,7 +154,6 @@ def lost_in_one_piece(source, folder):
 
 
 def main():
-    failed = 0
     cases = [(good, name) for name in GOOD]
     with tempfile.TemporaryDirectory() as top:
         for damage in BAD:
@@ -160,15 +162,11 @@ def main():
         cases.append((degraded, os.path.join(top, "d1"), "zero3_w2", "1"))
         for rank in "01":
             cases.append((degraded, os.path.join(top, "d2" + rank), "zero2_w2", rank))
-        print(f"1..{len(cases)}")
-        for i, (check, *args) in enumerate(cases):
-            why = check(*args)
-            failed += bool(why)
+        for test, *args in cases:
+            why = test(*args)
             label = " ".join(getattr(a, "__name__", a) for a in args if not str(a).startswith(top))
-            print(f"{'not ok' if why else 'ok'} {i + 1} - {check.__name__} {label}", flush=True)
-            if why:
-                print("# " + why)
-    return failed > 0
+            check(f"{test.__name__} {label}", not why, why)
+    done()
 
 
-sys.exit(main())
+main()

@@ -7,7 +7,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from made import A, B, Storage, Tensor, Tree, check, done, expect, module, rebuild, refused, storage_of  # noqa: E402
+from made import A, B, Storage, Tensor, Tree, check, done, expect, module, rebuild, refused  # noqa: E402
+from torchfile import strides  # noqa: E402
 
 # ---- plain tensors -------------------------------------------------------------------------------------
 
@@ -23,7 +24,6 @@ refused("a gap in the ranks", {"rank0.pt": {"w": A}, "rank2.pt": {"w": A}}, "onl
 # ---- DTensors ------------------------------------------------------------------------------------------
 
 module("torch", float32=type("float32", (), {}))
-LongStorage = storage_of("LongStorage")
 outer = module("torch._tensor", _rebuild_from_type_v2=lambda *a: None)._rebuild_from_type_v2
 inner = module("torch._utils", _rebuild_wrapper_subclass=lambda *a: None)._rebuild_wrapper_subclass
 dtensor = module("torch.distributed.tensor", DTensor=type("DTensor", (), {})).DTensor
@@ -41,22 +41,12 @@ def made(cls, **state):
     return thing
 
 
-def strides(shape):
-    out, n = [], 1
-    for s in reversed(shape):
-        out.insert(0, n)
-        n *= s
-    return tuple(out)
-
-
 class Ranks:
     """The grid of ranks of a mesh: int64, which Tensor is not."""
 
     def __init__(self, shape):
-        self.shape, self.storage = shape, Storage([])
-        self.storage.n = math.prod(shape)
-        self.storage.data = struct.pack(f"<{self.storage.n}q", *range(self.storage.n))
-        self.storage.cls = LongStorage
+        n = math.prod(shape)
+        self.shape, self.storage = shape, Storage(data=struct.pack(f"<{n}q", *range(n)), n=n, cls="LongStorage")
 
     def __reduce__(self):
         return rebuild, (self.storage, 0, self.shape, strides(self.shape), False, None)

@@ -3,16 +3,14 @@
 """Files as Python 2 wrote them: every str is a byte string, an OrderedDict is a call with a list of pairs.  In the
 three containers of torch.save, and as files of ranks."""
 import collections
-import io
 import os
 import pickle
 import struct
 import sys
-import tarfile
-import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from made import A, B, C, Pickler, Storage, Tensor, Tree, check, done, expect, module, refused  # noqa: E402
+from made import A, B, C, Pickler, Storage, Tensor, Tree, check, done, expect, module, refused, storage_of  # noqa: E402
+import torchfile  # noqa: E402
 
 
 class Unicode(str):
@@ -23,8 +21,10 @@ class Pickler2(Pickler):
     """protocol 2 with the opcodes that cPickle of Python 2.7 wrote"""
     dispatch = dict(pickle._Pickler.dispatch)
 
-    def __init__(self, f, quoted=False):
-        super().__init__(f)
+    first_key, device = 1917047168, "cuda:0"
+
+    def __init__(self, f, protocol=2, quoted=False):
+        super().__init__(f, protocol)
         self.quoted = quoted
 
     def save_str(self, obj):
@@ -54,97 +54,45 @@ class Pickler2(Pickler):
         return NotImplemented
 
 
-def dump(value, storages=None, **options):
-    buf = io.BytesIO()
-    p = Pickler2(buf, **options)
-    p.storages = storages if storages is not None else []
-    p.keys = {id(s): str(1917047168 + i) for i, s in enumerate(p.storages)}
-    p.persistent_id = lambda obj: persistent_id(p, obj)
-    p.dump(value)
-    return buf.getvalue()
+class StreamPickler2(Pickler2):
+    """in a stream, a storage says that it is no view of another"""
+    more = (None,)
 
 
-def persistent_id(p, obj):
-    if not isinstance(obj, Storage):
-        return None
-    if id(obj) not in p.keys:
-        p.keys[id(obj)] = str(1917047168 + len(p.storages))
-        p.storages.append(obj)
-    return ("storage", obj.cls, p.keys[id(obj)], "cuda:0", obj.n, None)[:5 + p.legacy]
-
-
-Pickler2.legacy = True
-MAGIC = 0x1950a86a20f9469cfc6c
+def dump(value):
+    return torchfile.text(value, pickler=Pickler2)
 
 
 def legacy(value, **options):
-    storages = []
-    out = dump(MAGIC) + dump(1001) + dump({"protocol_version": 1001, "little_endian": True}) + dump(
-        value, storages, **options)
-    keys = [str(1917047168 + i) for i in range(len(storages))]
-    out += dump(sorted(keys), **options)
-    for k in sorted(keys):
-        s = storages[keys.index(k)]
-        out += struct.pack("<q", s.n) + s.data
-    return out
+    return torchfile.legacy(value, pickler=StreamPickler2, **options)
 
 
 def zipped(value, **options):
-    storages = []
-    Pickler2.legacy = False
-    pkl = dump(value, storages, **options)
-    Pickler2.legacy = True
-    buf = io.BytesIO()
-    with zipfile.ZipFile(buf, "w") as z:
-        z.writestr("archive/data.pkl", pkl)
-        for i, s in enumerate(storages):
-            z.writestr(f"archive/data/{1917047168 + i}", s.data)
-        z.writestr("archive/version", "2\n")
-    return buf.getvalue()
-
-
-class Key:
-    def __init__(self, n):
-        self.n = n
+    return torchfile.archive(value, extra=[("archive/version", "2\n")], pickler=Pickler2, **options)
 
 
 def tar(value):
     """torch 0.1: tensors in a table of their own; values name them by a persistent id"""
-    tensors, buf = [], io.BytesIO()
+    tensors = []
 
     class P(Pickler2):
-        def __init__(self, f):
-            super().__init__(f)
-            self.persistent_id = self.number
-
-        def number(self, obj):
+        def persistent_id(self, obj):
             if not isinstance(obj, Tensor):
                 return None
             tensors.append(obj)
             return str(len(tensors) - 1)
 
-    P(buf).dump(value)
-    float_storage, float_tensor = Storage([]).cls, module("torch", FloatTensor=type("FloatTensor", (), {})).FloatTensor
+    value = torchfile.text(value, pickler=P)
+    float_storage, float_tensor = storage_of("FloatStorage"), torchfile.named("torch", "FloatTensor")
     st = dump(len(tensors))
     for i, t in enumerate(tensors):
         st += dump((str(i), "cpu", float_storage)) + struct.pack("<q", t.storage.n) + t.storage.data
     st += dump([])
     te = dump(len(tensors))
     for i, t in enumerate(tensors):
-        stride, n = [], 1
-        for d in reversed(t.shape):
-            stride.insert(0, n)
-            n *= d
         te += dump((str(i), str(i), float_tensor)) + struct.pack("<ii", len(t.shape), 0)
-        te += struct.pack(f"<{2 * len(t.shape) + 1}q", *t.shape, *stride, t.offset)
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as f:
-        for name, data in (("sys_info", dump({"little_endian": True})), ("pickle", buf.getvalue()), ("tensors", te),
-                           ("storages", st)):
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            f.addfile(info, io.BytesIO(data))
-    return out.getvalue()
+        te += struct.pack(f"<{2 * len(t.shape) + 1}q", *t.shape, *torchfile.strides(t.shape), t.offset)
+    return torchfile.tar((("sys_info", dump({"little_endian": True})), ("pickle", value), ("tensors", te), ("storages", st)))
 
 
 def ordered(**items):

@@ -13,6 +13,7 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from made import A, B, C, Storage, Tensor, Tree, check, done, expect, module, optimizer, refused, save, storage_of  # noqa: E402
+import torchfile  # noqa: E402
 
 # ---- values --------------------------------------------------------------------------------------------
 
@@ -129,15 +130,7 @@ with tempfile.TemporaryDirectory() as d:
 
 
 def storage(data, n, cls="FloatStorage"):
-    s = Storage([])
-    s.data, s.n, s.cls = data, n, s.cls if cls == "FloatStorage" else storage_of(cls)
-    return s
-
-
-def pickled(value):
-    with tempfile.TemporaryDirectory() as d:
-        save(value, os.path.join(d, "x"))
-        return open(os.path.join(d, "x"), "rb").read()
+    return Storage(data=data, n=n, cls=cls)
 
 
 eight = struct.pack("<8f", *range(8))
@@ -247,7 +240,7 @@ with tempfile.TemporaryDirectory() as d:
 
 for what, value, key in (("at the top", {"aa": A, "bb": B}, "aa"), ("in a part", {"model": {"x": {"aa": A, "bb": B}}}, "aa"),
                          ("in an optimizer", optimizer(A, B), 0)):
-    data = pickled(value)
+    data = torchfile.archive(value)
     twice = data.replace(b"bb", b"aa") if key else data.replace(b"K\x01}", b"K\x00}")
     check(f"the key to be doubled {what} is there", twice != data)
     refused(f"a key twice {what}", {"m.pt": twice}, f'the key "{key}" is twice' if key else "the key 0 is twice")

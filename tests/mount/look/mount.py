@@ -8,7 +8,9 @@ import re
 import stat
 import struct
 import sys
-import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import readers  # noqa: E402 pylint: disable=wrong-import-position
 
 SUFFIX = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
           "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool"}
@@ -223,27 +225,14 @@ def safetensors(mnt, subset):
 
 
 def torch_zip(mnt, subset):
+    """pytorch_model.bin holds every tensor of the set under its name, and what is tied once."""
     directory = os.path.join(mnt, subset)
-    path = os.path.join(directory, "pytorch_model.bin")
-    raw = {content(directory, f) for f, _ in raw_files(directory).values()}
-    with zipfile.ZipFile(path) as z:
-        top = z.namelist()[0].split("/")[0]
-        assert z.read(f"{top}/byteorder") == b"little" and z.read(f"{top}/version").strip() == b"3"
-        members = [i for i in z.infolist() if i.filename.startswith(f"{top}/data/")]
-        assert all(i.compress_type == 0 for i in z.infolist())
-        with open(path, "rb") as f:
-            for i in members:
-                f.seek(i.header_offset)
-                h = f.read(30)
-                start = i.header_offset + 30 + sum(struct.unpack("<HH", h[26:30]))
-                assert h[:4] == b"PK\3\4" and start % 64 == 0, (i.filename, start)
-                f.seek(start)
-                assert f.read(i.file_size) in raw, i.filename
-        text = z.read(f"{top}/data.pkl")
-    assert text[:2] == b"\x80\x02" and text[-1:] == b".", text[:2]
-    for name in raw_files(directory):
-        assert name.encode() in text, name
-    assert len(members) == len({os.stat(os.path.join(directory, f)).st_ino for f, _ in raw_files(directory).values()})
+    found = readers.torch_zip(content(directory, "pytorch_model.bin"))
+    raw = raw_files(directory)
+    assert set(found) == set(raw), set(found) ^ set(raw)
+    for name, (f, dtype) in raw.items():
+        assert (found[name][0], found[name][2]) == (readers.SUFFIXES[dtype], content(directory, f)), name
+    assert len({t[3] for t in found.values()}) == len({os.stat(os.path.join(directory, f)).st_ino for f, _ in raw.values()})
 
 
 def casts(mnt):

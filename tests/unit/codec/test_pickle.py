@@ -30,6 +30,9 @@ import types
 import uuid
 import zipfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
+
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/codec/pickle_dump")
 DATA = os.environ["ZF_DATA"]
 DEPTH = 40
@@ -189,18 +192,6 @@ def unlimited():
     resource.setrlimit(resource.RLIMIT_AS, (HARD, HARD))
 
 
-failed = count = 0
-
-
-def report(ok, name, detail=""):
-    global failed, count
-    count += 1
-    failed += not ok
-    print("%s %d - %s" % ("ok" if ok else "not ok", count, name))
-    for line in detail.splitlines() if not ok else ():
-        print("#   " + line[:600])
-
-
 def same(name, pickles):
     """Each of them must be read, and as Python reads it."""
     wrong = []
@@ -208,13 +199,13 @@ def same(name, pickles):
         want = reference(data)
         if want.startswith("!") or got != want:
             wrong.append("%r\n  python %s\n  here   %s" % (data[:80], want, got))
-    report(not wrong, "%s: %d pickles" % (name, len(pickles)), "\n".join(wrong[:5]))
+    check("%s: %d pickles" % (name, len(pickles)), not wrong, "\n".join(wrong[:5]))
 
 
 def refused(name, data, said):
     """It must be refused with this sentence."""
     got = ours([data])[0]
-    report(got.startswith("! ") and said in got, name, "expected %r\nfound    %r" % (said, got))
+    check(name, got.startswith("! ") and said in got, "expected %r\nfound    %r" % (said, got))
 
 
 # ---- values ----------------------------------------------------------------------------------------
@@ -375,7 +366,7 @@ def check_table():
         have[name] = (number, int(proto))
     want = {o.name: (ord(o.code), o.proto) for o in pickletools.opcodes}
     diff = {k: (have.get(k), want.get(k)) for k in set(have) | set(want) if have.get(k) != want.get(k)}
-    report(not diff, "pickle_ops.def has pickletools' %d opcodes" % len(want), str(diff))
+    check("pickle_ops.def has pickletools' %d opcodes" % len(want), not diff, str(diff))
 
 
 def check_differential(seeds, n):
@@ -398,7 +389,7 @@ def check_differential(seeds, n):
         for name, cases in (("only here", only_us), ("only python", only_python)):
             for c in cases[:int(os.environ["VERBOSE"])]:
                 print("# %s: %r\n#    python %s\n#    here   %s" % ((name,) + tuple(x[:200] for x in c)))
-    report(not wrong, "%d damaged pickles, %d accepted by both" % (len(batch), both), "\n".join(wrong[:4]))
+    check("%d damaged pickles, %d accepted by both" % (len(batch), both), not wrong, "\n".join(wrong[:4]))
 
 
 def loses_keys(data):
@@ -522,14 +513,14 @@ def check_keys():
                 n += 1
                 if one != (got.startswith("! ") and "is twice in one mapping" in got):
                     wrong.append("%r %r %r: %r" % (a, b, data, got))
-    report(not wrong, "keys that are one in Python: %d mappings" % n, "\n".join(wrong[:5]))
+    check("keys that are one in Python: %d mappings" % n, not wrong, "\n".join(wrong[:5]))
     refused("a key twice is named", b"}(X\2\0\0\0aaK\1X\2\0\0\0bbK\2X\2\0\0\0aaK\3u.", 'the key "aa" is twice')
     refused("in a mapping inside another", b"}(K\1}(K\7NK\7Nuu.", "the key 7 is twice")
     long = b"X" + struct.pack("<I", 10**5) + b"x" * (10**5 - 1)
     refused("long keys in many mappings", b"(" + long + b"yq\0" + long + b"zq\1" + b"}(h\0Nh\1Nu" * 10**5 + b"l.",
             "too long to be compared")
     collide = [bytes([65 + (i >> k & 1) for k in range(14)]) for i in range(1 << 14)]
-    report(ours([b"}(" + b"".join(b"U\x0e" + k + b"N" for k in collide) + b"u."])[0].startswith("{"), "many keys alike")
+    check("many keys alike", ours([b"}(" + b"".join(b"U\x0e" + k + b"N" for k in collide) + b"u."])[0].startswith("{"))
 
 
 def check_bombs():
@@ -541,7 +532,7 @@ def check_bombs():
     for i in range(10):
         memo += b"]\x94(" + (b"h" + bytes([i])) * 9 + b"e"
     for name, data in (("DUP bomb", dup + b"0N."), ("memo bomb", memo + b"0N.")):
-        report(ours([data])[0].startswith("None"), "%s of %d bytes" % (name, len(data)))
+        check("%s of %d bytes" % (name, len(data)), ours([data])[0].startswith("None"))
 
 
 def check_truncation(pickles):
@@ -550,7 +541,7 @@ def check_truncation(pickles):
         cuts = sorted(set(range(min(len(data), 3000))) | set(range(max(0, len(data) - 300), len(data))))
         lines = ours([data[:n] for n in cuts])
         bad = [(n, line[:100]) for n, line in zip(cuts, lines) if not line.startswith("! ")]
-        report(not bad, "%s cut at %d places" % (os.path.relpath(name, DATA), len(cuts)), str(bad[:3]))
+        check("%s cut at %d places" % (os.path.relpath(name, DATA), len(cuts)), not bad, str(bad[:3]))
 
 
 def as_json(pickles):
@@ -581,13 +572,13 @@ def check_json(pickles, plain):
             strict(text) if not text.startswith("! ") else None
         except ValueError as e:
             wrong.append("%s: %s" % (e, text[:200]))
-    report(not wrong, "JSON of %d pickles is strict" % len(pickles), "\n".join(wrong[:3]))
+    check("JSON of %d pickles is strict" % len(pickles), not wrong, "\n".join(wrong[:3]))
     wrong = []
     for value in plain:
         text = as_json([pickle.dumps(value, 4)])[0]
         if strict(text) != value:
             wrong.append("%r: %s" % (value, text[:200]))
-    report(not wrong, "%d plain values come back from JSON" % len(plain), "\n".join(wrong[:3]))
+    check("%d plain values come back from JSON" % len(plain), not wrong, "\n".join(wrong[:3]))
     for value, want in [
         ((1, 2), "[1, 2]\n"), ([], "[]\n"), ({}, "{}\n"), ([1, "a"], '[\n  1,\n  "a"\n]\n'), ({1}, "[1]\n"),
         ({1: "a", "1": "b", True: "c", None: 0, (2, "x"): 1}, None),
@@ -614,7 +605,7 @@ def check_json(pickles, plain):
                         DictChild: '{"__class__": "__main__.DictChild", "items": {"a": 1}}'}[type(value)]
             same_text = text == want if want.endswith("\n") else got == json.loads(want)
             name = "JSON of %s, protocol %d" % (ascii(value).split(" at 0x")[0].replace("#", ""), protocol)
-            report(same_text, name, "%r\n%r" % (text, want))
+            check(name, same_text, "%r\n%r" % (text, want))
     for name, data, want in [
         ("a cycle", b"]\x94h\0a.", [{"__ref__": "1 level up"}]),
         ("an enum member of CPython 3.11", b"cbuiltins\ngetattr\ncm\nE\nX\1\0\0\0W\x86R.", {"__enum__": "m.E.W"}),
@@ -629,13 +620,13 @@ def check_json(pickles, plain):
     ]:
         text = as_json([data])[0]
         if name == "101 lists":
-            report("__cut__" in text and strict(text) is not None, "JSON of 101 lists is cut", text)
+            check("JSON of 101 lists is cut", "__cut__" in text and strict(text) is not None, text)
         elif want is not None:
-            report(strict(text) == want, "JSON of " + name, text)
+            check("JSON of " + name, strict(text) == want, text)
     bomb = b"(" + b"K\1" + b"2" * 9 + b"t"
     for _ in range(8):
         bomb = b"(" + bomb + b"2" * 9 + b"t"
-    report("text_bytes" in as_json([bomb + b"."])[0], "JSON of a bomb meets its limit")
+    check("JSON of a bomb meets its limit", "text_bytes" in as_json([bomb + b"."])[0])
 
 
 def main():
@@ -669,8 +660,7 @@ def main():
                [v for v in ([1, "a", None, True, {"k": [1.5, -2, 10**30, -10**400, 2**64]}], "naïve \"q\"\n\0\x7f",
                             [0.1, 1e22, 5e-324, 1e308, 123456789.125, -0.0, 3.0], {"a": {}, "b": []}, "日本\U0001f600",
                             [2**63, -2**63, -2**63 - 1, 2**2000])])
-    print("1..%d" % count)
-    return 1 if failed else 0
+    done()
 
 
-sys.exit(main())
+main()

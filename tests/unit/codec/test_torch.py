@@ -12,25 +12,17 @@ import pickle
 import struct
 import subprocess
 import sys
-import tarfile
 import tempfile
-import types
 import zipfile
 import zlib
 
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/codec/torch_dump")
 DATA = os.environ["ZF_DATA"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
+from torchfile import MAGIC, Call, Pid, archive, legacy, named, storage, tar, tensor, text  # noqa: E402 pylint: disable=wrong-import-position
+
 TMP = tempfile.TemporaryDirectory()
-count = failures = 0
-
-
-def check(name, ok, why=""):
-    global count, failures
-    count += 1
-    failures += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}" + ("" if ok else f"\n# {why}"))
-
-
 def dump(path, *options):
     run = subprocess.run([DUMP, *options, path], capture_output=True, text=True, errors="replace", timeout=120)
     return run, [line.split("\t") for line in run.stdout.splitlines()]
@@ -122,61 +114,6 @@ check("a legacy stream is called one", rows[0][2] == "legacy")
 
 # ---- made files -------------------------------------------------------------------------------------
 
-MODULES = {}
-
-
-def function(module, name):
-    """A function or class that pickle finds by its name."""
-    m = sys.modules.setdefault(module, types.ModuleType(module))
-    if not hasattr(m, name):
-        f = type(name, (), {"__module__": module, "__qualname__": name})
-        setattr(m, name, f)
-    return getattr(m, name)
-
-
-class Call:
-    def __init__(self, module, name, *args, state=None):
-        self.row = (function(module, name), args) + ((state,) if state is not None else ())
-
-    def __reduce__(self):
-        return self.row
-
-
-class Pid:
-    def __init__(self, *row):
-        self.row = row
-
-
-class Pickler(pickle.Pickler):
-    def persistent_id(self, obj):
-        return (obj.row if len(obj.row) > 1 else obj.row[0]) if isinstance(obj, Pid) else None
-
-
-def pickled(obj, protocol=2):
-    buf = io.BytesIO()
-    Pickler(buf, protocol).dump(obj)
-    return buf.getvalue()
-
-
-def storage(key, cls, n, *more, module="torch", where="cpu"):
-    return Pid("storage", function(module, cls), key, where, n, *more)
-
-
-def tensor(pid, off, size, stride, *more):
-    return Call("torch._utils", "_rebuild_tensor_v2", pid, off, size, stride, False, collections.OrderedDict(), *more)
-
-
-def archive(obj, members, protocol=2, prefix="archive/", extra=()):
-    buf = io.BytesIO()
-    with zipfile.ZipFile(buf, "w") as z:
-        z.writestr(prefix + "data.pkl", obj if isinstance(obj, bytes) else pickled(obj, protocol))
-        for k, v in members.items():
-            z.writestr(f"{prefix}data/{k}", v)
-        for k, v in extra:
-            z.writestr(k, v)
-    return buf.getvalue()
-
-
 def overlapping(first, second):
     """An archive whose headers are honest, but whose storages "0" and "1" overlap: `first` ends with all of "1"."""
     def header(name, data):
@@ -190,36 +127,17 @@ def overlapping(first, second):
     one, zero, pkl = b"archive/data/1", b"archive/data/0", b"archive/data.pkl"
     hidden = header(one, second) + second
     outer = first + hidden
-    text = pickled({k: tensor(storage(k, "ByteStorage", len(v)), 0, (len(v),), (1,))
+    data = text({k: tensor(storage(k, "ByteStorage", len(v)), 0, (len(v),), (1,))
                     for k, v in (("0", outer), ("1", second))})
-    head = header(pkl, text) + text
+    head = header(pkl, data) + data
     at = len(head) + len(header(zero, outer)) + len(first)
     body = head + header(zero, outer) + outer
-    directory = entry(pkl, text, 0) + entry(zero, outer, len(head)) + entry(one, second, at)
+    directory = entry(pkl, data, 0) + entry(zero, outer, len(head)) + entry(one, second, at)
     return body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 3, 3, len(directory), len(body), 0)
 
 
-MAGIC = 0x1950a86a20f9469cfc6c
-
-
-def legacy(obj, storages, protocol=2):
-    host = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
-    out = b"".join(pickled(x, protocol) for x in (MAGIC, 1001, host, obj, list(storages)))
-    return out + b"".join(struct.pack("<q", n) + data for n, data in storages.values())
-
-
-def tar(members):
-    buf = io.BytesIO()
-    with tarfile.open(fileobj=buf, mode="w") as t:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            t.addfile(info, io.BytesIO(data))
-    return buf.getvalue()
-
-
 def put(data):
-    path = os.path.join(TMP.name, f"case{count}.pt")
+    path = os.path.join(TMP.name, "case.pt")
     with open(path, "wb") as f:
         f.write(data)
     return path
@@ -261,8 +179,8 @@ reads("storages in the order of the key list",
              {"b": (1, b"bb"), "a": (1, b"aa")}), {"0": ([1], b"aa"), "1": ([1], b"bb")}, "legacy")
 reads("an empty tensor without a member",
       archive({"e": tensor(storage("9", "FloatStorage", 0), 5, (0, 4), (9, 9))}, {"9": b""}), {"e": ([0, 4], b"")})
-v3 = Call("torch._utils", "_rebuild_tensor_v3", storage("0", "UntypedStorage", 24, module="torch.storage"), 1, (2,), (2,),
-          False, collections.OrderedDict(), function("torch", "uint16"))
+v3 = Call("torch._utils", "_rebuild_tensor_v3", storage("0", "UntypedStorage", 24, where="torch.storage"), 1, (2,), (2,),
+          False, collections.OrderedDict(), named("torch", "uint16"))
 reads("an untyped storage", archive(v3, six), {"": ([2], F4[2:4] + F4[6:8])})
 swapped = archive({"w": T, "v": v3}, six, extra=[("archive/byteorder", b"big")])
 refuses("one storage as two types", swapped, "also")
@@ -280,23 +198,23 @@ reads("a tensor of torch 0.4",
       archive({"w": Call("torch", "FloatTensor", state=(S, 1, (2,), (1,)))}, six), {"w": ([2], F4[4:12])})
 
 dtype = Call("numpy", "dtype", "f4", False, True, state=(3, ">", None, None, None, -1, -1, 0))
-array = Call("numpy.core.multiarray", "_reconstruct", function("numpy", "ndarray"), (0,), b"b",
+array = Call("numpy.core.multiarray", "_reconstruct", named("numpy", "ndarray"), (0,), b"b",
              state=(1, (2, 3), dtype, True, struct.pack(">6f", *range(6))))
 reads("a numpy array, big-endian and in Fortran order", archive({"a": array}, {}),
       {"a": ([2, 3], struct.pack("<6f", 0, 2, 4, 1, 3, 5))})
-short = Call("numpy.core.multiarray", "_reconstruct", function("numpy", "ndarray"), (0,), b"b",
+short = Call("numpy.core.multiarray", "_reconstruct", named("numpy", "ndarray"), (0,), b"b",
              state=(1, (9, 9), dtype, True, b"few"))
 run, rows = dump(put(archive({"a": short}, {})))
 check("a numpy array of too few bytes is no tensor", run.returncode == 0 and not tensors(rows))
 
 old = tar([
-    ("sys_info", pickled({})),
-    ("pickle", pickled({"w": Pid("77"), "v": Pid("78")})),
-    ("tensors", pickled(2)
-     + pickled((77, 5, function("torch", "FloatTensor"))) + struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 0)
-     + pickled((78, 6, function("torch", "FloatTensor"))) + struct.pack("<iiqqq", 1, 0, 2, 1, 1)),
-    ("storages", pickled(1) + pickled((5, "cpu", function("torch", "FloatStorage"))) + struct.pack("<q", 6) + F4
-     + pickled([(6, 5, 2, 4)])),
+    ("sys_info", text({})),
+    ("pickle", text({"w": Pid("77"), "v": Pid("78")})),
+    ("tensors", text(2)
+     + text((77, 5, named("torch", "FloatTensor"))) + struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 0)
+     + text((78, 6, named("torch", "FloatTensor"))) + struct.pack("<iiqqq", 1, 0, 2, 1, 1)),
+    ("storages", text(1) + text((5, "cpu", named("torch", "FloatStorage"))) + struct.pack("<q", 6) + F4
+     + text([(6, 5, 2, 4)])),
 ])
 transposed = struct.pack("<6f", 0, 3, 1, 4, 2, 5)
 reads("a tar of torch 0.1", old, {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
@@ -350,8 +268,8 @@ refuses("a legacy count of too many elements", L[:-32] + struct.pack("<q", 2**61
 refuses("a negative legacy count", L[:-32] + struct.pack("<q", -1) + F4, 'storage "7"')
 refuses("a legacy storage that no value uses", legacy({"w": 1}, {"7": (6, F4)}), "no value uses it")
 refuses("a legacy key listed twice", b"".join(
-    pickled(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", "7"])), "listed twice")
-refuses("another legacy protocol", b"".join(pickled(x) for x in (MAGIC, 1002, {}, {}, [])), "1001")
+    text(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", "7"])), "listed twice")
+refuses("another legacy protocol", b"".join(text(x) for x in (MAGIC, 1002, {}, {}, [])), "1001")
 refuses("a legacy view outside its storage",
         legacy({"w": tensor(storage("7", "FloatStorage", 6, ("8", 4, 4)), 0, (1,), (1,))}, {"7": (6, F4)}), "view")
 
@@ -363,5 +281,4 @@ for name, path, step in (
     run, _ = dump(path, "--cut", step)
     check(f"each truncation of a {name} is refused", run.returncode == 0, run.stdout + run.stderr)
 
-print(f"1..{count}")
-sys.exit(failures != 0)
+done()

@@ -9,6 +9,9 @@ import struct
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+
 TOOL = os.path.join(os.environ.get("top_builddir", "."), "tests/unit/model/cast_tool")
 RND = random.Random(7)
 
@@ -136,16 +139,13 @@ def f8_to_all(k):
 
 def main():
     tests = [(t, k) for k in ("scalar", "avx2") for t in (f16_to_f32, bf16_to_f32, f32_to_16, f64_to_all, f8_to_all)]
-    print("1..%d" % len(tests))
-    bad = False
-    for i, (test, k) in enumerate(tests, 1):
+    for test, k in tests:
         if cast(b"", "f32", "f16", k) is None:
-            print("ok %d - %s %s # SKIP this CPU has none" % (i, k, test.__name__))
+            results.skip(f"{k} {test.__name__}", "this CPU has none")
             continue
         why = test(k)
-        bad = bad or why is not None
-        print("%sok %d - %s %s%s" % ("not " if why else "", i, k, test.__name__, ": " + why if why else ""))
-    return 1 if bad else 0
+        results.check(f"{k} {test.__name__}", why is None, why)
+    results.done()
 
 
 sys.exit(main())

@@ -12,6 +12,7 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
 import readers  # noqa: E402
+from tap import main  # noqa: E402
 
 TOOL = os.path.join(os.environ.get("top_builddir", "."), "tests", "unit", "view", "view_tool")
 FLOATS = {"f64", "f32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "f8_e4m3fnuz", "f8_e5m2fnuz", "f8_e8m0"}
@@ -187,18 +188,5 @@ TESTS = (raw_files_hold_the_bytes, casts_of_exact_values_are_exact, npy_headers_
          safetensors_hold_what_they_can, torch_holds_all, zip_of_70000_members, zip_beyond_4_gib)
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for n, test in enumerate(TESTS, 1):
-        try:
-            test()
-            print(f"ok {n} - {test.__name__}")
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {n} - {test.__name__}\n# {error!r}"[:2000])
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(TESTS)

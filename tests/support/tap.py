@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line a test, as TAP has it, and a last line that counts them."""
+"""Results of a test script as TAP: one line a test, "1..N" at the end, the reasons of a failure as comments."""
+import os
+import sys
 import traceback
+
+
+class Skip(Exception):
+    """Raised by a test that cannot be tried here, with the reason."""
 
 
 class Tap:
@@ -10,20 +16,26 @@ class Tap:
     def line(self, good, name, why=""):
         number = self.passed + self.failed + self.skipped
         print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
-        for row in why.splitlines():
-            print(f"# {row}", flush=True)
+        for row in str(why).splitlines():
+            print(f"# {row[:2000]}", flush=True)
 
     def ok(self, name):
         self.passed += 1
         self.line(True, name)
 
-    def fail(self, name, why):
+    def fail(self, name, why=""):
         self.failed += 1
         self.line(False, name, why)
 
     def skip(self, name, why):
         self.skipped += 1
         self.line(True, f"{name} # SKIP {why}")
+
+    def check(self, name, good, why=""):
+        if good:
+            self.ok(name)
+        else:
+            self.fail(name, why)
 
     def run(self, name, judge, *args):
         """A test is a function that raises: Skip for what cannot be tried here, all else is a failure."""
@@ -38,10 +50,31 @@ class Tap:
         else:
             self.ok(name)
 
+    def done(self):
+        """The plan; ends the script."""
+        print(f"1..{self.passed + self.failed + self.skipped}", flush=True)
+        sys.exit(self.failed > 0)
+
     def close(self):
+        """For people: the counts as a sentence; true if something passed and nothing failed."""
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
         return self.failed == 0 and self.passed + self.skipped > 0
 
 
-class Skip(Exception):
-    pass
+# Most scripts need no more than one list of results.
+results = Tap()
+check, done = results.check, results.done
+
+
+def main(tests):
+    """Runs the functions, named after what they test; ends the script."""
+    for test in tests:
+        results.run(test.__name__, test)
+    done()
+
+
+def need_fuse():
+    """Ends the script where no test of it can mount."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        print("1..0 # SKIP /dev/fuse cannot be opened")
+        sys.exit(0)
