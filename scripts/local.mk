@@ -6,10 +6,14 @@ EXTRA_DIST += \
 	scripts/check-headers \
 	scripts/check-layers \
 	scripts/check-length \
+	scripts/check-names \
 	scripts/check-symbols \
+	scripts/knots.allow \
 	scripts/layers.txt \
 	scripts/length.allow \
 	scripts/lib.sh \
+	scripts/mutants \
+	scripts/mutants.equivalent \
 	scripts/quickstart \
 	scripts/test \
 	scripts/test-arm64 \

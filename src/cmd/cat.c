@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs cat: writes files of the tree to standard output, without a mount. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs info: what a checkpoint holds, as text or JSON, without a mount. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What info says about lost bytes, tensor by tensor. */
 #ifndef CMD_LOST_H
 #define CMD_LOST_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs ls: lists the tree without a mount. */
 #include <inttypes.h>
 #include <string.h>
 

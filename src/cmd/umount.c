@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs umount: takes off a mount that zerofs made, also one whose process is dead, and no other. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

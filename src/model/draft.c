@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A tensor in the making: the pieces that a format adds to it, each checked against shape and source when it is added.
+ * Whether together they cover the tensor exactly once is for the seal (pieces.c). */
 #include <stdio.h>
 #include <string.h>
 

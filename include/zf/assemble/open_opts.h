@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* How a checkpoint is to be opened: limits, and what to do about damage and missing ranks. */
 #ifndef ZF_ASSEMBLE_OPEN_OPTS_H
 #define ZF_ASSEMBLE_OPEN_OPTS_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the header of a safetensors file for tensors that follow each other without gaps. */
 #include <endian.h>
 #include <string.h>
 

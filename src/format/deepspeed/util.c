@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names, values and tensors of a rank's pickle, copied so that they outlive it. */
 #include <stdlib.h>
 #include <string.h>
 

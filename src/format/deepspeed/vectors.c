@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An optimizer state over the ranks: checks that all ranks have it alike, and maps positions in it to ranks. */
 #include <stdio.h>
 #include <string.h>
 
