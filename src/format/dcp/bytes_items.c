@@ -3,29 +3,74 @@
 
 #include <string.h>
 
-#include <zf/base/name.h>
 #include <zf/base/text.h>
 #include <zf/codec/json.h>
 #include <zf/codec/pvjson.h>
 
 #include "items.h"
+#include "whole.h"
+
+#define WHOLE_MAX 1024 /* items checked while mounting, a few small reads each */
+#define WHOLE_ZSTD_MAX (1u << 20)
 
 /* Mounting reads metadata; this much more is well spent on learning rate and step. */
 #define ITEM_MAX (64u << 10)
 #define TOTAL_MAX (256u << 10)
 
-/* The JSON of one item, or NULL. */
-static char *value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t *len_out)
+static bool bytes_check_one(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
 {
-    struct zf_dcp_span span = {
-        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = ITEM_MAX * 16u};
+    if (p->n_whole >= WHOLE_MAX || (c->wrap == ZF_DCP_ZSTD && c->len > WHOLE_ZSTD_MAX)) {
+        return true;
+    }
+    p->n_whole++;
+    c->whole =
+        zf_dcp_whole(p->file[c->file], zf_dcp_span_of(c, p->lim->inflate_bytes), p->lim, err);
+    return c->whole || zf_err_in(err, "!%.160s", p->d->key[c->key].name);
+}
+
+bool zf_dcp_bytes_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                        struct zf_err *err)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_dcp_chunk *c = &p->d->chunk[order[i]];
+
+        if (!c->lost && p->d->key[c->key].is_bytes && !bytes_check_one(p, c, err) &&
+            !zf_dcp_lose(p, c, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_err *err)
+{
+    const char *path = zf_names_blob(p->names, p->path[c->key], err);
+    zf_auto(source) struct zf_source *src = NULL;
+
+    if (!path) {
+        return false;
+    }
+    if (!c->lost && c->whole) {
+        return zf_build_blob(p->b, path, p->file[c->file], c->off, c->len, err);
+    }
+    src = c->lost ? zf_lost_new(c->len, "the item of these bytes is missing or damaged", err)
+                  : zf_dcp_whole_new(p->file[c->file], zf_dcp_span_of(c, p->lim->inflate_bytes),
+                                     p->lim, err);
+    return src && zf_build_blob(p->b, path, src, 0, c->len, err);
+}
+
+/* The JSON of one item, or NULL. */
+static char *bytes_value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                            uint64_t *len_out)
+{
     zf_auto(dcp_look) struct zf_dcp_look look = {0};
     struct zf_err ignored;
     char *text = NULL;
 
     zf_err_clear(&ignored);
-    if (!zf_dcp_look_init(&look, p->file[c->file], span, p->lim, &ignored) || !look.torch ||
-        zf_torch_kind(look.torch, zf_torch_root(look.torch)) != ZF_TORCH_NOT ||
+    if (!zf_dcp_look_init(&look, p->file[c->file], zf_dcp_span_of(c, ITEM_MAX * 16u), p->lim,
+                          &ignored) ||
+        !look.torch || zf_torch_kind(look.torch, zf_torch_root(look.torch)) != ZF_TORCH_NOT ||
         !zf_pv_json(zf_torch_root(look.torch), p->lim, NULL, &text, len_out, &ignored)) {
         return NULL;
     }
@@ -33,8 +78,8 @@ static char *value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, ui
 }
 
 /* Appends "key": value. */
-static bool add_entry(struct zf_text *out, const struct zf_path *path, const char *value,
-                      uint64_t n, struct zf_err *err)
+static bool bytes_add_entry(struct zf_text *out, const struct zf_path *path, const char *value,
+                            uint64_t n, struct zf_err *err)
 {
     zf_auto(text) struct zf_text key = {0};
 
@@ -73,8 +118,8 @@ bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
             continue;
         }
         total += c->len;
-        value = value_of(p, c, &n);
-        if (value && !add_entry(&out, &p->path[c->key], value, n, err)) {
+        value = bytes_value_of(p, c, &n);
+        if (value && !bytes_add_entry(&out, &p->path[c->key], value, n, err)) {
             return false;
         }
     }

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which items are several tensors cannot be read from .metadata, and opening all items would make
+ * mounting slow.  But torch.save adds about the same number of bytes to every plain tensor, while an
+ * item of several is shorter than the data of its tensor would be, or longer by much.  So only items
+ * of an odd length are opened; where such a one turns out to be plain, its length is odd no longer
+ * (a larger alignment).  A composed item of the usual length, which only a tensor of a few hundred
+ * elements can have, answers EIO when it is read (items.c).
+ *
+ * The parts of a chunk become tensors <name>.<part>.  A tensor of several chunks is joined part by
+ * part, which is possible where chunk and part are cut along the same rows. */
 #include "composed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -11,61 +21,28 @@
 
 #define LOOKS_MAX 65536 /* items opened while mounting */
 #define DEPTH_MAX 4     /* subclasses of subclasses */
-#define WHOLE_MAX 1024  /* bytes items looked at while mounting, a few small reads each */
-#define WHOLE_ZSTD_MAX (1u << 20)
 
-static struct zf_dcp_span span_of(const struct zf_dcp_placing *p, const struct zf_dcp_chunk *c)
+static bool composed_open(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                          struct zf_dcp_look *look, struct zf_err *err)
 {
-    return (struct zf_dcp_span){
-        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = p->lim->inflate_bytes};
+    return zf_dcp_look_init(look, p->file[c->file], zf_dcp_span_of(c, p->lim->inflate_bytes),
+                            p->lim, err);
 }
 
-bool zf_dcp_bytes_look(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
-{
-    if (p->n_whole >= WHOLE_MAX || (c->wrap == ZF_DCP_ZSTD && c->len > WHOLE_ZSTD_MAX)) {
-        return true;
-    }
-    p->n_whole++;
-    c->whole = zf_dcp_whole(p->file[c->file], span_of(p, c), p->lim, err);
-    return c->whole || zf_err_in(err, "!%.160s", p->d->key[c->key].name);
-}
-
-bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_err *err)
-{
-    const char *path = zf_names_blob(p->names, p->path[c->key], err);
-    zf_auto(source) struct zf_source *lost = NULL, *checked = NULL;
-
-    if (!path) {
-        return false;
-    }
-    if (!c->lost && c->whole) {
-        return zf_build_blob(p->b, path, p->file[c->file], c->off, c->len, err);
-    }
-    if (!c->lost) {
-        checked = zf_dcp_whole_new(p->file[c->file], span_of(p, c), p->lim, err);
-        return checked && zf_build_blob(p->b, path, checked, 0, c->len, err);
-    }
-    lost = zf_lost_new(c->len, "the item of these bytes is missing or damaged", err);
-    return lost && zf_build_blob(p->b, path, lost, 0, c->len, err);
-}
-
-bool zf_dcp_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
-                   const struct zf_dcp_usual *usual)
+/* Must the item of data_len bytes be opened to know whether it is a plain tensor's?  A plain item is a
+ * little longer than its data, by about as much as the others. */
+static bool composed_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
+                            const struct zf_dcp_usual *usual)
 {
     if (c->wrap != ZF_DCP_PLAIN || usual->n_looks >= LOOKS_MAX) {
-        return false; /* its length tells nothing */
+        return false; /* compressed: its length says nothing */
     }
     return zf_dtype_info(dtype)->kind == 'q' || c->len < data_len ||
            c->len - data_len < usual->least || c->len - data_len > usual->most;
 }
 
-static bool look_at(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                    struct zf_dcp_look *look, struct zf_err *err)
-{
-    return zf_dcp_look_init(look, p->file[c->file], span_of(p, c), p->lim, err);
-}
-
-bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,
+/* Opens the item of chunk c: is it several tensors?  If not, *usual learns its length. */
+static bool composed_is(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,
                         struct zf_dcp_usual *usual, bool *out, struct zf_err *err)
 {
     zf_auto(dcp_look) struct zf_dcp_look look = {0};
@@ -73,7 +50,7 @@ bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, 
     struct zf_err ignored;
 
     usual->n_looks++;
-    if (!look_at(p, c, &look, err)) {
+    if (!composed_open(p, c, &look, err)) {
         return false;
     }
     zf_err_clear(&ignored);
@@ -88,8 +65,10 @@ bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, 
     return true;
 }
 
-bool zf_dcp_is_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                     struct zf_dcp_usual *usual, struct zf_err *err)
+/* Opens the item of a chunk that has no elements: does it hold none either?  Not asked of composed
+ * items. */
+static bool composed_check_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+                                 struct zf_dcp_usual *usual, struct zf_err *err)
 {
     zf_auto(dcp_look) struct zf_dcp_look look = {0};
     struct zf_torch_tensor t;
@@ -99,7 +78,7 @@ bool zf_dcp_is_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
         return true;
     }
     usual->n_looks++;
-    if (!look_at(p, c, &look, err)) {
+    if (!composed_open(p, c, &look, err)) {
         return false;
     }
     if (!look.torch) {
@@ -116,8 +95,37 @@ bool zf_dcp_is_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
                              p->d->key[c->key].name);
 }
 
+bool zf_dcp_composed_find(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                          struct zf_dcp_usual *usual, struct zf_err *err)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_dcp_chunk *c = &p->d->chunk[order[i]];
+        struct zf_dcp_key *k = &p->d->key[c->key];
+        uint64_t len;
+
+        if (c->lost || k->is_bytes || k->composed || k->doubtful) {
+            continue;
+        }
+        if (c->empty) {
+            if (!composed_check_empty(p, c, usual, err)) {
+                k->doubtful = true;
+                if (!zf_dcp_lose(p, c, err)) {
+                    return false;
+                }
+            }
+            continue;
+        }
+        len = zf_dcp_data_len(p->d, c);
+        if (composed_is_odd(c, k->dtype, len, usual) &&
+            !composed_is(p, c, len, usual, &k->composed, err) && !zf_dcp_lose(p, c, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* One composed tensor, chunk by chunk. */
-struct joining {
+struct composed_joining {
     struct zf_dcp_placing *p;
     const struct zf_dcp_key *key;
     struct zf_spot spot;
@@ -130,7 +138,7 @@ struct joining {
 };
 
 /* Are all chunks rows of the tensor? */
-static bool is_rows(const struct joining *j)
+static bool composed_is_rows(const struct composed_joining *j)
 {
     for (uint32_t d = 1; d < j->key->ndim; d++) {
         if (j->size[d] != j->key->shape[d]) {
@@ -141,7 +149,8 @@ static bool is_rows(const struct joining *j)
 }
 
 /* Part t of a chunk: the same rows of the part's whole. */
-static bool join_part(struct joining *j, const struct zf_torch_tensor *t, struct zf_err *err)
+static bool composed_join_part(struct composed_joining *j, const struct zf_torch_tensor *t,
+                               struct zf_err *err)
 {
     struct zf_build *b = j->p->b;
     zf_auto(source) struct zf_source *src = NULL;
@@ -156,7 +165,7 @@ static bool join_part(struct joining *j, const struct zf_torch_tensor *t, struct
     }
     memcpy(shape, t->shape, t->ndim * sizeof *shape);
     if (!j->whole) {
-        if (!is_rows(j) || t->ndim == 0 || t->shape[0] != j->size[0]) {
+        if (!composed_is_rows(j) || t->ndim == 0 || t->shape[0] != j->size[0]) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                            "\"%.100s\" is a tensor made of others, cut in chunks; its part "
                            "\"%.60s\" is not cut "
@@ -190,9 +199,9 @@ static bool join_part(struct joining *j, const struct zf_torch_tensor *t, struct
            zf_draft_flat(draft, first, n, (struct zf_from){.src = src, .off = off}, err);
 }
 
-static bool join_one(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
+static bool composed_join_one(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
 {
-    struct joining *j = ctx;
+    struct composed_joining *j = ctx;
     size_t before = j->name.n;
     bool ok = true;
 
@@ -202,18 +211,19 @@ static bool join_one(void *ctx, const struct zf_torch_part *part, struct zf_err 
     }
     if (part->tensor) {
         j->n_parts++;
-        ok = join_part(j, part->tensor, err);
+        ok = composed_join_part(j, part->tensor, err);
     } else if (part->value && j->depth < DEPTH_MAX &&
                zf_torch_kind(j->torch, part->value) == ZF_TORCH_PARTS) {
         j->depth++;
-        ok = zf_torch_parts(j->torch, part->value, join_one, j, err);
+        ok = zf_torch_parts(j->torch, part->value, composed_join_one, j, err);
         j->depth--;
     }
     zf_text_cut(&j->name, before);
     return ok;
 }
 
-static bool join_chunks(struct joining *j, const uint32_t *chunk, uint64_t n, struct zf_err *err)
+static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chunk, uint64_t n,
+                                 struct zf_err *err)
 {
     const struct zf_dcp *d = j->p->d;
     uint32_t n_parts = 0;
@@ -227,7 +237,7 @@ static bool join_chunks(struct joining *j, const uint32_t *chunk, uint64_t n, st
                            "\"%.120s\" is a tensor made of others, and a chunk of it is missing",
                            j->key->name);
         }
-        if (!look_at(j->p, c, &look, err)) {
+        if (!composed_open(j->p, c, &look, err)) {
             return false;
         }
         j->torch = look.torch;
@@ -235,7 +245,7 @@ static bool join_chunks(struct joining *j, const uint32_t *chunk, uint64_t n, st
         j->size = j->start + j->key->ndim;
         j->n_parts = 0;
         if (!look.torch ||
-            !zf_torch_parts(look.torch, zf_torch_root(look.torch), join_one, j, err)) {
+            !zf_torch_parts(look.torch, zf_torch_root(look.torch), composed_join_one, j, err)) {
             return look.torch ? false
                               : zf_fail(err, ZF_E_FORMAT, c->off,
                                         "the item is no torch.save file, others of "
@@ -251,12 +261,13 @@ static bool join_chunks(struct joining *j, const uint32_t *chunk, uint64_t n, st
     return true;
 }
 
-bool zf_dcp_composed(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n,
-                     struct zf_err *err)
+/* Adds one composed tensor: chunk [n] are all of its key. */
+static bool composed_join(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n,
+                          struct zf_err *err)
 {
     const struct zf_dcp_chunk *c = &p->d->chunk[chunk[0]];
     const struct zf_dcp_key *k = &p->d->key[c->key];
-    struct joining j = {.p = p, .key = k};
+    struct composed_joining j = {.p = p, .key = k};
     bool ok;
 
     if (!zf_names_place(p->names, p->path[c->key], &j.spot, err)) {
@@ -266,9 +277,48 @@ bool zf_dcp_composed(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n
     for (uint32_t d = 0; d < k->ndim; d++) {
         j.whole = j.whole && p->d->box[c->box + k->ndim + d] == k->shape[d];
     }
-    ok = zf_text_add(&j.name, j.spot.name, j.spot.name_len, err) && join_chunks(&j, chunk, n, err);
+    ok = zf_text_add(&j.name, j.spot.name, j.spot.name_len, err) &&
+         composed_join_chunks(&j, chunk, n, err);
     j.put = true;
-    ok = ok && join_chunks(&j, chunk, n, err);
+    ok = ok && composed_join_chunks(&j, chunk, n, err);
     zf_text_fini(&j.name);
     return ok;
+}
+
+/* For qsort_r: by key, then as they came. */
+static int composed_by_key(const void *a, const void *b, void *ctx)
+{
+    const struct zf_dcp_chunk *chunk = ctx;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    if (chunk[x].key != chunk[y].key) {
+        return chunk[x].key < chunk[y].key ? -1 : 1;
+    }
+    return x < y ? -1 : x > y;
+}
+
+bool zf_dcp_composed_put(struct zf_dcp_placing *p, uint32_t *order, struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    uint64_t n = 0, end;
+
+    for (uint32_t i = 0; i < d->n_chunks; i++) {
+        if (d->key[d->chunk[i].key].composed && !d->key[d->chunk[i].key].doubtful) {
+            order[n++] = i;
+        }
+    }
+    qsort_r(order, n, sizeof *order, composed_by_key, d->chunk);
+    for (uint64_t i = 0; i < n; i = end) {
+        const struct zf_dcp_chunk *c = &d->chunk[order[i]];
+
+        for (end = i + 1; end < n && d->chunk[order[end]].key == c->key; end++) {
+        }
+        if (!composed_join(p, order + i, end - i, err)) {
+            zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : d->file[c->file].path);
+            if (!zf_forgive(p->b, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
 }

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a checkpoint holds beside plain tensors:
- * bytes items, and tensors that are made of others. */
+/* Tensors whose items are several tensors: quantised ones, sparse ones, subclasses such as torchao's.
+ * .metadata describes them like plain ones. */
 #ifndef FORMAT_DCP_COMPOSED_H
 #define FORMAT_DCP_COMPOSED_H
 
-#include "tensors.h"
-
-/* Looks whether the bytes item of chunk c is one whole file, unless many were looked at before: then the
- * first read does.  Errors: of zf_dcp_whole, with the item's key. */
-bool zf_dcp_bytes_look(struct zf_dcp_placing *p, struct zf_dcp_chunk *c,
-                       struct zf_err *err) ZF_CHECKED;
-
-/* Shows the bytes item of chunk c: its exact bytes as extra/<key>. */
-bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                  struct zf_err *err) ZF_CHECKED;
+#include "placing.h"
 
 /* How many bytes torch.save adds to a plain tensor, as far as was seen. */
 struct zf_dcp_usual {
@@ -23,24 +14,14 @@ struct zf_dcp_usual {
 /* 683 … 1,636 were seen (torch 1.13 … 2.14); 29 KB with storage_alignment 4096, which is learnt. */
 #define ZF_DCP_USUAL ((struct zf_dcp_usual){.least = 600, .most = 1800})
 
-/* Must the item of data_len bytes be opened to know whether it is a plain tensor?
- * Its length tells. */
-bool zf_dcp_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
-                   const struct zf_dcp_usual *usual);
+/* Opens those items of a file, order [n], whose length does not fit a plain tensor, and marks the keys
+ * of those that are composed.  Errors: of opening them; ZF_E_FORMAT a tensor of no elements has data. */
+bool zf_dcp_composed_find(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                          struct zf_dcp_usual *usual, struct zf_err *err) ZF_CHECKED;
 
-/* Opens the item of chunk c: is it a tensor made of several others?
- * If not, *usual learns its length. */
-bool zf_dcp_is_composed(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,
-                        struct zf_dcp_usual *usual, bool *out, struct zf_err *err) ZF_CHECKED;
-
-/* Opens the item of chunk c, which has no elements: holds it none either?  Tensors made of others are not
- * asked.  Errors: ZF_E_FORMAT it holds some. */
-bool zf_dcp_is_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                     struct zf_dcp_usual *usual, struct zf_err *err) ZF_CHECKED;
-
-/* Adds the parts of a composed tensor as <name>.<part>: chunks [n] are all of its key.
- * Errors: ZF_E_UNSUPPORTED its chunks cannot be joined part by part. */
-bool zf_dcp_composed(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n,
-                     struct zf_err *err) ZF_CHECKED;
+/* Adds the parts of all composed tensors, as <name>.<part>; all parts of one, or none.
+ * order: room for n_chunks numbers.
+ * Errors: ZF_E_UNSUPPORTED the chunks of one cannot be joined part by part. */
+bool zf_dcp_composed_put(struct zf_dcp_placing *p, uint32_t *order, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef FORMAT_DCP_REPLICAS_H
 #define FORMAT_DCP_REPLICAS_H
 
-#include "tensors.h"
+#include "placing.h"
 
 /* Compares the copies that storage_data.c recorded with the item that is shown, as far as that takes few reads.
  * Errors: ZF_E_FORMAT naming both files and both values. */

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A .distcp file has no header: it is items one after the other, and nothing but .metadata says where
+ * they begin.  So what it says is checked as a whole before any of it is believed.  The chunks are
+ * sorted by (file, offset); then each item must lie inside its file and end before the next begins,
+ * and the file must end where its last item does.  Items of no bytes overlap nothing. */
+#include "files.h"
+
+#include <stdlib.h>
+
+#include <zf/assemble/files.h>
+#include <zf/base/num.h>
+
+#define SHOW(n) ((unsigned long long)(n))
+
+static const char *files_key(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+{
+    return d->key[c->key].name;
+}
+
+/* The files in which a chunk is. */
+static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
+{
+    bool *used = calloc(d->n_files + 1, sizeof *used);
+
+    if (!used) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files", SHOW(d->n_files));
+        return NULL;
+    }
+    for (uint64_t i = 0; i < d->n_chunks; i++) {
+        if (d->chunk[i].file != ZF_DCP_NONE) {
+            used[d->chunk[i].file] = true;
+        }
+    }
+    return used;
+}
+
+bool zf_dcp_files_open(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    zf_auto(mem) bool *used = files_used(p->d, err);
+    char is[ZF_ABSENT_MAX];
+
+    if (!used) {
+        return false;
+    }
+    for (uint64_t i = 0; i < p->d->n_files; i++) {
+        if (!used[i]) {
+            continue;
+        }
+        p->file[i] = zf_store_open(p->st, p->d->file[i].path, err);
+        if (!p->file[i]) {
+            if (err->code == ZF_E_NOENT) {
+                zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                        "the file %s; .metadata says that items are in it",
+                        zf_absent(p->st, p->d->file[i].path, is));
+                zf_err_in(err, "%s", p->d->file[i].path);
+            }
+            if (!zf_forgive(p->b, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* For qsort_r: by file, then by offset. */
+static int files_by_place(const void *a, const void *b, void *ctx)
+{
+    const struct zf_dcp_chunk *chunk = ctx;
+    const struct zf_dcp_chunk *x = &chunk[*(const uint32_t *)a], *y = &chunk[*(const uint32_t *)b];
+
+    if (x->file != y->file) {
+        return x->file < y->file ? -1 : 1;
+    }
+    return x->off < y->off ? -1 : x->off > y->off;
+}
+
+bool zf_dcp_files_sort(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_out,
+                       struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < d->n_chunks; i++) {
+        struct zf_dcp_chunk *c = &d->chunk[i];
+
+        if (c->file != ZF_DCP_NONE && !c->lost) {
+            order[n++] = i;
+            continue;
+        }
+        if (!c->lost && !c->empty) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "\"%.160s\": storage_data has no item for a chunk of it", files_key(d, c));
+            if (!zf_dcp_lose(p, c, err)) {
+                return false;
+            }
+        }
+    }
+    qsort_r(order, n, sizeof *order, files_by_place, d->chunk);
+    *n_out = n;
+    return true;
+}
+
+uint64_t zf_dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n)
+{
+    uint64_t end = 1;
+
+    while (end < n && d->chunk[order[end]].file == d->chunk[order[0]].file) {
+        end++;
+    }
+    return end;
+}
+
+bool zf_dcp_files_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+                        struct zf_err *err)
+{
+    struct zf_dcp *d = p->d;
+    struct zf_dcp_chunk *before = NULL;
+
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        struct zf_source *file = p->file[c->file];
+        bool ok = true;
+
+        if (!file) {
+            c->lost = true;
+            continue;
+        }
+        if (!zf_within(c->off, c->len, file->size)) {
+            zf_fail(err, ZF_E_FORMAT, c->off,
+                    "the item of \"%.100s\" has %llu bytes, the file ends at byte %llu",
+                    files_key(d, c), SHOW(c->len), SHOW(file->size));
+            ok = false;
+        } else if (before && c->len && before->off + before->len > c->off) {
+            before->lost = true;
+            zf_fail(err, ZF_E_FORMAT, c->off, "the items of \"%.80s\" and \"%.80s\" overlap",
+                    files_key(d, before), files_key(d, c));
+            ok = false;
+        } else if (c->len > ZF_DCP_ITEM_MAX) {
+            zf_fail(err, ZF_E_UNSUPPORTED, c->off, "an item of %llu bytes", SHOW(c->len));
+            ok = false;
+        }
+        if (!ok && !zf_dcp_lose(p, c, err)) {
+            return false;
+        }
+        before = c->len ? c : before;
+    }
+    return true;
+}
+
+bool zf_dcp_files_check_ends(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    const struct zf_dcp *d = p->d;
+    uint64_t longer = 0, first = 0;
+
+    for (uint64_t i = 0; i < d->n_files; i++) {
+        if (p->file[i] && p->file[i]->size < d->file[i].end) {
+            (void)zf_fail(err, ZF_E_FORMAT, p->file[i]->size,
+                          "the file ends here, its last item at byte %llu", SHOW(d->file[i].end));
+            if (zf_err_in(err, "%s", d->file[i].path) || !zf_forgive(p->b, err)) {
+                return false;
+            }
+        }
+        if (p->file[i] && p->file[i]->size > d->file[i].end && longer++ == 0) {
+            first = i;
+        }
+    }
+    return !longer ||
+           zf_build_note(p->b, err,
+                         "%s has %llu bytes behind its last item that .metadata does not tell of%s",
+                         d->file[first].path, SHOW(p->file[first]->size - d->file[first].end),
+                         longer > 1 ? ", and so have others" : "");
+}

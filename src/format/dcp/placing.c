@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "placing.h"
+
+#include <stdlib.h>
+
+bool zf_dcp_placing_init(struct zf_dcp_placing *p, struct zf_err *err)
+{
+    p->names = zf_names_new(NULL, err);
+    p->file = calloc(p->d->n_files + 1, sizeof *p->file);
+    p->items = calloc(p->d->n_files + 1, sizeof *p->items);
+    return p->names && ((p->file && p->items) ||
+                        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files",
+                                (unsigned long long)p->d->n_files));
+}
+
+void zf_dcp_placing_fini(struct zf_dcp_placing *p)
+{
+    for (uint64_t i = 0; p->file && p->items && i < p->d->n_files; i++) {
+        zf_source_unref(&p->file[i]);
+        zf_source_unref(&p->items[i]);
+    }
+    free(p->file);
+    free(p->items);
+    zf_names_free(p->names);
+}
+
+struct zf_dcp_span zf_dcp_span_of(const struct zf_dcp_chunk *c, uint64_t max_bytes)
+{
+    return (struct zf_dcp_span){
+        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = max_bytes};
+}
+
+uint64_t zf_dcp_data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+{
+    const struct zf_dcp_key *k = &d->key[c->key];
+    uint64_t n = 0;
+
+    /* A box inside a tensor whose size was checked. */
+    return zf_dtype_size(k->dtype, k->ndim, &d->box[c->box + k->ndim], &n) ? n : 0;
+}
+
+bool zf_dcp_lose(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
+{
+    zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->file].path);
+    if (!zf_forgive(p->b, err)) {
+        return false;
+    }
+    c->lost = true;
+    return true;
+}

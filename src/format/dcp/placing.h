@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the reader share while keys and chunks become tensors and files of the tree:
+ * files.c opens and checks, tensors.c, composed.c and bytes_items.c put what is in them in place. */
+#ifndef FORMAT_DCP_PLACING_H
+#define FORMAT_DCP_PLACING_H
+
+#include <zf/assemble/names.h>
+
+#include "items.h"
+#include "metadata.h"
+
+struct zf_dcp_placing {
+    struct zf_dcp *d;
+    struct zf_store *st;
+    const struct zf_limits *lim;
+    struct zf_build *b;
+    struct zf_names *names;
+    struct zf_path *path;     /* [n_keys] */
+    struct zf_source **file;  /* [n_files]; NULL = not there (degraded) */
+    struct zf_source **items; /* [n_files]; NULL = no tensors in it */
+    uint32_t n_whole;         /* bytes items that were checked while mounting */
+};
+
+/* Makes names, file and items; d, st, lim and b are set.  Errors: ZF_E_NOMEM. */
+bool zf_dcp_placing_init(struct zf_dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+void zf_dcp_placing_fini(struct zf_dcp_placing *p);
+static inline void zf_auto_dcp_placing(struct zf_dcp_placing *p)
+{
+    zf_dcp_placing_fini(p);
+}
+
+/* Where the metadata says that the item of chunk c is; max_bytes: of it once decompressed. */
+struct zf_dcp_span zf_dcp_span_of(const struct zf_dcp_chunk *c, uint64_t max_bytes);
+
+/* Bytes of the elements of a chunk. */
+uint64_t zf_dcp_data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c);
+
+/* After a failure about the item of chunk c, in whose file it is put: in a degraded build the chunk is
+ * lost, so that its bytes answer EIO, the failure is noted, and the answer is true. */
+bool zf_dcp_lose(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err) ZF_CHECKED;
+
+#endif
