@@ -219,6 +219,7 @@ static struct zf_draft *new_draft(struct zf_build *b, struct zf_draft_set *s, co
         return NULL;
     }
     d->b = b;
+    d->number = b->n_tensors;
     d->set = s;
     d->name = copy;
     d->name_len = (uint32_t)n;

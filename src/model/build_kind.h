@@ -14,10 +14,13 @@
 
 /* A stretch of the flattened tensor, or a box of it, in elements. */
 struct zf_piece {
-    uint64_t off;
-    const uint64_t *stride; /* [ndim]; NULL = packed */
-    uint64_t src;           /* number in zf_sources */
-    uint64_t box[];         /* flat: first, n; box: start [ndim], size [ndim] */
+    uint64_t off; /* bytes */
+    union {
+        const uint64_t *stride; /* box: [ndim]; NULL = packed */
+        struct zf_draft *of;    /* flat: the tensor that it is a part of; NULL = of a source */
+    };
+    uint64_t src;   /* number in zf_sources */
+    uint64_t box[]; /* flat: first, n; box: start [ndim], size [ndim] */
 };
 
 /* Pieces come in blocks that double, so that one piece and a million are both cheap. */
@@ -41,7 +44,8 @@ struct zf_draft {
     const void *mem;       /* MEM; checkpoint's arena */
     struct zf_piece_block *first, *last;
     struct zf_map *map; /* once sealed */
-    uint64_t n_pieces, elems, bytes;
+    uint64_t n_pieces, n_parts, elems, bytes;
+    uint64_t number; /* in order of creation */
     uint32_t name_len, ndim, index;
     enum zf_dtype dtype;
     enum zf_draft_kind kind;

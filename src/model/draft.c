@@ -63,7 +63,7 @@ static struct zf_piece *new_piece(struct zf_draft *d, struct zf_err *err)
     struct zf_build *b = d->b;
     uint64_t words = zf_piece_words(d);
 
-    if (b->n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX - 1) {
+    if (b->n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX / 2) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "there are more than %llu pieces of tensors (limit pieces)",
                       (unsigned long long)b->lim.pieces);
@@ -164,6 +164,9 @@ static bool box_inside(const struct zf_draft *d, const uint64_t *start, const ui
     uint64_t n = 1;
     char text[160];
 
+    if (d->kind == ZF_DRAFT_MEM) {
+        return refuse(d, err, "is a value and has pieces besides");
+    }
     for (uint32_t i = 0; i < d->ndim; i++) {
         /* An empty shard says offset = size, or anything. */
         if (size[i] == 0) {
@@ -245,6 +248,9 @@ static bool use_boxes(struct zf_draft *d, struct zf_err *err)
     if (d->kind == ZF_DRAFT_BOX) {
         return true;
     }
+    if (d->n_parts > 0) {
+        return refuse(d, err, "is made of parts of other tensors and of boxes at once");
+    }
     d->kind = ZF_DRAFT_BOX;
     d->b->n_pieces -= d->n_pieces;
     d->n_pieces = 0;
@@ -263,6 +269,17 @@ static bool use_boxes(struct zf_draft *d, struct zf_err *err)
     return true;
 }
 
+static struct zf_piece *add_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_err *err)
+{
+    d->kind = ZF_DRAFT_FLAT;
+    struct zf_piece *p = new_piece(d, err);
+    if (p) {
+        p->box[0] = first;
+        p->box[1] = n;
+    }
+    return p;
+}
+
 static bool add_run(struct zf_draft *d, const struct run *r, struct zf_err *err)
 {
     uint64_t first;
@@ -270,15 +287,12 @@ static bool add_run(struct zf_draft *d, const struct run *r, struct zf_err *err)
     if (d->kind == ZF_DRAFT_BOX || !run_is_flat(d, r, &first)) {
         return use_boxes(d, err) && add_run_as_boxes(d, r, err);
     }
-    d->kind = ZF_DRAFT_FLAT;
-    struct zf_piece *p = new_piece(d, err);
+    struct zf_piece *p = add_flat(d, first, r->n, err);
     if (!p) {
         return false;
     }
     p->off = r->off;
     p->src = r->src;
-    p->box[0] = first;
-    p->box[1] = r->n;
     return true;
 }
 
@@ -370,6 +384,30 @@ bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const st
 {
     return run_lose(zf_draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, how,
                     err);
+}
+
+bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
+                   uint64_t of_first, struct zf_err *err)
+{
+    d = zf_draft_data(d);
+    of = zf_draft_data(of);
+    if (!run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err)) {
+        return false;
+    }
+    /* Only what is older can be a part, so there are no cycles, and seal need not look for an order. */
+    if (of->number >= d->number || of->dtype != d->dtype || !zf_within(of_first, n, of->elems)) {
+        return refuse(d, err, "has a part that is not inside an earlier tensor of its type");
+    }
+    if (d->kind == ZF_DRAFT_BOX) {
+        return refuse(d, err, "is made of parts of other tensors and of boxes at once");
+    }
+    struct zf_piece *p = n > 0 ? add_flat(d, first, n, err) : NULL;
+    if (p) {
+        p->off = of_first * zf_dtype_info(d->dtype)->bytes;
+        p->of = of;
+        d->n_parts++;
+    }
+    return p || n == 0;
 }
 
 /* ---- boxes -------------------------------------------------------------------------------- */

@@ -60,34 +60,86 @@ static bool lose(struct zf_draft *d, struct zf_fault f, uint32_t *lost_out, stru
 
 /* ---- flat --------------------------------------------------------------------------------- */
 
-static bool prove_flat(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
-                       struct zf_arena *scratch, struct zf_err *err)
+/* Proves the pieces, or mends them; NULL with err when the tensor is refused. */
+static struct zf_flat_piece *prove_flat(struct zf_draft *d, struct zf_flat_piece *p, uint64_t *n,
+                                        struct zf_arena *scratch, struct zf_err *err)
 {
-    struct zf_fault fault = zf_flat_prove(p, n, d->bytes);
+    struct zf_fault fault = zf_flat_prove(p, *n, d->bytes);
     uint32_t lost;
 
-    if (fault.kind != ZF_FAULT_NONE) {
-        if (!d->b->degraded) {
-            return tell(d, fault, err);
-        }
-        if (!lose(d, fault, &lost, err)) {
-            return false;
-        }
-        p = zf_flat_mend(p, n, d->bytes, lost, scratch, &n, err);
-        if (!p) {
+    if (fault.kind == ZF_FAULT_NONE) {
+        return p;
+    }
+    if (!d->b->degraded) {
+        (void)tell(d, fault, err);
+        return NULL;
+    }
+    return lose(d, fault, &lost, err) ? zf_flat_mend(p, *n, d->bytes, lost, scratch, n, err) : NULL;
+}
+
+static bool flat_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
+                     struct zf_arena *scratch, struct zf_err *err)
+{
+    p = prove_flat(d, p, &n, scratch, err);
+    d->map = p ? zf_flat_map(d->b->keep, d->b->sources, p, n, d->bytes, err) : NULL;
+    return d->map != NULL;
+}
+
+/* ---- parts of other tensors --------------------------------------------------------------- */
+
+/* For the proof a part is a piece like others.  Its source's number, counted down from the largest,
+ * is above those of all sources and says which tensor it is a part of. */
+static uint32_t part_number(uint64_t i)
+{
+    return UINT32_MAX - (uint32_t)i;
+}
+
+/* The map of one proved piece; zeros have none. */
+static bool part_map(struct zf_draft *d, const struct zf_flat_piece *p, struct zf_draft *const *of,
+                     struct zf_part *out, struct zf_err *err)
+{
+    const struct zf_sources *t = d->b->sources;
+    struct zf_loss loss;
+
+    *out = (struct zf_part){.n = p->len};
+    if (p->src == 0) {
+        return true;
+    }
+    if (p->src < t->n) {
+        out->map = zf_map_of_source(d->b->keep, t->at[p->src], p->off, p->len, err);
+        return out->map != NULL;
+    }
+    const struct zf_draft *whole = of[part_number(p->src)];
+    out->map = zf_map_slice(d->b->keep, whole->map, p->off, p->len, err);
+    if (out->map && whole->lost && zf_map_loss(out->map, 0, &loss)) {
+        d->lost = true;
+        d->unshaped = d->unshaped || whole->unshaped;
+    }
+    return out->map != NULL;
+}
+
+static bool parts_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
+                      struct zf_draft *const *of, struct zf_arena *scratch, struct zf_err *err)
+{
+    p = prove_flat(d, p, &n, scratch, err);
+    struct zf_part *part = p ? zf_arena_get(scratch, n, sizeof *part, err) : NULL;
+
+    for (uint64_t i = 0; part && i < n; i++) {
+        if (!part_map(d, &p[i], of, &part[i], err)) {
             return false;
         }
     }
-    d->map = zf_flat_map(d->b->keep, d->b->sources, p, n, d->bytes, err);
+    d->map = part ? zf_map_of_parts(d->b->keep, part, n, err) : NULL;
     return d->map != NULL;
 }
 
 static bool flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
 {
     struct zf_flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
-    uint64_t words = zf_piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0;
+    struct zf_draft **of = p ? zf_arena_get(scratch, d->n_parts, sizeof(*of), err) : NULL;
+    uint64_t words = zf_piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
 
-    if (!p) {
+    if (!of) {
         return false;
     }
     for (struct zf_piece_block *b = d->first; b; b = b->next) {
@@ -98,9 +150,13 @@ static bool flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_e
                                             .len = from->box[1] * elem,
                                             .off = from->off,
                                             .src = (uint32_t)from->src};
+            if (from->of) {
+                p[n - 1].src = part_number(n_of);
+                of[n_of++] = from->of;
+            }
         }
     }
-    return prove_flat(d, p, n, scratch, err);
+    return n_of > 0 ? parts_map(d, p, n, of, scratch, err) : flat_map(d, p, n, scratch, err);
 }
 
 /* ---- joining dimensions ------------------------------------------------------------------- */
@@ -260,7 +316,7 @@ static bool flat_boxes(struct zf_draft *d, const struct zf_boxes *box, struct zf
         p[i] = (struct zf_flat_piece){
             .first = box->start[i], .len = box->size[i], .off = box->off[i], .src = box->src[i]};
     }
-    return prove_flat(d, p, box->n, scratch, err);
+    return flat_map(d, p, box->n, scratch, err);
 }
 
 static bool box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)

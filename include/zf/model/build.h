@@ -69,6 +69,13 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
 /* Elements [first, first + n) of such a box in its own C order, packed at from. */
 bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
                   uint64_t n, struct zf_from from, struct zf_err *err) ZF_CHECKED;
+/* Elements [first, first + n) of the flattened tensor are those from of_first on of the flattened
+ * `of`, which was started before d, perhaps in another set, and has d's element type: a layer out
+ * of a stacked tensor, two halves joined.  What `of` lost there, d lost too.  d may have flat pieces
+ * and runs besides, but no boxes.
+ * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor. */
+bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
+                   uint64_t of_first, struct zf_err *err) ZF_CHECKED;
 /* From here on a source that is too short is no news: who read its head has noted it. */
 void zf_draft_noted(struct zf_draft *d);
 /* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */
