@@ -35,6 +35,7 @@ include tests/unit/source/local.mk
 include tests/unit/codec/local.mk
 include tests/unit/model/local.mk
 include tests/unit/assemble/local.mk
+include tests/unit/find/local.mk
 include tests/unit/format/local.mk
 include tests/unit/view/local.mk
 include tests/unit/fs/local.mk

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a place in a file system to a sealed checkpoint. */
+/* From a place in a file system to a sealed checkpoint.
+ *
+ * People point at a file, a save, the directory of a training run, or one above it; scripts add
+ * -o tag=.  src/find goes from there to the one save that is meant, or says why none is
+ * (locate.c): match.c asks the families about a directory, latest.c and promise.c follow the files
+ * that name the latest save, search.c looks further down, save_word.c resolves -o tag=, and
+ * foreign.c knows what zerofs does not read.  open.c then lets the family that won describe the
+ * save, adds the side files, and seals. */
 #ifndef ZF_FIND_H
 #define ZF_FIND_H
 
@@ -8,22 +15,22 @@
 /* Row i, or NULL past the end (for lists). */
 const struct zf_format *zf_format_row(size_t i);
 
-/* Finds the checkpoint at, in, or one level below st (run directories, tags), chooses the format,
- * opens and seals it.  Takes its own reference on st.
+/* Finds the checkpoint that st means, chooses the format, opens and seals it.  Takes its own
+ * reference on st.
  * Errors: ZF_E_UNKNOWN nothing fits (the sentence says what to point at, if something near does);
  * ZF_E_FORMAT; ZF_E_USAGE unknown format or tag. */
 struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
                               struct zf_err *err) ZF_CHECKED;
 
-/* The saves of a run directory, in order of age, newest last, and which one `latest` names (n =
- * none). names: malloc'ed array of malloc'ed strings, freed with zf_tags_free. */
-struct zf_tags {
-    char **name;
-    size_t n, latest;
-    size_t weak; /* unfinished ones that were left out */
+/* The saves of a run directory, in order of age, newest last.  Freed with zf_saves_free. */
+struct zf_saves {
+    char **name; /* malloc'ed array of malloc'ed paths */
+    size_t n;
+    size_t latest; /* the one that `latest` names; n = none */
+    size_t weak;   /* unfinished ones that were left out */
 };
-bool zf_tags_list(struct zf_store *st, const struct zf_limits *lim, struct zf_tags *out,
+bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
                   struct zf_err *err) ZF_CHECKED;
-void zf_tags_free(struct zf_tags *t);
+void zf_saves_free(struct zf_saves *s);
 
 #endif

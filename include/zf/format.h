@@ -14,8 +14,16 @@ enum zf_fit {
 };
 struct zf_probe {
     enum zf_fit fit;
-    bool unfinished; /* a save whose writer did not come to its end: others beside it go first */
+    bool unfinished; /* a save whose writer did not come to its end: others beside it are preferred */
     char why[160];   /* shown by `info` and in the tie error */
+};
+
+/* The save that a family is asked about, or opens.  Everything is borrowed. */
+struct zf_save {
+    struct zf_store *store; /* the directory of the save */
+    struct zf_store *run;   /* the run directory that names it (-o tag, latest), or NULL */
+    const char *tag;        /* path from `run` to the save, or NULL */
+    const char *file;       /* the one file in `store` that was pointed at, or NULL: all of it */
 };
 
 struct zf_format {
@@ -23,13 +31,14 @@ struct zf_format {
     const char *refines; /* wins over this format on a tie; or NULL */
     bool shards;         /* reads what a training run saved, never files a model is published as */
     bool one_file;       /* also reads the one file the user pointed at (zf_store_focus) */
-    bool tags;           /* open() is given a run directory and finds the save in it by itself */
+    bool latest;         /* its saves lie in a run directory whose file `latest` names one of them:
+                          * what is named there is asked about, not the run directory itself */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:
      * it fits or not.  Errors: only of the store. */
-    bool (*probe)(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+    bool (*probe)(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err);
-    /* Speaks the verbs of zf/model/build.h. */
-    bool (*open)(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+    /* Speaks the verbs of zf/model/build.h.  Errors name files as seen from save->store. */
+    bool (*open)(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                  struct zf_err *err);
 };
 

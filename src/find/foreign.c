@@ -125,7 +125,8 @@ static bool foreign_beside(const struct foreign *f, const char *dir, const char 
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-static const struct foreign *foreign_save(struct zf_store *st, const struct zf_entry *e, size_t n)
+static const struct foreign *foreign_save_row(struct zf_store *st, const struct zf_entry *e,
+                                              size_t n)
 {
     for (size_t i = 0; i < N_FOREIGN; i++) {
         const struct foreign *f = &foreign_table[i];
@@ -148,7 +149,7 @@ static const struct foreign *foreign_save(struct zf_store *st, const struct zf_e
     return NULL;
 }
 
-bool zf_foreign_save(struct zf_store *st, struct zf_err *err)
+bool foreign_save(struct zf_store *st, struct zf_err *err)
 {
     struct zf_err ignored = {.code = ZF_OK};
     const struct zf_entry *e;
@@ -157,7 +158,7 @@ bool zf_foreign_save(struct zf_store *st, struct zf_err *err)
     if (!zf_store_list(st, "", &e, &n, &ignored)) {
         return false;
     }
-    const struct foreign *f = foreign_save(st, e, n);
+    const struct foreign *f = foreign_save_row(st, e, n);
     return f && foreign_fail(f, err);
 }
 
@@ -215,7 +216,7 @@ static bool foreign_look(struct zf_store *st, const char *dir, struct zf_err *er
         (void)zf_err_in(err, "%s%s%s", dir, *dir ? "/" : "", pointer);
         return true;
     }
-    if (zf_foreign_save(st, err)) {
+    if (foreign_save(st, err)) {
         return !*dir || !zf_err_in(err, "%s", dir);
     }
     if (!zf_store_list(st, "", &e, &n, &ignored)) {
@@ -253,7 +254,7 @@ static void foreign_push(struct zf_store *st, const char *dir, char **queue, siz
     }
 }
 
-bool zf_foreign_find(struct zf_store *st, const char *only, struct zf_err *err)
+bool foreign_find(struct zf_store *st, const char *only, struct zf_err *err)
 {
     char *queue[FOREIGN_DIRS] = {NULL};
     size_t n = 0;

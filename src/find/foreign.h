@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is there when no checkpoint that zerofs reads is: other formats, archives, broken links. */
+/* Things that are no checkpoint zerofs reads: other formats, archives, broken links. */
 #ifndef FIND_FOREIGN_H
 #define FIND_FOREIGN_H
 
 #include <zf/source/store.h>
 
 /* Is st's root itself a save of a kind that zerofs does not read?  Fills *err and returns true. */
-bool zf_foreign_save(struct zf_store *st, struct zf_err *err);
+bool foreign_save(struct zf_store *st, struct zf_err *err);
 
 /* The first thing in st, or in the directories below, that is known by name or content; only: look
  * at no other file than this one in st's root, NULL = at all.  Fills *err (ZF_E_UNSUPPORTED, or
  * ZF_E_FORMAT for a link that leads nowhere) and returns true, or returns false. */
-bool zf_foreign_find(struct zf_store *st, const char *only, struct zf_err *err);
+bool foreign_find(struct zf_store *st, const char *only, struct zf_err *err);
 
 #endif

@@ -1,185 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what the user pointed at to the save, one directory after the other.  In each of them:
+/* The way from what the user pointed at to the save, one directory after the other.  In each:
  *
- * 1. The families are asked (zf_pick).  One that fits decides: this directory is the save, unless
- *    only things that lie beside weights were found, or another save was asked for (-o tag).
- * 2. Otherwise the way leads on: to the save that -o tag names, to the one that a pointer file
- *    (latest) names, or to the only save further down or the newest of a numbered series.
- * 3. Where no way leads on, what fitted a little is taken after all; else it is refused, with what
- *    is there instead. */
-#include <zf/assemble/files.h>
+ * 1. The families are asked (match.c).  Where one fits the save that -o tag or `latest` names, or
+ *    the format that was asked for, this is the place.
+ * 2. A pointer file is a promise: where it names something that is no save, the directory is
+ *    refused, whatever else lies in it.  Only where the named save is gone and no other is left are
+ *    loose weights read, as whoever removed the save to keep the weights expects.
+ * 3. A family that fits makes this the place, unless only optimizer files and the like were found.
+ * 4. Otherwise the way leads on: to the save that -o tag or the pointer file names, or to the only
+ *    save further down, or to the newest of a numbered series.
+ * 5. Where no way leads on, a weak fit is taken after all; else the place is refused, and the
+ *    sentence says what is there instead. */
+#include "locate.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/name.h>
-#include <zf/find/locate.h>
-#include <zf/find/saves.h>
+#include <zf/assemble/files.h>
 
 #include "foreign.h"
+#include "promise.h"
+#include "save_name.h"
 #include "save_word.h"
+#include "saves.h"
+#include "search.h"
 #include "table.h"
 
 /* At most so many steps down: experiment / run / checkpoint-60 / global_step60, and one to spare. */
-enum { MAX_LEVELS = 5 };
+enum { LOCATE_STEPS = 5 };
 
 /* How looking at one directory ended. */
-enum locate_state {
-    LOCATE_FOUND,   /* this is the save */
-    LOCATE_DEEPER,  /* the place is one directory further down now */
-    LOCATE_NOWHERE, /* nothing here, and no way leads on */
-    LOCATE_FAILED   /* *err says why */
+enum locate_next {
+    NEXT_DONE,    /* l->match says what to open */
+    NEXT_DEEPER,  /* l->dir is one step further down now */
+    NEXT_NOWHERE, /* nothing here, and no way leads on */
+    NEXT_FAILED,  /* *err says why */
 };
 
-static enum locate_state locate_failed(bool ok)
+void located_fini(struct located *l)
 {
-    (void)ok; /* of zf_fail, which is always false */
-    return LOCATE_FAILED;
-}
-
-/* ---- pointer files --------------------------------------------------------------------------- */
-
-/* What is where a pointer file says the latest save is. */
-enum pointer_state {
-    POINTER_SAVE,
-    POINTER_GONE, /* nothing of that name */
-    POINTER_BAD   /* something that cannot be the save; `why` says what is wrong with it */
-};
-
-struct pointer {
-    enum pointer_state state;
-    char why[160];
-};
-
-static struct pointer pointer_bad(const char *why)
-{
-    struct pointer p = {.state = POINTER_BAD};
-
-    (void)snprintf(p.why, sizeof p.why, "%.*s", (int)sizeof p.why - 1, why);
-    return p;
-}
-
-/* The directory cannot be opened. */
-static struct pointer pointer_shut(struct zf_store *st, const char *name, const struct zf_err *err)
-{
-    if (zf_store_has(st, name, ZF_ENTRY_FILE)) {
-        return pointer_bad("it is a file, not a directory");
-    }
-    if (zf_store_has(st, name, ZF_ENTRY_OTHER)) {
-        char kind[120];
-
-        (void)snprintf(kind, sizeof kind, "it is %s, neither a directory nor a link to one",
-                       zf_store_what(st, name));
-        return pointer_bad(err->sys == ENOENT ? "it is a dangling link"
-                           : err->sys == ENOTDIR || err->code == ZF_E_NOENT ? kind
-                                                                            : err->msg);
-    }
-    return err->sys == ENOENT || err->code == ZF_E_NOENT ? (struct pointer){.state = POINTER_GONE}
-                                                         : pointer_bad(err->msg);
-}
-
-/* Does the directory `sub` hold a save, or lead to one? */
-static struct pointer pointer_content(struct zf_store *sub, const struct zf_open_opts *o)
-{
-    struct zf_open_opts here = {.lim = o->lim, .format = o->format};
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
-    zf_auto(mem) char *latest = NULL;
-    struct zf_err err = {.code = ZF_OK};
-    struct zf_pick pick = {.format = NULL};
-    const struct zf_entry *e;
-    size_t n;
-
-    if (!zf_store_list(sub, "", &e, &n, &err)) {
-        return pointer_bad(err.msg);
-    }
-    if (n == 0) {
-        return pointer_bad("it is empty");
-    }
-    /* Two families that tie: opening it says so. */
-    if (!zf_pick(sub, &here, &pick, &err) || pick.format || !zf_tags_latest(sub, &latest, &err) ||
-        latest || (zf_tags_nearest(sub, o->lim, &t, &err) && t.n)) {
-        return (struct pointer){.state = POINTER_SAVE};
-    }
-    return pointer_bad(zf_foreign_find(sub, NULL, &err) ? err.msg : "it does not hold a save");
-}
-
-static struct pointer pointer_look(struct zf_store *st, const char *name,
-                                   const struct zf_open_opts *o)
-{
-    struct zf_err err = {.code = ZF_OK};
-    zf_auto(store) struct zf_store *sub =
-        zf_store_has(st, name, ZF_ENTRY_FILE) ? NULL : zf_store_sub(st, name, &err);
-
-    return sub ? pointer_content(sub, o) : pointer_shut(st, name, &err);
-}
-
-/* A directory that happens to be called latest promises nothing; a pointer file does. */
-static bool pointer_is_promise(struct zf_store *st, const char *name)
-{
-    return strcmp(name, "latest") != 0 || !zf_store_has(st, name, ZF_ENTRY_DIR);
-}
-
-/* Refuses what a pointer file names; returns false. */
-static bool pointer_refuse(struct zf_store *st, const char *name, const struct zf_limits *lim,
-                           const struct pointer *p, struct zf_err *err)
-{
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
-    struct zf_err ignored = {.code = ZF_OK};
-    char list[120] = "none";
-
-    if (p->state == POINTER_BAD) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the latest save is said to be \"%.60s\", but %s", name, p->why);
-    }
-    if (zf_tags_list(st, lim, &t, &ignored) && t.n) {
-        zf_tagword_list(&t, NULL, list, sizeof list);
-    }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the latest save is said to be \"%.60s\", which is not here; saves here: %s "
-                   "(choose one with -o tag=NAME)",
-                   name, list);
-}
-
-/* Something in this directory fits, but a pointer file may have meant another save: then what lies
- * loose here is not what was meant, and is refused.  Only when the save is gone and no other is
- * left is the rest shown, as whoever removed the save to keep the weights expects. */
-static bool pointer_allows(struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
-{
-    zf_auto(mem) char *latest = NULL;
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
-    struct zf_err ignored = {.code = ZF_OK};
-
-    if (!p->pick.format || p->pick.format->tags || o->tag || o->format) {
-        return true;
-    }
-    if (!zf_tags_latest(p->store, &latest, err)) {
-        return false;
-    }
-    if (!latest || !pointer_is_promise(p->store, latest)) {
-        return true;
-    }
-    struct pointer to = pointer_look(p->store, latest, o);
-    if (to.state == POINTER_SAVE) {
-        return true;
-    }
-    if (to.state == POINTER_GONE && (!zf_tags_list(p->store, o->lim, &t, &ignored) || t.n == 0)) {
-        (void)snprintf(p->note, sizeof p->note,
-                       "the latest save is said to be %.60s, which is not here", latest);
-        return true;
-    }
-    return pointer_refuse(p->store, latest, o->lim, &to, err);
+    match_fini(&l->match);
+    zf_store_unref(&l->dir);
+    zf_store_unref(&l->outer);
+    free(l->path);
+    free(l->tag);
+    l->path = l->tag = NULL;
 }
 
 /* ---- the way down ---------------------------------------------------------------------------- */
 
+/* Moves l into `name` below its directory, all components at once. */
+static bool locate_enter(struct located *l, const char *name, struct zf_err *err)
+{
+    struct zf_store *sub = zf_store_sub(l->dir, name, err);
+    char *path = NULL;
+
+    if (!sub) {
+        return false;
+    }
+    const char *base = strcmp(name, "latest") == 0 ? zf_store_base(sub) : name;
+    if (asprintf(&path, "%s%s%s", l->path ? l->path : "", l->path ? "/" : "", base) < 0) {
+        zf_store_unref(&sub);
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    match_fini(&l->match);
+    l->match = (struct match){.format = NULL};
+    zf_store_unref(&l->outer);
+    l->outer = l->dir;
+    l->dir = sub;
+    free(l->path);
+    l->path = path;
+    return true;
+}
+
+/* The same one directory after the other, so that l->outer is the one that the last lies in. */
+static bool locate_enter_each(struct located *l, const char *name, struct zf_err *err)
+{
+    for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
+        zf_auto(mem) char *first = strndup(name, (size_t)(slash - name));
+
+        if (!first) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        if (!locate_enter(l, first, err)) {
+            return false;
+        }
+    }
+    return locate_enter(l, name, err);
+}
+
 /* Several saves, or one in parts: `above` is the path to where they were found, or NULL. */
-static bool refuse_several(const struct zf_tags *t, const char *above, struct zf_err *err)
+static bool locate_several(const struct zf_saves *s, const char *above, struct zf_err *err)
 {
     char list[200];
 
-    zf_tagword_list(t, above, list, sizeof list);
-    if (zf_tags_are_parts(t)) {
+    save_word_list(s, above, list, sizeof list);
+    if (saves_are_parts(s)) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "this is one save in parts that zerofs does not put together: %s; point at "
                        "one of them or give -o tag=NAME",
@@ -191,149 +109,121 @@ static bool refuse_several(const struct zf_tags *t, const char *above, struct zf
                    list);
 }
 
-/* The one save in t, or the newest of a numbered series; which it is goes to note[n]. */
-static bool choose_one(const struct zf_tags *t, const char *above, const char **name, char *note,
-                       size_t n, struct zf_err *err)
+/* The one save in s, or the newest of a numbered series; l->note says which. */
+static const char *locate_choose(struct located *l, const struct zf_saves *s, struct zf_err *err)
 {
-    const char *last = t->name[t->n - 1];
+    const char *last = s->name[s->n - 1];
     bool series = strncmp(last, "global_step", 11) != 0;
+    size_t at;
     int64_t step;
 
-    for (size_t i = 0; series && i < t->n; i++) {
-        series = zf_tags_step(t->name[i], &step) && zf_tags_same_series(t->name[i], last);
+    for (size_t i = 0; series && i < s->n; i++) {
+        series = save_name_step(s->name[i], &step) && save_name_same_series(s->name[i], last);
     }
-    if (t->n > 1 && !series) {
-        return refuse_several(t, above, err);
+    if (s->n > 1 && !series) {
+        (void)locate_several(s, l->path, err);
+        return NULL;
     }
-    if (t->n == 1) {
-        snprintf(note, n, "the checkpoint is in %.80s, the only one here", last);
+    if (s->n == 1) {
+        snprintf(l->note, sizeof l->note, "the checkpoint is in %.80s, the only one here", last);
     } else {
-        snprintf(note, n, "%.80s is the newest of %zu saves here", last, t->n);
+        snprintf(l->note, sizeof l->note, "%.80s is the newest of %zu saves here", last, s->n);
     }
-    if (t->weak) {
-        size_t at = strlen(note);
-        snprintf(note + at, n - at, "; %zu more %s unfinished or without weights", t->weak,
-                 t->weak == 1 ? "is" : "are");
+    if (s->weak) {
+        at = strlen(l->note);
+        snprintf(l->note + at, sizeof l->note - at, "; %zu more %s unfinished or without weights",
+                 s->weak, s->weak == 1 ? "is" : "are");
     }
-    *name = last;
-    return true;
+    return last;
 }
 
-/* Moves p into `name` below its store, all components at once. */
-static bool descend(struct zf_place *p, const char *name, struct zf_err *err)
+static enum locate_next locate_search(struct located *l, const struct zf_open_opts *o,
+                                      struct zf_err *err)
 {
-    struct zf_store *sub = zf_store_sub(p->store, name, err);
-    char *tag = NULL;
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
 
-    if (!sub) {
-        return false;
+    if (!search_saves(l->dir, o->lim, &s, err)) {
+        return NEXT_FAILED;
     }
-    const char *base = strcmp(name, "latest") == 0 ? zf_store_base(sub) : name;
-    if (asprintf(&tag, "%s%s%s", p->tag ? p->tag : "", p->tag ? "/" : "", base) < 0) {
-        zf_store_unref(&sub);
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    zf_store_unref(&p->outer);
-    p->outer = p->store;
-    p->store = sub;
-    free(p->tag);
-    p->tag = tag;
-    return true;
-}
-
-/* The same one directory after the other, so that `outer` is the one that `name` lies in. */
-static bool descend_steps(struct zf_place *p, const char *name, struct zf_err *err)
-{
-    for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
-        zf_auto(mem) char *first = strndup(name, (size_t)(slash - name));
-
-        if (!first) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        if (!descend(p, first, err)) {
-            return false;
-        }
-    }
-    return descend(p, name, err);
-}
-
-static enum locate_state go_nearest(struct zf_place *p, const struct zf_open_opts *o,
-                                    struct zf_err *err)
-{
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
-    const char *name;
-
-    if (!zf_tags_nearest(p->store, o->lim, &t, err)) {
-        return LOCATE_FAILED;
-    }
-    if (t.n == 0) {
-        return LOCATE_NOWHERE;
+    if (s.n == 0) {
+        return NEXT_NOWHERE;
     }
     /* Directories with torch files in them may belong to something that is not read at all. */
-    if (zf_tags_are_parts(&t) && zf_foreign_save(p->store, err)) {
-        return locate_failed(p->tag && zf_err_in(err, "%s", p->tag));
+    if (saves_are_parts(&s) && foreign_save(l->dir, err)) {
+        (void)(l->path && zf_err_in(err, "%s", l->path));
+        return NEXT_FAILED;
     }
-    if (!choose_one(&t, p->tag, &name, p->note, sizeof p->note, err) ||
-        !descend_steps(p, name, err)) {
-        return LOCATE_FAILED;
-    }
-    return LOCATE_DEEPER;
-}
-
-/* Where to go on from a directory that holds no save itself. */
-static enum locate_state go_deeper(struct zf_place *p, const struct zf_open_opts *o,
-                                   struct zf_err *err)
-{
-    zf_auto(mem) char *latest = NULL;
-
-    if (o->tag) {
-        if (!zf_store_has(p->store, o->tag, ZF_ENTRY_DIR)) {
-            return locate_failed(zf_tagword_none(p->store, o, o->tag, err));
-        }
-        return descend(p, o->tag, err) ? LOCATE_DEEPER : LOCATE_FAILED;
-    }
-    if (!zf_tags_latest(p->store, &latest, err)) {
-        return LOCATE_FAILED;
-    }
-    if (latest) {
-        struct pointer to = pointer_look(p->store, latest, o);
-
-        if (to.state == POINTER_SAVE) {
-            return descend(p, latest, err) ? LOCATE_DEEPER : LOCATE_FAILED;
-        }
-        if (pointer_is_promise(p->store, latest)) {
-            return locate_failed(pointer_refuse(p->store, latest, o->lim, &to, err));
-        }
-    }
-    return go_nearest(p, o, err);
+    const char *name = locate_choose(l, &s, err);
+    return name && locate_enter_each(l, name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-/* Is p's pick what was asked for, so that there is no need to look further down? */
-static bool settled(const struct zf_place *p, const struct zf_open_opts *o)
+/* Does what was found fit well enough to look no further? */
+static bool locate_fits(const struct match *m, const struct zf_open_opts *o)
 {
-    const struct zf_format *f = p->pick.format;
-
-    return f && (!o->tag || f->tags) && (p->pick.probe.fit > ZF_FIT_WEAK || o->format);
+    return m->format && (!o->tag || m->save.tag) && (m->probe.fit > ZF_FIT_WEAK || o->format);
 }
 
-static enum locate_state locate_here(struct zf_place *p, const struct zf_open_opts *o,
-                                     struct zf_err *err)
+/* The latest save is gone and no other is left: the loose files are what is meant. */
+static bool locate_left_over(struct located *l, const struct promise *p,
+                             const struct zf_limits *lim)
 {
-    bool file = zf_one_file(p->store) != NULL;
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
 
-    if (!zf_pick(p->store, o, &p->pick, err) || (!file && !pointer_allows(p, o, err))) {
-        return LOCATE_FAILED;
+    if (p->state != PROMISE_GONE || (zf_saves_list(l->dir, lim, &s, &ignored) && s.n)) {
+        return false;
     }
-    if (settled(p, o)) {
-        return LOCATE_FOUND;
-    }
-    return file ? LOCATE_NOWHERE : go_deeper(p, o, err);
+    (void)snprintf(l->note, sizeof l->note,
+                   "the latest save is said to be %.60s, which is not here", p->name);
+    return true;
 }
 
-/* What was passed over, because it leads elsewhere, may be what was meant. */
-static void passed_over(struct zf_store *st, char *out, size_t n)
+static enum locate_next locate_here(struct located *l, const struct zf_open_opts *o,
+                                    struct zf_err *err)
+{
+    bool file = zf_one_file(l->dir) != NULL;
+    zf_auto(promise) struct promise p = {.name = NULL};
+
+    if (!match_dir(l->dir, o, &l->match, err)) {
+        return NEXT_FAILED;
+    }
+    bool fits = locate_fits(&l->match, o);
+    if (fits && (file || o->tag || o->format || l->match.format->latest)) {
+        return NEXT_DONE;
+    }
+    if (file) {
+        return NEXT_NOWHERE;
+    }
+    if (o->tag && !zf_store_has(l->dir, o->tag, ZF_ENTRY_DIR)) {
+        (void)save_word_none(l->dir, o, o->tag, err);
+        return NEXT_FAILED;
+    }
+    if (o->tag) {
+        return locate_enter(l, o->tag, err) ? NEXT_DEEPER : NEXT_FAILED;
+    }
+    if (!promise_find(l->dir, o, &p, err)) {
+        return NEXT_FAILED;
+    }
+    bool broken = p.is_file && p.state != PROMISE_KEPT;
+    if (broken && !(fits && locate_left_over(l, &p, o->lim))) {
+        (void)promise_refuse(&p, l->dir, o->lim, err);
+        return NEXT_FAILED;
+    }
+    if (fits) {
+        return NEXT_DONE;
+    }
+    if (p.state == PROMISE_KEPT) {
+        return locate_enter(l, p.name, err) ? NEXT_DEEPER : NEXT_FAILED;
+    }
+    return locate_search(l, o, err);
+}
+
+/* ---- nothing here ---------------------------------------------------------------------------- */
+
+/* An entry that was passed over because it leads elsewhere may be what was meant. */
+static void locate_passed_over(struct zf_store *st, char *out, size_t n)
 {
     const struct zf_entry *e = NULL;
     size_t n_entries = 0;
@@ -352,7 +242,7 @@ static void passed_over(struct zf_store *st, char *out, size_t n)
     }
 }
 
-static bool nothing(struct zf_store *st, struct zf_err *err)
+static bool locate_nothing(struct zf_store *st, struct zf_err *err)
 {
     char also[200];
     const char *file = zf_one_file(st);
@@ -362,7 +252,7 @@ static bool nothing(struct zf_store *st, struct zf_err *err)
         (void)zf_lfs_fail(err);
         return zf_err_in(err, "%s", pointer);
     }
-    if (zf_foreign_find(st, file, err)) {
+    if (foreign_find(st, file, err)) {
         return false;
     }
     if (file) {
@@ -370,7 +260,7 @@ static bool nothing(struct zf_store *st, struct zf_err *err)
                 "this is neither a torch.save file nor safetensors");
         return zf_err_in(err, "%s", file);
     }
-    passed_over(st, also, sizeof also);
+    locate_passed_over(st, also, sizeof also);
     return zf_fail(
         err, ZF_E_UNKNOWN, ZF_OFF_NONE,
         "no checkpoint is here: no manifest, index, safetensors or torch.save file, nor one in a "
@@ -378,27 +268,29 @@ static bool nothing(struct zf_store *st, struct zf_err *err)
         also);
 }
 
-/* Nothing was found below: what fits weakly, or a format that was asked for by name. */
-static bool fall_back(struct zf_place *p, const struct zf_open_opts *o, struct zf_err *err)
+/* No way leads on: a weak fit, or a file of the format that was asked for by name. */
+static bool locate_last_resort(struct located *l, const struct zf_open_opts *o, struct zf_err *err)
 {
-    if (p->pick.format && !o->tag) {
+    if (l->match.format && !o->tag) {
         return true;
     }
     if (!o->format) {
-        return nothing(p->store, err) || (p->tag && zf_err_in(err, "%s", p->tag));
+        (void)locate_nothing(l->dir, err);
+        return l->path && zf_err_in(err, "%s", l->path);
     }
-    if (!zf_one_file(p->store)) {
+    if (!zf_one_file(l->dir)) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                        "nothing here is of the format %.40s that was asked for", o->format);
     }
-    *p->pick.probe.why = '\0';
-    p->pick.format = zf_table_find(o->format);
+    l->match.format = table_find(o->format);
     return true;
 }
 
-/* "run7/global_step5" names a save by way of its run directory, as `info` does: p moves into the run
+/* ---- the whole way --------------------------------------------------------------------------- */
+
+/* "run7/global_step5" names a save by way of its run directory, as `info` does: l moves into the run
  * directory, so that what lies beside the save there is met, and tag is what is left. */
-static bool enter_run(struct zf_place *p, char *tag, struct zf_err *err)
+static bool locate_enter_run(struct located *l, char *tag, struct zf_err *err)
 {
     char *slash = strrchr(tag, '/');
 
@@ -411,122 +303,76 @@ static bool enter_run(struct zf_place *p, char *tag, struct zf_err *err)
         file = NULL;
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    if (!zf_store_has(p->store, file, ZF_ENTRY_FILE)) {
+    if (!zf_store_has(l->dir, file, ZF_ENTRY_FILE)) {
         *slash = '/';
         return true;
     }
-    if (!descend_steps(p, tag, err)) {
+    if (!locate_enter_each(l, tag, err)) {
         return false;
     }
     memmove(tag, slash + 1, strlen(slash + 1) + 1);
     return true;
 }
 
-/* Walks down until one directory is the save, or nothing leads on. */
-static bool locate_walk(struct zf_place *p, struct zf_open_opts *here, struct zf_err *err)
+/* Down until one directory is the place, or no way leads on.  o->tag is used up by the step that
+ * follows it. */
+static bool locate_walk(struct located *l, struct zf_open_opts *o, struct zf_err *err)
 {
-    enum locate_state state = LOCATE_DEEPER;
-
-    for (int level = 0; level < MAX_LEVELS && state == LOCATE_DEEPER; level++) {
-        state = locate_here(p, here, err);
-        if (state == LOCATE_DEEPER) {
-            here->tag = NULL;
+    for (int step = 0; step < LOCATE_STEPS; step++) {
+        switch (locate_here(l, o, err)) {
+        case NEXT_DONE:
+            return true;
+        case NEXT_FAILED:
+            return false;
+        case NEXT_NOWHERE:
+            return locate_last_resort(l, o, err);
+        case NEXT_DEEPER:
+            o->tag = NULL;
         }
     }
-    return state == LOCATE_FOUND || (state != LOCATE_FAILED && fall_back(p, here, err));
+    return locate_last_resort(l, o, err);
 }
 
-bool zf_locate(struct zf_store *st, const struct zf_open_opts *o, struct zf_place *out,
-               struct zf_err *err)
+/* The tag is what -o tag= takes at the place that was pointed at.  Where a run directory's `latest`
+ * names the save, its tag follows that of the run, unless that is a save's name itself
+ * (checkpoint-60/global_step60) and the user did not spell it out. */
+static bool locate_name(struct located *l, bool asked, struct zf_err *err)
+{
+    const char *tag = l->match.save.tag;
+    int64_t step;
+
+    if (tag && l->path && !asked && save_name_step(l->path, &step)) {
+        tag = NULL;
+    }
+    if (!tag && !l->path) {
+        return true;
+    }
+    if (asprintf(&l->tag, "%s%s%s", l->path ? l->path : "", tag && l->path ? "/" : "",
+                 tag ? tag : "") < 0) {
+        l->tag = NULL;
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return true;
+}
+
+bool locate(struct zf_store *st, const struct zf_open_opts *o, struct located *out,
+            struct zf_err *err)
 {
     struct zf_open_opts here = *o;
     zf_auto(mem) char *tag = NULL;
-    bool ok = true;
 
+    *out = (struct located){.dir = NULL};
     if (o->tag && zf_one_file(st)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "tag=%.60s chooses among the saves of a directory, but \"%.120s\" is a file",
                        o->tag, zf_one_file(st));
     }
-    *out = (struct zf_place){.store = zf_store_ref(st)};
+    out->dir = zf_store_ref(st);
     if (o->tag) {
-        ok = zf_tagword_resolve(st, o, &tag, out->note, err) && enter_run(out, tag, err);
-        here.tag = ok && *tag ? tag : NULL;
-    }
-    if (ok && locate_walk(out, &here, err)) {
-        /* Not used up on the way: for a family that finds the save by itself. */
-        if (here.tag) {
-            out->rest = tag;
-            tag = NULL;
+        if (!save_word_resolve(st, o, &tag, out->note, err) || !locate_enter_run(out, tag, err)) {
+            return false;
         }
-        return true;
+        here.tag = *tag ? tag : NULL;
     }
-    zf_place_free(out);
-    return false;
-}
-
-void zf_place_free(struct zf_place *p)
-{
-    zf_store_unref(&p->store);
-    zf_store_unref(&p->outer);
-    free(p->tag);
-    free(p->rest);
-    p->tag = p->rest = NULL;
-}
-
-/* The name of the save in run directory st, malloc'ed. */
-static char *tag_name(struct zf_store *st, const struct zf_open_opts *o, const char *latest_name,
-                      struct zf_err *err)
-{
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
-    char *name = NULL, note[160];
-    const char *one;
-
-    if (o->tag) {
-        name = strdup(o->tag);
-        return name ? name : (zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"), NULL);
-    }
-    if (latest_name && zf_store_has(st, latest_name, ZF_ENTRY_FILE)) {
-        return zf_tags_pointer(st, latest_name, &name, err) ? name : NULL;
-    }
-    if (!latest_name && (!zf_tags_latest(st, &name, err) || name)) {
-        return name;
-    }
-    if (!zf_tags_below(st, "", o->lim, &t, err)) {
-        return NULL;
-    }
-    if (t.n == 0) {
-        zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this run directory");
-        return NULL;
-    }
-    if (!choose_one(&t, NULL, &one, note, sizeof note, err)) {
-        return NULL;
-    }
-    name = strdup(one);
-    return name ? name : (zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"), NULL);
-}
-
-bool zf_locate_tag(struct zf_store *st, const struct zf_open_opts *o, const char *latest_name,
-                   struct zf_store **tag_out, char **tag_name_out, struct zf_err *err)
-{
-    zf_auto(mem) char *name = tag_name(st, o, latest_name, err);
-
-    *tag_out = NULL;
-    *tag_name_out = NULL;
-    if (!name) {
-        return false;
-    }
-    if (!zf_store_has(st, name, ZF_ENTRY_DIR)) {
-        struct pointer to = pointer_look(st, name, o);
-
-        return o->tag ? zf_tagword_none(st, o, name, err)
-                      : pointer_refuse(st, name, o->lim, &to, err);
-    }
-    *tag_out = zf_store_sub(st, name, err);
-    if (!*tag_out) {
-        return false;
-    }
-    *tag_name_out = name;
-    name = NULL;
-    return true;
+    return locate_walk(out, &here, err) && locate_name(out, here.tag != NULL, err);
 }

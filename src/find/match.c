@@ -1,28 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <zf/find/match.h>
+/* The families are asked level by level until one level has a family that fits.  Of that level only
+ * the best fit counts, and of those that share it the one that none of the others refines: first the
+ * best fit is found, then those that share it are counted.
+ *
+ * A family with `latest` set keeps its saves in run directories.  Where -o tag or a file `latest`
+ * names a save, such a family is asked about that save; the others are asked about the directory. */
+#include "match.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <zf/assemble/files.h>
 
+#include "latest.h"
 #include "table.h"
 
-/* Does a refine b, perhaps through others?  A chain is never longer than the table. */
-static bool refines(const struct zf_format *a, const struct zf_format *b)
+struct candidate {
+    const struct zf_format *format;
+    struct zf_probe probe;
+    struct zf_save save;
+};
+
+void match_fini(struct match *m)
 {
-    for (size_t i = 0; a && zf_format_row(i); i++) {
+    zf_store_unref(&m->named);
+    free(m->tag);
+    m->tag = NULL;
+}
+
+/* Looks at no other save than the named one: this is asked while saves are searched for. */
+static enum match_run match_run(struct match *m, struct zf_store *st, const struct zf_open_opts *o)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const char *file = latest_file(st);
+
+    if (!o->tag && !file) {
+        return MATCH_RUN_NONE;
+    }
+    m->tag = o->tag ? strdup(o->tag) : NULL;
+    if (!o->tag && !latest_read(st, file, &m->tag, &ignored)) {
+        return MATCH_RUN_GONE;
+    }
+    m->named = m->tag ? zf_store_sub(st, m->tag, &ignored) : NULL;
+    return m->named ? MATCH_RUN_NAMES : MATCH_RUN_GONE;
+}
+
+/* The save that family f is asked about.  False: there is none. */
+static bool match_save(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
+                       const struct zf_format *f, struct zf_save *out)
+{
+    *out = (struct zf_save){.store = st, .file = zf_one_file(st)};
+    if (!f->latest || out->file) {
+        return true;
+    }
+    if (m->run == MATCH_RUN_UNKNOWN) {
+        m->run = match_run(m, st, o);
+    }
+    if (m->run == MATCH_RUN_NAMES) {
+        *out = (struct zf_save){.store = m->named, .run = st, .tag = m->tag};
+    }
+    return m->run != MATCH_RUN_GONE;
+}
+
+/* Does a refine b, perhaps through others?  A chain is never longer than the table. */
+static bool match_refines(const struct zf_format *a, const struct zf_format *b)
+{
+    for (size_t i = 0; a && i < TABLE_ROWS; i++) {
         if (!a->refines) {
             return false;
         }
         if (strcmp(a->refines, b->name) == 0) {
             return true;
         }
-        a = zf_table_find(a->refines);
+        a = table_find(a->refines);
     }
     return false;
 }
 
-static bool unknown_name(const char *name, struct zf_err *err)
+static bool match_no_format(const char *name, struct zf_err *err)
 {
     char list[200] = "";
     const struct zf_format *f;
@@ -35,76 +90,89 @@ static bool unknown_name(const char *name, struct zf_err *err)
                    list);
 }
 
-/* Settles row f, which fits as p says, against the best so far; *tie_out is set or cleared. */
-static void settle(const struct zf_format *f, const struct zf_probe *p, struct zf_pick *best,
-                   struct zf_pick *tie)
+/* Asks the families of the first level in which one fits; gives those that fit. */
+static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
+                      struct candidate fits[TABLE_ROWS], size_t *n_out, struct zf_err *err)
 {
-    bool wins = !best->format || p->fit > best->probe.fit ||
-                (p->fit == best->probe.fit && refines(f, best->format));
-    bool loses = !wins && (p->fit < best->probe.fit || refines(best->format, f));
+    bool file = zf_one_file(st) != NULL;
+    unsigned level, level_fits = 0;
+    const struct zf_format *f;
 
-    if (wins) {
-        bool open = tie->format && (p->fit == tie->probe.fit && !refines(f, tie->format));
-        *best = (struct zf_pick){.format = f, .probe = *p};
-        if (!open) {
-            tie->format = NULL;
+    *n_out = 0;
+    for (size_t i = 0; (f = table_row(i, &level)); i++) {
+        struct candidate c = {.format = f, .probe = {.fit = ZF_FIT_NO}};
+
+        if (*n_out && level != level_fits) {
+            break;
         }
-    } else if (!loses) {
-        *tie = (struct zf_pick){.format = f, .probe = *p};
-    }
-}
-
-static bool forced(struct zf_store *st, const struct zf_open_opts *o, struct zf_pick *out,
-                   struct zf_err *err)
-{
-    struct zf_probe p = {.fit = ZF_FIT_NO};
-    const struct zf_format *f = zf_table_find(o->format);
-
-    if (!f) {
-        return unknown_name(o->format, err);
-    }
-    if (!f->probe(st, o, &p, err)) {
-        return false;
-    }
-    if (p.fit != ZF_FIT_NO) {
-        *out = (struct zf_pick){.format = f, .probe = p};
+        if ((o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file) ||
+            !match_save(m, st, o, f, &c.save)) {
+            continue;
+        }
+        if (!f->probe(&c.save, o, &c.probe, err)) {
+            return false;
+        }
+        if (c.probe.fit != ZF_FIT_NO) {
+            fits[(*n_out)++] = c;
+            level_fits = level;
+        }
     }
     return true;
 }
 
-bool zf_pick(struct zf_store *st, const struct zf_open_opts *o, struct zf_pick *out,
-             struct zf_err *err)
+static enum zf_fit match_best(const struct candidate *fits, size_t n)
 {
-    bool one_file = zf_one_file(st) != NULL;
-    unsigned level, level_won = 0;
-    struct zf_pick tie = {.format = NULL};
-    const struct zf_format *f;
+    enum zf_fit best = ZF_FIT_NO;
 
-    *out = (struct zf_pick){.format = NULL};
-    if (o->format) {
-        return forced(st, o, out, err);
+    for (size_t i = 0; i < n; i++) {
+        best = fits[i].probe.fit > best ? fits[i].probe.fit : best;
     }
-    for (size_t i = 0; (f = zf_table_row(i, &level)); i++) {
-        struct zf_probe p = {.fit = ZF_FIT_NO};
+    return best;
+}
 
-        if (out->format && level != level_won) {
-            break;
-        }
-        if (one_file && !f->one_file) {
+/* Does c fit best, and none that fits as well refines it? */
+static bool match_wins(const struct candidate *c, const struct candidate *fits, size_t n,
+                       enum zf_fit best)
+{
+    bool wins = c->probe.fit == best;
+
+    for (size_t i = 0; i < n; i++) {
+        wins = wins && !(fits[i].probe.fit == best && match_refines(fits[i].format, c->format));
+    }
+    return wins;
+}
+
+bool match_dir(struct zf_store *st, const struct zf_open_opts *o, struct match *out,
+               struct zf_err *err)
+{
+    struct candidate fits[TABLE_ROWS];
+    const struct candidate *won = NULL;
+    size_t n;
+
+    *out = (struct match){.save = {.store = st, .file = zf_one_file(st)}};
+    if (o->format && !table_find(o->format)) {
+        return match_no_format(o->format, err);
+    }
+    if (!match_ask(out, st, o, fits, &n, err)) {
+        return false;
+    }
+    enum zf_fit best = match_best(fits, n);
+    for (size_t i = 0; i < n; i++) {
+        if (!match_wins(&fits[i], fits, n, best)) {
             continue;
         }
-        if (!f->probe(st, o, &p, err)) {
-            return false;
+        if (won) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "two formats fit: %s (%.90s) and %s (%.90s); choose with -o format=NAME",
+                           won->format->name, won->probe.why, fits[i].format->name,
+                           fits[i].probe.why);
         }
-        if (p.fit != ZF_FIT_NO) {
-            settle(f, &p, out, &tie);
-            level_won = level;
-        }
+        won = &fits[i];
     }
-    if (tie.format) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "two formats fit: %s (%.90s) and %s (%.90s); choose with -o format=NAME",
-                       out->format->name, out->probe.why, tie.format->name, tie.probe.why);
+    if (won) {
+        out->format = won->format;
+        out->probe = won->probe;
+        out->save = won->save;
     }
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run's saves are called by directory names; people think of step numbers, and scripts of "the
- * last one".  A word that could mean two saves means none. */
+/* The saves of a run are directories; people think of step numbers, and scripts of "the last one".
+ * A word that could mean two saves means none of them. */
 #include "save_word.h"
 
 #include <errno.h>
@@ -9,10 +9,14 @@
 #include <string.h>
 
 #include <zf/assemble/files.h>
-#include <zf/find/match.h>
-#include <zf/find/saves.h>
 
-void zf_tagword_list(const struct zf_tags *t, const char *above, char *out, size_t n)
+#include "latest.h"
+#include "match.h"
+#include "save_name.h"
+#include "saves.h"
+#include "search.h"
+
+void save_word_list(const struct zf_saves *t, const char *above, char *out, size_t n)
 {
     size_t at = 0;
 
@@ -28,10 +32,10 @@ void zf_tagword_list(const struct zf_tags *t, const char *above, char *out, size
     }
 }
 
-bool zf_tagword_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
-                     struct zf_err *err)
+bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
+                    struct zf_err *err)
 {
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    zf_auto(saves) struct zf_saves t = {.name = NULL};
     struct zf_err ignored = {.code = ZF_OK};
     char list[180];
 
@@ -39,25 +43,25 @@ bool zf_tagword_none(struct zf_store *st, const struct zf_open_opts *o, const ch
         *err = ignored;
         return false;
     }
-    if (!zf_tags_nearest(st, o->lim, &t, &ignored) || t.n == 0) {
+    if (!search_saves(st, o->lim, &t, &ignored) || t.n == 0) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "there is no save \"%.60s\" here, nor any other", tag);
     }
-    zf_tagword_list(&t, NULL, list, sizeof list);
+    save_word_list(&t, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s",
                    tag, list);
 }
 
-static bool tagword_ambiguous(const struct zf_tags *t, const char *word, struct zf_err *err)
+static bool save_word_ambiguous(const struct zf_saves *t, const char *word, struct zf_err *err)
 {
     char list[180];
 
-    zf_tagword_list(t, NULL, list, sizeof list);
+    save_word_list(t, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "tag=%.40s could mean more than one of these: %s",
                    word, list);
 }
 
-static bool tagword_take(const char *name, char **name_out, struct zf_err *err)
+static bool save_word_take(const char *name, char **name_out, struct zf_err *err)
 {
     *name_out = strdup(name);
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -65,7 +69,7 @@ static bool tagword_take(const char *name, char **name_out, struct zf_err *err)
 
 /* ---- by number ------------------------------------------------------------------------------- */
 
-static bool tagword_number(const char *tag, int64_t *out)
+static bool save_word_number(const char *tag, int64_t *out)
 {
     size_t n = strspn(tag, "0123456789");
 
@@ -77,14 +81,14 @@ static bool tagword_number(const char *tag, int64_t *out)
 }
 
 /* Moves the saves of that step to the front of t; gives how many they are. */
-static size_t tagword_filter(struct zf_tags *t, int64_t want)
+static size_t save_word_filter(struct zf_saves *t, int64_t want)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < t->n; i++) {
         int64_t step;
 
-        if (zf_tags_step(t->name[i], &step) && step == want) {
+        if (save_name_step(t->name[i], &step) && step == want) {
             char *swap = t->name[n];
             t->name[n++] = t->name[i];
             t->name[i] = swap;
@@ -93,97 +97,97 @@ static size_t tagword_filter(struct zf_tags *t, int64_t want)
     return n;
 }
 
-/* Unfinished saves count, too: whoever asks for step 10 shall hear what is wrong with it. */
-static bool tagword_by_number(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
-                              char **name_out, struct zf_err *err)
+/* Unfinished saves count, too: whoever asks for step 10 is told what is wrong with it. */
+static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
+                                char **name_out, struct zf_err *err)
 {
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    zf_auto(saves) struct zf_saves t = {.name = NULL};
 
-    if (!zf_tags_dirs(st, &t, err)) {
+    if (!saves_by_name(st, &t, err)) {
         return false;
     }
-    size_t n = tagword_filter(&t, want);
+    size_t n = save_word_filter(&t, want);
     if (n == 0) {
-        zf_tags_free(&t);
-        if (!zf_tags_nearest(st, o->lim, &t, err)) {
+        zf_saves_free(&t);
+        if (!search_saves(st, o->lim, &t, err)) {
             return false;
         }
-        n = tagword_filter(&t, want);
+        n = save_word_filter(&t, want);
     }
     if (n == 0) {
-        return zf_tagword_none(st, o, o->tag, err);
+        return save_word_none(st, o, o->tag, err);
     }
     if (n > 1) {
-        struct zf_tags some = {.name = t.name, .n = n};
-        return tagword_ambiguous(&some, o->tag, err);
+        struct zf_saves some = {.name = t.name, .n = n};
+        return save_word_ambiguous(&some, o->tag, err);
     }
-    return tagword_take(t.name[0], name_out, err);
+    return save_word_take(t.name[0], name_out, err);
 }
 
 /* Is st itself a save? */
-static bool tagword_fits(struct zf_store *st, const struct zf_open_opts *o)
+static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
 {
     struct zf_open_opts here = {.lim = o->lim};
     struct zf_err ignored = {.code = ZF_OK};
-    struct zf_pick pick;
+    zf_auto(match) struct match m = {.format = NULL};
 
-    return zf_pick(st, &here, &pick, &ignored) && pick.format;
+    return match_dir(st, &here, &m, &ignored) && m.format;
 }
 
 /* ---- by age ---------------------------------------------------------------------------------- */
 
-static int tagword_newer(const void *a, const void *b)
+static int save_word_newer(const void *a, const void *b)
 {
     int64_t x = -1, y = -1;
 
-    (void)zf_tags_step(*(char *const *)a, &x);
-    (void)zf_tags_step(*(char *const *)b, &y);
+    (void)save_name_step(*(char *const *)a, &x);
+    (void)save_name_step(*(char *const *)b, &y);
     return x < y ? 1 : x > y ? -1 : strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-bool zf_tagword_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_tags *out,
-                       struct zf_err *err)
+bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_saves *out,
+                      struct zf_err *err)
 {
     size_t steps = 0;
     int64_t step;
 
-    if (!zf_tags_nearest(st, o->lim, out, err)) {
+    if (!search_saves(st, o->lim, out, err)) {
         return false;
     }
     for (size_t i = 0; i < out->n; i++) {
-        steps += zf_tags_step(out->name[i], &step);
+        steps += save_name_step(out->name[i], &step);
     }
-    if (steps == 0 && tagword_fits(st, o)) {
-        zf_tags_free(out);
+    if (steps == 0 && save_word_fits(st, o)) {
+        zf_saves_free(out);
         return true;
     }
     if (out->n == 0) {
-        return zf_tagword_none(st, o, o->tag, err);
+        return save_word_none(st, o, o->tag, err);
     }
     if (out->n > 1 && steps < out->n) {
-        return tagword_ambiguous(out, o->tag, err);
+        return save_word_ambiguous(out, o->tag, err);
     }
-    qsort(out->name, out->n, sizeof *out->name, tagword_newer);
+    qsort(out->name, out->n, sizeof *out->name, save_word_newer);
     return true;
 }
 
-static bool tagword_newest(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
-                           char *note, struct zf_err *err)
+static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
+                             char *note, struct zf_err *err)
 {
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    zf_auto(saves) struct zf_saves t = {.name = NULL};
     int64_t first = -1, second = -1;
 
-    if (!zf_tagword_by_age(st, o, &t, err)) {
+    if (!save_word_by_age(st, o, &t, err)) {
         return false;
     }
     if (t.n == 0) {
-        return tagword_take("", name_out, err);
+        return save_word_take("", name_out, err);
     }
     if (t.n > 1) {
-        (void)zf_tags_step(t.name[0], &first);
-        (void)zf_tags_step(t.name[1], &second);
+        (void)save_name_step(t.name[0], &first);
+        (void)save_name_step(t.name[1], &second);
         if (first == second) {
-            return tagword_ambiguous(&t, o->tag, err);
+            return save_word_ambiguous(&t, o->tag, err);
         }
         (void)snprintf(note, 160, "%.80s is the newest of %zu saves here", t.name[0], t.n);
     }
@@ -192,12 +196,12 @@ static bool tagword_newest(struct zf_store *st, const struct zf_open_opts *o, ch
         (void)snprintf(note + at, 160 - at, "%s%zu more %s unfinished or without weights",
                        at ? "; " : "", t.weak, t.weak == 1 ? "is" : "are");
     }
-    return tagword_take(t.name[0], name_out, err);
+    return save_word_take(t.name[0], name_out, err);
 }
 
-static bool tagword_latest(struct zf_store *st, char **name_out, struct zf_err *err)
+static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err *err)
 {
-    if (!zf_tags_latest(st, name_out, err)) {
+    if (!latest_save(st, name_out, err)) {
         return false;
     }
     return *name_out || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -207,14 +211,14 @@ static bool tagword_latest(struct zf_store *st, char **name_out, struct zf_err *
 
 /* ---- the words ------------------------------------------------------------------------------- */
 
-bool zf_tagword_is_whole(struct zf_store *st, const struct zf_open_opts *o)
+bool save_word_is_whole(struct zf_store *st, const struct zf_open_opts *o)
 {
     return o->tag && strcmp(o->tag, "whole") == 0 && !zf_one_file(st) &&
            !zf_store_has(st, o->tag, ZF_ENTRY_DIR);
 }
 
-bool zf_tagword_resolve(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
-                        char *note, struct zf_err *err)
+bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
+                       char *note, struct zf_err *err)
 {
     int64_t step;
 
@@ -222,20 +226,20 @@ bool zf_tagword_resolve(struct zf_store *st, const struct zf_open_opts *o, char 
     note[0] = '\0';
     /* `latest` may be a directory or a link to one: the link's target is what is shown. */
     if (zf_store_has(st, o->tag, ZF_ENTRY_DIR)) {
-        return tagword_take(o->tag, name_out, err);
+        return save_word_take(o->tag, name_out, err);
     }
     if (strcmp(o->tag, "latest") == 0) {
-        return tagword_latest(st, name_out, err);
+        return save_word_latest(st, name_out, err);
     }
     if (strcmp(o->tag, "newest") == 0) {
-        return tagword_newest(st, o, name_out, note, err);
+        return save_word_newest(st, o, name_out, note, err);
     }
     /* The tag that is shown for a save that was pointed at: its own name. */
-    if (strcmp(o->tag, zf_store_base(st)) == 0 && tagword_fits(st, o)) {
-        return tagword_take("", name_out, err);
+    if (strcmp(o->tag, zf_store_base(st)) == 0 && save_word_fits(st, o)) {
+        return save_word_take("", name_out, err);
     }
-    if (tagword_number(o->tag, &step)) {
-        return tagword_by_number(st, o, step, name_out, err);
+    if (save_word_number(o->tag, &step)) {
+        return save_word_by_number(st, o, step, name_out, err);
     }
-    return tagword_take(o->tag, name_out, err);
+    return save_word_take(o->tag, name_out, err);
 }

@@ -7,26 +7,26 @@
 
 /* "a, b, c, …" in out[n]: the saves of t, as paths from what the user pointed at.  above: the path
  * from there to the directory they were found in, or NULL. */
-void zf_tagword_list(const struct zf_tags *t, const char *above, char *out, size_t n);
+void save_word_list(const struct zf_saves *t, const char *above, char *out, size_t n);
 
 /* Fills *err with "there is no save TAG here", and what there is.  Returns false. */
-bool zf_tagword_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
-                     struct zf_err *err);
+bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
+                    struct zf_err *err);
 
 /* The save of st that o->tag means, as a path from st, malloc'ed; "" when st itself is meant.  A
  * directory of that very name comes first.  A name that is nowhere is given back as it is.
  * note[160]: why this one, or "".
  * Errors: ZF_E_USAGE no save, or more than one, is meant. */
-bool zf_tagword_resolve(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
-                        char *note, struct zf_err *err) ZF_CHECKED;
+bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
+                       char *note, struct zf_err *err) ZF_CHECKED;
 
 /* Is o->tag the word `whole`: the newest save that can be opened without -o degraded? */
-bool zf_tagword_is_whole(struct zf_store *st, const struct zf_open_opts *o);
+bool save_word_is_whole(struct zf_store *st, const struct zf_open_opts *o);
 
 /* The saves below st that look finished, the newest (by its step) first; none: st itself is the save,
  * and there is no numbered one below.
  * Errors: ZF_E_USAGE there is none, or several whose names hold no step. */
-bool zf_tagword_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_tags *out,
-                       struct zf_err *err) ZF_CHECKED;
+bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_saves *out,
+                      struct zf_err *err) ZF_CHECKED;
 
 #endif

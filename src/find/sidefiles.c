@@ -6,10 +6,10 @@
 
 #include <zf/base/name.h>
 
-/* What from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py
+/* Files that from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py
  * and tokenization_utils_base.py (the names ending in _NAME and _FILE), vocab_files_names of the
  * tokenizers; tekken.json of mistral-common, hf_quant_config.json of TensorRT Model Optimizer. */
-static const char *const pattern[] = {
+static const char *const sidefiles_pattern[] = {
     "config.json",
     "generation_config.json",
     "adapter_config.json",
@@ -41,45 +41,46 @@ static const char *const pattern[] = {
     "image_processing_*.py",
     "video_processing_*.py",
     "feature_extraction_*.py",
+    NULL,
 };
 
-/* What training programs write as JSON anyway goes to state/ as it is.
+/* JSON files of training programs, shown under state/ as they are.
  * Source: transformers trainer.py (4.x, 5.x); NeMo-RL utils/checkpoint.py (0.3). */
-static const char *const state[] = {"trainer_state.json", "training_info.json",
-                                    "training_args.json", "fsdp_config.json"};
+static const char *const sidefiles_state[] = {"trainer_state.json", "training_info.json",
+                                              "training_args.json", "fsdp_config.json", NULL};
 
-static bool is_one_of(const char *name, const char *const *patterns, size_t n)
+static bool sidefiles_match(const char *name, const char *const *pattern)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (fnmatch(patterns[i], name, FNM_PERIOD) == 0) {
+    for (; *pattern; pattern++) {
+        if (fnmatch(*pattern, name, FNM_PERIOD) == 0) {
             return true;
         }
     }
     return false;
 }
 
-static bool is_state(const char *name)
+static bool sidefiles_is_state(const char *name)
 {
-    return is_one_of(name, state, sizeof state / sizeof state[0]);
+    return sidefiles_match(name, sidefiles_state);
 }
 
-bool zf_side_is(const char *name)
+bool sidefiles_is(const char *name)
 {
-    return is_one_of(name, pattern, sizeof pattern / sizeof pattern[0]) || is_state(name);
+    return sidefiles_match(name, sidefiles_pattern) || sidefiles_is_state(name);
 }
 
 /* Where the file is shown. */
-static void side_path(char out[sizeof "state/" + ZF_NAME_MAX], const char *name)
+static void sidefiles_path(char out[sizeof "state/" + ZF_NAME_MAX], const char *name)
 {
     static const char state_dir[] = "state/";
-    size_t n = is_state(name) ? sizeof state_dir - 1 : 0;
+    size_t n = sidefiles_is_state(name) ? sizeof state_dir - 1 : 0;
 
     memcpy(out, state_dir, n);
     (void)zf_name_encode(out + n, name, strlen(name), "");
 }
 
-static bool pass_through(struct zf_store *st, const char *name, struct zf_build *b,
-                         struct zf_err *err)
+static bool sidefiles_pass(struct zf_store *st, const char *name, struct zf_build *b,
+                           struct zf_err *err)
 {
     char file[sizeof "state/" + ZF_NAME_MAX];
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
@@ -87,14 +88,14 @@ static bool pass_through(struct zf_store *st, const char *name, struct zf_build 
     if (!src) {
         return false;
     }
-    side_path(file, name);
+    sidefiles_path(file, name);
     if (zf_build_has_file(b, file)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint itself holds a %s", file);
     }
     return zf_build_blob(b, file, src, 0, src->size, err);
 }
 
-bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b,
+bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b,
                    struct zf_err *err)
 {
     const struct zf_entry *e;
@@ -104,13 +105,13 @@ bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        bool side = e[i].kind != ZF_ENTRY_DIR && zf_side_is(e[i].name);
+        bool side = e[i].kind != ZF_ENTRY_DIR && sidefiles_is(e[i].name);
 
         if (!side || (but && zf_store_has(but, e[i].name, ZF_ENTRY_FILE))) {
             continue;
         }
         struct zf_err why = {.code = ZF_OK};
-        if (!pass_through(st, e[i].name, b, &why) &&
+        if (!sidefiles_pass(st, e[i].name, b, &why) &&
             !zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", e[i].name,
                            why.msg)) {
             return false;
@@ -119,7 +120,7 @@ bool zf_side_files(struct zf_store *st, struct zf_store *but, struct zf_build *b
     return true;
 }
 
-bool zf_side_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
     static const char name[] = "adapter_model.safetensors";
     struct zf_err why = {.code = ZF_OK};
@@ -128,12 +129,12 @@ bool zf_side_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err
         !zf_store_has(st, name, ZF_ENTRY_FILE) || zf_build_has_file(b, name)) {
         return true;
     }
-    return pass_through(st, name, b, &why) ||
+    return sidefiles_pass(st, name, b, &why) ||
            zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", name, why.msg);
 }
 
-bool zf_side_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,
-                  struct zf_err *err)
+bool sidefiles_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,
+                    struct zf_err *err)
 {
     struct zf_err why = {.code = ZF_OK};
     zf_auto(store) struct zf_store *st = zf_store_dir(dir, lim, &why);
@@ -148,14 +149,15 @@ bool zf_side_from(const char *dir, const struct zf_limits *lim, struct zf_build 
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "side=%.200s is a file, not a directory", dir);
     }
     for (size_t i = 0; i < n; i++) {
-        /* What a program wrote about its own run is no part of the model. */
-        if (e[i].kind == ZF_ENTRY_DIR || !zf_side_is(e[i].name) || is_state(e[i].name)) {
+        /* A training program's own JSON is no part of the model. */
+        if (e[i].kind == ZF_ENTRY_DIR || !sidefiles_is(e[i].name) ||
+            sidefiles_is_state(e[i].name)) {
             continue;
         }
-        side_path(file, e[i].name);
+        sidefiles_path(file, e[i].name);
         taken++;
         why = (struct zf_err){.code = ZF_OK};
-        if (!zf_build_has_file(b, file) && !pass_through(st, e[i].name, b, &why) &&
+        if (!zf_build_has_file(b, file) && !sidefiles_pass(st, e[i].name, b, &why) &&
             !zf_build_note(b, err, "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg)) {
             return false;
         }

@@ -20,10 +20,10 @@ const struct zf_format *zf_format_row(size_t i)
 {
     unsigned level;
 
-    return zf_table_row(i, &level);
+    return table_row(i, &level);
 }
 
-const struct zf_format *zf_table_row(size_t i, unsigned *level_out)
+const struct zf_format *table_row(size_t i, unsigned *level_out)
 {
     size_t seen = 0;
 
@@ -38,7 +38,7 @@ const struct zf_format *zf_table_row(size_t i, unsigned *level_out)
     return NULL;
 }
 
-const struct zf_format *zf_table_find(const char *name)
+const struct zf_format *table_find(const char *name)
 {
     const struct zf_format *f;
 

@@ -459,11 +459,6 @@ bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err)
     return copy != NULL;
 }
 
-const char *zf_build_tagged(const struct zf_build *b)
-{
-    return b->tag;
-}
-
 void zf_build_step(struct zf_build *b, int64_t step)
 {
     b->step = step;

@@ -110,7 +110,7 @@ static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
     return true;
 }
 
-static bool take_list(struct tags *t, const struct zf_tags *list, struct zf_err *err)
+static bool take_list(struct tags *t, const struct zf_saves *list, struct zf_err *err)
 {
     bool there[MAX_TAGS] = {false};
 
@@ -134,13 +134,13 @@ static bool take_list(struct tags *t, const struct zf_tags *list, struct zf_err 
 static bool look(struct tags *t, struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = zf_store_dir_xdev(t->path, t->o.xdev, t->o.lim, err);
-    struct zf_tags list = {0};
+    struct zf_saves list = {0};
 
-    if (!st || !zf_tags_list(st, t->o.lim, &list, err)) {
+    if (!st || !zf_saves_list(st, t->o.lim, &list, err)) {
         return false;
     }
     bool ok = take_list(t, &list, err);
-    zf_tags_free(&list);
+    zf_saves_free(&list);
     return ok;
 }
 

@@ -116,8 +116,6 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 /* The first note, NULL = none; lives as long as b. */
 const char *zf_build_first_note(const struct zf_build *b);
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err) ZF_CHECKED;
-/* The tag so far, "" = none; borrowed until the next zf_build_tag. */
-const char *zf_build_tagged(const struct zf_build *b);
 void zf_build_step(struct zf_build *b, int64_t step);
 
 /* Proves and freezes.  b is freed, also on failure.  format, why: copied into the checkpoint.

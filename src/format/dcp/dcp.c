@@ -166,9 +166,10 @@ static void tell_parts(const struct parts *parts, char *why, size_t n)
     }
 }
 
-static bool dcp_probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
-                      struct zf_err *err)
+static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
+                      struct zf_probe *out, struct zf_err *err)
 {
+    struct zf_store *st = save->store;
     struct parts parts;
     char path[320];
     uint8_t head[2] = {0};
@@ -231,10 +232,11 @@ static bool read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
     return *dir ? zf_err_in(err, "%s", dir) : false;
 }
 
-static bool dcp_open(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err)
 {
     zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(o->lim, err);
+    struct zf_store *st = save->store;
     struct parts parts;
 
     if (!d) {

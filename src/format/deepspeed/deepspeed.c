@@ -6,8 +6,7 @@
 
 #include <zf/assemble/files.h>
 #include <zf/assemble/companions.h>
-#include <zf/find/locate.h>
-#include <zf/find/saves.h>
+#include <zf/format.h>
 
 #include "ds.h"
 
@@ -28,63 +27,23 @@ static enum zf_fit look(struct zf_store *st, struct zf_ds_dir *dir, struct zf_ar
     return src && zf_torch_sniff(src) ? ZF_FIT_PROOF : ZF_FIT_NAMES;
 }
 
-/* Does something here point to a tag? */
-static bool points(struct zf_store *st, const struct zf_open_opts *o)
-{
-    return o->tag || zf_store_has(st, "latest", ZF_ENTRY_FILE) ||
-           zf_store_has(st, "latest_universal", ZF_ENTRY_FILE);
-}
-
-/* The directory that is pointed to, without looking at any other: a probe may be asked while saves
- * are searched for.  NULL: it is not there. */
-static struct zf_store *peek_tag(struct zf_store *st, const struct zf_open_opts *o, char **name_out)
-{
-    struct zf_err err = {.code = ZF_OK};
-    const char *file = zf_store_has(st, "latest", ZF_ENTRY_FILE) ? "latest" : "latest_universal";
-
-    *name_out = o->tag ? strdup(o->tag) : NULL;
-    if (!o->tag && !zf_tags_pointer(st, file, name_out, &err)) {
-        return NULL;
-    }
-    return *name_out ? zf_store_sub(st, *name_out, &err) : NULL;
-}
-
-/* The tag directory: st itself, or what is pointed to in it. */
-static struct zf_store *find_tag(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
-                                 struct zf_err *err)
-{
-    struct zf_store *tag = NULL;
-
-    *name_out = NULL;
-    if (!points(st, o)) {
-        return zf_store_ref(st);
-    }
-    return zf_locate_tag(st, o, NULL, &tag, name_out, err) ? tag : NULL;
-}
-
-static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
-    zf_auto(mem) char *name = NULL;
     zf_auto(arena) struct zf_arena *a = zf_arena_new(o->lim->model_memory, err);
-    const char *file = zf_one_file(st);
     struct zf_ds_dir dir;
 
     out->fit = ZF_FIT_NO;
     if (!a) {
         return false;
     }
-    if (file && !zf_ds_dir_owns(file)) {
+    if (save->file && !zf_ds_dir_owns(save->file)) {
         return true;
     }
-    zf_auto(store) struct zf_store *tag = points(st, o) ? peek_tag(st, o, &name) : zf_store_ref(st);
-    if (!tag) {
-        return true;
-    }
-    out->fit = look(tag, &dir, a);
+    out->fit = look(save->store, &dir, a);
     if (out->fit != ZF_FIT_NO) {
         snprintf(out->why, sizeof out->why, "%u model and %u optimizer files of DeepSpeed%s%.60s",
-                 dir.n_model, dir.n_optim, name ? " in " : "", name ? name : "");
+                 dir.n_model, dir.n_optim, save->tag ? " in " : "", save->tag ? save->tag : "");
     }
     return true;
 }
@@ -341,33 +300,25 @@ static void let_go(struct zf_ds *ds)
     zf_arena_free(ds->a);
 }
 
-static bool open_save(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+static bool open_save(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                       struct zf_err *err)
 {
-    zf_auto(mem) char *name = NULL;
-    zf_auto(store) struct zf_store *tag = find_tag(st, o, &name, err);
-    struct zf_ds ds = {.run = name ? st : tag, .st = tag, .o = o, .b = b};
-    bool ok;
+    struct zf_ds ds = {
+        .run = save->run ? save->run : save->store, .st = save->store, .o = o, .b = b};
 
-    if (!tag || (name && !zf_build_tag(b, name, err))) {
-        return false;
-    }
     ds.a = ds.keep.arena = zf_arena_new(o->lim->model_memory, err);
     /* The Trainer keeps schedulers and random states beside the tag. */
-    ok = ds.a && read_all(&ds, err) && draft_all(&ds, err) &&
-         (!name || zf_beside_add(st, o, b, err));
+    bool ok = ds.a && read_all(&ds, err) && draft_all(&ds, err) &&
+              (!save->run || zf_beside_add(save->run, o, b, err));
     let_go(&ds);
-    /* failures of sources name their files in full, ours by their place in the tag */
-    const char *full = zf_store_name(tag);
-    return ok ||
-           (name && strncmp(err->path, full, strlen(full)) != 0 && zf_err_in(err, "%s", name));
+    return ok;
 }
 
 const struct zf_format zf_format_deepspeed = {
     .name = "deepspeed",
     .summary = "DeepSpeed, ZeRO stages 0 to 3",
     .one_file = true,
-    .tags = true,
+    .latest = true,
     .shards = true,
     .probe = probe,
     .open = open_save,

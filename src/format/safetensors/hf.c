@@ -60,14 +60,16 @@ static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_
     return zf_st_file_has_boxes(st, path, lim);
 }
 
-static bool look(struct zf_store *st, const struct zf_open_opts *o, struct found *out,
+static bool look(const struct zf_save *save, const struct zf_open_opts *o, struct found *out,
                  struct zf_err *err)
 {
+    struct zf_store *st = save->store;
+
     *out = (struct found){.index = NULL};
     if (!zf_st_index_find(st, index_tail, &out->index, err)) {
         return false;
     }
-    if (!out->index && !zf_one_file(st)) {
+    if (!out->index && !save->file) {
         out->dir = dir_has_boxes(st, "", o->lim)          ? ""
                    : dir_has_boxes(st, "sharded", o->lim) ? "sharded"
                                                           : NULL;
@@ -75,13 +77,13 @@ static bool look(struct zf_store *st, const struct zf_open_opts *o, struct found
     return true;
 }
 
-static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
     zf_auto(found) struct found f = {.index = NULL};
 
     out->fit = ZF_FIT_NO;
-    if (!look(st, o, &f, err)) {
+    if (!look(save, o, &f, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -183,14 +185,15 @@ static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char
            add_all(files, st, dir, o, b, err);
 }
 
-static bool open_hf(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+static bool open_hf(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err)
 {
+    struct zf_store *st = save->store;
     zf_auto(found) struct found f = {.index = NULL};
     zf_auto(st_files) struct zf_st_files files = {.n = 0};
     zf_auto(st_index) struct zf_st_index x = {.json = NULL};
 
-    if (!look(st, o, &f, err) || !zf_st_files_init(&files, o->lim, err)) {
+    if (!look(save, o, &f, err) || !zf_st_files_init(&files, o->lim, err)) {
         return false;
     }
     if (!f.index && !f.dir) {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include <zf/assemble/companions.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/names.h>
 #include <zf/assemble/degraded.h>
-#include <zf/assemble/files.h>
 #include <zf/base/name.h>
 #include <zf/format.h>
 
@@ -35,19 +35,18 @@ static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *o
     return true;
 }
 
-static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
-    const char *file = zf_one_file(st);
     const struct zf_entry *e;
     size_t n, found = 0;
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (file) {
-        return probe_file(st, file, out, err);
+    if (save->file) {
+        return probe_file(save->store, save->file, out, err);
     }
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (!zf_store_list(save->store, "", &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -140,15 +139,16 @@ static bool note_series(struct zf_store *st, const char *file, const struct zf_o
                          s.number, s.of);
 }
 
-static bool add_all(struct zf_st_files *files, struct zf_store *st, const struct zf_open_opts *o,
-                    struct zf_build *b, struct zf_err *err)
+static bool add_all(struct zf_st_files *files, const struct zf_save *save,
+                    const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
-    const char *one = zf_one_file(st);
+    struct zf_store *st = save->store;
     const struct zf_entry *e;
     size_t n;
 
-    if (one) {
-        return note_series(st, one, o, b, err) && zf_st_files_add(files, st, one, o->lim, b, err);
+    if (save->file) {
+        return note_series(st, save->file, o, b, err) &&
+               zf_st_files_add(files, st, save->file, o->lim, b, err);
     }
     if (!zf_store_list(st, "", &e, &n, err) || !check_series(e, n, b, err)) {
         return false;
@@ -192,13 +192,13 @@ static bool join_apart(const struct zf_st_files *files, struct zf_build *b, stru
         main_file);
 }
 
-static bool open_safetensors(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
-                             struct zf_err *err)
+static bool open_safetensors(const struct zf_save *save, const struct zf_open_opts *o,
+                             struct zf_build *b, struct zf_err *err)
 {
     zf_auto(st_files) struct zf_st_files files = {.n = 0};
     bool collide = false;
 
-    if (!zf_st_files_init(&files, o->lim, err) || !add_all(&files, st, o, b, err) ||
+    if (!zf_st_files_init(&files, o->lim, err) || !add_all(&files, save, o, b, err) ||
         !zf_st_files_some(&files, err) || !zf_st_join_collides(&files, &collide, err)) {
         return false;
     }
@@ -206,7 +206,8 @@ static bool open_safetensors(struct zf_store *st, const struct zf_open_opts *o, 
         return false;
     }
     return zf_st_files_metadata(&files, b, err) &&
-           (zf_one_file(st) || (zf_beside_add(st, o, b, err) && zf_beside_weights(st, b, err)));
+           (save->file ||
+            (zf_beside_add(save->store, o, b, err) && zf_beside_weights(save->store, b, err)));
 }
 
 const struct zf_format zf_format_safetensors = {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
-#include <zf/assemble/files.h>
 #include <zf/assemble/st_files.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/codec/torch.h>
@@ -112,16 +111,16 @@ static void sort_in(struct groups *all, const char *name, const struct rank_name
 }
 
 /* The groups of the directory; of several that hold weights, the one whose file was pointed at. */
-static bool look(struct zf_store *st, struct groups *all, bool *mixed, struct zf_err *err)
+static bool look(const struct zf_save *save, struct groups *all, bool *mixed, struct zf_err *err)
 {
-    const char *file = zf_one_file(st);
+    const char *file = save->file;
     struct rank_name r, want;
     const struct zf_entry *e;
     size_t n;
 
     all->n = 0;
     *mixed = false;
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (!zf_store_list(save->store, "", &e, &n, err)) {
         return false;
     }
     if (file && !parse(file, &want)) {
@@ -196,7 +195,7 @@ static const char *sound_one(struct zf_store *st, const struct group *g)
     return NULL;
 }
 
-static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
     struct groups all;
@@ -204,17 +203,17 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (!look(st, &all, &mixed, err)) {
+    if (!look(save, &all, &mixed, err)) {
         return false;
     }
     /* What is left of another run does not hide whole weights;
      * alone, open() says what is missing. */
-    if (!zf_one_file(st) && !complete(&all, mixed) && has_safetensors(st)) {
+    if (!save->file && !complete(&all, mixed) && has_safetensors(save->store)) {
         return true;
     }
     for (size_t i = 0; i < all.n; i++) {
         const char *name =
-            all.group[i].role == ZF_ROLE_WEIGHTS ? sound_one(st, &all.group[i]) : NULL;
+            all.group[i].role == ZF_ROLE_WEIGHTS ? sound_one(save->store, &all.group[i]) : NULL;
 
         if (name && out->fit != ZF_FIT_PROOF) {
             out->fit = ZF_FIT_PROOF;
@@ -318,7 +317,7 @@ static bool add_files(struct zf_torch_set *s, struct zf_store *st, const struct 
     return added > 0;
 }
 
-static bool open_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+static bool open_ranks(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
     zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
@@ -326,9 +325,10 @@ static bool open_ranks(struct zf_store *st, const struct zf_open_opts *o, struct
     uint32_t world = 0;
     bool mixed;
 
-    return s && look(st, &all, &mixed, err) &&
+    return s && look(save, &all, &mixed, err) &&
            check_groups(&all, mixed, o->degraded, &world, b, err) &&
-           add_files(s, st, &all, o->lim, b, err) && zf_torch_set_place(s, world, o->lim, b, err);
+           add_files(s, save->store, &all, o->lim, b, err) &&
+           zf_torch_set_place(s, world, o->lim, b, err);
 }
 
 const struct zf_format zf_format_ranks = {

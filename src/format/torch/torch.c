@@ -53,15 +53,14 @@ static bool probe_dir(struct zf_store *st, struct zf_probe *out, struct zf_err *
     return true;
 }
 
-static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_probe *out,
+static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
     zf_auto(mem) char *index = NULL;
-    const char *file = zf_one_file(st);
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (!zf_st_index_find(st, index_tail, &index, err)) {
+    if (!zf_st_index_find(save->store, index_tail, &index, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -72,7 +71,7 @@ static bool probe(struct zf_store *st, const struct zf_open_opts *o, struct zf_p
         snprintf(out->why, sizeof out->why, "the index %.120s", index);
         return true;
     }
-    return file ? probe_file(st, file, out) : probe_dir(st, out, err);
+    return save->file ? probe_file(save->store, save->file, out) : probe_dir(save->store, out, err);
 }
 
 struct adding {
@@ -179,12 +178,13 @@ static bool torch_open_one(struct zf_torch_set *s, struct zf_store *st, const ch
            zf_torch_set_place(s, 1, lim, b, err);
 }
 
-static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
     zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
     zf_auto(st_index) struct zf_st_index x = {.json = NULL};
     zf_auto(mem) char *index = NULL;
+    struct zf_store *st = save->store;
     struct adding a = {s, st, o->lim, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
@@ -196,8 +196,8 @@ static bool open_torch(struct zf_store *st, const struct zf_open_opts *o, struct
     if (index && !indexed && !zf_forgive(b, err)) {
         return false;
     }
-    if (!index && zf_one_file(st)) {
-        return torch_open_one(s, st, zf_one_file(st), o->lim, b, err);
+    if (!index && save->file) {
+        return torch_open_one(s, st, save->file, o->lim, b, err);
     }
     if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
                 : !check_shards(st, b, err) || !add_loose(s, st, o, true, b, err)) {

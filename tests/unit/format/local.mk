@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 format_tests = \
-	tests/unit/format/test_choose \
 	tests/unit/format/test_deepspeed \
 	tests/unit/format/test_dcp \
 	tests/unit/format/test_ranks \
@@ -10,9 +9,6 @@ format_tests = \
 	$(NULL)
 check_PROGRAMS += $(format_tests)
 TESTS += $(format_tests)
-tests_unit_format_test_choose_SOURCES = tests/unit/format/test_choose.c tests/support/golden.c
-tests_unit_format_test_choose_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
-tests_unit_format_test_choose_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_test_deepspeed_SOURCES = tests/unit/format/test_deepspeed.c tests/support/golden.c
 tests_unit_format_test_deepspeed_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-#include <zf/find/locate.h>
+#include "src/find/locate.h"
+#include "src/find/saves.h"
 #include "src/find/sidefiles.h"
 #include "src/find/table.h"
-#include <zf/find/saves.h>
 
 static void add_text(struct fixture *f, const char *path, const char *text)
 {
@@ -23,24 +23,24 @@ static void add_save(struct fixture *f, const char *path)
 
 static void found_at(struct fixture *f, const char *tag, const char *format)
 {
-    zf_auto(place) struct zf_place p = {.store = NULL};
+    zf_auto(located) struct located l = {.dir = NULL};
 
-    assert_ok(zf_locate(f->st, &f->o, &p, &f->err), &f->err);
+    assert_ok(locate(f->st, &f->o, &l, &f->err), &f->err);
     if (tag) {
-        assert_non_null(p.tag);
-        assert_string_equal(p.tag, tag);
+        assert_non_null(l.tag);
+        assert_string_equal(l.tag, tag);
     } else {
-        assert_null(p.tag);
+        assert_null(l.tag);
     }
-    assert_string_equal(p.pick.format->name, format);
+    assert_string_equal(l.match.format->name, format);
 }
 
 static void not_found(struct fixture *f, enum zf_code code, const char *part)
 {
-    zf_auto(place) struct zf_place p = {.store = NULL};
+    zf_auto(located) struct located l = {.dir = NULL};
 
     memset(&f->err, 0x5a, sizeof f->err);
-    assert_false(zf_locate(f->st, &f->o, &p, &f->err));
+    assert_false(locate(f->st, &f->o, &l, &f->err));
     assert_err(&f->err, code, f->err.off, part);
 }
 
@@ -51,12 +51,12 @@ static void test_table(void **state)
     for (size_t i = 0; zf_format_row(i); i++) {
         const struct zf_format *f = zf_format_row(i);
 
-        assert_ptr_equal(zf_table_find(f->name), f);
+        assert_ptr_equal(table_find(f->name), f);
         assert_non_null(f->summary);
         assert_non_null(f->probe);
         assert_non_null(f->open);
     }
-    assert_null(zf_table_find("nothing"));
+    assert_null(table_find("nothing"));
 }
 
 static void test_here(void **state)
@@ -213,37 +213,20 @@ static void test_two_levels(void **state)
     found_at(f, "checkpoint/step-10", "safetensors");
 }
 
-static void test_tags(void **state)
+static void test_saves(void **state)
 {
     struct fixture *f = *state;
-    zf_auto(tags) struct zf_tags t = {.name = NULL};
+    zf_auto(saves) struct zf_saves t = {.name = NULL};
 
     add_save(f, "step10/model.safetensors");
     add_save(f, "step9/model.safetensors");
     add_text(f, "empty/x", "x");
     add_text(f, "latest", "step9");
-    assert_ok(zf_tags_list(f->st, &f->lim, &t, &f->err), &f->err);
+    assert_ok(zf_saves_list(f->st, &f->lim, &t, &f->err), &f->err);
     assert_int_equal(t.n, 2);
     assert_string_equal(t.name[0], "step9");
     assert_string_equal(t.name[1], "step10");
     assert_int_equal(t.latest, 0);
-}
-
-static void test_locate_tag(void **state)
-{
-    struct fixture *f = *state;
-    zf_auto(store) struct zf_store *sub = NULL;
-    zf_auto(mem) char *name = NULL;
-
-    add_save(f, "a/model.safetensors");
-    add_save(f, "b/model.safetensors");
-    assert_false(zf_locate_tag(f->st, &f->o, "latest", &sub, &name, &f->err));
-    assert_int_equal(f->err.code, ZF_E_UNKNOWN);
-    zf_err_clear(&f->err);
-    f->o.tag = "b";
-    assert_ok(zf_locate_tag(f->st, &f->o, "latest", &sub, &name, &f->err), &f->err);
-    assert_string_equal(name, "b");
-    assert_true(zf_store_has(sub, "model.safetensors", ZF_ENTRY_FILE));
 }
 
 static void test_open_tells(void **state)
@@ -282,14 +265,14 @@ static void test_trainer_folder(void **state)
 static void test_side_names(void **state)
 {
     (void)state;
-    assert_true(zf_side_is("config.json"));
-    assert_true(zf_side_is("tokenizer.model"));
-    assert_true(zf_side_is("vocab.txt"));
-    assert_false(zf_side_is("model.safetensors"));
-    assert_true(zf_side_is("trainer_state.json"));
-    assert_false(zf_side_is("eval_results.json"));
-    assert_false(zf_side_is("zero_to_fp32.py"));
-    assert_false(zf_side_is(".model"));
+    assert_true(sidefiles_is("config.json"));
+    assert_true(sidefiles_is("tokenizer.model"));
+    assert_true(sidefiles_is("vocab.txt"));
+    assert_false(sidefiles_is("model.safetensors"));
+    assert_true(sidefiles_is("trainer_state.json"));
+    assert_false(sidefiles_is("eval_results.json"));
+    assert_false(sidefiles_is("zero_to_fp32.py"));
+    assert_false(sidefiles_is(".model"));
 }
 
 int main(void)
@@ -311,8 +294,7 @@ int main(void)
         TEST(test_global_step_needs_latest),
         TEST(test_ranks_are_no_series),
         TEST(test_two_levels),
-        TEST(test_tags),
-        TEST(test_locate_tag),
+        TEST(test_saves),
         TEST(test_open_tells),
         cmocka_unit_test(test_trainer_folder),
         cmocka_unit_test(test_side_names),

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "latest.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/auto.h>
+#include <zf/base/path.h>
+
+/* `latest` holds a directory name: anything longer is not one. */
+enum { LATEST_MAX = 4096 };
+
+/* Megatron's pointer file holds the number of an iteration: "10" is iter_0000010.  verl writes the
+ * same file beside global_step_10.
+ * Source: megatron/training/checkpointing.py, get_checkpoint_name (core 0.4 … 0.19);
+ * verl/utils/checkpoint/checkpoint_manager.py, find_latest_ckpt_path (0.2 … 0.6). */
+static const char latest_megatron_file[] = "latest_checkpointed_iteration.txt";
+
+const char *latest_file(struct zf_store *st)
+{
+    return zf_store_has(st, "latest", ZF_ENTRY_FILE)             ? "latest"
+           : zf_store_has(st, "latest_universal", ZF_ENTRY_FILE) ? "latest_universal"
+                                                                 : NULL;
+}
+
+bool latest_read(struct zf_store *st, const char *file, char **name_out, struct zf_err *err)
+{
+    zf_auto(mem) char *text = NULL;
+    uint64_t n = 0;
+
+    *name_out = NULL;
+    text = zf_store_slurp(st, file, LATEST_MAX, &n, err);
+    if (!text) {
+        return false;
+    }
+    if (n && text[n - 1] == '\n') {
+        text[--n] = '\0';
+    }
+    if (n && text[n - 1] == '\r') {
+        text[--n] = '\0';
+    }
+    if (strlen(text) != n || strpbrk(text, "\r\n") || !zf_relpath_ok(text)) {
+        zf_fail(err, ZF_E_FORMAT, 0,
+                "found \"%.60s\", expected the name of a directory beside this file", text);
+        return zf_err_in(err, "%s", file);
+    }
+    *name_out = text;
+    text = NULL;
+    return true;
+}
+
+/* The directory of an iteration: Megatron's, or verl's where that is there instead. */
+static char *latest_iteration(struct zf_store *st, unsigned long long step)
+{
+    zf_auto(mem) char *verl = NULL;
+    char *name;
+
+    if (asprintf(&verl, "global_step_%llu", step) < 0) {
+        verl = NULL;
+        return NULL;
+    }
+    if (zf_store_has(st, verl, ZF_ENTRY_DIR)) {
+        name = verl;
+        verl = NULL;
+        return name;
+    }
+    return asprintf(&name, "iter_%07llu", step) < 0 ? NULL : name;
+}
+
+static bool latest_megatron(struct zf_store *st, char **name_out, struct zf_err *err)
+{
+    zf_auto(mem) char *word = NULL;
+    char *end = NULL;
+
+    if (!latest_read(st, latest_megatron_file, &word, err)) {
+        return false;
+    }
+    bool release = strcmp(word, "release") == 0;
+    unsigned long long step = strtoull(word, &end, 10);
+    if (!release && (!isdigit((unsigned char)word[0]) || *end)) {
+        zf_fail(err, ZF_E_FORMAT, 0, "found \"%.60s\", expected a number or \"release\"", word);
+        return zf_err_in(err, "%s", latest_megatron_file);
+    }
+    *name_out = release ? strdup(word) : latest_iteration(st, step);
+    return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
+/* Whoever made it meant one save, and nothing says which. */
+static bool latest_no_file(struct zf_store *st, const char *file, struct zf_err *err)
+{
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "this is %s, not a file that names the latest save (choose one with -o tag=NAME)",
+            zf_store_what(st, file));
+    return zf_err_in(err, "%s", file);
+}
+
+bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err)
+{
+    const char *file = latest_file(st);
+
+    *name_out = NULL;
+    if (file) {
+        return latest_read(st, file, name_out, err);
+    }
+    if (zf_store_has(st, "latest_universal", ZF_ENTRY_OTHER)) {
+        return latest_no_file(st, "latest_universal", err);
+    }
+    if (zf_store_has(st, latest_megatron_file, ZF_ENTRY_FILE)) {
+        return latest_megatron(st, name_out, err);
+    }
+    if (zf_store_has(st, latest_megatron_file, ZF_ENTRY_OTHER)) {
+        return latest_no_file(st, latest_megatron_file, err);
+    }
+    /* A link or a directory; one that cannot be used is the caller's to refuse. */
+    if (zf_store_has(st, "latest", ZF_ENTRY_DIR) || zf_store_has(st, "latest", ZF_ENTRY_OTHER)) {
+        *name_out = strdup("latest");
+        return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return true;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files in a run directory that name its latest save. */
+#ifndef FIND_LATEST_H
+#define FIND_LATEST_H
+
+#include <zf/source/store.h>
+
+/* The pointer file of DeepSpeed's kind in st: "latest", else "latest_universal", else NULL. */
+const char *latest_file(struct zf_store *st);
+
+/* What a pointer file names: one line, one relative path (DeepSpeed tags may hold '/').  Gives a
+ * malloc'ed string.  Errors: ZF_E_FORMAT anything else; ZF_E_NOENT. */
+bool latest_read(struct zf_store *st, const char *file, char **name_out,
+                 struct zf_err *err) ZF_CHECKED;
+
+/* The save that a pointer file of any kind, or a link called latest, names; malloc'ed.  It need not
+ * be there.  *name_out = NULL when nothing says which is the latest. */
+bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
+
+#endif

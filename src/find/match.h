@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which family fits a directory: the rule of table.def. */
+#ifndef FIND_MATCH_H
+#define FIND_MATCH_H
+
+#include <zf/format.h>
+
+/* Does the directory that was asked about name one save in it (-o tag, `latest`)? */
+enum match_run {
+    MATCH_RUN_UNKNOWN, /* no family asked */
+    MATCH_RUN_NONE,
+    MATCH_RUN_NAMES, /* `named` is the save */
+    MATCH_RUN_GONE,  /* the save that is named cannot be opened */
+};
+
+struct match {
+    const struct zf_format *format; /* NULL: none fits */
+    struct zf_probe probe;
+    struct zf_save save; /* what `format` opens; borrows the directory and the two below */
+    enum match_run run;
+    struct zf_store *named; /* the save that -o tag or `latest` names, or NULL; owned */
+    char *tag;              /* its path; owned */
+};
+
+void match_fini(struct match *m);
+static inline void zf_auto_match(struct match *m)
+{
+    match_fini(m);
+}
+
+/* Asks every family about st (or only o->format).  A store focused on a plain file is shown only to
+ * families that read one file; one on a manifest (.metadata, latest …) means its directory.
+ * out borrows st and is the caller's to free, also after a failure.
+ * Errors: ZF_E_FORMAT two families fit and neither refines the other; ZF_E_USAGE o->format is
+ * unknown (the sentence lists the names); of the store. */
+bool match_dir(struct zf_store *st, const struct zf_open_opts *o, struct match *out,
+               struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "save_name.h"
+
+#include <ctype.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+bool save_name_is_step(const char *name)
+{
+    static const char *const word[] = {"step", "iter", "epoch", "checkpoint", "ckpt"};
+    static const char *const part[] = {"rank", "shard", "optim", "model"};
+
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        if (strcasestr(name, part[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) {
+        if (strcasestr(name, word[i])) {
+            return name[strcspn(name, "0123456789")] != '\0';
+        }
+    }
+    return false;
+}
+
+/* The number of one component: 60 for "checkpoint-60", the last for "epoch=1-step=20.ckpt". */
+static bool save_name_number(const char *name, int64_t *step_out)
+{
+    const char *end = name + strlen(name), *p;
+
+    while (end > name && !isdigit((unsigned char)end[-1])) {
+        end--;
+    }
+    for (p = end; p > name && isdigit((unsigned char)p[-1]);) {
+        p--;
+    }
+    if (p == end || end - p > 15) {
+        return false;
+    }
+    *step_out = strtoll(p, NULL, 10);
+    return true;
+}
+
+bool save_name_step(const char *path, int64_t *step_out)
+{
+    bool found = false;
+
+    for (const char *end; *path; path = *end ? end + 1 : end) {
+        char name[ZF_NAME_MAX + 1];
+        size_t n = strcspn(path, "/");
+        int64_t step;
+
+        end = path + n;
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), path);
+        if (save_name_is_step(name) && save_name_number(name, &step)) {
+            *step_out = step;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Directories that hold a part of one save: of a rank (Megatron's legacy layout), of what OLMo's
+ * local and OLMo-core's first layout keep apart, of a zarr save, of a diffusers pipeline. */
+bool save_name_is_part(const char *path)
+{
+    static const char *const part[] = {
+        "model",         "optim",         "optimizer",     "train",      "mp_rank_[0-9]*",
+        "rng_state",     "*_extra_state", "unet",          "vae",        "prior",
+        "text_encoder*", "transformer*",  "image_encoder", "controlnet", "safety_checker",
+    };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        if (fnmatch(part[i], name, 0) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool save_name_same_series(const char *a, const char *b)
+{
+    for (;;) {
+        if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+            a += strspn(a, "0123456789");
+            b += strspn(b, "0123456789");
+        } else if (*a != *b) {
+            return false;
+        } else if (!*a) {
+            return true;
+        } else {
+            a++;
+            b++;
+        }
+    }
+}
+
+/* Links beside the saves that name one of them, hidden things, and saves under the name they have
+ * while they are written: "step5-tmp" (OLMo), "tmp-checkpoint-5" (transformers 4.3x),
+ * "tmp_step_10" (NeMo-RL). */
+bool save_name_is_beside(const char *name)
+{
+    size_t n = strlen(name);
+
+    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || strncmp(name, "tmp-", 4) == 0 ||
+           strncmp(name, "tmp_", 4) == 0 || (n > 4 && strcmp(name + n - 4, "-tmp") == 0) ||
+           (n > 4 && strcmp(name + n - 4, ".tmp") == 0);
+}

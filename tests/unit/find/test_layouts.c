@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts of directories, what was pointed at in them, and which save is found or what is said. */
+#include "support/in_memory.h"
+
+#include "src/find/locate.h"
+#include "unit/source/scratch.h"
+
+enum { MAX_FILES = 8 };
+
+/* A file is its path, and behind '=' its text; without a text it has what its name promises. */
+struct layout {
+    const char *what;
+    const char *file[MAX_FILES];
+    const char *tag; /* -o tag=, or NULL */
+    const char *at;  /* the file that was pointed at, or NULL: the top directory */
+    /* What is found: */
+    const char *format, *store, *run, *one, *path, *shown, *note;
+    /* or what is said instead: */
+    enum zf_code code;
+    const char *says;
+};
+
+#define MODEL "mp_rank_00_model_states.pt"
+
+static const struct layout layouts[] = {
+    {"a save", {"model.safetensors"}, .format = "safetensors", .store = ""},
+    {"a DeepSpeed tag",
+     {"global_step5/" MODEL, "other/x"},
+     .format = "deepspeed",
+     .store = "global_step5",
+     .path = "global_step5",
+     .shown = "global_step5",
+     .note = "the checkpoint is in global_step5, the only one here"},
+    {"a run directory",
+     {"latest=global_step5", "global_step5/" MODEL, "global_step9/" MODEL},
+     .format = "deepspeed",
+     .store = "global_step5",
+     .run = "",
+     .shown = "global_step5"},
+    {"a run directory with weights beside the save",
+     {"latest=global_step5", "global_step5/" MODEL, "model.safetensors"},
+     .format = "deepspeed",
+     .store = "global_step5",
+     .run = "",
+     .shown = "global_step5"},
+    {"a run directory whose save is of another family",
+     {"latest=step5", "step5/model.safetensors", "step9/model.safetensors"},
+     .format = "safetensors",
+     .store = "step5",
+     .path = "step5",
+     .shown = "step5"},
+    {"weights beside a save of another family",
+     {"latest=step5", "step5/.metadata", "model.safetensors"},
+     .format = "safetensors",
+     .store = ""},
+    {"-o tag of a run directory",
+     {"latest=global_step5", "global_step5/" MODEL, "global_step9/" MODEL},
+     .tag = "global_step9",
+     .format = "deepspeed",
+     .store = "global_step9",
+     .run = "",
+     .shown = "global_step9"},
+    {"a wrapper of a run directory",
+     {"zero/run7/latest=global_step5", "zero/run7/global_step5/" MODEL},
+     .format = "deepspeed",
+     .store = "zero/run7/global_step5",
+     .run = "zero/run7",
+     .path = "zero/run7",
+     .shown = "zero/run7/global_step5",
+     .note = "the checkpoint is in zero/run7, the only one here"},
+    {"a wrapper that is a save's name itself",
+     {"checkpoint-60/latest=global_step60", "checkpoint-60/global_step60/" MODEL},
+     .format = "deepspeed",
+     .store = "checkpoint-60/global_step60",
+     .run = "checkpoint-60",
+     .path = "checkpoint-60",
+     .shown = "checkpoint-60"},
+    {"the same with its tag spelt out",
+     {"checkpoint-60/latest=global_step60", "checkpoint-60/global_step60/" MODEL},
+     .tag = "checkpoint-60/global_step60",
+     .format = "deepspeed",
+     .store = "checkpoint-60/global_step60",
+     .run = "checkpoint-60",
+     .path = "checkpoint-60",
+     .shown = "checkpoint-60/global_step60"},
+    {"latest that names a wrapper",
+     {"latest=out", "out/step5/model.safetensors"},
+     .format = "safetensors",
+     .store = "out/step5",
+     .path = "out/step5",
+     .shown = "out/step5"},
+    {"a numbered series",
+     {"step9/model.safetensors", "step10/model.safetensors", "step11/__0_0.distcp"},
+     .format = "safetensors",
+     .store = "step10",
+     .path = "step10",
+     .shown = "step10",
+     .note = "step10 is the newest of 2 saves here; 1 more is unfinished or without weights"},
+    {"-o tag=9",
+     {"step9/model.safetensors", "step10/model.safetensors"},
+     .tag = "9",
+     .format = "safetensors",
+     .store = "step9",
+     .path = "step9",
+     .shown = "step9"},
+    {"only an optimizer", {"optimizer.pt"}, .format = "torch", .store = ""},
+    {"an optimizer beside a save",
+     {"optimizer.pt", "step5/model.safetensors"},
+     .format = "safetensors",
+     .store = "step5",
+     .path = "step5",
+     .shown = "step5"},
+    {"an optimizer, and latest names the save",
+     {"optimizer.pt", "latest=best", "best/model.safetensors", "last/model.safetensors"},
+     .format = "safetensors",
+     .store = "best",
+     .path = "best",
+     .shown = "best"},
+    {"weights whose save is gone",
+     {"latest=global_step5", "model.safetensors"},
+     .format = "safetensors",
+     .store = "",
+     .note = "the latest save is said to be global_step5, which is not here"},
+
+    {"a file of a directory",
+     {"a.safetensors", "b.safetensors"},
+     .at = "b.safetensors",
+     .format = "safetensors",
+     .store = "",
+     .one = "b.safetensors"},
+    {"a file of a DeepSpeed tag",
+     {"run7/latest=global_step9", "run7/global_step5/" MODEL},
+     .at = "run7/global_step5/" MODEL,
+     .format = "deepspeed",
+     .store = "",
+     .one = MODEL},
+    {"a DeepSpeed file beside a pointer file",
+     {"latest=global_step9", MODEL, "global_step9/" MODEL},
+     .at = MODEL,
+     .format = "deepspeed",
+     .store = "",
+     .one = MODEL},
+    {"a manifest means its directory",
+     {".metadata", "x.pt"},
+     .at = ".metadata",
+     .format = "dcp",
+     .store = ""},
+    {"a pointer file means its directory",
+     {"run7/latest=global_step5", "run7/global_step5/" MODEL},
+     .at = "run7/latest",
+     .format = "deepspeed",
+     .store = "global_step5",
+     .run = "",
+     .shown = "global_step5"},
+    {"an optimizer's file",
+     {"optimizer.pt", "model.safetensors"},
+     .at = "optimizer.pt",
+     .format = "torch",
+     .store = "",
+     .one = "optimizer.pt"},
+    {"a file of something else",
+     {"notes=hello", "model.safetensors"},
+     .at = "notes",
+     .code = ZF_E_UNKNOWN,
+     .says = "this is neither a torch.save file nor safetensors"},
+    {"-o tag of a file",
+     {"model.safetensors"},
+     .tag = "9",
+     .at = "model.safetensors",
+     .code = ZF_E_USAGE,
+     .says = "tag=9 chooses among the saves of a directory, but \"model.safetensors\" is a file"},
+
+    {"two saves",
+     {"best/model.safetensors", "last/model.safetensors"},
+     .code = ZF_E_UNKNOWN,
+     .says =
+         "several checkpoints are here and nothing says which is meant: best, last; point at one"},
+    {"two saves further down",
+     {"out/best/model.safetensors", "out/last/model.safetensors"},
+     .code = ZF_E_UNKNOWN,
+     .says = "out/best, out/last; point at one"},
+    {"DeepSpeed's saves without latest",
+     {"global_step1/" MODEL, "global_step2/" MODEL},
+     .code = ZF_E_UNKNOWN,
+     .says = "global_step1, global_step2"},
+    {"one save in parts",
+     {"model/w.safetensors", "optim/w.safetensors"},
+     .code = ZF_E_UNSUPPORTED,
+     .says = "this is one save in parts that zerofs does not put together: model, optim"},
+    {"latest that names nothing",
+     {"latest=global_step9", "global_step5/" MODEL},
+     .code = ZF_E_FORMAT,
+     .says = "\"global_step9\", which is not here; saves here: global_step5 (choose one with"},
+    {"latest that names nothing, weights, and another save",
+     {"latest=global_step9", "global_step5/" MODEL, "model.safetensors"},
+     .code = ZF_E_FORMAT,
+     .says = "\"global_step9\", which is not here; saves here: global_step5"},
+    {"latest that names an optimizer's directory is followed",
+     {"latest=a", "a/optimizer.pt", "b/model.safetensors"},
+     .format = "torch",
+     .store = "a",
+     .path = "a",
+     .shown = "a"},
+    {"latest that names a file",
+     {"latest=notes", "notes=hello", "model.safetensors"},
+     .code = ZF_E_FORMAT,
+     .says = "\"notes\", but it is a file, not a directory"},
+    {"latest that names a directory without a save",
+     {"latest=a", "a/notes=hello", "model.safetensors"},
+     .code = ZF_E_FORMAT,
+     .says = "\"a\", but it does not hold a save"},
+    {"a DeepSpeed save and a DCP save in one directory: what was read beats a name",
+     {MODEL, ".metadata"},
+     .format = "dcp",
+     .store = ""},
+    {"two families that fit as well",
+     {"zero_pp_rank_0_mp_rank_00_optim_states.pt", MODEL, ".metadata"},
+     .code = ZF_E_FORMAT,
+     .says = "two formats fit: deepspeed (1 model and 1 optimizer files of DeepSpeed) and dcp ("},
+    {"-o tag that is not here",
+     {"best/model.safetensors"},
+     .tag = "worst",
+     .code = ZF_E_USAGE,
+     .says = "there is no save \"worst\" here; there are: best"},
+    {"nothing",
+     {"notes=hello", "a/notes=hello"},
+     .code = ZF_E_UNKNOWN,
+     .says = "no checkpoint is here: no"},
+    {"something else",
+     {"a/w.gguf=GGUF1234"},
+     .code = ZF_E_UNSUPPORTED,
+     .says = "a/w.gguf is a GGUF"},
+};
+
+/* The contents that a file's name promises, as far as probing looks. */
+static const char *contents(const char *path, size_t *n)
+{
+    static const struct {
+        const char *tail, *bytes;
+        size_t n;
+    } row[] = {
+        {".safetensors", "\2\0\0\0\0\0\0\0{}", 10},
+        {"optimizer.pt", "\x80\2\x8a\12l\xfc\x9c\106\xf9 j\xa8P\x19.", 15},
+        {"optim_states.pt", "\x80\2\x8a\12l\xfc\x9c\106\xf9 j\xa8P\x19.", 15},
+        {".metadata", "\x80\2.", 3},
+    };
+
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        size_t tail = strlen(row[i].tail), len = strlen(path);
+
+        if (len >= tail && strcmp(path + len - tail, row[i].tail) == 0) {
+            *n = row[i].n;
+            return row[i].bytes;
+        }
+    }
+    *n = 1;
+    return "x";
+}
+
+/* Lays the files out: in memory, or below root for a row that points at a file. */
+static struct zf_store *lay_out(struct fixture *f, const struct layout *l, const char *root)
+{
+    char path[4200];
+
+    for (size_t i = 0; i < MAX_FILES && l->file[i]; i++) {
+        const char *text = strchr(l->file[i], '=');
+        size_t n = text ? strlen(text + 1) : 0;
+        char name[200];
+
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(l->file[i], "="), l->file[i]);
+        const char *bytes = text ? text + 1 : contents(name, &n);
+        if (l->at) {
+            scratch_bytes(root, name, bytes, n);
+        } else {
+            assert_ok(zf_store_mem_add(f->st, name, bytes, n, &f->err), &f->err);
+        }
+    }
+    if (!l->at) {
+        return zf_store_ref(f->st);
+    }
+    scratch_path(root, l->at, path);
+    return zf_store_dir(path, &f->lim, &f->err);
+}
+
+/* The directory of st as a path from top, whose own name ends in the file that was pointed at. */
+static void assert_dir(struct zf_store *top, struct zf_store *st, const char *want)
+{
+    const char *name = zf_store_name(st), *above = zf_store_name(top);
+    size_t n = strlen(above) - (zf_store_focus(top) ? strlen(zf_store_focus(top)) + 1 : 0);
+
+    assert_memory_equal(name, above, n);
+    name = strcmp(name, above) == 0 ? "" : name + n;
+    assert_string_equal(name + (*name == '/'), want);
+}
+
+static void assert_text(const char *is, const char *want)
+{
+    if (!is || !want) {
+        assert_ptr_equal(is, want);
+        return;
+    }
+    assert_string_equal(is, want);
+}
+
+static void one_layout(const struct layout *row, const char *root)
+{
+    struct fixture *f;
+
+    print_message("# %s\n", row->what);
+    setup((void **)&f);
+    zf_auto(store) struct zf_store *top = lay_out(f, row, root);
+    zf_auto(located) struct located l = {.dir = NULL};
+
+    assert_ok(top != NULL, &f->err);
+    f->o.tag = row->tag;
+    if (row->says) {
+        assert_false(locate(top, &f->o, &l, &f->err));
+        assert_err(&f->err, row->code, ZF_OFF_NONE, row->says);
+    } else {
+        assert_ok(locate(top, &f->o, &l, &f->err), &f->err);
+        const struct zf_save *save = &l.match.save;
+        assert_string_equal(l.match.format->name, row->format);
+        assert_dir(top, save->store, row->store);
+        assert_text(save->file, row->one);
+        assert_text(l.path, row->path);
+        assert_text(l.tag, row->shown);
+        assert_string_equal(l.note, row->note ? row->note : l.note);
+        assert_int_equal(save->run != NULL, row->run != NULL);
+        assert_int_equal(save->tag != NULL, row->run != NULL);
+        if (save->run) {
+            assert_dir(top, save->run, row->run);
+        }
+    }
+    teardown((void **)&f);
+}
+
+static void finds_what_is_meant(void **state)
+{
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        char root[4200];
+
+        (void)snprintf(root, sizeof root, "%s/%zu", (const char *)*state, i);
+        assert_int_equal(mkdir(root, 0700), 0);
+        one_layout(&layouts[i], root);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(finds_what_is_meant, scratch_setup, scratch_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
