@@ -6,6 +6,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/degraded.c \
 	src/assemble/dtensor_ranges.c \
 	src/assemble/files.c \
+	src/assemble/flat_vector.c \
 	src/assemble/hf_index.c \
 	src/assemble/join.c \
 	src/assemble/names.c \
@@ -28,6 +29,7 @@ noinst_HEADERS += \
 	include/zf/assemble/companions.h \
 	include/zf/assemble/degraded.h \
 	include/zf/assemble/files.h \
+	include/zf/assemble/flat_vector.h \
 	include/zf/assemble/hf_index.h \
 	include/zf/assemble/names.h \
 	include/zf/assemble/open_opts.h \

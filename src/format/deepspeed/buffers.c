@@ -7,7 +7,7 @@
 #include <zf/assemble/names.h>
 #include <zf/base/num.h>
 
-#include "ds.h"
+#include "zero3.h"
 
 /* Under stage 3 whatever is no buffer stands in `module` as an empty tensor
  * (before 0.6: of one element). */

@@ -8,7 +8,10 @@
 #include <zf/assemble/companions.h>
 #include <zf/format.h>
 
-#include "ds.h"
+#include "groups.h"
+#include "order.h"
+#include "zero12.h"
+#include "zero3.h"
 
 /* Is this tag directory written by DeepSpeed, and does its first file begin like a torch file? */
 static enum zf_fit look(struct zf_store *st, struct zf_ds_dir *dir, struct zf_arena *a)
@@ -152,7 +155,7 @@ static bool read_rank(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     }
     zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    *out = (struct zf_ds_rank){.path = f->path, .lost = true};
+    *out = (struct zf_ds_rank){.path = f->path, .dp = f->dp, .lost = true};
     return zf_build_note(ds->b, err, "rank %u is lost: %s", f->dp, text);
 }
 
@@ -185,7 +188,7 @@ static bool read_ranks(struct zf_ds *ds, struct zf_err *err)
     ds->n_ranks = (uint32_t)n;
     ds->rank = zf_arena_get(ds->a, n, sizeof *ds->rank, err);
     for (uint32_t r = 0; ds->rank && r < n; r++) {
-        ds->rank[r] = (struct zf_ds_rank){.path = "", .lost = true};
+        ds->rank[r] = (struct zf_ds_rank){.path = "", .dp = r, .lost = true};
     }
     for (uint32_t i = at - 1; ds->rank && i < d->n_optim && d->optim[i].dp < n; i++) {
         struct zf_ds_rank *r = &ds->rank[d->optim[i].dp];
@@ -200,39 +203,6 @@ static bool read_ranks(struct zf_ds *ds, struct zf_err *err)
     return ds->rank != NULL;
 }
 
-/* Which parameters each flat vector holds, and that there are as many vectors. */
-static bool match_groups(struct zf_ds *ds, struct zf_err *err)
-{
-    const struct zf_ds_rank *first = ds->rank;
-
-    while (first->lost) {
-        first++;
-    }
-    ds->group = ds->model.has_shapes ? ds->model.group : first->group;
-    ds->n_groups = ds->model.has_shapes ? ds->model.n_groups : first->n_groups;
-    if (!ds->group) {
-        return zf_fail(
-            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "no file says how the parameters are called (there is no param_shapes in \"%s\")",
-            ds->model.path);
-    }
-    if (!zf_ds_order_split(ds, first, err)) {
-        return false;
-    }
-    if (ds->n_groups != first->n_parts) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%s\" names the parameters of %u groups, but \"%s\" holds %u",
-                       ds->model.path, ds->n_groups, first->path, first->n_parts);
-    }
-    if (first->sliced != ds->dir.by_rank) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%s\" is of %s, but \"%s\" is not: two saves are mixed in this directory",
-                       first->path, first->sliced ? "ZeRO stage 3" : "ZeRO stage 1 or 2",
-                       ds->model.path);
-    }
-    return true;
-}
-
 /* A universal checkpoint has no ranks but those of the copied model-states files. */
 static bool match_universal(struct zf_ds *ds, struct zf_err *err)
 {
@@ -241,10 +211,8 @@ static bool match_universal(struct zf_ds *ds, struct zf_err *err)
                 "a universal checkpoint without param_shapes is not supported");
         return zf_err_in(err, "%s", ds->model.path);
     }
-    ds->group = ds->model.group;
-    ds->n_groups = ds->model.n_groups;
     ds->n_ranks = ds->dir.n_model;
-    return true;
+    return groups_make(ds, err);
 }
 
 /* ---- the save ---- */
@@ -276,7 +244,13 @@ static bool read_all(struct zf_ds *ds, struct zf_err *err)
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    return read_model(ds, err) && read_ranks(ds, err) && match_groups(ds, err);
+    return read_model(ds, err) && read_ranks(ds, err) && groups_match(ds, err);
+}
+
+/* The masters are in the order that is recorded, or in a proved one. */
+static bool draft_zero12(struct zf_ds *ds, struct zf_err *err)
+{
+    return zf_ds_order_settle(ds, err) ? zf_ds_zero12_draft(ds, err) : zf_ds_leave_out(ds, err);
 }
 
 static bool draft_all(struct zf_ds *ds, struct zf_err *err)
@@ -287,7 +261,7 @@ static bool draft_all(struct zf_ds *ds, struct zf_err *err)
     return (ds->dir.universal      ? zf_ds_universal_draft(ds, err)
             : ds->dir.n_optim == 0 ? zf_ds_zero0_draft(ds, err)
             : ds->dir.by_rank      ? zf_ds_zero3_draft(ds, err)
-                                   : zf_ds_zero12_draft(ds, err)) &&
+                                   : draft_zero12(ds, err)) &&
            zf_ds_rest_draft(ds, err) && zf_ds_stored_draft(ds, err);
 }
 

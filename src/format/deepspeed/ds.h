@@ -165,6 +165,16 @@ struct zf_ds_rank {
 
 /* ---- the save as a whole ---- */
 
+/* A parameter group: what its flat vectors hold, and who has a part of them. */
+struct ds_group {
+    uint32_t index; /* in the optimizer files of its ranks */
+    uint32_t n;
+    struct zf_ds_param *param;      /* [n] in the order of the vectors */
+    uint64_t *len;                  /* [n] their elements */
+    const struct zf_ds_rank **rank; /* [n_ranks] in the order of the partitions; not all are lost */
+    uint32_t n_ranks;               /* 0: there are no optimizer files */
+};
+
 struct zf_ds {
     struct zf_store *run; /* what the user pointed at; may be the tag itself */
     struct zf_store *st;  /* the tag directory */
@@ -175,7 +185,7 @@ struct zf_ds {
     struct zf_ds_model model; /* rank 0's */
     struct zf_ds_rank *rank;  /* [n_ranks]: data-parallel ranks, dense */
     uint32_t n_ranks;
-    struct zf_ds_shapes *group; /* the parameters of each flat vector */
+    struct ds_group *group;
     uint32_t n_groups;
     bool plain;            /* no masters: the root is what `module` holds */
     const uint32_t *tie;   /* of the entries of model */
@@ -218,77 +228,11 @@ bool zf_ds_agree_check(struct zf_ds *ds, bool model, struct zf_err *err) ZF_CHEC
 /* Compares the model-states files that nothing else is read from. */
 bool zf_ds_agree_models(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
-/* ---- ds_column.c: what is kept for every parameter of a group ---- */
-
-/* The master weights or one optimizer state of group g, over all ranks. */
-struct zf_ds_column {
-    uint32_t g;
-    const char *set;       /* tree path of the set it goes to */
-    struct zf_ds_name key; /* "" = the masters */
-    enum zf_dtype dtype;
-    const struct zf_ds_flat **flat; /* [n_ranks]; NULL = that rank's file is lost */
-    bool lean;                      /* cut like the masters */
-};
-/* Calls place for the masters of group g and then for each of its vector states; drafts its scalar
- * states itself, one for each of the n parameters. Errors: ZF_E_FORMAT the ranks keep different
- * things; those of place. */
-typedef bool zf_ds_place_fn(struct zf_ds *ds, void *ctx, const struct zf_ds_column *c,
-                            struct zf_err *err);
-bool zf_ds_column_each(struct zf_ds *ds, uint32_t g, const struct zf_ds_shapes *params,
-                       zf_ds_place_fn *place, void *ctx, struct zf_err *err) ZF_CHECKED;
-/* Starts the tensor of parameter p in the column's set. */
-struct zf_draft *zf_ds_column_draft(struct zf_ds *ds, const struct zf_ds_column *c,
-                                    const struct zf_ds_param *p, struct zf_err *err) ZF_CHECKED;
-/* Elements [first, first + n) of d stand at element `at` of the column's vector on that rank (lost
- * with it). */
-bool zf_ds_column_piece(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
-                        struct zf_draft *d, const uint64_t span[3], struct zf_err *err) ZF_CHECKED;
-
-/* A box of matrix d that stands column by column, `rows` elements a column, at element `at` of the
- * column's vector on that rank. */
-struct zf_ds_box {
-    uint64_t start[2], size[2];
-    uint64_t rows, at;
-};
-bool zf_ds_column_box(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
-                      struct zf_draft *d, const struct zf_ds_box *box,
-                      struct zf_err *err) ZF_CHECKED;
-
-/* Where the parameters of a group are in its long vector (stages 1 and 2). */
-struct zf_ds_cut {
-    const struct zf_ds_shapes *params;
-    const uint64_t *at;    /* [n + 1] where each parameter begins, and the end of the last */
-    const uint64_t *begin; /* [n_ranks + 1] where each rank's partition begins, and the end */
-    bool muon;
-};
-/* Fills at and begin for c->params.  Errors: ZF_E_FORMAT the lengths do not add up. */
-bool zf_ds_cut_lay(struct zf_ds *ds, uint32_t g, struct zf_ds_cut *c,
-                   struct zf_err *err) ZF_CHECKED;
-/* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
- * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; zf_ds_order_settle is
- * the proof). */
-bool zf_ds_order_split(struct zf_ds *ds, const struct zf_ds_rank *first,
-                       struct zf_err *err) ZF_CHECKED;
-/* Proves the order of the parameters of all groups, and puts ds->group in it (stages 1 and 2).
- * Errors: ZF_E_FORMAT a master does not round to its weight; not proven. */
-bool zf_ds_order_settle(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
-
-/* Drafts the trained parameters and their optimizer states. */
-bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
-bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
-
-/* The same from the files below zero/ of a universal checkpoint. */
+/* Drafts the trained parameters and their optimizer states from the files below zero/ of a universal checkpoint. */
 bool zf_ds_universal_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
 
 /* The same for a save without ZeRO, whose masters have no names: what can be proved. */
 bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
-
-/* Joins the slices of frozen parameters. */
-bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err) ZF_CHECKED;
-/* Are the weights of m, which has every trained parameter, what the masters round to?
- * bad->p: the first that is not, or NULL. */
-bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf_ds_name *bad,
-                        struct zf_err *err) ZF_CHECKED;
 
 /* tie[i], [n]: the entry of one file that entry i is a second name of, or i.  The trained
  * parameters are drafted.  NULL: no memory. */

@@ -5,6 +5,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/deepspeed.c \
 	src/format/deepspeed/extra_state.c \
 	src/format/deepspeed/files.c \
+	src/format/deepspeed/groups.c \
 	src/format/deepspeed/masters.c \
 	src/format/deepspeed/model_states.c \
 	src/format/deepspeed/optim_states.c \
@@ -21,5 +22,10 @@ libzf_format_la_SOURCES += \
 
 noinst_HEADERS += \
 	src/format/deepspeed/ds.h \
+	src/format/deepspeed/groups.h \
 	src/format/deepspeed/masters.h \
+	src/format/deepspeed/order.h \
+	src/format/deepspeed/vectors.h \
+	src/format/deepspeed/zero12.h \
+	src/format/deepspeed/zero3.h \
 	$(NULL)

@@ -8,7 +8,7 @@
 #include <zf/assemble/files.h>
 #include <zf/codec/safetensors.h>
 
-#include "ds.h"
+#include "zero3.h"
 
 #define SET "stored"
 

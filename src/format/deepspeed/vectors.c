@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An optimizer state over the ranks: checks that all ranks have it alike, and maps positions in it to ranks. */
+/* All ranks must keep the same states of a group; each of these becomes one vector, whose pieces are
+ * drafted as far as their ranks' files are there. */
+#include "vectors.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "ds.h"
+#include <zf/base/num.h>
 
-/* The first rank whose file is there: the others must agree with it.  There is always one. */
-static const struct zf_ds_rank *first_rank(const struct zf_ds *ds)
+const struct zf_ds_rank *ds_group_first(const struct ds_group *g)
 {
-    const struct zf_ds_rank *r = ds->rank;
+    uint32_t r = 0;
 
-    while (r->lost) {
+    while (g->rank[r]->lost) {
         r++;
     }
-    return r;
+    return g->rank[r];
 }
 
-static const struct zf_ds_state *find_state(const struct zf_ds_part *p, struct zf_ds_name key)
+static const struct zf_ds_state *vector_find_state(const struct zf_ds_part *p,
+                                                   struct zf_ds_name key)
 {
     for (uint32_t i = 0; i < p->n_states; i++) {
         if (zf_ds_name_eq(p->state[i].key, key)) {
@@ -26,54 +29,47 @@ static const struct zf_ds_state *find_state(const struct zf_ds_part *p, struct z
     return NULL;
 }
 
-/* State `want` of group g on rank r, which must be of the same kind there. */
-static const struct zf_ds_state *same_state(const struct zf_ds *ds, uint32_t r, uint32_t g,
-                                            const struct zf_ds_state *want, struct zf_err *err)
+/* State `want` of the group on rank r, which must be of the same kind there. */
+static const struct zf_ds_state *vector_same_state(const struct ds_group *g, uint32_t r,
+                                                   const struct zf_ds_state *want,
+                                                   struct zf_err *err)
 {
-    const struct zf_ds_rank *rank = &ds->rank[r];
-    const struct zf_ds_state *s = find_state(&rank->part[g], want->key);
+    const struct zf_ds_rank *rank = g->rank[r];
+    const struct zf_ds_state *s = vector_find_state(&rank->part[g->index], want->key);
 
     if (!s || s->kind != want->kind || s->flat.dtype != want->flat.dtype) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "the state \"%.*s\" of group %u is %s, unlike in \"%s\"", (int)want->key.n,
-                want->key.p, g, s ? "of another type" : "missing", first_rank(ds)->path);
+                want->key.p, g->index, s ? "of another type" : "missing", ds_group_first(g)->path);
         return zf_err_in(err, "%s", rank->path), NULL;
     }
     if (s->kind == ZF_DS_INT && s->i != want->i) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "\"%.*s\" of group %u is %lld, but %lld in \"%s\": ranks of different saves",
-                (int)want->key.n, want->key.p, g, (long long)s->i, (long long)want->i,
-                first_rank(ds)->path);
+                (int)want->key.n, want->key.p, g->index, (long long)s->i, (long long)want->i,
+                ds_group_first(g)->path);
         return zf_err_in(err, "%s", rank->path), NULL;
     }
     return s;
 }
 
-struct walk {
-    const struct zf_ds_shapes *params;
-    zf_ds_place_fn *place;
-    void *ctx;
-    struct zf_ds_column c;
-};
-
 /* A value that holds for the whole group becomes one small tensor a parameter. */
-static bool draft_scalar(struct zf_ds *ds, const struct walk *w, const struct zf_ds_state *s,
-                         struct zf_err *err)
+static bool vector_draft_scalar(struct zf_ds *ds, const struct ds_vector *v,
+                                const struct zf_ds_state *s, struct zf_err *err)
 {
     const struct zf_from from = {.src = s->flat.src, .off = s->flat.off};
 
-    for (uint32_t i = 0; i < w->params->n; i++) {
-        struct zf_ds_name name = w->params->param[i].name;
+    for (uint32_t i = 0; i < v->group->n; i++) {
+        const struct zf_spot spot = ds_spot(v->set, v->group->param[i].name);
         struct zf_draft *d;
         bool ok;
 
         if (s->kind == ZF_DS_INT) {
-            ok = zf_build_scalar(ds->b, ds_spot(w->c.set, name), ZF_DT_I64, &s->i, err);
+            ok = zf_build_scalar(ds->b, spot, ZF_DT_I64, &s->i, err);
         } else if (s->kind == ZF_DS_FLOAT) {
-            ok = zf_build_scalar(ds->b, ds_spot(w->c.set, name), ZF_DT_F64, &s->f, err);
+            ok = zf_build_scalar(ds->b, spot, ZF_DT_F64, &s->f, err);
         } else {
-            d = zf_build_tensor(ds->b, ds_spot(w->c.set, name),
-                                (struct zf_type){s->flat.dtype, 0, NULL}, err);
+            d = zf_build_tensor(ds->b, spot, (struct zf_type){s->flat.dtype, 0, NULL}, err);
             ok = d && zf_draft_flat(d, 0, 1, from, err);
         }
         if (!ok) {
@@ -83,107 +79,120 @@ static bool draft_scalar(struct zf_ds *ds, const struct walk *w, const struct zf
     return true;
 }
 
-static bool place_master(struct zf_ds *ds, struct walk *w, struct zf_err *err)
+/* Makes v the masters of its group. */
+static bool vector_masters(struct ds_vector *v, struct zf_err *err)
 {
-    struct zf_ds_column *c = &w->c;
+    const struct ds_group *g = v->group;
+    const struct zf_ds_rank *first = ds_group_first(g);
 
-    c->set = "";
-    c->lean = true;
-    c->dtype = first_rank(ds)->part[c->g].master.dtype;
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        const struct zf_ds_rank *rank = &ds->rank[r];
+    v->set = "";
+    v->lean = true;
+    v->dtype = first->part[g->index].master.dtype;
+    for (uint32_t r = 0; r < g->n_ranks; r++) {
+        const struct zf_ds_rank *rank = g->rank[r];
 
-        c->flat[r] = rank->lost ? NULL : &rank->part[c->g].master;
-        if (c->flat[r] && c->flat[r]->dtype != c->dtype) {
+        v->part[r] = rank->lost ? NULL : &rank->part[g->index].master;
+        if (v->part[r] && v->part[r]->dtype != v->dtype) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the weights of group %u are %s, but %s in \"%s\"", c->g,
-                    zf_dtype_info(c->flat[r]->dtype)->torch, zf_dtype_info(c->dtype)->torch,
-                    first_rank(ds)->path);
+                    "the weights of group %u are %s, but %s in \"%s\"", g->index,
+                    zf_dtype_info(v->part[r]->dtype)->torch, zf_dtype_info(v->dtype)->torch,
+                    first->path);
             return zf_err_in(err, "%s", rank->path);
         }
     }
-    return w->place(ds, w->ctx, c, err);
+    return true;
 }
 
-static bool place_state(struct zf_ds *ds, struct walk *w, const struct zf_ds_state *s,
-                        struct zf_err *err)
+/* Makes v one state of the optimizer. */
+static bool vector_state(struct zf_ds *ds, struct ds_vector *v, const struct zf_ds_state *s,
+                         struct zf_err *err)
 {
-    struct zf_ds_column *c = &w->c;
+    const struct ds_group *g = v->group;
 
-    c->set = zf_ds_optim_set(ds, s->key, err);
-    c->key = s->key;
-    c->dtype = s->flat.dtype;
-    c->lean = first_rank(ds)->part[c->g].lean;
-    for (uint32_t r = 0; c->set && r < ds->n_ranks; r++) {
-        const struct zf_ds_state *mine = ds->rank[r].lost ? NULL : same_state(ds, r, c->g, s, err);
+    v->set = zf_ds_optim_set(ds, s->key, err);
+    v->key = s->key;
+    v->dtype = s->flat.dtype;
+    v->lean = ds_group_first(g)->part[g->index].lean;
+    for (uint32_t r = 0; v->set && r < g->n_ranks; r++) {
+        const struct zf_ds_state *mine = g->rank[r]->lost ? NULL : vector_same_state(g, r, s, err);
 
-        c->flat[r] = mine ? &mine->flat : NULL;
-        if (!mine && !ds->rank[r].lost) {
+        v->part[r] = mine ? &mine->flat : NULL;
+        if (!mine && !g->rank[r]->lost) {
             return false;
         }
     }
-    if (!c->set) {
-        return false;
-    }
-    return s->kind == ZF_DS_FLAT ? w->place(ds, w->ctx, c, err) : draft_scalar(ds, w, s, err);
+    return v->set != NULL;
 }
 
-bool zf_ds_column_each(struct zf_ds *ds, uint32_t g, const struct zf_ds_shapes *params,
-                       zf_ds_place_fn *place, void *ctx, struct zf_err *err)
+bool vector_each(struct zf_ds *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
+                 struct zf_err *err)
 {
-    const struct zf_ds_part *p = &first_rank(ds)->part[g];
-    struct walk w = {.params = params, .place = place, .ctx = ctx, .c = {.g = g, .key = {"", 0}}};
+    const struct zf_ds_part *p = &ds_group_first(g)->part[g->index];
+    struct ds_vector v = {.group = g, .key = {"", 0}};
+    uint32_t dims = 0;
 
-    w.c.flat = zf_arena_get(ds->a, ds->n_ranks, sizeof *w.c.flat, err);
-    if (!w.c.flat || !place_master(ds, &w, err)) {
+    for (uint32_t i = 0; i < g->n; i++) {
+        dims = g->param[i].ndim > dims ? g->param[i].ndim : dims;
+    }
+    v.origin = zf_arena_get(ds->a, dims, sizeof *v.origin, err);
+    v.part = zf_arena_get(ds->a, g->n_ranks, sizeof *v.part, err);
+    if (!v.origin || !v.part || !vector_masters(&v, err) || !place(ds, ctx, &v, err)) {
         return false;
     }
     for (uint32_t i = 0; i < p->n_states; i++) {
-        if (!place_state(ds, &w, &p->state[i], err)) {
+        const struct zf_ds_state *s = &p->state[i];
+
+        if (!vector_state(ds, &v, s, err) ||
+            !(s->kind == ZF_DS_FLAT ? place(ds, ctx, &v, err)
+                                    : vector_draft_scalar(ds, &v, s, err))) {
             return false;
         }
     }
     return true;
 }
 
-struct zf_draft *zf_ds_column_draft(struct zf_ds *ds, const struct zf_ds_column *c,
-                                    const struct zf_ds_param *p, struct zf_err *err)
+/* ---- placing ---- */
+
+bool vector_target(struct zf_ds *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
+                   struct zf_err *err)
 {
-    return zf_build_tensor(ds->b, ds_spot(c->set, p->name),
-                           (struct zf_type){c->dtype, p->ndim, p->shape}, err);
+    const struct zf_ds_param *p = &v->group->param[i];
+
+    *out = (struct ds_target){.start = v->origin, .size = p->shape};
+    out->draft = zf_build_tensor(ds->b, ds_spot(v->set, p->name),
+                                 (struct zf_type){v->dtype, p->ndim, p->shape}, err);
+    return out->draft != NULL;
 }
 
-/* Byte of the rank's source where n elements from element `at` of its vector stand. */
-static bool locate(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
-                   const uint64_t at_n[2], struct zf_from *from, struct zf_err *err)
+/* Where the source of the piece's rank has it. */
+static bool vector_locate(const struct ds_vector *v, struct zf_piece p, struct zf_from *from,
+                          struct zf_err *err)
 {
-    const struct zf_ds_flat *f = c->flat[rank];
-    uint64_t at = at_n[0], n = at_n[1];
+    const struct zf_ds_flat *f = v->part[p.rank];
 
-    if (at > f->n || n > f->n - at) {
+    if (!zf_within(p.at, p.n, f->n)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "the vector of group %u has %llu elements, but a parameter's piece has %llu from "
                 "%llu on",
-                c->g, (unsigned long long)f->n, (unsigned long long)n, (unsigned long long)at);
-        return zf_err_in(err, "%s", ds->rank[rank].path);
+                v->group->index, (unsigned long long)f->n, (unsigned long long)p.n,
+                (unsigned long long)p.at);
+        return zf_err_in(err, "%s", v->group->rank[p.rank]->path);
     }
     from->src = f->src;
-    from->off = f->off + at * zf_dtype_info(f->dtype)->bytes;
+    from->off = f->off + p.at * zf_dtype_info(f->dtype)->bytes;
     return true;
 }
 
-/* The file of a rank that was lost is called like those of the others. */
-static struct zf_lost lost_rank(const struct zf_ds *ds, uint32_t rank, char path[1024])
+/* The file of a rank that was lost has a name like those of the others. */
+static struct zf_lost vector_lost(const struct zf_ds *ds, const struct ds_vector *v, uint32_t rank,
+                                  char path[1024])
 {
     static const char before[] = "zero_pp_rank_";
-    const struct zf_ds_rank *r = &ds->rank[rank], *other = ds->rank;
+    const char *own = v->group->rank[rank]->path, *other = ds_group_first(v->group)->path;
+    const char *number = strstr(other, before);
 
-    while (other->lost) {
-        other++;
-    }
-    const char *number = strstr(other->path, before);
-    if (r->path[0]) {
-        (void)snprintf(path, 1024, "%s/%s", zf_store_name(ds->st), r->path);
+    if (own[0]) {
+        (void)snprintf(path, 1024, "%s/%s", zf_store_name(ds->st), own);
         return (struct zf_lost){.file = path, .why = "is damaged"};
     }
     if (!number) {
@@ -191,39 +200,124 @@ static struct zf_lost lost_rank(const struct zf_ds *ds, uint32_t rank, char path
         return (struct zf_lost){.why = path};
     }
     number += sizeof before - 1;
-    (void)snprintf(path, 1024, "%s/%.*s%u%s", zf_store_name(ds->st), (int)(number - other->path),
-                   other->path, rank, number + strspn(number, "0123456789"));
+    (void)snprintf(path, 1024, "%s/%.*s%u%s", zf_store_name(ds->st), (int)(number - other), other,
+                   v->group->rank[rank]->dp, number + strspn(number, "0123456789"));
     return (struct zf_lost){.file = path, .why = "is missing"};
 }
 
-bool zf_ds_column_piece(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
-                        struct zf_draft *d, const uint64_t span[3], struct zf_err *err)
+bool vector_piece(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
+                  struct zf_piece p, struct zf_err *err)
 {
     struct zf_from from = {0};
+    char path[1024];
 
-    if (!c->flat[rank]) {
-        char path[1024];
-        const struct zf_lost how = lost_rank(ds, rank, path);
+    if (!v->part[p.rank]) {
+        const struct zf_lost how = vector_lost(ds, v, p.rank, path);
 
-        return zf_draft_lost_flat(d, span[0], span[1], &how, err);
+        return zf_draft_lost_run(to->draft, to->start, to->size, p.first, p.n, &how, err);
     }
-    return locate(ds, c, rank, (const uint64_t[]){span[2], span[1]}, &from, err) &&
-           zf_draft_flat(d, span[0], span[1], from, err);
+    return vector_locate(v, p, &from, err) &&
+           zf_draft_run(to->draft, to->start, to->size, p.first, p.n, from, err);
 }
 
-bool zf_ds_column_box(struct zf_ds *ds, const struct zf_ds_column *c, uint32_t rank,
-                      struct zf_draft *d, const struct zf_ds_box *box, struct zf_err *err)
+/* A box of a matrix whose rows[2] columns follow each other in the vector. */
+static bool vector_box(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
+                       const uint64_t start[2], struct zf_piece p, struct zf_err *err)
 {
-    const uint64_t stride[2] = {1, box->rows};
-    const uint64_t at_n[2] = {box->at, box->size[0] * box->size[1]};
+    const uint64_t rows = to->size[0], stride[2] = {1, rows};
+    const uint64_t size[2] = {p.n < rows ? p.n : rows, p.n < rows ? 1 : p.n / rows};
+    const uint64_t at[2] = {to->start[0] + start[0], to->start[1] + start[1]};
     struct zf_from from = {.stride = stride};
+    char path[1024];
 
-    if (!c->flat[rank]) {
-        char path[1024];
-        const struct zf_lost how = lost_rank(ds, rank, path);
+    if (!v->part[p.rank]) {
+        const struct zf_lost how = vector_lost(ds, v, p.rank, path);
 
-        return zf_draft_lost_box(d, box->start, box->size, &how, err);
+        return zf_draft_lost_box(to->draft, at, size, &how, err);
     }
-    return locate(ds, c, rank, at_n, &from, err) &&
-           zf_draft_box(d, box->start, box->size, from, err);
+    return vector_locate(v, p, &from, err) && zf_draft_box(to->draft, at, size, from, err);
+}
+
+/* A piece of the column-by-column form of a matrix is at most a part of a column, whole columns,
+ * and a part of one more. */
+static bool vector_columns(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
+                           struct zf_piece p, struct zf_err *err)
+{
+    uint64_t rows = to->size[0], end = p.first + p.n, left;
+
+    for (; p.first < end; p.first += p.n, p.at += p.n) {
+        const uint64_t start[2] = {p.first % rows, p.first / rows};
+
+        left = end - p.first;
+        p.n = rows - start[0];
+        p.n = left < p.n ? left : start[0] == 0 ? left / rows * rows : p.n;
+        if (!vector_box(ds, v, to, start, p, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool vector_place(struct zf_ds *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
+                  struct zf_err *err)
+{
+    for (uint32_t i = 0; i < v->group->n; i++) {
+        bool columns = v->group->param[i].columns;
+        struct ds_target to;
+        struct zf_piece p;
+
+        if (!vector_target(ds, v, i, &to, err)) {
+            return false;
+        }
+        for (uint64_t x = 0; x < flat->len[i]; x += p.n) {
+            p = zf_flat_piece(flat, i, x);
+            if (!(columns ? vector_columns(ds, v, &to, p, err)
+                          : vector_piece(ds, v, &to, p, err))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- comparing ---- */
+
+/* Byte of element x of a tensor. */
+static uint64_t vector_element(const struct zf_tensor_ref *r, uint64_t x)
+{
+    uint64_t at = r->packed ? x : 0;
+
+    for (uint32_t d = r->ndim; !r->packed && d-- > 0;) {
+        at += x % r->shape[d] * r->stride[d];
+        x /= r->shape[d];
+    }
+    return r->off + at * zf_dtype_info(r->dtype)->bytes;
+}
+
+bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf_mismatch *miss,
+                   const char **file, struct zf_err *err)
+{
+    const struct zf_tensor_ref *to = w->weight;
+    uint64_t end = span.first + span.n, n;
+
+    miss->found = false;
+    for (uint64_t x = span.first; x < end && !miss->found; x += n) {
+        struct zf_piece p = zf_flat_piece(w->flat, w->i, x);
+        const struct zf_ds_rank *rank = w->group->rank[p.rank];
+        const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
+
+        n = !to->packed ? 1 : p.n < end - x ? p.n : end - x;
+        if (!f || !zf_values_can_round(f->dtype, to->dtype) || !zf_within(p.at, n, f->n)) {
+            continue;
+        }
+        if (!zf_values_round(
+                (struct zf_values){f->src, f->off + p.at * zf_dtype_info(f->dtype)->bytes,
+                                   f->dtype},
+                (struct zf_values){to->src, vector_element(to, x), to->dtype}, n, miss, err)) {
+            return false;
+        }
+        miss->at += miss->found ? x : 0;
+        *file = rank->path;
+    }
+    return true;
 }

@@ -1,277 +1,155 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZeRO stages 1 and 2 and BF16_Optimizer: the parameters of a group stand one behind the other in
- * one long vector, which is cut in equal partitions; a parameter may cross the cuts.  The last
- * partitions may have been trimmed when saved, so positions are sums of actual lengths. Source:
+/* ZeRO stages 1 and 2 and BF16_Optimizer: the parameters of a group follow each other in one long
+ * vector, which is cut into equal partitions.  The optimizer's states are cut in the same places,
+ * but their padding is not always trimmed when they are saved, as that of the masters is.  Source:
  * deepspeed/runtime/zero/stage_1_and_2.py, bf16_optimizer.py, utils/zero_to_fp32.py,
  * 0.6.0 … 0.19.8. */
-#include <zf/base/num.h>
+#include "zero12.h"
 
-#include "ds.h"
+/* The whole vector is padded to a multiple of this many elements a rank.  Source: zero_to_fp32.py
+ * (zero2_align), stage_1_and_2.py (nccl_start_alignment_factor), since 0.5.2. */
+#define ALIGN_TO_RANKS 2
 
-static bool lay_params(struct zf_ds *ds, uint32_t g, const struct zf_ds_part *part,
-                       struct zf_ds_cut *c, struct zf_err *err)
+bool zero12_lay(struct zf_ds *ds, const struct ds_group *g, struct zf_flat_vector *out,
+                struct zf_err *err)
 {
-    uint32_t n = c->params->n;
-    uint64_t *at = zf_arena_get(ds->a, n + 1ull, sizeof *at, err);
+    const struct zf_ds_part *first = &ds_group_first(g)->part[g->index];
+    struct zf_flat_part *part = zf_arena_get(ds->a, g->n_ranks, sizeof *part, err);
 
-    if (part->pad && part->n_pads != n) {
+    if (first->pad && first->n_pads != g->n) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "param_alignment_paddings[%u] has %u entries for %u parameters", g,
-                       part->n_pads, n);
+                       "param_alignment_paddings[%u] has %u entries for %u parameters", g->index,
+                       first->n_pads, g->n);
     }
-    for (uint32_t i = 0; at && i < n; i++) {
-        if (!zf_add(at[i], c->params->param[i].n, &at[i + 1]) ||
-            (part->pad && !zf_add(at[i + 1], part->pad[i], &at[i + 1]))) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the parameters of group %u have more than 2^64 elements", g);
-        }
+    for (uint32_t r = 0; part && r < g->n_ranks; r++) {
+        const struct zf_ds_rank *rank = g->rank[r];
+
+        part[r] = (struct zf_flat_part){.file = rank->path, .lost = rank->lost};
+        part[r].n = rank->lost ? 0 : rank->part[g->index].master.n;
     }
-    c->at = at;
-    return at != NULL;
+    *out = (struct zf_flat_vector){
+        .group = g->index, .n_params = g->n, .n_ranks = g->n_ranks, .len = g->len};
+    return part && zf_flat_partitions(out, part, first->pad, ALIGN_TO_RANKS, ds->a, err);
 }
 
-/* The length of an untrimmed partition, for a rank whose own file is lost. */
-static uint64_t full_partition(const struct zf_ds *ds, uint32_t g, uint64_t need)
+/* ---- Muon keeps, on each rank, the whole momentum of every parameter that touches its partition.
+ * Source: stage_1_and_2.py, 0.18 … 0.19.8. ---- */
+
+struct touched {
+    uint32_t first, end; /* ranks [first, end) */
+};
+
+static struct touched muon_touched(const struct zf_flat_vector *flat, uint32_t i)
 {
-    uint64_t w = ds->n_ranks, aligned = need / (2 * w) + (need % (2 * w) != 0);
-
-    /* Not the last one: its padding was trimmed. */
-    for (uint32_t r = 0; r + 1 < ds->n_ranks; r++) {
-        uint64_t n = ds->rank[r].lost ? 0 : ds->rank[r].part[g].master.n, end;
-
-        if (n > 0 && zf_mul(n, r + 1ull, &end) && end < need) {
-            return n; /* real data follows, so nothing was trimmed here */
-        }
+    if (flat->len[i] == 0) {
+        return (struct touched){0, 0};
     }
-    return 2 * aligned;
+    return (struct touched){zf_flat_piece(flat, i, 0).rank,
+                            zf_flat_piece(flat, i, flat->len[i] - 1).rank + 1};
 }
 
-static bool lay_ranks(struct zf_ds *ds, uint32_t g, struct zf_ds_cut *c, struct zf_err *err)
+static bool muon_is_whole(const struct zf_flat_vector *flat, const struct ds_vector *v,
+                          uint64_t *sum)
 {
-    uint64_t need = c->at[c->params->n], full = full_partition(ds, g, need);
-    uint64_t *begin = zf_arena_get(ds->a, ds->n_ranks + 1ull, sizeof *begin, err);
-    bool lost = false;
+    for (uint32_t i = 0; i < flat->n_params; i++) {
+        struct touched t = muon_touched(flat, i);
 
-    for (uint32_t r = 0; begin && r < ds->n_ranks; r++) {
-        const struct zf_ds_rank *rank = &ds->rank[r];
-        uint64_t n = rank->lost ? full : rank->part[g].master.n;
-
-        lost = lost || rank->lost;
-        if (!zf_add(begin[r], n, &begin[r + 1])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the partitions of group %u have more than 2^64 elements", g);
-        }
-        if (begin[r + 1] < need && n != full && (lost || n != ds->rank[0].part[g].master.n)) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the partition of group %u has %llu elements, expected %llu as on other ranks",
-                    g, (unsigned long long)n, (unsigned long long)full);
-            return zf_err_in(err, "%s", rank->path);
+        for (uint32_t r = t.first; r < t.end; r++) {
+            sum[r] += flat->len[i];
         }
     }
-    c->begin = begin;
-    if (!begin) {
+    for (uint32_t r = 0; r < flat->n_ranks; r++) {
+        if (v->part[r] && v->part[r]->n != sum[r]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Each parameter from the first of its ranks that is not lost.  at[r]: elements of rank r in front
+ * of the next parameter there. */
+static bool muon_place(struct zf_ds *ds, const struct zf_flat_vector *flat,
+                       const struct ds_vector *v, uint64_t *at, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < flat->n_params; i++) {
+        struct touched t = muon_touched(flat, i);
+        struct zf_piece p = {.rank = t.first, .n = flat->len[i]};
+        struct ds_target to;
+
+        while (p.rank + 1 < t.end && !v->part[p.rank]) {
+            p.rank++;
+        }
+        p.at = at[p.rank];
+        if (!vector_target(ds, v, i, &to, err) || (p.n > 0 && !vector_piece(ds, v, &to, p, err))) {
+            return false;
+        }
+        for (uint32_t r = t.first; r < t.end; r++) {
+            at[r] += flat->len[i];
+        }
+    }
+    return true;
+}
+
+/* ---- partitions ---- */
+
+/* Has rank r as many elements as its partition, with or without padding? */
+static bool holds_partition(const struct zf_flat_vector *flat, const struct ds_vector *v,
+                            uint32_t r)
+{
+    uint64_t n = v->part[r]->n, cut = flat->begin[r + 1] - flat->begin[r];
+
+    if (n == cut) {
+        return true;
+    }
+    if (v->lean) {
         return false;
     }
-    uint64_t have = begin[ds->n_ranks];
-    if (have < need || have - need >= 2ull * ds->n_ranks) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the parameters of group %u have %llu elements, but its %u partitions hold "
-                       "%llu (at most %llu of padding expected)",
-                       g, (unsigned long long)need, ds->n_ranks, (unsigned long long)have,
-                       2ull * ds->n_ranks - 1);
+    /* the first partition is a full one, unless all data are in it */
+    if (n == flat->begin[1]) {
+        return true;
     }
-    return true;
+    return n > cut && n - cut < (uint64_t)ALIGN_TO_RANKS * flat->n_ranks;
 }
 
-bool zf_ds_cut_lay(struct zf_ds *ds, uint32_t g, struct zf_ds_cut *c, struct zf_err *err)
+static bool zero12_place(struct zf_ds *ds, void *ctx, const struct ds_vector *v, struct zf_err *err)
 {
-    const struct zf_ds_rank *rank = ds->rank;
+    const struct zf_flat_vector *flat = ctx;
+    const struct ds_group *g = v->group;
+    bool state = v->key.n > 0, muon = ds_group_first(g)->part[g->index].muon;
+    uint32_t ranks = 0, fits = 0;
 
-    while (rank->lost) {
-        rank++;
+    for (uint32_t r = 0; r < flat->n_ranks; r++) {
+        ranks += v->part[r] != NULL;
+        fits += v->part[r] && holds_partition(flat, v, r);
     }
-    c->muon = rank->part[g].muon;
-    return lay_params(ds, g, &rank->part[g], c, err) && lay_ranks(ds, g, c, err);
-}
+    if (state && (muon || fits < ranks)) {
+        uint64_t *sum = zf_arena_get(ds->a, 2ull * flat->n_ranks, sizeof *sum, err);
 
-/* Elements [a, b) of the column-by-column form of parameter p stand at element `at` of a rank's
- * vector: at most a part of a column, whole columns, and a part of one more. */
-static bool place_columns(struct zf_ds *ds, const struct zf_ds_column *col, uint32_t rank,
-                          const struct zf_ds_param *p, const uint64_t span[3], struct zf_err *err)
-{
-    struct zf_draft *d = zf_build_find(ds->b, ds_spot(col->set, p->name));
-    struct zf_ds_box box = {.rows = p->shape[0], .at = span[2]};
-    uint64_t a = span[0], end = a + span[1], n;
-
-    for (; d && a < end; a += n, box.at += n) {
-        uint64_t i = a % box.rows, left = end - a;
-        bool whole = i == 0 && left >= box.rows;
-
-        box.start[0] = i;
-        box.start[1] = a / box.rows;
-        box.size[0] = left < box.rows - i ? left : box.rows - i;
-        box.size[1] = whole ? left / box.rows : 1;
-        n = box.size[0] * box.size[1];
-        if (!zf_ds_column_box(ds, col, rank, d, &box, err)) {
+        if (!sum) {
             return false;
         }
-    }
-    return d != NULL;
-}
-
-static bool place_param(struct zf_ds *ds, const struct zf_ds_cut *c, const struct zf_ds_column *col,
-                        uint32_t i, uint32_t *r, struct zf_err *err)
-{
-    uint64_t lo = c->at[i], hi = lo + c->params->param[i].n;
-    struct zf_draft *d = zf_ds_column_draft(ds, col, &c->params->param[i], err);
-
-    if (!d) {
-        return false;
-    }
-    while (*r + 1 < ds->n_ranks && c->begin[*r + 1] <= lo) {
-        ++*r;
-    }
-    for (uint32_t k = *r; k < ds->n_ranks && c->begin[k] < hi; k++) {
-        uint64_t from = lo > c->begin[k] ? lo : c->begin[k];
-        uint64_t to = hi < c->begin[k + 1] ? hi : c->begin[k + 1];
-        uint64_t span[3] = {from - lo, to - from, from - c->begin[k]};
-
-        if (to > from && !(c->params->param[i].columns
-                               ? place_columns(ds, col, k, &c->params->param[i], span, err)
-                               : zf_ds_column_piece(ds, col, k, d, span, err))) {
-            return false;
+        if (muon_is_whole(flat, v, sum)) {
+            return muon_place(ds, flat, v, sum + flat->n_ranks, err);
         }
-    }
-    return true;
-}
-
-/* Does parameter i have elements in the partition of rank r? */
-static bool touches(const struct zf_ds_cut *c, uint32_t i, uint32_t r)
-{
-    uint64_t lo = c->at[i], hi = lo + c->params->param[i].n;
-
-    return lo < c->begin[r + 1] && hi > c->begin[r] && hi > lo;
-}
-
-/* Muon keeps, on each rank, the whole momentum of every parameter that touches its partition.
- * Source: stage_1_and_2.py, 0.18 … 0.19.8. */
-static bool is_whole(const struct zf_ds *ds, const struct zf_ds_cut *c,
-                     const struct zf_ds_column *col)
-{
-    uint32_t first = 0;
-
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        uint64_t sum = 0;
-
-        while (first < c->params->n && c->at[first] + c->params->param[first].n <= c->begin[r]) {
-            first++;
-        }
-        for (uint32_t i = first; i < c->params->n && c->at[i] < c->begin[r + 1]; i++) {
-            sum += touches(c, i, r) ? c->params->param[i].n : 0;
-        }
-        if (col->flat[r] && col->flat[r]->n != sum) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A parameter that touches several partitions is on all of them;
- * the first that is not lost serves. */
-static bool place_whole(struct zf_ds *ds, const struct zf_ds_cut *c, const struct zf_ds_column *col,
-                        struct zf_err *err)
-{
-    struct zf_draft **draft = zf_arena_get(ds->a, c->params->n, sizeof *draft, err);
-    uint32_t first = 0;
-
-    for (uint32_t i = 0; draft && i < c->params->n; i++) {
-        draft[i] = zf_ds_column_draft(ds, col, &c->params->param[i], err);
-        if (!draft[i]) {
-            return false;
-        }
-    }
-    for (uint32_t r = 0; draft && r < ds->n_ranks; r++) {
-        uint64_t at = 0;
-
-        while (first < c->params->n && c->at[first] + c->params->param[first].n <= c->begin[r]) {
-            first++;
-        }
-        for (uint32_t i = first; i < c->params->n && c->at[i] < c->begin[r + 1]; i++) {
-            uint64_t span[3] = {0, c->params->param[i].n, at};
-            bool more = r + 1 < ds->n_ranks && touches(c, i, r + 1);
-
-            if (!touches(c, i, r)) {
-                continue;
-            }
-            at += span[1];
-            if (!draft[i] || (!col->flat[r] && more)) {
-                continue;
-            }
-            if (!zf_ds_column_piece(ds, col, r, draft[i], span, err)) {
-                return false;
-            }
-            draft[i] = NULL;
-        }
-    }
-    return draft != NULL;
-}
-
-/* How many ranks hold as many elements as their partition, trimmed or not;
- * *n_out = ranks that are there. */
-static uint32_t count_fits(const struct zf_ds *ds, const struct zf_ds_cut *c,
-                           const struct zf_ds_column *col, uint32_t *n_out)
-{
-    uint64_t full =
-        c->begin[1]; /* the first partition is trimmed only when it is the only one with data */
-    uint32_t fits = 0;
-
-    *n_out = 0;
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        uint64_t cut = c->begin[r + 1] - c->begin[r];
-        uint64_t n = col->flat[r] ? col->flat[r]->n : 0;
-
-        *n_out += col->flat[r] != NULL;
-        fits +=
-            col->flat[r] && (n == cut || (!col->lean && n >= cut && n < cut + 2ull * ds->n_ranks) ||
-                             (!col->lean && n == full));
-    }
-    return fits;
-}
-
-static bool place(struct zf_ds *ds, void *ctx, const struct zf_ds_column *col, struct zf_err *err)
-{
-    const struct zf_ds_cut *c = ctx;
-    uint32_t ranks, fits = count_fits(ds, c, col, &ranks), r = 0;
-    bool state = col->key.n > 0;
-
-    if (state && (c->muon || fits < ranks) && is_whole(ds, c, col)) {
-        return place_whole(ds, c, col, err);
     }
     if (fits == 0 && state) {
-        return zf_build_note(
-            ds->b, err,
-            "the optimizer state \"%.*s\" of group %u is left out: its length is not "
-            "that of the weights",
-            (int)col->key.n, col->key.p, col->g);
+        return zf_build_note(ds->b, err,
+                             "the optimizer state \"%.*s\" of group %u is left out: its length is "
+                             "not that of the weights",
+                             (int)v->key.n, v->key.p, g->index);
     }
     if (fits < ranks) {
-        return zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "the optimizer state \"%.*s\" of group %u has the length of its partition on "
-            "%u of %u ranks only",
-            (int)col->key.n, col->key.p, col->g, fits, ranks);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the optimizer state \"%.*s\" of group %u has the length of its partition "
+                       "on %u of %u ranks only",
+                       (int)v->key.n, v->key.p, g->index, fits, ranks);
     }
-    for (uint32_t i = 0; i < c->params->n; i++) {
-        if (!place_param(ds, c, col, i, &r, err)) {
-            return false;
-        }
-    }
-    return true;
+    return vector_place(ds, v, flat, err);
 }
 
 /* ZenFlow of 0.18 stores every matrix transposed, that of 0.19 none: the 16-bit weights, which are
  * views into the same kind of vector, show which by their strides. */
-static bool find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct zf_err *err)
+static bool zero12_find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct zf_err *err)
 {
     const struct zf_ds_entry *e = zf_ds_model_find(&ds->model, p->name);
 
@@ -291,18 +169,18 @@ static bool find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct zf_err 
 
 bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err)
 {
-    if (!zf_ds_order_settle(ds, err)) {
-        return zf_ds_leave_out(ds, err);
-    }
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
-        struct zf_ds_cut c = {.params = &ds->group[g]};
+    struct zf_flat_vector flat;
 
-        for (uint32_t i = 0; ds->model.zenflow && i < c.params->n; i++) {
-            if (!find_columns(ds, &c.params->param[i], err)) {
+    for (uint32_t g = 0; g < ds->n_groups; g++) {
+        struct ds_group *group = &ds->group[g];
+
+        for (uint32_t i = 0; ds->model.zenflow && i < group->n; i++) {
+            if (!zero12_find_columns(ds, &group->param[i], err)) {
                 return false;
             }
         }
-        if (!zf_ds_cut_lay(ds, g, &c, err) || !zf_ds_column_each(ds, g, c.params, place, &c, err)) {
+        if (!zero12_lay(ds, group, &flat, err) ||
+            !vector_each(ds, group, zero12_place, &flat, err)) {
             return false;
         }
     }

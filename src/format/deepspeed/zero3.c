@@ -1,34 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZeRO stage 3: every parameter is cut by itself into ceil(n / ranks) elements a rank; a rank's
- * vector is one such slot of each parameter, one behind the other.  What a slot holds beyond the
- * parameter's end is uninitialised memory and is never looked at. Source:
+/* ZeRO stage 3: every parameter is cut by itself into slots (zf/assemble/flat_vector.h).  Source:
  * deepspeed/runtime/zero/partition_parameters.py, stage3.py, utils/zero_to_fp32.py,
  * 0.6.0 … 0.19.8. */
+#include "zero3.h"
+
 #include <stdio.h>
 
 #include <zf/assemble/files.h>
 #include <zf/base/num.h>
 
-#include "ds.h"
+#include "vectors.h"
 
-static uint64_t slot_of(uint64_t n, uint32_t ranks)
+static bool zero3_lay(struct zf_ds *ds, const struct ds_group *g, struct zf_flat_vector *out,
+                      struct zf_err *err)
 {
-    return n / ranks + (n % ranks != 0);
-}
-
-/* Elements of a rank's vector. */
-static bool group_length(const struct zf_ds *ds, uint32_t g, uint64_t *out, struct zf_err *err)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < ds->group[g].n; i++) {
-        if (!zf_add(sum, slot_of(ds->group[g].param[i].n, ds->n_ranks), &sum)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the parameters of group %u have more than 2^64 elements", g);
-        }
-    }
-    *out = sum;
-    return true;
+    *out = (struct zf_flat_vector){
+        .group = g->index, .n_params = g->n, .n_ranks = g->n_ranks, .len = g->len};
+    return zf_flat_slots(out, ds->a, err);
 }
 
 /* How long a swap file with `want` elements is, given the unit it is rounded up to. */
@@ -72,13 +60,13 @@ static bool check_swap(const struct zf_ds *ds, const struct zf_ds_flat *f, uint6
 }
 
 /* Degraded: what is in such a file is lost. */
-static bool check_swaps(struct zf_ds *ds, const struct zf_ds_column *col, uint64_t want,
+static bool check_swaps(struct zf_ds *ds, const struct ds_vector *v, uint64_t want,
                         struct zf_err *err)
 {
     char text[800];
 
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        if (!col->flat[r] || check_swap(ds, col->flat[r], want, err)) {
+    for (uint32_t r = 0; r < v->group->n_ranks; r++) {
+        if (!v->part[r] || check_swap(ds, v->part[r], want, err)) {
             continue;
         }
         if (!ds->o->degraded) {
@@ -86,96 +74,65 @@ static bool check_swaps(struct zf_ds *ds, const struct zf_ds_column *col, uint64
         }
         zf_err_text(err, text, sizeof text);
         zf_err_clear(err);
-        col->flat[r] = NULL;
-        if (!zf_build_note(ds->b, err, "a part of group %u is lost: %s", col->g, text)) {
+        v->part[r] = NULL;
+        if (!zf_build_note(ds->b, err, "a part of group %u is lost: %s", v->group->index, text)) {
             return false;
         }
     }
     return true;
 }
 
-static bool check_lengths(const struct zf_ds *ds, uint32_t g, uint64_t want, struct zf_err *err)
+static bool check_lengths(const struct zf_ds *ds, const struct ds_group *g, uint64_t want,
+                          struct zf_err *err)
 {
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        const struct zf_ds_rank *rank = &ds->rank[r];
+    for (uint32_t r = 0; r < g->n_ranks; r++) {
+        const struct zf_ds_rank *rank = g->rank[r];
+        const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[g->index].master;
 
-        if (!rank->lost && !rank->part[g].master.swapped &&
-            !has_length(ds, &rank->part[g].master, want)) {
+        if (f && !f->swapped && !has_length(ds, f, want)) {
             zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "fp32_flat_groups[%u] has %llu elements, expected %llu for its %u parameters on "
                 "%u ranks",
-                g, (unsigned long long)rank->part[g].master.n, (unsigned long long)want,
-                ds->group[g].n, ds->n_ranks);
+                g->index, (unsigned long long)f->n, (unsigned long long)want, g->n, g->n_ranks);
             return zf_err_in(err, "%s", rank->path);
         }
     }
     return true;
 }
 
-/* How many ranks hold a vector as long as the weights'. */
-static bool fits(const struct zf_ds *ds, const struct zf_ds_column *col, uint64_t want, bool *some)
+static bool zero3_place(struct zf_ds *ds, void *ctx, const struct ds_vector *v, struct zf_err *err)
 {
-    bool all = true;
+    const struct zf_flat_vector *flat = ctx;
+    uint64_t want = flat->at[flat->n_params];
+    uint32_t fits = 0, others = 0;
 
-    *some = false;
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
-        bool same = !col->flat[r] || has_length(ds, col->flat[r], want);
-
-        all = all && same;
-        *some = *some || (col->flat[r] && same);
-    }
-    return all;
-}
-
-static bool place_param(struct zf_ds *ds, const struct zf_ds_column *col,
-                        const struct zf_ds_param *p, uint64_t at, struct zf_err *err)
-{
-    uint64_t slot = slot_of(p->n, ds->n_ranks);
-    struct zf_draft *d = zf_ds_column_draft(ds, col, p, err);
-
-    for (uint64_t r = 0, first = 0; d && first < p->n; r++, first += slot) {
-        uint64_t left = p->n - first;
-        uint64_t span[3] = {first, left < slot ? left : slot, at};
-
-        if (!zf_ds_column_piece(ds, col, (uint32_t)r, d, span, err)) {
-            return false;
-        }
-    }
-    return d != NULL;
-}
-
-static bool place(struct zf_ds *ds, void *ctx, const struct zf_ds_column *col, struct zf_err *err)
-{
-    uint64_t want = *(const uint64_t *)ctx, at = 0;
-    const struct zf_ds_shapes *group = &ds->group[col->g];
-    bool some;
-
-    if (!check_swaps(ds, col, want, err)) {
+    if (!check_swaps(ds, v, want, err)) {
         return false;
     }
-    if (!fits(ds, col, want, &some)) {
-        return some ? zf_fail(
-                          err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "the optimizer state \"%.*s\" of group %u is as long as the weights on "
-                          "some ranks only",
-                          (int)col->key.n, col->key.p, col->g)
+    for (uint32_t r = 0; r < flat->n_ranks; r++) {
+        bool same = v->part[r] && has_length(ds, v->part[r], want);
+
+        fits += same;
+        others += v->part[r] && !same;
+    }
+    if (others == 0) {
+        return vector_place(ds, v, flat, err);
+    }
+    return fits > 0 ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                              "the optimizer state \"%.*s\" of group %u is as long as the weights "
+                              "on some ranks only",
+                              (int)v->key.n, v->key.p, v->group->index)
                     : zf_build_note(ds->b, err,
                                     "the optimizer state \"%.*s\" of group %u is left out: its "
                                     "length is not that of the weights",
-                                    (int)col->key.n, col->key.p, col->g);
-    }
-    for (uint32_t i = 0; i < group->n; i++) {
-        if (!place_param(ds, col, &group->param[i], at, err)) {
-            return false;
-        }
-        at += slot_of(group->param[i].n, ds->n_ranks);
-    }
-    return true;
+                                    (int)v->key.n, v->key.p, v->group->index);
 }
 
 bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err)
 {
+    struct zf_flat_vector flat;
+
     if (ds->model.zenflow) {
         return zf_fail(
             err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -183,15 +140,18 @@ bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err)
             "are stored transposed");
     }
     for (uint32_t g = 0; g < ds->n_groups; g++) {
-        uint64_t want;
+        const struct ds_group *group = &ds->group[g];
 
-        if (!group_length(ds, g, &want, err) || !check_lengths(ds, g, want, err) ||
-            !zf_ds_column_each(ds, g, &ds->group[g], place, &want, err)) {
+        if (!zero3_lay(ds, group, &flat, err) ||
+            !check_lengths(ds, group, flat.at[flat.n_params], err) ||
+            !vector_each(ds, group, zero3_place, &flat, err)) {
             return false;
         }
     }
     return true;
 }
+
+/* ---- frozen parameters, whose slots are in the model-states files ---- */
 
 static const struct zf_tensor_ref *find_fragment(const struct zf_ds_model *m, uint32_t hint,
                                                  struct zf_ds_name name)
@@ -207,14 +167,12 @@ static const struct zf_tensor_ref *find_fragment(const struct zf_ds_model *m, ui
     return NULL;
 }
 
-/* The slice of frozen parameter i on the rank whose model file is m. */
+/* The piece of frozen parameter i on the rank whose model file is m. */
 static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i,
-                       struct zf_draft *d, const uint64_t span[2], struct zf_err *err)
+                       struct zf_draft *d, struct zf_piece piece, uint64_t slot, struct zf_err *err)
 {
     const struct zf_ds_param *p = &ds->model.frozen.param[i];
     const struct zf_tensor_ref *v = find_fragment(m, i, p->name);
-    uint64_t slot = slot_of(p->n, ds->n_ranks);
-    struct zf_from from;
 
     if (v && v->src && !zf_ds_dir_same_rank(m->path, v->src->name, err)) {
         return false;
@@ -228,39 +186,34 @@ static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i
             (unsigned long long)slot);
         return zf_err_in(err, "%s", m->path);
     }
-    from = (struct zf_from){.src = v->src, .off = v->off};
-    return zf_draft_flat(d, span[0], span[1], from, err);
+    return zf_draft_flat(d, piece.first, piece.n, (struct zf_from){.src = v->src, .off = v->off},
+                         err);
 }
 
-static bool lose_slice(struct zf_ds *ds, uint32_t r, struct zf_draft *d, const uint64_t span[2],
+static bool lose_slice(struct zf_ds *ds, struct zf_draft *d, struct zf_piece piece,
                        struct zf_err *err)
 {
     char path[1024];
 
     (void)snprintf(path, sizeof path, "%s/zero_pp_rank_%u_mp_rank_%02u_model_states.pt",
-                   zf_store_name(ds->st), r, ds->dir.model[0].mp);
-    return zf_draft_lost_flat(d, span[0], span[1],
+                   zf_store_name(ds->st), piece.rank, ds->dir.model[0].mp);
+    return zf_draft_lost_flat(d, piece.first, piece.n,
                               &(struct zf_lost){.file = path, .why = "is missing"}, err);
 }
 
-static bool join_rank(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t r, struct zf_err *err)
+/* m: the model file of rank r, or NULL where it is missing. */
+static bool join_rank(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t r,
+                      const struct zf_flat_vector *flat, struct zf_draft *const *draft,
+                      struct zf_err *err)
 {
-    const struct zf_ds_shapes *frozen = &ds->model.frozen;
+    struct zf_piece piece;
 
-    for (uint32_t i = 0; i < frozen->n; i++) {
-        const struct zf_ds_param *p = &frozen->param[i];
-        struct zf_draft *d = zf_build_find(ds->b, ds_spot("", p->name));
-        uint64_t slot = slot_of(p->n, ds->n_ranks), first, left;
+    for (uint32_t i = 0; i < flat->n_params; i++) {
+        uint64_t slot = flat->at[i + 1] - flat->at[i];
 
-        if (!d || !zf_mul(slot, r, &first) || first >= p->n) {
-            continue;
-        }
-        left = p->n - first;
-        uint64_t span[2] = {first, left < slot ? left : slot};
-        if (!m && !lose_slice(ds, r, d, span, err)) {
-            return false;
-        }
-        if (m && !join_slice(ds, m, i, d, span, err)) {
+        if (zf_flat_slot(flat, i, r, &piece) &&
+            !(m ? join_slice(ds, m, i, draft[i], piece, slot, err)
+                : lose_slice(ds, draft[i], piece, err))) {
             return false;
         }
     }
@@ -277,28 +230,46 @@ static const struct zf_ds_file *model_file(const struct zf_ds *ds, uint32_t r)
     return NULL;
 }
 
-bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
+/* Starts a tensor of every frozen parameter and says how they are cut. */
+static struct zf_draft **start_frozen(struct zf_ds *ds, struct zf_flat_vector *flat,
+                                      struct zf_err *err)
 {
     const struct zf_ds_shapes *frozen = &ds->model.frozen;
+    uint64_t *len = zf_arena_get(ds->a, frozen->n, sizeof *len, err);
+    struct zf_draft **draft = zf_arena_get(ds->a, frozen->n, sizeof(*draft), err);
 
-    if (frozen->n == 0) {
-        return zf_ds_agree_models(ds, err);
-    }
-    for (uint32_t i = 0; i < frozen->n; i++) {
+    for (uint32_t i = 0; len && draft && i < frozen->n; i++) {
         const struct zf_ds_param *p = &frozen->param[i];
         const struct zf_tensor_ref *v = find_fragment(&ds->model, i, p->name);
 
         if (!v) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the frozen parameter \"%.*s\" has a shape but no slice in \"%s\"",
-                           (int)p->name.n, p->name.p, ds->model.path);
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "the frozen parameter \"%.*s\" has a shape but no slice in \"%s\"",
+                    (int)p->name.n, p->name.p, ds->model.path);
+            return NULL;
         }
-        if (!zf_build_tensor(ds->b, ds_spot("", p->name),
-                             (struct zf_type){v->dtype, p->ndim, p->shape}, err)) {
-            return false;
+        len[i] = p->n;
+        draft[i] = zf_build_tensor(ds->b, ds_spot("", p->name),
+                                   (struct zf_type){v->dtype, p->ndim, p->shape}, err);
+        if (!draft[i]) {
+            return NULL;
         }
     }
-    for (uint32_t r = 0; r < ds->n_ranks; r++) {
+    *flat = (struct zf_flat_vector){.n_params = frozen->n, .n_ranks = ds->n_ranks, .len = len};
+    return len && draft && zf_flat_slots(flat, ds->a, err) ? draft : NULL;
+}
+
+bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
+{
+    const uint32_t n = ds->model.frozen.n;
+    struct zf_flat_vector flat;
+    struct zf_draft **draft;
+
+    if (n == 0) {
+        return zf_ds_agree_models(ds, err);
+    }
+    draft = start_frozen(ds, &flat, err);
+    for (uint32_t r = 0; draft && r < ds->n_ranks; r++) {
         const struct zf_ds_file *f = model_file(ds, r);
         struct zf_ds_model m = ds->model;
 
@@ -309,49 +280,35 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
                            ds->dir.model[0].mp);
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "%s %s: it holds slices of %u frozen parameters", name,
-                           zf_absent(ds->st, name, is), frozen->n);
+                           zf_absent(ds->st, name, is), n);
         }
         if (f && f != ds->dir.model &&
             (!zf_ds_model_read(ds, f, &m, err) || !zf_ds_agree_check(ds, true, err))) {
             return false;
         }
-        if (!join_rank(ds, f ? &m : NULL, r, err)) {
+        if (!join_rank(ds, f ? &m : NULL, r, &flat, draft, err)) {
             return false;
         }
     }
-    return true;
+    return draft != NULL;
 }
 
 /* ---- weights that were gathered into a file beside the tag ---- */
 
-/* A parameter, and where its slots begin in the vectors of its group. */
-struct slots {
-    const struct zf_ds_param *p;
-    uint32_t g;
-    uint64_t at;
-};
-
-static bool round_span(const struct zf_ds *ds, const struct slots *s, struct zf_span span,
-                       const struct zf_tensor_ref *w, struct zf_mismatch *miss, struct zf_err *err)
+/* Compares one parameter at the places of the sample. */
+static bool compare_gathered(const struct vector_weight *w, const struct zf_sample *sample,
+                             bool *same, struct zf_err *err)
 {
-    uint64_t slot = slot_of(s->p->n, ds->n_ranks), end = span.first + span.n, n;
+    struct zf_mismatch miss = {.found = false};
+    struct zf_span span;
+    const char *file;
 
-    for (uint64_t x = span.first; x < end && !miss->found; x += n) {
-        const struct zf_ds_rank *rank = &ds->rank[x / slot];
-        const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[s->g].master;
-        struct zf_values weight = {w->src, w->off + x * zf_dtype_info(w->dtype)->bytes, w->dtype};
-
-        n = slot - x % slot < end - x ? slot - x % slot : end - x;
-        if (!f || !zf_values_can_round(f->dtype, w->dtype) ||
-            !zf_within((s->at + x % slot), n, f->n)) {
-            continue;
-        }
-        struct zf_values master = {
-            f->src, f->off + (s->at + x % slot) * zf_dtype_info(f->dtype)->bytes, f->dtype};
-        if (!zf_values_round(master, weight, n, miss, err)) {
+    for (uint32_t k = 0; !miss.found && zf_sample_span(sample, w->flat->len[w->i], k, &span); k++) {
+        if (!vector_rounds(w, span, &miss, &file, err)) {
             return false;
         }
     }
+    *same = !miss.found;
     return true;
 }
 
@@ -359,7 +316,7 @@ bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf
                         struct zf_err *err)
 {
     uint64_t params = 0, elements = 0;
-    struct zf_span span;
+    struct zf_flat_vector flat;
 
     for (uint32_t i = 0; i < m->n_entries; i++) {
         params += m->entry[i].tensor;
@@ -367,26 +324,25 @@ bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf
     }
     const struct zf_sample sample = zf_sample_of(elements, params);
     bad->p = NULL;
-    for (uint32_t g = 0; ds->rank && g < ds->n_groups; g++) {
-        struct slots s = {.g = g};
+    for (uint32_t g = 0; g < ds->n_groups && ds->group[g].n_ranks > 0; g++) {
+        const struct ds_group *group = &ds->group[g];
 
-        for (uint32_t i = 0; i < ds->group[g].n; i++) {
-            s.p = &ds->group[g].param[i];
-            const struct zf_ds_entry *e = zf_ds_model_find(m, s.p->name);
-            struct zf_mismatch miss = {.found = false};
+        if (!zero3_lay(ds, group, &flat, err)) {
+            return false;
+        }
+        for (uint32_t i = 0; i < group->n; i += sample.every) {
+            const struct zf_ds_entry *e = zf_ds_model_find(m, group->param[i].name);
+            bool same = true;
 
-            for (uint32_t k = 0; e && e->view.packed && e->view.src && !miss.found &&
-                                 i % sample.every == 0 && zf_sample_span(&sample, s.p->n, k, &span);
-                 k++) {
-                if (!round_span(ds, &s, span, &e->view, &miss, err)) {
-                    return false;
-                }
+            if (e && e->view.packed && e->view.src &&
+                !compare_gathered(&(struct vector_weight){group, &flat, i, &e->view}, &sample,
+                                  &same, err)) {
+                return false;
             }
-            if (miss.found) {
-                *bad = s.p->name;
+            if (!same) {
+                *bad = group->param[i].name;
                 return true;
             }
-            s.at += slot_of(s.p->n, ds->n_ranks);
         }
     }
     return true;

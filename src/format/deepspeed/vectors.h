@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flat vectors of a parameter group: its masters, and one for each state of the optimizer. */
+#ifndef FORMAT_DEEPSPEED_VECTORS_H
+#define FORMAT_DEEPSPEED_VECTORS_H
+
+#include <zf/assemble/flat_vector.h>
+
+#include "ds.h"
+
+/* One of them, over the ranks of its group. */
+struct ds_vector {
+    const struct ds_group *group;
+    const char *set;       /* tree path of the set it goes to */
+    struct zf_ds_name key; /* "" = the masters */
+    enum zf_dtype dtype;
+    const struct zf_ds_flat **part; /* [group->n_ranks]; NULL = that rank's file is lost */
+    bool lean;                      /* cut like the masters */
+    const uint64_t *origin;         /* zeros, as many as any of the parameters has dimensions */
+};
+
+/* The first rank of the group whose file is there: the others must agree with it. */
+const struct zf_ds_rank *ds_group_first(const struct ds_group *g);
+
+/* Calls place for the masters of the group and then for each of its vector states; drafts its
+ * scalar states itself, one for each of the parameters.  Errors: ZF_E_FORMAT the ranks keep
+ * different things; those of place. */
+typedef bool vector_place_fn(struct zf_ds *ds, void *ctx, const struct ds_vector *v,
+                             struct zf_err *err);
+bool vector_each(struct zf_ds *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
+                 struct zf_err *err) ZF_CHECKED;
+
+/* Where a parameter's elements go: a box of a tensor. */
+struct ds_target {
+    struct zf_draft *draft;
+    const uint64_t *start, *size;
+};
+/* Starts the tensor of parameter i in the vector's set. */
+bool vector_target(struct zf_ds *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
+                   struct zf_err *err) ZF_CHECKED;
+/* Drafts a piece of the target, which is lost where the rank's file is. */
+bool vector_piece(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
+                  struct zf_piece piece, struct zf_err *err) ZF_CHECKED;
+/* Drafts every parameter of the vector, cut as `flat` says. */
+bool vector_place(struct zf_ds *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
+                  struct zf_err *err) ZF_CHECKED;
+
+/* A parameter of a group and its 16-bit weight. */
+struct vector_weight {
+    const struct ds_group *group;
+    const struct zf_flat_vector *flat;
+    uint32_t i;
+    const struct zf_tensor_ref *weight; /* as many elements as the parameter has */
+};
+/* Is that stretch of the weight what the masters round to?  *file: of the rank whose do not. */
+bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf_mismatch *miss,
+                   const char **file, struct zf_err *err) ZF_CHECKED;
+
+#endif
