@@ -78,6 +78,21 @@ bash_completes() {
         completes 'optim/exp_avg/embed.weight.f32' cat "$c" optim/exp_avg/em
 }
 
+# Folders of tests/data down to the one that is a set; what a set holds needs no line.
+data_is_described() {
+    (
+        cd "$top_srcdir/tests/data" || exit
+        for d in * deepspeed/* hf/* dcp/* dcp/*/*; do
+            [ ! -d "$d" ] || grep -qF "\`$(basename "$d")\`" README.md || grep -q "^## $d:\{0,1\}" README.md || echo "tests/data/README.md lacks $d"
+        done
+    )
+}
+data() {
+    lacks=$(data_is_described)
+    echo "$lacks"
+    [ -z "$lacks" ]
+}
+
 scripts_are_sound() {
     shellcheck -x -P "$top_srcdir" "$top_srcdir"/scripts/quickstart "$top_srcdir"/scripts/test* \
         "$top_srcdir"/scripts/check-* "$top_srcdir"/scripts/bootstrap "$top_srcdir"/.ci/run "$top_srcdir"/completions/zerofs.bash
@@ -89,6 +104,7 @@ check 'no file or function is too long' "$top_srcdir/scripts/check-length"
 check 'rooms show only what they mean to' "$top_srcdir/scripts/check-symbols" "$top_builddir"
 check 'every format has its source, tests and page' "$top_srcdir/scripts/check-formats"
 check 'the manual lists every option and limit' manual
+check 'tests/data says how each set was made' data
 if command -v bash >/dev/null 2>&1; then
     check 'completions know every command, option and flag' completions
     check 'bash completes commands, options and names in a checkpoint' bash_completes
