@@ -26,11 +26,13 @@ endif
 tests_unit_codec_test_pickle_value_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_pickle_value_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 
-# zip
+# zip, and reads that fail
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/codec/test_zip
-TESTS += tests/unit/codec/test_zip
+check_PROGRAMS += tests/unit/codec/test_faults tests/unit/codec/test_zip
+TESTS += tests/unit/codec/test_faults tests/unit/codec/test_zip
 endif
+tests_unit_codec_test_faults_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_faults_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_zip_SOURCES = tests/unit/codec/test_zip.c tests/unit/codec/fixture.h
 tests_unit_codec_test_zip_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_zip_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
