@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
-#include <zf/base/hashes.h>
+#include <zf/base/hash.h>
 #include <zf/base/num.h>
+#include <zf/base/table.h>
 #include <zf/codec/dtensor.h>
 
 #include "dtensor_ranges.h"
@@ -15,6 +16,7 @@
 
 /* What the first rank said of a tensor. */
 struct join_first {
+    uint64_t hash;
     const char *file;
     struct zf_dtensor dt; /* n_axes 0: no DTensor */
     struct zf_sharded st; /* n_all 0: no ShardedTensor */
@@ -28,10 +30,10 @@ struct zf_join {
     struct zf_copies *copies;
     const struct zf_place_file *file;
     uint32_t world, rank;
-    struct zf_hashes boxes; /* (tensor, box) that is there already */
-    struct zf_hashes first; /* tensor -> struct join_first */
-    uint64_t mesh;          /* the most ranks that a mesh has, 0 = no mesh yet */
-    int64_t group;          /* ranks of the process group of ShardedTensors, -1 = none yet */
+    struct zf_table boxes; /* (tensor, box) that is there already */
+    struct zf_table first; /* tensor -> struct join_first */
+    uint64_t mesh;         /* the most ranks that a mesh has, 0 = no mesh yet */
+    int64_t group;         /* ranks of the process group of ShardedTensors, -1 = none yet */
     const char *mesh_file, *group_file;
 };
 
@@ -61,8 +63,8 @@ void zf_join_free(struct zf_join *j)
         return;
     }
     zf_copies_free(j->copies);
-    zf_hashes_fini(&j->boxes);
-    zf_hashes_fini(&j->first);
+    zf_table_fini(&j->boxes);
+    zf_table_fini(&j->first);
     zf_arena_free(j->arena);
     free(j);
 }
@@ -76,23 +78,12 @@ void zf_join_file(struct zf_join *j, const struct zf_place_file *f, uint32_t ran
 /* What the first rank said of the tensor; made empty, for this file, when it is the first. */
 static struct join_first *first_of(struct zf_join *j, const struct zf_draft *d, struct zf_err *err)
 {
-    uintptr_t tensor = (uintptr_t)d;
-    struct zf_hash_slot *s =
-        zf_hashes_put(&j->first, zf_fnv((const char *)&tensor, sizeof tensor), err);
-    struct join_first *f;
+    struct join_first *f = zf_table_put(&j->first, zf_hash_address(d), sizeof *f, err);
 
-    if (!s) {
-        return NULL;
-    }
-    if (!s->value) {
-        f = zf_arena_get(j->arena, 1, sizeof *f, err);
-        if (!f) {
-            return NULL;
-        }
+    if (f && !f->file) {
         f->file = j->file->path;
-        s->value = (uint64_t)(uintptr_t)f;
     }
-    return (struct join_first *)(uintptr_t)s->value;
+    return f;
 }
 
 /* "float32 [4, 6]" */
@@ -234,18 +225,14 @@ static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, 
 static bool seen_box(struct zf_join *j, const struct zf_draft *d, const uint64_t *start,
                      const uint64_t *size, uint32_t ndim, bool *seen, struct zf_err *err)
 {
-    uint64_t h = zf_hash_pair((const char *)start, ndim * sizeof *start, (const char *)size,
-                              ndim * sizeof *size);
-    uintptr_t tensor = (uintptr_t)d;
-    struct zf_hash_slot *s = zf_hashes_put(
-        &j->boxes, zf_hash_pair((const char *)&h, sizeof h, (const char *)&tensor, sizeof tensor),
-        err);
+    uint64_t hash = zf_hash(zf_hash_address(d), start, ndim * sizeof *start);
+    size_t before = j->boxes.index.n;
 
-    if (!s) {
+    hash = zf_hash(hash, size, ndim * sizeof *size);
+    if (!zf_table_put(&j->boxes, hash, sizeof hash, err)) {
         return false;
     }
-    *seen = s->value != 0;
-    s->value = 1;
+    *seen = j->boxes.index.n == before;
     return true;
 }
 

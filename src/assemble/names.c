@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include <zf/base/arena.h>
-#include <zf/base/hashes.h>
+#include <zf/base/hash.h>
 #include <zf/base/name.h>
-#include <zf/base/text.h>
+#include <zf/base/table.h>
 
 #include "optim_key.h"
 
@@ -34,32 +34,41 @@ static const char *const own_names[] = {
 
 struct pending;
 
+struct name_head {
+    uint64_t hash;
+    uint64_t head; /* the hash of the head; 1 = several heads, 0 = none yet */
+};
+
+struct name_id {
+    uint64_t hash;
+    const char *p; /* the name, in the arena */
+    size_t n;
+};
+
 struct zf_names {
     struct zf_names_opts opts;
     bool has[ZF_CONTAINERS], settled;
-    struct zf_hashes params;  /* names of what is no optimizer entry */
-    struct zf_hashes masters; /* names that have a master copy */
-    struct zf_hashes entries; /* (key, name) -> hash of the head; 1 = several heads */
-    struct zf_hashes ids;     /* (head, id) -> address of a struct zf_step with the name */
+    struct zf_table params;  /* names of what is no optimizer entry */
+    struct zf_table masters; /* names that have a master copy */
+    struct zf_table entries; /* (key, name) -> struct name_head */
+    struct zf_table ids;     /* (head, id) -> struct name_id */
     struct pending *pending;
     struct zf_arena *arena;
-    struct zf_text key, set, name, word;
+    struct zf_out key, set, name, word;
 };
 
 #define ONE_OF(p, n, words) zf_word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* ---- paths ---- */
 
-bool zf_path_join(struct zf_text *out, struct zf_path path, uint32_t from, struct zf_err *err)
+bool zf_path_join(struct zf_out *out, struct zf_path path, struct zf_err *err)
 {
-    zf_text_clear(out);
-    for (uint32_t i = from; i < path.n; i++) {
-        if ((i > from && !zf_text_add(out, ".", 1, err)) ||
-            !zf_text_add(out, path.step[i].p, path.step[i].n, err)) {
-            return false;
-        }
+    zf_out_cut(out, 0);
+    for (uint32_t i = 0; i < path.n; i++) {
+        zf_out_str(out, i ? "." : "");
+        zf_out_add(out, path.step[i].p, path.step[i].n);
     }
-    return zf_text_add(out, "", 0, err);
+    return zf_out_ok(out, err);
 }
 
 uint64_t zf_path_hash(struct zf_path path)
@@ -67,7 +76,7 @@ uint64_t zf_path_hash(struct zf_path path)
     uint64_t h = path.n;
 
     for (uint32_t i = 0; i < path.n; i++) {
-        h = zf_hash_pair((const char *)&h, sizeof h, path.step[i].p, path.step[i].n);
+        h = zf_hash(h, path.step[i].p, path.step[i].n);
     }
     return h;
 }
@@ -78,6 +87,19 @@ bool zf_names_extra_state(const char *key, size_t n)
     size_t t = sizeof tail - 1;
 
     return n >= t && memcmp(key + n - t, tail, t) == 0;
+}
+
+/* ---- what was seen ---- */
+
+static uint64_t names_hash(const char *a, size_t an, const char *b, size_t bn)
+{
+    return zf_hash(zf_hash(0, a, an), b, bn);
+}
+
+/* Adds a name to a table of nothing but hashes. */
+static bool names_put(struct zf_table *t, const char *p, size_t n, struct zf_err *err)
+{
+    return zf_table_put(t, zf_hash(0, p, n), sizeof(uint64_t), err) != NULL;
 }
 
 /* A flat entry cannot be split, nor an id named, before everything was seen. */
@@ -95,11 +117,9 @@ static void reduce_entry(const struct zf_names *names, struct optim_key *e)
         e->name_len -= 7;
     }
     if (zf_word_digits(e->name, e->name_len)) {
-        const struct zf_hash_slot *s =
-            zf_hashes_find(&names->ids, zf_hash_pair(e->head, e->head_len, e->name, e->name_len));
-        if (s) {
-            const struct zf_step *known = (const struct zf_step *)(uintptr_t)s->value;
-
+        const struct name_id *known =
+            zf_table_get(&names->ids, names_hash(e->head, e->head_len, e->name, e->name_len));
+        if (known) {
             e->name = known->p;
             e->name_len = known->n;
         }
@@ -114,19 +134,19 @@ static bool is_master(const struct optim_key *e)
 
 static bool remember_entry(struct zf_names *names, struct optim_key *e, struct zf_err *err)
 {
-    uint64_t head = zf_fnv(e->head, e->head_len) | 2;
+    uint64_t head = zf_hash(0, e->head, e->head_len) | 2;
 
     if (!zf_entry_split(e, &names->params)) {
         return true;
     }
     reduce_entry(names, e);
-    struct zf_hash_slot *s =
-        zf_hashes_put(&names->entries, zf_hash_pair(e->key, e->key_len, e->name, e->name_len), err);
-    if (!s) {
+    struct name_head *known = zf_table_put(
+        &names->entries, names_hash(e->key, e->key_len, e->name, e->name_len), sizeof *known, err);
+    if (!known) {
         return false;
     }
-    s->value = s->value == 0 || s->value == head ? head : 1;
-    return !is_master(e) || zf_hashes_put(&names->masters, zf_fnv(e->name, e->name_len), err);
+    known->head = known->head == 0 || known->head == head ? head : 1;
+    return !is_master(e) || names_put(&names->masters, e->name, e->name_len, err);
 }
 
 static bool postpone(struct zf_names *names, const struct optim_key *e, struct zf_err *err)
@@ -169,7 +189,7 @@ static size_t container_len(const struct zf_names *names, const char *key, size_
 static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
     struct optim_key e;
-    const char *key = names->key.p;
+    const char *key = zf_out_text(&names->key);
     size_t n = names->key.n;
 
     if (zf_entry_parse(path, key, n, &e)) {
@@ -183,11 +203,11 @@ static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
         size_t at = container_len(names, key, n, path.step[0].n);
 
         names->has[c] = true;
-        if (!zf_hashes_put(&names->params, zf_fnv(key + at, n - at), err)) {
+        if (!names_put(&names->params, key + at, n - at, err)) {
             return false;
         }
     }
-    return zf_hashes_put(&names->params, zf_fnv(key, n), err) != NULL;
+    return names_put(&names->params, key, n, err);
 }
 
 /* Cuts a flat `model.x` where the format says that it is a container. */
@@ -212,7 +232,7 @@ bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *er
     struct zf_step two[2];
 
     path = unflatten(names, path, two);
-    return zf_path_join(&names->key, path, 0, err) && see(names, path, err);
+    return zf_path_join(&names->key, path, err) && see(names, path, err);
 }
 
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
@@ -220,8 +240,8 @@ bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
     struct zf_err err;
     struct optim_key e;
 
-    return zf_path_join(&names->key, path, 0, &err) &&
-           zf_entry_parse(path, names->key.p, names->key.n, &e);
+    return zf_path_join(&names->key, path, &err) &&
+           zf_entry_parse(path, zf_out_text(&names->key), names->key.n, &e);
 }
 
 bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
@@ -236,18 +256,17 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
 {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)id);
-    struct zf_step *known = zf_arena_get(names->arena, 1, sizeof *known, err);
+    const char *copy = zf_arena_str(names->arena, name, name_len, err);
+    struct name_id *known =
+        copy ? zf_table_put(&names->ids, names_hash(head, strlen(head), digits, (size_t)n),
+                            sizeof *known, err)
+             : NULL;
 
-    if (!known || !(known->p = zf_arena_str(names->arena, name, name_len, err))) {
+    if (!known) {
         return false;
     }
+    known->p = copy;
     known->n = name_len;
-    struct zf_hash_slot *s =
-        zf_hashes_put(&names->ids, zf_hash_pair(head, strlen(head), digits, (size_t)n), err);
-    if (!s) {
-        return false;
-    }
-    s->value = (uint64_t)(uintptr_t)known;
     return true;
 }
 
@@ -272,9 +291,10 @@ static bool place_set(struct zf_names *names, const char *dir, const char *p, si
     char file[ZF_NAME_MAX + 1];
     size_t len = zf_name_encode(file, p, n, "");
 
-    zf_text_clear(&names->set);
-    return zf_text_add(&names->set, dir, strlen(dir), err) &&
-           zf_text_add(&names->set, file, len, err);
+    zf_out_cut(&names->set, 0);
+    zf_out_str(&names->set, dir);
+    zf_out_add(&names->set, file, len);
+    return zf_out_ok(&names->set, err);
 }
 
 /* The place `name` in a set, which NULL leaves as it was composed. */
@@ -282,17 +302,13 @@ static bool place_as(struct zf_names *names, const char *set, const char *name, 
                      struct zf_spot *out, struct zf_err *err)
 {
     if (set) {
-        zf_text_clear(&names->set);
-        if (!zf_text_add(&names->set, set, strlen(set), err)) {
-            return false;
-        }
+        zf_out_cut(&names->set, 0);
+        zf_out_str(&names->set, set);
     }
-    zf_text_clear(&names->word);
-    if (!zf_text_add(&names->word, name, n, err)) {
-        return false;
-    }
-    *out = (struct zf_spot){names->set.p, names->word.p, names->word.n};
-    return true;
+    zf_out_cut(&names->word, 0);
+    zf_out_add(&names->word, name, n);
+    *out = (struct zf_spot){zf_out_text(&names->set), zf_out_text(&names->word), names->word.n};
+    return zf_out_ok(&names->set, err) && zf_out_ok(&names->word, err);
 }
 
 bool zf_names_is_optim(struct zf_spot spot)
@@ -307,16 +323,15 @@ static bool place_entry(struct zf_names *names, struct optim_key *e, struct zf_s
     if (is_master(e)) {
         return place_as(names, "", e->name, e->name_len, out, err);
     }
-    const struct zf_hash_slot *s =
-        zf_hashes_find(&names->entries, zf_hash_pair(e->key, e->key_len, e->name, e->name_len));
-    zf_text_clear(&names->name);
-    if (s && s->value == 1 &&
-        (!zf_text_add(&names->name, e->head, e->head_len, err) ||
-         !zf_text_add(&names->name, ".", 1, err))) {
-        return false;
+    const struct name_head *known =
+        zf_table_get(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len));
+    zf_out_cut(&names->name, 0);
+    if (known && known->head == 1) {
+        zf_out_add(&names->name, e->head, e->head_len);
+        zf_out_str(&names->name, ".");
     }
-    return zf_text_add(&names->name, e->name, e->name_len, err) &&
-           place_set(names, OPTIM, e->key, e->key_len, err) &&
+    zf_out_add(&names->name, e->name, e->name_len);
+    return zf_out_ok(&names->name, err) && place_set(names, OPTIM, e->key, e->key_len, err) &&
            place_as(names, NULL, names->name.p, names->name.n, out, err);
 }
 
@@ -324,7 +339,7 @@ static bool place_entry(struct zf_names *names, struct optim_key *e, struct zf_s
 static bool place_weight(struct zf_names *names, const char *name, size_t n, struct zf_spot *out,
                          struct zf_err *err)
 {
-    bool shadowed = zf_hashes_find(&names->masters, zf_fnv(name, n)) != NULL;
+    bool shadowed = zf_table_get(&names->masters, zf_hash(0, name, n)) != NULL;
 
     return place_as(names, shadowed ? "stored" : "", name, n, out, err);
 }
@@ -355,7 +370,7 @@ static bool place_beside(struct zf_names *names, struct zf_path path, const char
     if (!place_set(names, "", key, head, err)) {
         return false;
     }
-    if (zf_names_reserved(names->set.p) || is_random_state(key, head)) {
+    if (zf_names_reserved(zf_out_text(&names->set)) || is_random_state(key, head)) {
         return place_as(names, "extra", key, n, out, err);
     }
     return place_as(names, NULL, key + head + 1, n - head - 1, out, err);
@@ -365,7 +380,7 @@ static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *o
                   struct zf_err *err)
 {
     struct optim_key e;
-    const char *key = names->key.p;
+    const char *key = zf_out_text(&names->key);
     size_t n = names->key.n;
 
     if (zf_entry_parse(path, key, n, &e) && zf_entry_split(&e, &names->params)) {
@@ -393,7 +408,7 @@ bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot 
     struct zf_step two[2];
 
     path = unflatten(names, path, two);
-    return (names->settled || settle(names, err)) && zf_path_join(&names->key, path, 0, err) &&
+    return (names->settled || settle(names, err)) && zf_path_join(&names->key, path, err) &&
            place(names, path, out, err);
 }
 
@@ -408,15 +423,15 @@ bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, stru
 bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
-    return zf_path_join(&names->key, path, 0, err) &&
-           place_as(names, "extra", names->key.p, names->key.n, out, err);
+    return zf_path_join(&names->key, path, err) &&
+           place_as(names, "extra", zf_out_text(&names->key), names->key.n, out, err);
 }
 
 const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    return zf_path_join(&names->key, path, 0, err) &&
-                   place_set(names, "extra/", names->key.p, names->key.n, err)
-               ? names->set.p
+    return zf_path_join(&names->key, path, err) &&
+                   place_set(names, "extra/", zf_out_text(&names->key), names->key.n, err)
+               ? zf_out_text(&names->set)
                : NULL;
 }
 
@@ -458,14 +473,14 @@ void zf_names_free(struct zf_names *names)
     if (!names) {
         return;
     }
-    zf_hashes_fini(&names->params);
-    zf_hashes_fini(&names->masters);
-    zf_hashes_fini(&names->entries);
-    zf_hashes_fini(&names->ids);
-    zf_text_fini(&names->key);
-    zf_text_fini(&names->set);
-    zf_text_fini(&names->name);
-    zf_text_fini(&names->word);
+    zf_table_fini(&names->params);
+    zf_table_fini(&names->masters);
+    zf_table_fini(&names->entries);
+    zf_table_fini(&names->ids);
+    zf_auto_out(&names->key);
+    zf_auto_out(&names->set);
+    zf_auto_out(&names->name);
+    zf_auto_out(&names->word);
     zf_arena_free(names->arena);
     free(names);
 }

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <zf/base/hash.h>
+
 static const char *const containers[ZF_CONTAINERS] = {"model", "module", "state_dict", "net"};
 
 /* Optimizer keys that Megatron writes in front of the parameter's name. */
@@ -167,7 +169,7 @@ static void split_at(struct optim_key *e, size_t dot, bool key_first)
     e->key_len = key_first ? an : bn;
 }
 
-bool zf_entry_split(struct optim_key *e, const struct zf_hashes *params)
+bool zf_entry_split(struct optim_key *e, const struct zf_table *params)
 {
     size_t last = SIZE_MAX;
 
@@ -179,7 +181,7 @@ bool zf_entry_split(struct optim_key *e, const struct zf_hashes *params)
             continue;
         }
         last = last == SIZE_MAX ? i : last;
-        if (zf_hashes_find(params, zf_fnv(e->text, i))) {
+        if (zf_table_get(params, zf_hash(0, e->text, i))) {
             split_at(e, i, false);
             return true;
         }

@@ -4,7 +4,7 @@
 #define ASSEMBLE_OPTIM_KEY_H
 
 #include <zf/assemble/names.h>
-#include <zf/base/hashes.h>
+#include <zf/base/table.h>
 
 /* Is p[n] exactly this word, one of these, all digits; does it start with it; how long is it up to
  * a dot? */
@@ -33,6 +33,6 @@ bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct optim
 
 /* Splits a flat entry: at the longest parameter in `params` (hashes of their names), else behind a
  * key in front, else at the last dot.  False when there is no dot at all. */
-bool zf_entry_split(struct optim_key *e, const struct zf_hashes *params);
+bool zf_entry_split(struct optim_key *e, const struct zf_table *params);
 
 #endif

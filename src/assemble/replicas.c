@@ -7,8 +7,9 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
-#include <zf/base/hashes.h>
-#include <zf/base/text.h>
+#include <zf/base/out.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 
 struct copy {
     struct copy *next;
@@ -18,8 +19,6 @@ struct copy {
 };
 
 struct plain {
-    struct plain *next;
-    struct plain *same_hash;
     struct zf_path path; /* in the arena */
     bool extra;
     struct copy *first, *last;
@@ -29,8 +28,8 @@ struct zf_copies {
     struct zf_build *b;
     struct zf_names *names;
     struct zf_arena *arena;
-    struct zf_hashes table; /* path -> struct plain, chained */
-    struct plain *first, *last;
+    zf_vec(struct plain) plain; /* in the order in which they were met */
+    struct zf_index paths;      /* -> number of the plain tensor */
     struct zf_copy_check check;
 };
 
@@ -52,7 +51,8 @@ struct zf_copies *zf_copies_new(struct zf_build *b, struct zf_names *names, stru
 void zf_copies_free(struct zf_copies *c)
 {
     if (c) {
-        zf_hashes_fini(&c->table);
+        zf_index_fini(&c->paths);
+        zf_vec_fini(&c->plain);
         zf_copy_check_fini(&c->check);
         free(c);
     }
@@ -92,28 +92,19 @@ static bool copy_path(struct zf_arena *a, struct zf_path path, struct zf_path *o
 
 static struct plain *plain_of(struct zf_copies *c, const struct zf_leaf *leaf, struct zf_err *err)
 {
-    struct zf_hash_slot *s = zf_hashes_put(&c->table, zf_path_hash(leaf->path), err);
+    uint64_t hash = zf_path_hash(leaf->path), at = 0;
+    uint32_t i;
 
-    if (!s) {
-        return NULL;
-    }
-    for (struct plain *p = (struct plain *)(uintptr_t)s->value; p; p = p->same_hash) {
-        if (same_path(p->path, leaf->path)) {
-            return p;
+    while ((i = zf_index_next(&c->paths, hash, &at)) != ZF_INDEX_NONE) {
+        if (same_path(c->plain.at[i].path, leaf->path)) {
+            return &c->plain.at[i];
         }
     }
-    struct plain *p = zf_arena_get(c->arena, 1, sizeof *p, err);
-    if (!p || !copy_path(c->arena, leaf->path, &p->path, err)) {
+    struct plain *p = zf_vec_push(&c->plain, err);
+    if (!p || !copy_path(c->arena, leaf->path, &p->path, err) ||
+        !zf_index_add(&c->paths, hash, (uint32_t)(c->plain.n - 1), err)) {
         return NULL;
     }
-    p->same_hash = (struct plain *)(uintptr_t)s->value;
-    s->value = (uint64_t)(uintptr_t)p;
-    if (c->last) {
-        c->last->next = p;
-    } else {
-        c->first = p;
-    }
-    c->last = p;
     return p;
 }
 
@@ -148,17 +139,18 @@ bool zf_copies_add(struct zf_copies *c, const struct zf_place_file *f, uint32_t 
 /* Every rank's own, in a place where nothing claims to be the tensor. */
 static bool place_each(struct zf_copies *c, const struct plain *p, struct zf_err *err)
 {
-    zf_auto(text) struct zf_text name = {0};
+    zf_auto(out) struct zf_out name = {0};
     struct zf_spot spot;
-    char tail[32];
 
     for (const struct copy *k = p->first; k; k = k->next) {
-        int n = snprintf(tail, sizeof tail, ".rank%" PRIu32, k->rank);
-
-        zf_text_clear(&name);
-        if (!zf_names_extra(c->names, p->path, &spot, err) ||
-            !zf_text_add(&name, spot.name, spot.name_len, err) ||
-            !zf_text_add(&name, tail, (size_t)n, err)) {
+        if (!zf_names_extra(c->names, p->path, &spot, err)) {
+            return false;
+        }
+        zf_out_cut(&name, 0);
+        zf_out_add(&name, spot.name, spot.name_len);
+        zf_out_str(&name, ".rank");
+        zf_out_dec(&name, k->rank);
+        if (!zf_out_ok(&name, err)) {
             return false;
         }
         spot.name = name.p;
@@ -178,7 +170,6 @@ static bool place_each(struct zf_copies *c, const struct plain *p, struct zf_err
 static bool place_plain(struct zf_copies *c, const struct plain *p, struct zf_err *err)
 {
     struct zf_spot spot;
-
     struct zf_tensor_ref first, other;
 
     if (!zf_tensor_ref_of(&p->first->tensor, &first, err)) {
@@ -204,8 +195,8 @@ static bool place_plain(struct zf_copies *c, const struct plain *p, struct zf_er
 
 bool zf_copies_place(struct zf_copies *c, struct zf_err *err)
 {
-    for (const struct plain *p = c->first; p; p = p->next) {
-        if (!place_plain(c, p, err)) {
+    for (size_t i = 0; i < c->plain.n; i++) {
+        if (!place_plain(c, &c->plain.at[i], err)) {
             return false;
         }
     }

@@ -7,8 +7,9 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_json.h>
 #include <zf/assemble/torch_place.h>
-#include <zf/base/hashes.h>
 #include <zf/base/name.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 
 #include "join.h"
 #include "ranks_agree.h"
@@ -22,8 +23,7 @@ struct member {
 };
 
 struct zf_torch_set {
-    struct member *member;
-    size_t n, cap;
+    zf_vec(struct member) member;
     bool beside;
 };
 
@@ -44,11 +44,11 @@ void zf_torch_set_free(struct zf_torch_set *s)
     if (!s) {
         return;
     }
-    for (size_t i = 0; i < s->n; i++) {
-        zf_torch_free(s->member[i].torch);
-        free(s->member[i].path);
+    for (size_t i = 0; i < s->member.n; i++) {
+        zf_torch_free(s->member.at[i].torch);
+        free(s->member.at[i].path);
     }
-    free(s->member);
+    zf_vec_fini(&s->member);
     free(s);
 }
 
@@ -122,28 +122,13 @@ static void set_head(const struct zf_torch_set *s, struct member *m)
     if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER) {
         (void)snprintf(m->head, sizeof m->head, "optimizer");
     }
-    for (size_t i = 0; i < s->n; i++) {
-        const struct member *o = &s->member[i];
+    for (size_t i = 0; i < s->member.n; i++) {
+        const struct member *o = &s->member.at[i];
 
         if (o->role == ZF_ROLE_OPTIMIZER && o->rank == m->rank && strcmp(o->head, m->head) == 0) {
             (void)snprintf(m->head, sizeof m->head, "optimizer_%zu", i);
         }
     }
-}
-
-static bool grow(struct zf_torch_set *s, struct zf_err *err)
-{
-    if (s->n < s->cap) {
-        return true;
-    }
-    size_t cap = 2 * s->cap + 8;
-    struct member *more = realloc(s->member, cap * sizeof *more);
-    if (!more) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
-    }
-    s->member = more;
-    s->cap = cap;
-    return true;
 }
 
 bool zf_torch_set_add(struct zf_torch_set *s, struct zf_store *st, const char *path,
@@ -153,7 +138,7 @@ bool zf_torch_set_add(struct zf_torch_set *s, struct zf_store *st, const char *p
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, err);
     struct member m = {.role = role, .rank = rank};
 
-    if (!src || !grow(s, err)) {
+    if (!src || !zf_vec_room(&s->member, 1, err)) {
         return false;
     }
     m.torch = zf_torch_open(src, lim, err);
@@ -170,14 +155,19 @@ bool zf_torch_set_add(struct zf_torch_set *s, struct zf_store *st, const char *p
         m.role = ZF_ROLE_OPTIMIZER;
     }
     set_head(s, &m);
-    s->member[s->n++] = m;
+    s->member.at[s->member.n++] = m;
     return true;
 }
 
 /* ---- one checkpoint? ---- */
 
+struct owner {
+    uint64_t hash;
+    size_t member; /* its number + 1; 0 = none yet */
+};
+
 struct owners {
-    struct zf_hashes key; /* -> index of the member + 1 */
+    struct zf_table key; /* of struct owner */
     const struct zf_torch_set *set;
     size_t at;
 };
@@ -189,21 +179,21 @@ static bool own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
     if (leaf->kind == ZF_TORCH_NOT) {
         return true;
     }
-    struct zf_hash_slot *s = zf_hashes_put(&o->key, zf_path_hash(leaf->path), err);
-    if (!s) {
+    struct owner *first = zf_table_put(&o->key, zf_path_hash(leaf->path), sizeof *first, err);
+    if (!first) {
         return false;
     }
-    if (s->value && s->value != o->at + 1) {
+    if (first->member && first->member != o->at + 1) {
         const struct zf_step *last = leaf->path.n ? &leaf->path.step[leaf->path.n - 1] : NULL;
         int n = last ? (int)(last->n < 60 ? last->n : 60) : 0;
 
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                        "%.100s and %.100s both hold \"%.*s\", so they are not one checkpoint: "
                        "point at one of them",
-                       o->set->member[s->value - 1].path, o->set->member[o->at].path, n,
+                       o->set->member.at[first->member - 1].path, o->set->member.at[o->at].path, n,
                        last ? last->p : "");
     }
-    s->value = o->at + 1;
+    first->member = o->at + 1;
     return true;
 }
 
@@ -216,18 +206,18 @@ static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *l
     size_t weights = 0;
     bool ok = true;
 
-    for (size_t i = 0; i < s->n; i++) {
-        weights += s->member[i].role == ZF_ROLE_WEIGHTS && s->member[i].rank == 0;
+    for (size_t i = 0; i < s->member.n; i++) {
+        weights += s->member.at[i].role == ZF_ROLE_WEIGHTS && s->member.at[i].rank == 0;
     }
-    for (o.at = 0; ok && weights > 1 && o.at < s->n; o.at++) {
-        const struct member *m = &s->member[o.at];
+    for (o.at = 0; ok && weights > 1 && o.at < s->member.n; o.at++) {
+        const struct member *m = &s->member.at[o.at];
 
         if (m->role == ZF_ROLE_WEIGHTS && m->rank == 0) {
             const char *head = m->head[0] ? m->head : NULL;
             ok = zf_walk(m->torch, zf_torch_root(m->torch), head, lim, &visit, err);
         }
     }
-    zf_hashes_fini(&o.key);
+    zf_table_fini(&o.key);
     return ok;
 }
 
@@ -256,15 +246,15 @@ static bool check_agree(const struct zf_torch_set *s, const struct zf_limits *li
 {
     zf_auto(ranks_said) struct zf_ranks_said *first = NULL;
 
-    for (size_t i = 0; i < s->n; i++) { /* the files of a kind come one after the other */
-        const struct member *m = &s->member[i];
+    for (size_t i = 0; i < s->member.n; i++) { /* the files of a kind come one after the other */
+        const struct member *m = &s->member.at[i];
         zf_auto(ranks_said) struct zf_ranks_said *said =
             zf_ranks_said_new(m->torch, m->path, lim, err);
 
         if (!said) {
             return err->path[0] ? false : zf_err_in(err, "%s", m->path);
         }
-        if (i && same_kind(m, &s->member[i - 1])) {
+        if (i && same_kind(m, &s->member.at[i - 1])) {
             if (!zf_ranks_said_compare(said, first, err)) {
                 return false;
             }
@@ -336,8 +326,8 @@ static bool note_unread(const struct zf_torch_set *s, struct zf_build *b, struct
     uint64_t n, unread, n_met = 0;
     char root[160];
 
-    for (size_t i = 0; i < s->n; i++) {
-        const struct member *m = &s->member[i];
+    for (size_t i = 0; i < s->member.n; i++) {
+        const struct member *m = &s->member.at[i];
 
         zf_torch_storages(m->torch, &n, &unread);
         if (m->rank > 0 || unread == 0) {
@@ -370,11 +360,11 @@ static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct
 {
     size_t n_first = 0;
 
-    for (size_t i = 0; i < s->n; i++) {
-        n_first += s->member[i].rank == 0;
+    for (size_t i = 0; i < s->member.n; i++) {
+        n_first += s->member.at[i].rank == 0;
     }
-    for (size_t i = 0; i < s->n; i++) {
-        const struct member *m = &s->member[i];
+    for (size_t i = 0; i < s->member.n; i++) {
+        const struct member *m = &s->member.at[i];
         struct zf_place_file f = file_of(m, join);
 
         if (m->rank == 0) {
@@ -408,8 +398,8 @@ static void name_models(struct zf_torch_set *s)
 {
     bool several = false;
 
-    for (size_t i = 0; i < s->n; i++) {
-        struct member *m = &s->member[i];
+    for (size_t i = 0; i < s->member.n; i++) {
+        struct member *m = &s->member.at[i];
         const char *number = model_number(m);
 
         if (number) {
@@ -418,8 +408,8 @@ static void name_models(struct zf_torch_set *s)
             several = true;
         }
     }
-    for (size_t i = 0; several && i < s->n; i++) {
-        struct member *m = &s->member[i];
+    for (size_t i = 0; several && i < s->member.n; i++) {
+        struct member *m = &s->member.at[i];
 
         if (strcmp(m->path, "pytorch_model.bin") == 0) {
             (void)snprintf(m->head, sizeof m->head, "model");
@@ -437,8 +427,8 @@ bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, const struct zf_
     if (!join || !check_owners(s, lim, err) || (world > 1 && !check_agree(s, lim, err))) {
         return false;
     }
-    for (size_t i = 0; i < s->n; i++) {
-        struct zf_place_file f = file_of(&s->member[i], NULL);
+    for (size_t i = 0; i < s->member.n; i++) {
+        struct zf_place_file f = file_of(&s->member.at[i], NULL);
 
         if (!zf_place_see(names, &f, lim, err)) {
             return zf_err_in(err, "%s", f.path);

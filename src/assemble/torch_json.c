@@ -5,13 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/hashes.h>
+#include <zf/base/hash.h>
 #include <zf/base/name.h>
-#include <zf/base/text.h>
+#include <zf/base/table.h>
 #include <zf/codec/pvjson.h>
 
 /* More top-level keys than this share one file. */
 #define KEYS_MAX 256
+
+struct named_tensor {
+    uint64_t hash;    /* of the address of its value */
+    const char *path; /* dotted, in the arena */
+};
 
 struct state {
     struct zf_build *b;
@@ -19,9 +24,9 @@ struct state {
     const struct zf_limits *lim;
     struct zf_limits text_lim; /* the same with what the file's size allows for text_bytes */
     struct zf_arena *arena;
-    struct zf_hashes tensors; /* address of a tensor's value -> its dotted path, in the arena */
-    bool plain;               /* a leaf that is no tensor was seen */
-    struct zf_text path;
+    struct zf_table tensors; /* of struct named_tensor */
+    bool plain;              /* a leaf that is no tensor was seen */
+    struct zf_out path;
 };
 
 static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
@@ -32,32 +37,27 @@ static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
         s->plain = true;
         return true;
     }
-    if (!zf_path_join(&s->path, leaf->path, 0, err)) {
-        return false;
+    struct named_tensor *t =
+        zf_table_put(&s->tensors, zf_hash_address(leaf->value), sizeof *t, err);
+    if (!t || t->path) {
+        return t != NULL;
     }
-    struct zf_hash_slot *slot = zf_hashes_put(&s->tensors, (uint64_t)(uintptr_t)leaf->value, err);
-    if (!slot) {
-        return false;
-    }
-    if (slot->value) {
-        return true;
-    }
-    const char *copy = zf_arena_str(s->arena, s->path.p, s->path.n, err);
-    slot->value = (uint64_t)(uintptr_t)copy;
-    return copy != NULL;
+    t->path = zf_path_join(&s->path, leaf->path, err)
+                  ? zf_arena_str(s->arena, zf_out_text(&s->path), s->path.n, err)
+                  : NULL;
+    return t->path != NULL;
 }
 
 static bool tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
 {
     const struct state *s = ctx;
-    const struct zf_hash_slot *slot = zf_hashes_find(&s->tensors, (uint64_t)(uintptr_t)v);
+    const struct named_tensor *t = zf_table_get(&s->tensors, zf_hash_address(v));
 
-    if (!slot) {
+    if (!t) {
         return false;
     }
-    const char *path = (const char *)(uintptr_t)slot->value;
     zf_pvjson_raw(o, "{\"__tensor__\": ");
-    zf_pvjson_str(o, path, strlen(path));
+    zf_pvjson_str(o, t->path, strlen(t->path));
     zf_pvjson_raw(o, "}");
     return true;
 }
@@ -166,7 +166,7 @@ bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char 
     name = name ? name : "value";
     bool ok =
         keys ? add_keys(&s, root, err) : add_value(&s, name, strlen(name), f->head, root, err);
-    zf_text_fini(&s.path);
-    zf_hashes_fini(&s.tensors);
+    zf_auto_out(&s.path);
+    zf_table_fini(&s.tensors);
     return ok;
 }

@@ -5,17 +5,19 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/tensor_ref.h>
-#include <zf/base/hashes.h>
-#include <zf/base/text.h>
+#include <zf/base/hash.h>
+#include <zf/base/out.h>
+#include <zf/base/table.h>
 
 #include "param_groups.h"
 
 /* A tensor that may turn up a second time: the same elements of the same storage are one tensor
  * with two names. */
 struct tie {
+    uint64_t hash;
     struct zf_tensor_ref ref;
     const char *set;
-    struct zf_draft *draft;
+    struct zf_draft *draft; /* NULL: not made yet */
 };
 
 /* A piece of a composed tensor that is composed itself. */
@@ -31,9 +33,9 @@ struct placing {
     struct zf_names *names;
     const struct zf_place_file *file;
     const struct zf_limits *lim;
-    struct zf_hashes ties; /* -> struct tie */
+    struct zf_table ties; /* of struct tie */
     struct zf_arena *arena;
-    struct zf_text name, where;
+    struct zf_out name, where;
     struct zf_spot spot; /* of the composed tensor at hand */
     struct later *later;
     int depth;
@@ -66,25 +68,11 @@ bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path pa
 static uint64_t tie_hash(const struct zf_tensor_ref *r, const char *set)
 {
     const uint64_t head[] = {r->off, (uint64_t)r->dtype, r->ndim};
-    uint64_t h = zf_hash_pair((const char *)r->shape, r->ndim * sizeof *r->shape,
-                              (const char *)r->stride, r->ndim * sizeof *r->stride);
+    uint64_t h = zf_hash(0, head, sizeof head);
 
-    h ^= zf_hash_pair((const char *)head, sizeof head, r->key, strlen(r->key));
-    return h ^ zf_fnv(set, strlen(set));
-}
-
-static bool remember(struct placing *p, struct zf_hash_slot *slot, const char *set,
-                     const struct zf_tensor_ref *r, struct zf_draft *d, struct zf_err *err)
-{
-    struct tie *tie = zf_arena_get(p->arena, 1, sizeof *tie, err);
-
-    if (!tie) {
-        return false;
-    }
-    *tie = (struct tie){.ref = *r, .draft = d};
-    tie->set = zf_arena_str(p->arena, set, strlen(set), err);
-    slot->value = (uint64_t)(uintptr_t)tie;
-    return tie->set != NULL;
+    h = zf_hash(h, r->shape, r->ndim * sizeof *r->shape);
+    h = zf_hash(h, r->stride, r->ndim * sizeof *r->stride);
+    return zf_hash_str(zf_hash_str(h, r->key), set);
 }
 
 static bool place_dense(struct placing *p, const struct zf_spot *spot,
@@ -96,23 +84,30 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
         return false;
     }
     bool may_tie = !zf_names_is_optim(*spot) && t->storage->key && r.n > 0;
-    struct zf_hash_slot *slot =
-        may_tie ? zf_hashes_put(&p->ties, tie_hash(&r, spot->set), err) : NULL;
-    if (may_tie && !slot) {
+    struct tie *tie =
+        may_tie ? zf_table_put(&p->ties, tie_hash(&r, spot->set), sizeof *tie, err) : NULL;
+    if (may_tie && !tie) {
         return false;
     }
-    const struct tie *tie = may_tie ? (struct tie *)(uintptr_t)slot->value : NULL;
-    if (tie && zf_tensor_ref_cmp(&tie->ref, &r) == 0 && strcmp(tie->set, spot->set) == 0) {
+    if (tie && tie->draft && zf_tensor_ref_cmp(&tie->ref, &r) == 0 &&
+        strcmp(tie->set, spot->set) == 0) {
         return zf_build_alias(p->b, tie->draft, spot->name, spot->name_len, err);
     }
-    zf_text_clear(&p->where);
-    if (!zf_text_add(&p->where, p->file->path, strlen(p->file->path), err) ||
-        !zf_text_add(&p->where, "!", 1, err) ||
-        !zf_text_add(&p->where, spot->name, spot->name_len, err)) {
+    zf_out_cut(&p->where, 0);
+    zf_out_str(&p->where, p->file->path);
+    zf_out_str(&p->where, "!");
+    zf_out_add(&p->where, spot->name, spot->name_len);
+    if (!zf_out_ok(&p->where, err)) {
         return false;
     }
     struct zf_draft *d = zf_tensor_ref_draft(p->b, *spot, &r, p->where.p, err);
-    return d && (!may_tie || tie || remember(p, slot, spot->set, &r, d, err));
+    if (!d || !tie || tie->draft) {
+        return d != NULL;
+    }
+    tie->ref = r;
+    tie->draft = d;
+    tie->set = zf_arena_str(p->arena, spot->set, strlen(spot->set), err);
+    return tie->set != NULL;
 }
 
 /* ---- composed tensors ---- */
@@ -154,13 +149,14 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
     struct zf_spot spot = p->spot;
     size_t n = strcmp(part->name, "int_repr") == 0 ? 0 : strlen(part->name);
 
-    zf_text_clear(&p->name);
-    if (!zf_text_add(&p->name, spot.name, spot.name_len, err) ||
-        (n &&
-         (!zf_text_add(&p->name, ".", 1, err) || !zf_text_add(&p->name, part->name, n, err)))) {
+    zf_out_cut(&p->name, 0);
+    zf_out_add(&p->name, spot.name, spot.name_len);
+    zf_out_str(&p->name, n ? "." : "");
+    zf_out_add(&p->name, part->name, n);
+    if (!zf_out_ok(&p->name, err)) {
         return false;
     }
-    spot.name = p->name.p;
+    spot.name = zf_out_text(&p->name);
     spot.name_len = p->name.n;
     if (zf_build_find(p->b, spot)) {
         return zf_build_note(
@@ -330,8 +326,8 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
     }
     bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
               (f->extra || f->only_taken || zf_groups_place(b, names, f, err));
-    zf_text_fini(&p.name);
-    zf_text_fini(&p.where);
-    zf_hashes_fini(&p.ties);
+    zf_auto_out(&p.name);
+    zf_auto_out(&p.where);
+    zf_table_fini(&p.ties);
     return ok;
 }

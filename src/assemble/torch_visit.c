@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/hashes.h>
+#include <zf/base/hash.h>
 #include <zf/base/num.h>
-#include <zf/base/text.h>
+#include <zf/base/out.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 
 /* How the children of a value are named. */
 enum naming {
@@ -33,7 +35,11 @@ struct frame {
 
 /* What is known of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
  * it stands, but lists that hold the next one twice would make 2^n tensors out of n lists. */
-enum seen { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
+enum { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
+struct seen {
+    uint64_t hash; /* of its address */
+    uint64_t state;
+};
 #define SHOWN_MAX 65536
 
 /* A number in a list is an entry of an optimizer's state only below at least so many steps. */
@@ -51,61 +57,47 @@ struct walk {
     struct zf_torch *torch;
     const struct zf_limits *lim;
     struct zf_visit *visit;
-    struct zf_text key; /* the steps' texts, one behind the other */
-    struct step_at *at;
-    struct zf_step *step; /* the same for the callback */
-    size_t n_steps, cap_steps;
-    bool prefixed; /* the first step is the caller's */
-    struct zf_text name;
-    struct frame *frame;
-    size_t n_frames, cap_frames;
+    struct zf_out key; /* the steps' texts, one behind the other */
+    zf_vec(struct step_at) at;
+    zf_vec(struct zf_step) step; /* the same for the callback */
+    bool prefixed;               /* the first step is the caller's */
+    struct zf_out name;
+    zf_vec(struct frame) frame;
     size_t n_named; /* of the frames, counted from outside: their child's name is in the path */
-    struct zf_hashes seen;
+    struct zf_table seen;
     uint64_t n_tensors;
 };
 
 static void walk_fini(struct walk *w)
 {
-    zf_text_fini(&w->key);
-    zf_text_fini(&w->name);
-    zf_hashes_fini(&w->seen);
-    free(w->at);
-    free(w->step);
-    free(w->frame);
-}
-
-static bool no_memory(struct zf_err *err)
-{
-    return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a path");
+    zf_auto_out(&w->key);
+    zf_auto_out(&w->name);
+    zf_table_fini(&w->seen);
+    zf_vec_fini(&w->at);
+    zf_vec_fini(&w->step);
+    zf_vec_fini(&w->frame);
 }
 
 static bool add_step(struct walk *w, const char *p, size_t n, bool index, struct zf_err *err)
 {
-    if (w->n_steps == w->cap_steps) {
-        size_t cap = 2 * w->cap_steps + 16;
-        struct step_at *at = realloc(w->at, cap * sizeof *at);
+    struct step_at *s = zf_vec_push(&w->at, err);
 
-        if (!at) {
-            return no_memory(err);
-        }
-        w->at = at;
-        struct zf_step *step = realloc(w->step, cap * sizeof *step);
-        if (!step) {
-            return no_memory(err);
-        }
-        w->step = step;
-        w->cap_steps = cap;
+    if (!s || !zf_vec_room(&w->step, w->at.n, err)) {
+        return false;
     }
-    w->at[w->n_steps++] = (struct step_at){.at = w->key.n, .n = n, .index = index};
-    return zf_text_add(&w->key, p, n, err);
+    *s = (struct step_at){.at = w->key.n, .n = n, .index = index};
+    zf_out_add(&w->key, p, n);
+    return zf_out_ok(&w->key, err);
 }
 
 static bool extend_step(struct walk *w, const char *p, size_t n, struct zf_err *err)
 {
-    struct step_at *last = &w->at[w->n_steps - 1];
+    struct step_at *last = &w->at.at[w->at.n - 1];
 
     last->n += n + 1;
-    return zf_text_add(&w->key, ".", 1, err) && zf_text_add(&w->key, p, n, err);
+    zf_out_str(&w->key, ".");
+    zf_out_add(&w->key, p, n);
+    return zf_out_ok(&w->key, err);
 }
 
 static bool name_child(struct walk *w, enum naming how, const char *p, size_t n, bool index,
@@ -114,12 +106,11 @@ static bool name_child(struct walk *w, enum naming how, const char *p, size_t n,
     if (how == BY_NONE) {
         return true;
     }
-    return how == BY_DOT && w->n_steps > 0 ? extend_step(w, p, n, err)
-                                           : add_step(w, p, n, index, err);
+    return how == BY_DOT && w->at.n > 0 ? extend_step(w, p, n, err) : add_step(w, p, n, index, err);
 }
 
 /* The text of a key that is no plain text, as Python would print it where it is simple. */
-static bool odd_key(struct zf_text *out, const struct zf_pv *key, uint64_t i, struct zf_err *err)
+static void odd_key(struct zf_out *out, const struct zf_pv *key, uint64_t i)
 {
     char buf[256];
     int64_t number;
@@ -139,38 +130,37 @@ static bool odd_key(struct zf_text *out, const struct zf_pv *key, uint64_t i, st
     } else {
         (void)snprintf(buf, sizeof buf, "key%" PRIu64, i);
     }
-    return zf_text_add(out, buf, strlen(buf), err);
+    zf_out_str(out, buf);
 }
 
 /* The text of key i: a tuple is written one level deep, "(torch.bfloat16, torch.float32)". */
-static bool key_text(struct zf_text *out, const struct zf_pv *key, uint64_t i, struct zf_err *err)
+static void key_text(struct zf_out *out, const struct zf_pv *key, uint64_t i)
 {
     uint64_t n;
     enum zf_pv_kind kind = zf_pv_kind(key);
     const char *p = kind == ZF_PV_STR || kind == ZF_PV_BYTES ? zf_pv_text(key, &n) : NULL;
 
-    zf_text_clear(out);
     if (p) {
-        return zf_text_add(out, p, n, err);
+        zf_out_add(out, p, n);
+        return;
     }
     if (kind != ZF_PV_TUPLE) {
-        return odd_key(out, key, i, err);
+        odd_key(out, key, i);
+        return;
     }
-    if (!zf_text_add(out, "(", 1, err)) {
-        return false;
-    }
+    zf_out_str(out, "(");
     for (uint64_t k = 0; k < zf_pv_len(key); k++) {
         const struct zf_pv *item = zf_pv_item(key, k);
 
-        if (k > 0 && !zf_text_add(out, ", ", 2, err)) {
-            return false;
-        }
+        zf_out_str(out, k > 0 ? ", " : "");
         p = zf_pv_kind(item) == ZF_PV_STR ? zf_pv_text(item, &n) : NULL;
-        if (p ? !zf_text_add(out, p, n, err) : !odd_key(out, item, k, err)) {
-            return false;
+        if (p) {
+            zf_out_add(out, p, n);
+        } else {
+            odd_key(out, item, k);
         }
     }
-    return zf_text_add(out, ")", 1, err);
+    zf_out_str(out, ")");
 }
 
 /* Is it the (dict, slots) pair of an object with __slots__? */
@@ -220,7 +210,7 @@ static const struct zf_pv *inside(const struct zf_pv *v, enum naming *naming)
     return zf_pv_args(v);
 }
 
-static bool is_table_of_module(const struct frame *f, const struct zf_text *name)
+static bool is_table_of_module(const struct frame *f, const struct zf_out *name)
 {
     static const char *const table[] = {"_parameters", "_buffers", "_modules"};
 
@@ -228,7 +218,7 @@ static bool is_table_of_module(const struct frame *f, const struct zf_text *name
         return false;
     }
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(name->p, table[i]) == 0) {
+        if (strcmp(zf_out_text(name), table[i]) == 0) {
             return true;
         }
     }
@@ -237,87 +227,80 @@ static bool is_table_of_module(const struct frame *f, const struct zf_text *name
 
 static bool push(struct walk *w, const struct zf_pv *v, struct frame *f, struct zf_err *err)
 {
-    if (w->n_frames >= w->lim->pickle_depth) {
+    if (w->frame.n >= w->lim->pickle_depth) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "values are nested deeper than pickle_depth = %" PRIu64,
                        w->lim->pickle_depth);
     }
-    if (w->n_frames == w->cap_frames) {
-        size_t cap = 2 * w->cap_frames + 16;
-        struct frame *more = realloc(w->frame, cap * sizeof *more);
-
-        if (!more) {
-            return no_memory(err);
-        }
-        w->frame = more;
-        w->cap_frames = cap;
+    if (!zf_vec_room(&w->frame, 1, err)) {
+        return false;
     }
     f->v = v;
     f->n = zf_pv_len(v);
     f->mapping = zf_pv_is_map(v);
-    w->frame[w->n_frames++] = *f;
+    w->frame.at[w->frame.n++] = *f;
     return true;
 }
 
 /* Goes back to the path outside of a value. */
 static void restore(struct walk *w, const struct frame *f)
 {
-    w->n_steps = f->n_steps;
-    zf_text_cut(&w->key, f->key_len);
-    if (w->n_steps > 0) {
-        w->at[w->n_steps - 1].n = f->last_len;
+    w->at.n = f->n_steps;
+    zf_out_cut(&w->key, f->key_len);
+    if (w->at.n > 0) {
+        w->at.at[w->at.n - 1].n = f->last_len;
     }
 }
 
 /* Leaves the innermost value and says what it held. */
 static bool pop(struct walk *w, struct zf_err *err)
 {
-    struct frame *f = &w->frame[--w->n_frames];
+    struct frame *f = &w->frame.at[--w->frame.n];
 
     if (f->many) {
-        struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)f->v, err);
+        struct seen *s = zf_table_put(&w->seen, zf_hash_address(f->v), sizeof *s, err);
 
         if (!s) {
             return false;
         }
-        s->value = f->tensors ? SEEN_TENSORS + f->shown + 1 : SEEN_EMPTY;
+        s->state = f->tensors ? SEEN_TENSORS + f->shown + 1 : SEEN_EMPTY;
     }
-    if (w->n_frames > 0) {
-        w->frame[w->n_frames - 1].tensors |= f->tensors;
+    if (w->frame.n > 0) {
+        w->frame.at[w->frame.n - 1].tensors |= f->tensors;
     }
-    if (w->n_named > w->n_frames) {
+    if (w->n_named > w->frame.n) {
         restore(w, f);
         w->n_named--;
     }
     return true;
 }
 
-static bool child_text(struct zf_text *out, const struct frame *f, uint64_t i, struct zf_err *err)
+static void child_text(struct zf_out *out, const struct frame *f, uint64_t i)
 {
-    char number[24];
-
+    zf_out_cut(out, 0);
     if (f->mapping) {
-        return key_text(out, zf_pv_key(f->v, i), i, err);
+        key_text(out, zf_pv_key(f->v, i), i);
+    } else {
+        zf_out_dec(out, i);
     }
-    zf_text_clear(out);
-    return zf_text_add(out, number, zf_num_digits(number, i), err);
 }
 
 /* Adds the names that the path to the current child of the innermost value still lacks. */
 static bool name_all(struct walk *w, struct zf_err *err)
 {
-    for (; w->n_named < w->n_frames; w->n_named++) {
-        struct frame *f = &w->frame[w->n_named];
-        struct zf_text *name = &w->name;
+    for (; w->n_named < w->frame.n; w->n_named++) {
+        struct frame *f = &w->frame.at[w->n_named];
+        struct zf_out *name = &w->name;
 
         f->key_len = w->key.n;
-        f->n_steps = w->n_steps;
-        f->last_len = w->n_steps ? w->at[w->n_steps - 1].n : 0;
-        if (!child_text(name, f, f->next - 1, err)) {
+        f->n_steps = w->at.n;
+        f->last_len = w->at.n ? w->at.at[w->at.n - 1].n : 0;
+        child_text(name, f, f->next - 1);
+        if (!zf_out_ok(name, err)) {
             return false;
         }
         enum naming how = is_table_of_module(f, name) ? BY_NONE : f->naming;
-        if (!name_child(w, how, name->p, name->n, !f->mapping, err)) {
+        if (!name_child(w, how, zf_out_text(name), name->n, !f->mapping, err)) {
             return false;
         }
     }
@@ -331,7 +314,7 @@ static bool is_number(const struct zf_pv *v)
 
 static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind, struct zf_err *err)
 {
-    const struct frame *top = w->n_frames ? &w->frame[w->n_frames - 1] : NULL;
+    const struct frame *top = w->frame.n ? &w->frame.at[w->frame.n - 1] : NULL;
     bool in_list = kind == ZF_TORCH_NOT && top && !top->mapping;
 
     if (in_list && !is_number(v)) {
@@ -345,15 +328,16 @@ static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
         w->visit->n_unnamed++;
         return true;
     }
-    for (size_t i = 0; i < w->n_steps; i++) {
-        w->step[i] =
-            (struct zf_step){.p = w->key.p + w->at[i].at, .n = w->at[i].n, .index = w->at[i].index};
+    for (size_t i = 0; i < w->at.n; i++) {
+        w->step.at[i] = (struct zf_step){.p = zf_out_text(&w->key) + w->at.at[i].at,
+                                         .n = w->at.at[i].n,
+                                         .index = w->at.at[i].index};
     }
     struct zf_leaf leaf = {
-        .path = {.step = w->step, .n = (uint32_t)w->n_steps}, .kind = kind, .value = v};
+        .path = {.step = w->step.at, .n = (uint32_t)w->at.n}, .kind = kind, .value = v};
     if (kind != ZF_TORCH_NOT) {
-        if (w->n_frames > 0) {
-            w->frame[w->n_frames - 1].tensors = true;
+        if (w->frame.n > 0) {
+            w->frame.at[w->frame.n - 1].tensors = true;
         }
         if (++w->n_tensors > w->lim->tensors) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -367,18 +351,18 @@ static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
 static bool remember(struct walk *w, const struct zf_pv *in, struct frame *f, bool *fresh_out,
                      struct zf_err *err)
 {
-    struct zf_hash_slot *s = zf_hashes_put(&w->seen, (uint64_t)(uintptr_t)in, err);
+    struct seen *s = zf_table_put(&w->seen, zf_hash_address(in), sizeof *s, err);
 
     if (!s) {
         return false;
     }
-    *fresh_out = s->value != SEEN_OPEN && s->value != SEEN_EMPTY;
-    f->shown = s->value > SEEN_TENSORS ? s->value - SEEN_TENSORS : 0;
+    *fresh_out = s->state != SEEN_OPEN && s->state != SEEN_EMPTY;
+    f->shown = s->state > SEEN_TENSORS ? s->state - SEEN_TENSORS : 0;
     if (f->shown >= SHOWN_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "one value stands in more than %d places of the file", SHOWN_MAX);
     }
-    s->value = *fresh_out ? SEEN_OPEN : s->value;
+    s->state = *fresh_out ? SEEN_OPEN : s->state;
     return true;
 }
 
@@ -447,17 +431,17 @@ static bool is_flat(const struct walk *w, const struct zf_pv *v)
     uint64_t n = zf_pv_len(v);
 
     if (n == 0 || n > FLAT_MAX || !is_container(v) || zf_pv_many(v) ||
-        w->n_frames >= w->lim->pickle_depth) {
+        w->frame.n >= w->lim->pickle_depth) {
         return false;
     }
-    return zf_pv_span(v, 0, bare_kinds(w, zf_pv_is_map(v), w->n_frames + 1)) == n;
+    return zf_pv_span(v, 0, bare_kinds(w, zf_pv_is_map(v), w->frame.n + 1)) == n;
 }
 
 /* Counts the children of the innermost value from the next on that need no name; true: none is
  * left. */
 static bool skip_bare(struct walk *w, struct frame *top)
 {
-    uint32_t kinds = bare_kinds(w, top->mapping, w->n_frames);
+    uint32_t kinds = bare_kinds(w, top->mapping, w->frame.n);
 
     while (top->next < top->n) {
         uint64_t bare = zf_pv_span(top->v, top->next, kinds);
@@ -477,13 +461,13 @@ static bool skip_bare(struct walk *w, struct frame *top)
 /* The next child of the innermost value. */
 static bool advance(struct walk *w, struct zf_err *err)
 {
-    struct frame *top = &w->frame[w->n_frames - 1];
+    struct frame *top = &w->frame.at[w->frame.n - 1];
 
     if (skip_bare(w, top)) {
         return true;
     }
     const struct zf_pv *child = child_at(top->v, top->mapping, top->next++);
-    if (w->n_named == w->n_frames) { /* the child before this one was named */
+    if (w->n_named == w->frame.n) { /* the child before this one was named */
         restore(w, top);
         w->n_named--;
     }
@@ -494,13 +478,12 @@ static bool advance(struct walk *w, struct zf_err *err)
 static bool run(struct walk *w, const struct zf_pv *v, const char *prefix, struct zf_err *err)
 {
     w->prefixed = prefix != NULL;
-    if (!zf_text_add(&w->key, "", 0, err) ||
-        (prefix && !add_step(w, prefix, strlen(prefix), false, err)) ||
+    if ((prefix && !add_step(w, prefix, strlen(prefix), false, err)) ||
         !enter(w, v, BY_STEP, err)) {
         return false;
     }
-    while (w->n_frames > 0) {
-        struct frame *top = &w->frame[w->n_frames - 1];
+    while (w->frame.n > 0) {
+        struct frame *top = &w->frame.at[w->frame.n - 1];
 
         if (top->next < top->n ? !advance(w, err) : !pop(w, err)) {
             return false;

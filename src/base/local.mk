@@ -7,7 +7,6 @@ libzf_base_la_SOURCES = \
 	src/base/err.c \
 	src/base/glob.c \
 	src/base/hash.c \
-	src/base/hashes.c \
 	src/base/limits.c \
 	src/base/name.c \
 	src/base/nearest.c \
@@ -15,7 +14,6 @@ libzf_base_la_SOURCES = \
 	src/base/out.c \
 	src/base/path.c \
 	src/base/table.c \
-	src/base/text.c \
 	src/base/vec.c \
 	$(NULL)
 libzf_base_la_LIBADD = $(NETTLE_LIBS)
@@ -28,7 +26,6 @@ noinst_HEADERS += \
 	include/zf/base/err.h \
 	include/zf/base/glob.h \
 	include/zf/base/hash.h \
-	include/zf/base/hashes.h \
 	include/zf/base/limits.h \
 	include/zf/base/name.h \
 	include/zf/base/nearest.h \
@@ -36,6 +33,5 @@ noinst_HEADERS += \
 	include/zf/base/out.h \
 	include/zf/base/path.h \
 	include/zf/base/table.h \
-	include/zf/base/text.h \
 	include/zf/base/vec.h \
 	$(NULL)

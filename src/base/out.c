@@ -7,16 +7,19 @@
 
 #include <zf/base/name.h>
 
-static bool room(struct zf_out *o, size_t n)
+#define FIRST 256u /* bytes */
+
+/* Room for n bytes more, and for the zero byte behind them, which `cap` does not count. */
+static bool out_room(struct zf_out *o, size_t n)
 {
-    if (o->bad || n <= o->cap - o->n) {
+    if (o->bad || (o->p && n <= o->cap - o->n)) {
         return !o->bad;
     }
-    size_t cap = o->cap ? o->cap : 256;
+    size_t cap = o->p ? o->cap : FIRST;
     while (cap - o->n < n && cap <= SIZE_MAX / 2) {
         cap *= 2;
     }
-    char *p = cap - o->n >= n ? realloc(o->p, cap) : NULL;
+    char *p = cap - o->n >= n && cap < SIZE_MAX ? realloc(o->p, cap + 1) : NULL;
     if (!p) {
         o->bad = true;
         return false;
@@ -28,17 +31,19 @@ static bool room(struct zf_out *o, size_t n)
 
 void zf_out_add(struct zf_out *o, const void *p, size_t n)
 {
-    if (n && room(o, n)) {
+    if (n && out_room(o, n)) {
         memcpy(o->p + o->n, p, n);
         o->n += n;
+        o->p[o->n] = '\0';
     }
 }
 
 void zf_out_fill(struct zf_out *o, char c, size_t n)
 {
-    if (n && room(o, n)) {
+    if (n && out_room(o, n)) {
         memset(o->p + o->n, c, n);
         o->n += n;
+        o->p[o->n] = '\0';
     }
 }
 

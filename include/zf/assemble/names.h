@@ -8,7 +8,7 @@
 
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
-#include <zf/base/text.h>
+#include <zf/base/out.h>
 #include <zf/model/build.h>
 
 /* One step of a path.  A dict key is text (an integer key: its decimal text); a position in a list
@@ -26,11 +26,10 @@ struct zf_path {
     uint32_t n;
 };
 
-/* The steps from `from` on, joined by dots; replaces what out held.  Errors: ZF_E_NOMEM. */
-bool zf_path_join(struct zf_text *out, struct zf_path path, uint32_t from,
-                  struct zf_err *err) ZF_CHECKED;
+/* The steps joined by dots; replaces what out held.  Errors: ZF_E_NOMEM. */
+bool zf_path_join(struct zf_out *out, struct zf_path path, struct zf_err *err) ZF_CHECKED;
 
-/* Equal for equal paths. */
+/* Equal for equal paths; for others but by a chance of 2^-64. */
 uint64_t zf_path_hash(struct zf_path path);
 
 /* Does a key end in "_extra_state", as what a module's get_extra_state gave?  Source: torch/nn/modules/

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing run of bytes being written; sticky like the cursor: after memory runs out every write
- * is ignored and `bad` stays set, so it is checked once, at the end. */
+/* Bytes or text being written; sticky like the cursor: after memory runs out every write is ignored
+ * and `bad` stays set, so it is checked once, at the end.  A zero byte stands behind what is written,
+ * so that it is a text as well. */
 #ifndef ZF_BASE_OUT_H
 #define ZF_BASE_OUT_H
 
@@ -8,7 +9,7 @@
 #include <zf/base/err.h>
 
 struct zf_out {
-    char *p; /* malloc'ed; owned */
+    char *p; /* malloc'ed; owned; NULL until something was written */
     size_t n, cap;
     bool bad;
 };
@@ -28,9 +29,25 @@ void zf_out_json(struct zf_out *o, const char *p, size_t n);
 /* True unless memory ran out. */
 bool zf_out_ok(const struct zf_out *o, struct zf_err *err) ZF_CHECKED;
 
+/* The text, "" at first; good until the next write. */
+static inline const char *zf_out_text(const struct zf_out *o)
+{
+    return o->p ? o->p : "";
+}
+
+/* Goes back to the first n bytes that were written; the memory is kept. */
+static inline void zf_out_cut(struct zf_out *o, size_t n)
+{
+    if (n < o->n) {
+        o->n = n;
+        o->p[n] = '\0';
+    }
+}
+
 static inline void zf_auto_out(struct zf_out *o)
 {
     free(o->p);
+    *o = (struct zf_out){0};
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include <zf/base/text.h>
+#include <zf/base/out.h>
 #include <zf/codec/json.h>
 #include <zf/codec/pvjson.h>
 
@@ -78,15 +78,15 @@ static char *bytes_value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk 
 }
 
 /* Appends "key": value. */
-static bool bytes_add_entry(struct zf_text *out, const struct zf_path *path, const char *value,
+static bool bytes_add_entry(struct zf_out *out, const struct zf_path *path, const char *value,
                             uint64_t n, struct zf_err *err)
 {
-    zf_auto(text) struct zf_text key = {0};
+    zf_auto(out) struct zf_out key = {0};
 
-    if (!zf_path_join(&key, *path, 0, err)) {
+    if (!zf_path_join(&key, *path, err)) {
         return false;
     }
-    json_t *name = json_stringn(key.p, key.n); /* NULL: not UTF-8 */
+    json_t *name = json_stringn(zf_out_text(&key), key.n); /* NULL: not UTF-8 */
     zf_auto(mem) char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
 
     json_decref(name);
@@ -96,15 +96,17 @@ static bool bytes_add_entry(struct zf_text *out, const struct zf_path *path, con
     while (n && value[n - 1] == '\n') {
         n--;
     }
-    return zf_text_add(out, out->n ? ",\n" : "{\n", 2, err) &&
-           zf_text_add(out, quoted, strlen(quoted), err) && zf_text_add(out, ": ", 2, err) &&
-           zf_text_add(out, value, n, err);
+    zf_out_str(out, out->n ? ",\n" : "{\n");
+    zf_out_str(out, quoted);
+    zf_out_str(out, ": ");
+    zf_out_add(out, value, n);
+    return zf_out_ok(out, err);
 }
 
 bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
 {
     const struct zf_dcp *d = p->d;
-    zf_auto(text) struct zf_text out = {0};
+    zf_auto(out) struct zf_out out = {0};
     uint64_t total = 0;
 
     for (uint64_t i = 0; i < d->n_chunks; i++) {
@@ -123,6 +125,9 @@ bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
             return false;
         }
     }
-    return out.n == 0 || (zf_text_add(&out, "\n}\n", 3, err) &&
-                          zf_build_text(p->b, "state/checkpoint.json", out.p, out.n, err));
+    if (out.n == 0) {
+        return true;
+    }
+    zf_out_str(&out, "\n}\n");
+    return zf_out_ok(&out, err) && zf_build_text(p->b, "state/checkpoint.json", out.p, out.n, err);
 }

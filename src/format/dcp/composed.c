@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
-#include <zf/base/text.h>
+#include <zf/base/out.h>
 
 #include "items.h"
 #include "whole.h"
@@ -133,7 +133,7 @@ struct composed_joining {
     const uint64_t *start, *size; /* of the chunk */
     bool whole;                   /* one chunk is the tensor */
     bool put;                     /* false: only check that the parts can be joined */
-    struct zf_text name;          /* of the part at hand, behind the tensor's name */
+    struct zf_out name;           /* of the part at hand, behind the tensor's name */
     uint32_t depth, n_parts;
 };
 
@@ -205,8 +205,9 @@ static bool composed_join_one(void *ctx, const struct zf_torch_part *part, struc
     size_t before = j->name.n;
     bool ok = true;
 
-    if (!zf_text_add(&j->name, ".", 1, err) ||
-        !zf_text_add(&j->name, part->name, strlen(part->name), err)) {
+    zf_out_str(&j->name, ".");
+    zf_out_str(&j->name, part->name);
+    if (!zf_out_ok(&j->name, err)) {
         return false;
     }
     if (part->tensor) {
@@ -218,7 +219,7 @@ static bool composed_join_one(void *ctx, const struct zf_torch_part *part, struc
         ok = zf_torch_parts(j->torch, part->value, composed_join_one, j, err);
         j->depth--;
     }
-    zf_text_cut(&j->name, before);
+    zf_out_cut(&j->name, before);
     return ok;
 }
 
@@ -277,11 +278,11 @@ static bool composed_join(struct zf_dcp_placing *p, const uint32_t *chunk, uint6
     for (uint32_t d = 0; d < k->ndim; d++) {
         j.whole = j.whole && p->d->box[c->box + k->ndim + d] == k->shape[d];
     }
-    ok = zf_text_add(&j.name, j.spot.name, j.spot.name_len, err) &&
-         composed_join_chunks(&j, chunk, n, err);
+    zf_out_add(&j.name, j.spot.name, j.spot.name_len);
+    ok = composed_join_chunks(&j, chunk, n, err);
     j.put = true;
     ok = ok && composed_join_chunks(&j, chunk, n, err);
-    zf_text_fini(&j.name);
+    zf_auto_out(&j.name);
     return ok;
 }
 

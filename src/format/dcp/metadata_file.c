@@ -5,23 +5,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/text.h>
+#include <zf/base/out.h>
 
 #include "mcore_data.h"
 #include "state_metadata.h"
 #include "storage_data.h"
 
-/* Writes the steps of a path with dots between them, as torch makes a key of them.  *is_path = false:
- * a step is neither a name nor a position, so that it is no path.  Source: torch/distributed/checkpoint/
+/* Writes the steps of a path with dots between them, as torch makes a key of them.  False: a
+ * step is neither a name nor a position, so that it is no path.  Source: torch/distributed/checkpoint/
  * _nested_dict.py, flatten_state_dict (2.0 … 2.14). */
-static bool file_join_path(const struct zf_pv *path, struct zf_text *out, bool *is_path,
-                           struct zf_err *err)
+static bool file_join_path(const struct zf_pv *path, struct zf_out *out)
 {
     char digits[24];
 
-    zf_text_clear(out);
-    *is_path = zf_pv_is_seq(path);
-    for (uint64_t i = 0; *is_path && i < zf_pv_len(path); i++) {
+    zf_out_cut(out, 0);
+    if (!zf_pv_is_seq(path)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < zf_pv_len(path); i++) {
         const struct zf_pv *v = zf_pv_item(path, i);
         uint64_t n = 0;
         int64_t at;
@@ -31,41 +32,40 @@ static bool file_join_path(const struct zf_pv *path, struct zf_text *out, bool *
             n = (uint64_t)snprintf(digits, sizeof digits, "%" PRId64, at);
             step = digits;
         }
-        *is_path = step != NULL;
-        if (step && ((i && !zf_text_add(out, ".", 1, err)) || !zf_text_add(out, step, n, err))) {
+        if (!step) {
             return false;
         }
+        zf_out_str(out, i ? "." : "");
+        zf_out_add(out, step, n);
     }
-    return zf_text_add(out, "", 0, err);
+    return true;
 }
 
 /* A path decides the name under which a tensor is shown, so it must spell its key. */
 static bool file_take_path(struct zf_dcp_reading *r, struct zf_dcp_key *key,
-                           const struct zf_pv *path, struct zf_text *joined, struct zf_err *err)
+                           const struct zf_pv *path, struct zf_out *joined, struct zf_err *err)
 {
-    bool is_path;
-
-    if (!file_join_path(path, joined, &is_path, err)) {
-        return false;
-    }
-    if (!is_path) {
+    if (!file_join_path(path, joined)) {
         return true; /* another planner's own */
     }
-    if (joined->n == key->name_len && memcmp(joined->p, key->name, joined->n) == 0) {
+    if (!zf_out_ok(joined, err)) {
+        return false;
+    }
+    if (joined->n == key->name_len && memcmp(zf_out_text(joined), key->name, joined->n) == 0) {
         key->path = path;
         return true;
     }
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                   "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
                   "which of them is it?",
-                  key->name, joined->p);
+                  key->name, zf_out_text(joined));
     return zf_dcp_settle(r, err);
 }
 
 static bool file_take_paths(struct zf_dcp_reading *r, const struct zf_pv *planner,
                             struct zf_err *err)
 {
-    zf_auto(text) struct zf_text joined = {0};
+    zf_auto(out) struct zf_out joined = {0};
 
     for (uint64_t i = 0; i < zf_pv_len(planner); i++) {
         uint64_t n = 0;
