@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libzf-model.la
 libzf_model_la_SOURCES = \
 	src/model/box.c \
 	src/model/box_gather.c \
+	src/model/box_source.c \
 	src/model/box_tree.c \
 	src/model/build.c \
 	src/model/cast.c \

@@ -57,6 +57,11 @@ struct zf_from {
     uint64_t off;           /* bytes: first element of the piece in src */
     const uint64_t *stride; /* [ndim] elements; NULL = the piece is packed, C order */
 };
+/* The elements of such a place as a source of their own, packed in C order: for readers that learn
+ * where a tensor is when it is first read.  Pre: stride is not NULL, every element lies inside src,
+ * and there is one.  Errors: ZF_E_NOMEM. */
+struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from,
+                                 struct zf_err *err) ZF_CHECKED;
 /* Elements [first, first + n) of the flattened tensor, packed at from (stride must be NULL).
  * A tensor may be made of flat pieces, boxes and runs; they come in any order.
  * Errors: ZF_E_FORMAT outside the tensor, outside the source. */

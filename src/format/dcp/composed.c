@@ -153,11 +153,11 @@ static bool composed_join_part(struct composed_joining *j, const struct zf_torch
                                struct zf_err *err)
 {
     struct zf_build *b = j->p->b;
-    zf_auto(source) struct zf_source *src = NULL;
-    uint64_t shape[64], off, first = 0, n, row;
+    uint64_t shape[64], start[64] = {0}, n;
     const struct zf_spot spot = {j->spot.set, j->name.p, j->name.n};
     const struct zf_type type = {t->dtype, t->ndim, shape};
     struct zf_draft *draft;
+    struct zf_from from;
 
     if (t->ndim > sizeof shape / sizeof *shape) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "part \"%.80s\" has %u dimensions", j->name.p,
@@ -173,6 +173,7 @@ static bool composed_join_part(struct composed_joining *j, const struct zf_torch
                            j->key->name, j->name.p);
         }
         shape[0] = j->key->shape[0];
+        start[0] = j->start[0];
     }
     if (!zf_elems(t->ndim, t->shape, &n)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", j->name.p);
@@ -191,12 +192,7 @@ static bool composed_join_part(struct composed_joining *j, const struct zf_torch
     if (!draft || n == 0) {
         return draft != NULL;
     }
-    row = j->whole ? 0 : n / t->shape[0];
-    if (!zf_mul(row, j->whole ? 0 : j->start[0], &first)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", j->name.p);
-    }
-    return zf_dcp_packed(t, &src, &off, err) &&
-           zf_draft_flat(draft, first, n, (struct zf_from){.src = src, .off = off}, err);
+    return zf_dcp_from(t, &from, err) && zf_draft_box(draft, start, t->shape, from, err);
 }
 
 static bool composed_join_one(void *ctx, const struct zf_torch_part *part, struct zf_err *err)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An item is opened at its first read, in whichever thread that is: its bytes are a window of the file
+ * (decompressed when they are), those are a torch.save archive, and that holds one tensor, which must
+ * be what .metadata said of it.  Nearly always its elements are plain bytes of the .distcp file; then
+ * nothing is kept but their offset.  A compressed or strided tensor keeps a source instead. */
+#include "items.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
-
-#include "gather.h"
-#include "items.h"
 
 /* A torch.save archive of one tensor is at most this much longer than its data (records aligned to
  * 4096 bytes), wherever it is compressed and its true length is not known. */
@@ -30,8 +33,8 @@ uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size)
 
 /* Undoes the compression of an item: its length is found by one pass, its bytes are read through a
  * source with a cache of blocks. */
-static struct zf_source *unzstd(struct zf_source *packed, uint64_t max_bytes,
-                                const struct zf_limits *lim, struct zf_err *err)
+static struct zf_source *items_unzstd(struct zf_source *packed, uint64_t max_bytes,
+                                      const struct zf_limits *lim, struct zf_err *err)
 {
     uint64_t size;
 
@@ -64,7 +67,7 @@ struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_span span,
     if (!packed || span.wrap == ZF_DCP_PLAIN) {
         return packed ? zf_source_ref(packed) : NULL;
     }
-    return unzstd(packed, span.max_bytes, lim, err);
+    return items_unzstd(packed, span.max_bytes, lim, err);
 }
 
 bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
@@ -86,14 +89,15 @@ bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct z
 }
 
 /* The tensors among the parts of a value: the first, copied, and how many there are. */
-struct only_part {
+struct items_only {
     struct zf_torch *torch;
     struct zf_torch_tensor first;
     uint64_t n;
     bool deep; /* a part has parts itself */
 };
 
-static bool keep_sizes(struct zf_torch *t, const uint64_t **sizes, uint32_t n, struct zf_err *err)
+static bool items_keep_sizes(struct zf_torch *t, const uint64_t **sizes, uint32_t n,
+                             struct zf_err *err)
 {
     uint64_t *copy = zf_arena_get(zf_torch_arena(t), n, sizeof *copy, err);
 
@@ -105,9 +109,9 @@ static bool keep_sizes(struct zf_torch *t, const uint64_t **sizes, uint32_t n, s
     return true;
 }
 
-static bool count_part(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
+static bool items_count_part(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
 {
-    struct only_part *only = ctx;
+    struct items_only *only = ctx;
 
     if (!part->tensor) {
         only->deep = only->deep || zf_torch_kind(only->torch, part->value) != ZF_TORCH_NOT;
@@ -117,19 +121,19 @@ static bool count_part(void *ctx, const struct zf_torch_part *part, struct zf_er
         return true;
     }
     only->first = *part->tensor;
-    return keep_sizes(only->torch, &only->first.shape, only->first.ndim, err) &&
-           keep_sizes(only->torch, &only->first.stride, only->first.ndim, err);
+    return items_keep_sizes(only->torch, &only->first.shape, only->first.ndim, err) &&
+           items_keep_sizes(only->torch, &only->first.stride, only->first.ndim, err);
 }
 
 bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out, struct zf_err *err)
 {
     const struct zf_pv *v = zf_torch_root(look->torch);
-    struct only_part only = {.torch = look->torch};
+    struct items_only only = {.torch = look->torch};
 
     if (zf_torch_kind(look->torch, v) != ZF_TORCH_PARTS) {
         return zf_torch_tensor(look->torch, v, out, err);
     }
-    if (!zf_torch_parts(look->torch, v, count_part, &only, err)) {
+    if (!zf_torch_parts(look->torch, v, items_count_part, &only, err)) {
         return false;
     }
     if (only.n != 1 || only.deep) {
@@ -140,35 +144,23 @@ bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out, s
     return true;
 }
 
-bool zf_dcp_packed(const struct zf_torch_tensor *t, struct zf_source **src_out, uint64_t *off_out,
-                   struct zf_err *err)
+bool zf_dcp_from(const struct zf_torch_tensor *t, struct zf_from *out, struct zf_err *err)
 {
-    uint32_t elem = zf_dtype_info(t->dtype)->bytes;
-    uint64_t n;
-
-    *off_out = 0;
     if (!t->storage->src) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "holds a tensor without data (on the meta device)");
     }
-    if (t->contiguous || (zf_elems(t->ndim, t->shape, &n) && n == 0)) {
-        *off_out = t->off_elems * elem; /* inside the storage: checked by zf_torch_tensor */
-        *src_out = zf_source_ref(t->storage->src);
-        return true;
-    }
-    *src_out = zf_dcp_gather_new((struct zf_dcp_strided){.src = t->storage->src,
-                                                         .off_elems = t->off_elems,
-                                                         .elem_bytes = elem,
-                                                         .ndim = t->ndim,
-                                                         .shape = t->shape,
-                                                         .stride = t->stride},
-                                 err);
-    return *src_out != NULL;
+    *out = (struct zf_from){
+        .src = t->storage->src,
+        .off = t->off_elems * zf_dtype_info(t->dtype)->bytes, /* inside it: zf_torch_tensor */
+        .stride = t->contiguous ? NULL : t->stride,
+    };
+    return true;
 }
 
 /* Is the tensor what the metadata promised? */
-static bool check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r,
-                  const struct zf_item *item, struct zf_err *err)
+static bool items_check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r,
+                        const struct zf_item *item, struct zf_err *err)
 {
     const struct zf_dtype_info *want = zf_dtype_info((enum zf_dtype)r->dtype),
                                *got = zf_dtype_info(t->dtype);
@@ -192,8 +184,8 @@ static bool check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r
 
 /* Bytes that are no torch.save file are the tensor itself when they are
  * exactly as many as it needs. */
-static bool locate_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r,
-                       const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
+static bool items_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r,
+                      const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
 {
     uint8_t head[4] = {0};
     size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
@@ -212,17 +204,32 @@ static bool locate_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r,
     return true;
 }
 
-static bool locate(void *ctx, struct zf_source *file, const struct zf_item *item,
-                   struct zf_item_at *out, struct zf_err *err)
+/* The plain bytes of the file where that is possible, so that reads need no other source: what the
+ * item's archive and its windows do not change is at some offset of the file itself. */
+static bool items_at(struct zf_source *file, struct zf_source *src, uint64_t off, uint64_t len,
+                     struct zf_item_at *out, struct zf_err *err)
+{
+    uint64_t at = off, file_at = 0;
+
+    if (zf_source_origin(src, &at) == zf_source_origin(file, &file_at) && at >= file_at &&
+        zf_within(at - file_at, len, file->size)) {
+        out->off = at - file_at;
+        return true;
+    }
+    out->src = zf_window_new(src, off, len, NULL, err);
+    return out->src != NULL;
+}
+
+static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
+                         struct zf_item_at *out, struct zf_err *err)
 {
     const struct items *it = ctx;
     const struct zf_dcp_record *r = &it->record[item->number];
     struct zf_dcp_span span = {
         .off = item->rec_off, .len = r->len, .wrap = (enum zf_dcp_wrap)r->wrap};
     zf_auto(dcp_look) struct zf_dcp_look look = {0};
-    zf_auto(source) struct zf_source *src = NULL;
     struct zf_torch_tensor t;
-    uint64_t off, at, file_at = 0;
+    struct zf_from from;
 
     *out = (struct zf_item_at){0};
     span.max_bytes = item->len + OVERHEAD_MAX; /* tensors are smaller than 2^63 */
@@ -230,20 +237,17 @@ static bool locate(void *ctx, struct zf_source *file, const struct zf_item *item
         return false;
     }
     if (!look.torch) {
-        return locate_raw(&look, r, item, out, err);
+        return items_raw(&look, r, item, out, err);
     }
-    if (!zf_dcp_look_tensor(&look, &t, err) || !check(&t, r, item, err) ||
-        !zf_dcp_packed(&t, &src, &off, err)) {
+    if (!zf_dcp_look_tensor(&look, &t, err) || !items_check(&t, r, item, err) ||
+        !zf_dcp_from(&t, &from, err)) {
         return false;
     }
-    at = off;
-    if (zf_source_origin(src, &at) == zf_source_origin(file, &file_at) && at >= file_at &&
-        zf_within(at - file_at, item->len, file->size)) {
-        out->off = at - file_at;
-        return true;
+    if (from.stride) {
+        out->src = zf_strided_new((struct zf_type){t.dtype, t.ndim, t.shape}, from, err);
+        return out->src != NULL;
     }
-    out->src = zf_window_new(src, off, item->len, NULL, err);
-    return out->src != NULL;
+    return items_at(file, from.src, from.off, item->len, out, err);
 }
 
 static void items_free(void *ctx)
@@ -266,7 +270,7 @@ struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record 
         return NULL;
     }
     *it = (struct items){.record = records, .n = n, .lim = *lim};
-    src = zf_items_new(file, locate, it, items_free, err);
+    src = zf_items_new(file, items_locate, it, items_free, err);
     if (!src) {
         items_free(it);
     }

@@ -56,8 +56,9 @@ static inline void zf_auto_dcp_look(struct zf_dcp_look *look)
 bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out,
                         struct zf_err *err) ZF_CHECKED;
 
-/* Packed bytes of a tensor of a look: *src_out (a reference) from byte *off_out on. */
-bool zf_dcp_packed(const struct zf_torch_tensor *t, struct zf_source **src_out, uint64_t *off_out,
-                   struct zf_err *err) ZF_CHECKED;
+/* Where the elements of a tensor of a look are; lends from->src and from->stride, NULL when they are
+ * packed.  Errors: ZF_E_FORMAT it has no data. */
+bool zf_dcp_from(const struct zf_torch_tensor *t, struct zf_from *out,
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

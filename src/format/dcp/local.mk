@@ -4,7 +4,6 @@ libzf_format_la_SOURCES += \
 	src/format/dcp/composed.c \
 	src/format/dcp/dcp.c \
 	src/format/dcp/files.c \
-	src/format/dcp/gather.c \
 	src/format/dcp/items.c \
 	src/format/dcp/mcore_data.c \
 	src/format/dcp/metadata.c \
@@ -22,7 +21,6 @@ noinst_HEADERS += \
 	src/format/dcp/bytes_items.h \
 	src/format/dcp/composed.h \
 	src/format/dcp/files.h \
-	src/format/dcp/gather.h \
 	src/format/dcp/items.h \
 	src/format/dcp/mcore_data.h \
 	src/format/dcp/metadata.h \

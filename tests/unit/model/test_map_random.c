@@ -336,11 +336,72 @@ static void random_slices(void **state)
     }
 }
 
+/* Tensors whose dimensions are in another order, apart, or repeated (stride 0) in their storage. */
+static void random_strided_sources(void **state)
+{
+    enum { STORAGE = 65536, DIMS = 6 };
+    unsigned char *data = malloc(STORAGE), got[4096], want[4096];
+    struct zf_err err;
+
+    (void)state;
+    for (int i = 0; i < STORAGE; i++) {
+        data[i] = (unsigned char)rnd(256);
+    }
+    zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, STORAGE, true, &err);
+    assert_non_null(src);
+    for (int round = 0; round < 20000; round++) {
+        static const enum zf_dtype dtypes[] = {ZF_DT_U8, ZF_DT_F16, ZF_DT_F32, ZF_DT_C128};
+        enum zf_dtype dtype = dtypes[rnd(4)];
+        uint64_t es = zf_dtype_info(dtype)->bytes, shape[DIMS], stride[DIMS], step = 1, n = 1;
+        uint32_t nd = (uint32_t)rnd(DIMS + 1), dim[DIMS];
+
+        for (uint32_t i = 0; i < nd; i++) {
+            uint32_t k = (uint32_t)rnd(i + 1);
+
+            dim[i] = dim[k];
+            dim[k] = i;
+        }
+        for (uint32_t i = 0; i < nd; i++) {
+            uint64_t most = 256 / n;
+
+            shape[dim[i]] = rnd(3) ? 1 + rnd(most < 20 ? most : 20) : 1;
+            stride[dim[i]] = rnd(9) ? step : 0;
+            step *= shape[dim[i]] + (step < 20 ? rnd(3) : 0);
+            n *= shape[dim[i]];
+        }
+        uint64_t off = es * rnd(8), bytes = n * es;
+        if (off + step * es > STORAGE) {
+            continue;
+        }
+        for (uint64_t e = 0; e < n; e++) {
+            uint64_t rest = e, at = 0;
+
+            for (uint32_t d = nd; d-- > 0;) {
+                at += rest % shape[d] * stride[d];
+                rest /= shape[d];
+            }
+            memcpy(want + e * es, data + off + at * es, es);
+        }
+        zf_auto(source) struct zf_source *s =
+            zf_strided_new((struct zf_type){dtype, nd, shape},
+                           (struct zf_from){.src = src, .off = off, .stride = stride}, &err);
+        assert_ok(s, &err);
+        assert_int_equal(s->size, bytes);
+        for (int i = 0; i < 3; i++) {
+            uint64_t from = rnd(bytes), take = 1 + rnd(bytes - from);
+
+            assert_ok(zf_source_pread(s, got, (size_t)take, from, &err), &err);
+            assert_memory_equal(got, want + from, (size_t)take);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_boxes),
         cmocka_unit_test(random_slices),
+        cmocka_unit_test(random_strided_sources),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

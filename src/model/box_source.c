@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A strided tensor where a source is wanted.  It is one box that is its whole tensor, read as the
+ * boxes of a map are.  Dimensions of one element are left out, so those that remain are fewer than 64:
+ * a tensor of more would not have 2^64 elements.  Only sizes and strides are kept: a checkpoint can
+ * have many such tensors. */
+#include <zf/model/build.h>
+
+#include <stdlib.h>
+
+#include <zf/base/num.h>
+
+#include "box.h"
+
+struct box_source {
+    struct zf_source src;
+    struct zf_source *from;
+    uint64_t off; /* bytes: of the first element in `from` */
+    uint32_t nd;  /* the last one counts bytes */
+    struct {
+        uint64_t size, stride; /* bytes of `from` */
+    } dim[];
+};
+
+static bool box_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
+                             struct zf_err *err)
+{
+    const struct box_source *b = (const struct box_source *)s;
+    struct zf_box box = {.src = b->from, .off = b->off, .nd = b->nd};
+
+    for (uint32_t d = 0; d < b->nd; d++) {
+        box.size[d] = b->dim[d].size;
+        box.stride[d] = b->dim[d].stride;
+    }
+    zf_box_measure(&box);
+    box.tensor_shape = box.size;
+    box.tensor_stride = box.inner;
+    return zf_box_gather(&box, off, off + n, buf, off, err);
+}
+
+static void box_source_fini(struct zf_source *s)
+{
+    struct box_source *b = (struct box_source *)s;
+
+    zf_source_unref(&b->from);
+    zf_source_fini(s);
+    free(b);
+}
+
+static const struct zf_source_ops box_source_ops = {
+    .kind = "strided",
+    .pread = box_source_pread,
+    .fini = box_source_fini,
+};
+
+struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from, struct zf_err *err)
+{
+    uint64_t elem = zf_dtype_info(type.dtype)->bytes, bytes;
+    struct box_source *b = calloc(1, sizeof *b + ZF_BOX_DIMS * sizeof *b->dim);
+    struct box_source *fit;
+
+    if (!b) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for a strided tensor");
+        return NULL;
+    }
+    if (!zf_dtype_size(type.dtype, type.ndim, type.shape, &bytes) || bytes == 0) {
+        free(b);
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a strided tensor whose size overflows");
+        return NULL;
+    }
+    for (uint32_t d = 0; d < type.ndim; d++) {
+        if (type.shape[d] != 1) {
+            b->dim[b->nd].size = type.shape[d];
+            b->dim[b->nd++].stride = from.stride[d] * elem; /* inside `from`, by contract */
+        }
+    }
+    b->dim[b->nd].size = elem;
+    b->dim[b->nd++].stride = 1;
+    fit = realloc(b, sizeof *b + b->nd * sizeof *b->dim);
+    b = fit ? fit : b;
+    if (!zf_source_init(&b->src, &box_source_ops, from.src->name, bytes, err)) {
+        free(b);
+        return NULL;
+    }
+    b->off = from.off;
+    b->from = zf_source_ref(from.src);
+    return &b->src;
+}
