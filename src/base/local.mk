@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-base.la
 libzf_base_la_SOURCES = \
+	src/base/ahead.c \
 	src/base/arena.c \
 	src/base/bytes.c \
 	src/base/dtype.c \
@@ -19,6 +20,7 @@ libzf_base_la_SOURCES = \
 libzf_base_la_LIBADD = $(NETTLE_LIBS)
 
 noinst_HEADERS += \
+	include/zf/base/ahead.h \
 	include/zf/base/arena.h \
 	include/zf/base/auto.h \
 	include/zf/base/bytes.h \

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 base_tests = \
+	tests/unit/base/test_ahead \
 	tests/unit/base/test_arena \
 	tests/unit/base/test_bytes \
 	tests/unit/base/test_err \
@@ -13,6 +14,8 @@ base_tests = \
 check_PROGRAMS += $(base_tests)
 TESTS += $(base_tests)
 
+tests_unit_base_test_ahead_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_ahead_LDADD = $(ZF_BASE) $(CMOCKA_LIBS) -lpthread
 tests_unit_base_test_arena_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_arena_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_base_test_bytes_CPPFLAGS = $(TEST_CPPFLAGS)

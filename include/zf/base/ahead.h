@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Things made ahead by a few threads and taken in their order: the files of 1,000 ranks are opened
+ * and parsed while the first ones are read.  Who takes them sees what it would have seen had it made
+ * each one itself when it asked for it: the same things, in the same order, with the same failures. */
+#ifndef ZF_BASE_AHEAD_H
+#define ZF_BASE_AHEAD_H
+
+#include <stdint.h>
+
+#include <zf/base/auto.h>
+#include <zf/base/err.h>
+
+struct zf_ahead;
+
+struct zf_ahead_work {
+    /* Makes thing i; NULL is a failure.  From any thread, each i once. */
+    void *(*make)(void *ctx, uint64_t i, struct zf_err *err);
+    void (*drop)(void *made); /* frees what nobody took */
+    void *ctx;                /* for make; it must outlive the struct zf_ahead */
+};
+
+/* Things 0 … n-1.  At most ZF_AHEAD_MOST are made or being made and not yet taken.  Without threads
+ * (n < 2, or none is to be had) each is made when it is taken.  Errors: ZF_E_NOMEM. */
+#define ZF_AHEAD_MOST 4
+struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
+
+/* Gives the next thing, which is the caller's, or NULL and its failure; after a failure the ones
+ * behind it can be taken nevertheless.  One thread takes, at most n times. */
+void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err) ZF_CHECKED;
+
+/* Waits for what is being made.  NULL is fine. */
+void zf_ahead_free(struct zf_ahead *a);
+static inline void zf_auto_ahead(struct zf_ahead **a)
+{
+    zf_ahead_free(*a);
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/unit.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <zf/base/ahead.h>
+
+#define N 500
+
+struct job {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    unsigned inside, most, want; /* whoever makes waits until `want` were inside at once */
+    atomic_uint made, taken, far;
+    unsigned fails; /* every so many-th; 0 = none */
+    uint8_t times[N];
+};
+
+static atomic_uint dropped;
+
+static struct job job_new(unsigned want, unsigned fails)
+{
+    atomic_store(&dropped, 0);
+    return (struct job){.lock = PTHREAD_MUTEX_INITIALIZER,
+                        .moved = PTHREAD_COND_INITIALIZER,
+                        .want = want,
+                        .fails = fails};
+}
+
+static void job_meet(struct job *j)
+{
+    (void)pthread_mutex_lock(&j->lock);
+    j->most = ++j->inside > j->most ? j->inside : j->most;
+    (void)pthread_cond_broadcast(&j->moved);
+    while (j->most < j->want) {
+        (void)pthread_cond_wait(&j->moved, &j->lock);
+    }
+    j->inside--;
+    (void)pthread_mutex_unlock(&j->lock);
+}
+
+static void *make(void *ctx, uint64_t i, struct zf_err *err)
+{
+    struct job *j = ctx;
+
+    job_meet(j);
+    j->times[i]++;
+    if (i > atomic_load(&j->taken) + ZF_AHEAD_MOST) {
+        atomic_fetch_add(&j->far, 1);
+    }
+    if (j->fails && i % j->fails == 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, i, "thing %u is bad", (unsigned)i);
+        return NULL;
+    }
+    uint64_t *out = malloc(sizeof *out);
+    assert_non_null(out);
+    *out = i;
+    atomic_fetch_add(&j->made, 1);
+    return out;
+}
+
+static void drop(void *made)
+{
+    free(made);
+    atomic_fetch_add(&dropped, 1);
+}
+
+static struct zf_ahead *ahead_of(struct job *j, uint64_t n)
+{
+    struct zf_err err;
+    struct zf_ahead *a = zf_ahead_new((struct zf_ahead_work){make, drop, j}, n, &err);
+
+    assert_ok(a, &err);
+    return a;
+}
+
+/* Takes thing i, which is as it should be. */
+static void take(struct job *j, struct zf_ahead *a, uint64_t i)
+{
+    struct zf_err err;
+    uint64_t *got = zf_ahead_take(a, &err);
+
+    atomic_fetch_add(&j->taken, 1);
+    if (j->fails && i % j->fails == 0) {
+        assert_null(got);
+        assert_err(&err, ZF_E_FORMAT, i, "is bad");
+        return;
+    }
+    assert_ok(got, &err);
+    assert_int_equal(*got, i);
+    free(got);
+}
+
+static void things_come_in_order(void **state)
+{
+    const unsigned fails[] = {0, 1, 2, 7};
+
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        struct job j = job_new(0, fails[k]);
+        zf_auto(ahead) struct zf_ahead *a = ahead_of(&j, N);
+
+        for (uint64_t i = 0; i < N; i++) {
+            take(&j, a, i);
+        }
+        for (uint64_t i = 0; i < N; i++) {
+            assert_int_equal(j.times[i], 1);
+        }
+        assert_int_equal(j.far, 0);
+        assert_int_equal(dropped, 0);
+    }
+}
+
+static void several_are_made_at_once(void **state)
+{
+    struct job j = job_new(ZF_AHEAD_MOST, 0);
+    zf_auto(ahead) struct zf_ahead *a = ahead_of(&j, N);
+
+    (void)state;
+    for (uint64_t i = 0; i < N; i++) {
+        take(&j, a, i);
+    }
+    assert_int_equal(j.most, ZF_AHEAD_MOST);
+}
+
+static void what_nobody_took_is_dropped(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 30; n++) {
+        for (uint64_t taken = 0; taken <= n && taken < 9; taken++) {
+            struct job j = job_new(0, 0);
+            struct zf_ahead *a = ahead_of(&j, n);
+
+            for (uint64_t i = 0; i < taken; i++) {
+                take(&j, a, i);
+            }
+            zf_ahead_free(a);
+            assert_int_equal(j.made, taken + dropped);
+            assert_true(dropped <= ZF_AHEAD_MOST);
+        }
+    }
+    zf_ahead_free(NULL);
+}
+
+/* The taker gives up at the first failure: nothing was begun once that was known. */
+static void a_failure_stops_what_is_behind_it(void **state)
+{
+    struct job j = job_new(0, 1);
+    struct zf_ahead *a = ahead_of(&j, N);
+    unsigned begun = 0;
+
+    (void)state;
+    take(&j, a, 0);
+    zf_ahead_free(a);
+    for (unsigned i = 0; i < N; i++) {
+        begun += j.times[i];
+    }
+    assert_true(begun <= 2 * ZF_AHEAD_MOST);
+}
+
+static void one_alone_needs_no_thread(void **state)
+{
+    struct job j = job_new(0, 0);
+    zf_auto(ahead) struct zf_ahead *a = ahead_of(&j, 1);
+
+    (void)state;
+    assert_int_equal(j.made, 0);
+    take(&j, a, 0);
+    assert_int_equal(j.most, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(things_come_in_order),
+        cmocka_unit_test(several_are_made_at_once),
+        cmocka_unit_test(what_nobody_took_is_dropped),
+        cmocka_unit_test(a_failure_stops_what_is_behind_it),
+        cmocka_unit_test(one_alone_needs_no_thread),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
