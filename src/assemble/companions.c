@@ -9,10 +9,9 @@
 #include <zf/codec/torch.h>
 
 /* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
-static bool add(struct zf_torch_set *s, struct zf_store *st, const char *name,
-                const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+static bool add(struct zf_torch_set *s, const char *name, struct zf_build *b, struct zf_err *err)
 {
-    if (zf_torch_set_add(s, st, name, zf_torch_set_role(name), 0, o->lim, err)) {
+    if (zf_torch_set_add(s, name, zf_torch_set_role(name), 0, err)) {
         return true;
     }
     if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
@@ -32,7 +31,7 @@ static bool is_torch(struct zf_store *st, const char *name)
 bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                    struct zf_err *err)
 {
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(true, err);
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(st, o->lim, true, err);
     const struct zf_entry *e;
     size_t n, added = 0;
 
@@ -44,12 +43,12 @@ bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_
             zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS || !is_torch(st, e[i].name)) {
             continue;
         }
-        if (!add(s, st, e[i].name, o, b, err)) {
+        if (!add(s, e[i].name, b, err)) {
             return false;
         }
         added++;
     }
-    return added == 0 || zf_torch_set_place(s, 1, o->lim, b, err);
+    return added == 0 || zf_torch_set_place(s, 1, b, err);
 }
 
 bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)

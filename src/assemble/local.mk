@@ -16,6 +16,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/replicas.c \
 	src/assemble/st_files.c \
 	src/assemble/tensor_ref.c \
+	src/assemble/torch_ahead.c \
 	src/assemble/torch_files.c \
 	src/assemble/torch_json.c \
 	src/assemble/torch_place.c \
@@ -35,6 +36,7 @@ noinst_HEADERS += \
 	include/zf/assemble/open_opts.h \
 	include/zf/assemble/st_files.h \
 	include/zf/assemble/tensor_ref.h \
+	include/zf/assemble/torch_ahead.h \
 	include/zf/assemble/torch_files.h \
 	include/zf/assemble/torch_json.h \
 	include/zf/assemble/torch_place.h \

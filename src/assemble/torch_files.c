@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/torch_ahead.h>
 #include <zf/assemble/torch_json.h>
 #include <zf/assemble/torch_place.h>
 #include <zf/base/name.h>
@@ -24,10 +25,12 @@ struct member {
 
 struct zf_torch_set {
     zf_vec(struct member) member;
+    struct zf_torch_ahead files;
     bool beside;
 };
 
-struct zf_torch_set *zf_torch_set_new(bool beside, struct zf_err *err)
+struct zf_torch_set *zf_torch_set_new(struct zf_store *st, const struct zf_limits *lim, bool beside,
+                                      struct zf_err *err)
 {
     struct zf_torch_set *s = calloc(1, sizeof *s);
 
@@ -35,6 +38,7 @@ struct zf_torch_set *zf_torch_set_new(bool beside, struct zf_err *err)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
         return NULL;
     }
+    s->files = (struct zf_torch_ahead){.st = st, .lim = lim};
     s->beside = beside;
     return s;
 }
@@ -48,6 +52,7 @@ void zf_torch_set_free(struct zf_torch_set *s)
         zf_torch_free(s->member.at[i].torch);
         free(s->member.at[i].path);
     }
+    zf_torch_ahead_fini(&s->files);
     zf_vec_fini(&s->member);
     free(s);
 }
@@ -131,19 +136,23 @@ static void set_head(const struct zf_torch_set *s, struct member *m)
     }
 }
 
-bool zf_torch_set_add(struct zf_torch_set *s, struct zf_store *st, const char *path,
-                      enum zf_torch_role role, uint32_t rank, const struct zf_limits *lim,
-                      struct zf_err *err)
+bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t n,
+                         struct zf_err *err)
 {
-    zf_auto(source) struct zf_source *src = zf_store_open(st, path, err);
+    return zf_torch_ahead_begin(&s->files, path, n, err);
+}
+
+bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_role role,
+                      uint32_t rank, struct zf_err *err)
+{
     struct member m = {.role = role, .rank = rank};
 
-    if (!src || !zf_vec_room(&s->member, 1, err)) {
+    if (!zf_vec_room(&s->member, 1, err)) {
         return false;
     }
-    m.torch = zf_torch_open(src, lim, err);
+    m.torch = zf_torch_ahead_open(&s->files, path, err);
     if (!m.torch) {
-        return err->path[0] ? false : zf_err_in(err, "%s", path);
+        return false;
     }
     m.path = strdup(path);
     if (!m.path) {
@@ -417,9 +426,10 @@ static void name_models(struct zf_torch_set *s)
     }
 }
 
-bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, const struct zf_limits *lim,
-                        struct zf_build *b, struct zf_err *err)
+bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, struct zf_build *b,
+                        struct zf_err *err)
 {
+    const struct zf_limits *lim = s->files.lim;
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
     zf_auto(join) struct zf_join *join = names ? zf_join_new(b, names, world, lim, err) : NULL;
 

@@ -8,6 +8,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/st_files.h>
 #include <zf/assemble/torch_files.h>
+#include <zf/base/vec.h>
 #include <zf/codec/torch.h>
 #include <zf/format.h>
 
@@ -282,15 +283,23 @@ static bool check_groups(const struct groups *all, bool mixed, bool degraded, ui
     return true;
 }
 
-/* Opens the files of the groups, rank by rank in each.  Degraded: a file that cannot be opened is noted and
- * as good as missing, as long as another one can. */
-static bool add_files(struct zf_torch_set *s, struct zf_store *st, const struct groups *all,
-                      const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+struct rank_file {
+    enum zf_torch_role role;
+    uint32_t rank;
+};
+
+struct rank_files {
+    zf_vec(struct rank_file) of;
+    zf_vec(const char *) name; /* borrowed from the listing */
+};
+
+/* The files of the groups, rank by rank in each. */
+static bool list_files(struct zf_store *st, const struct groups *all, struct rank_files *out,
+                       struct zf_err *err)
 {
-    struct zf_err first = {.code = ZF_OK};
     const struct zf_entry *e;
     struct rank_name r;
-    size_t n, added = 0;
+    size_t n;
 
     if (!zf_store_list(st, "", &e, &n, err)) {
         return false;
@@ -300,15 +309,39 @@ static bool add_files(struct zf_torch_set *s, struct zf_store *st, const struct 
             if (!parse(e[i].name, &r) || !same_group(&all->group[g], e[i].name, &r)) {
                 continue;
             }
-            if (zf_torch_set_add(s, st, e[i].name, all->group[g].role, (uint32_t)r.rank, lim,
-                                 err)) {
-                added++;
-                continue;
-            }
-            first = first.code == ZF_OK ? *err : first;
-            if (!zf_forgive(b, err)) {
+            struct rank_file *f = zf_vec_push(&out->of, err);
+            const char **name = f ? zf_vec_push(&out->name, err) : NULL;
+            if (!name) {
                 return false;
             }
+            *name = e[i].name;
+            *f = (struct rank_file){all->group[g].role, (uint32_t)r.rank};
+        }
+    }
+    return true;
+}
+
+/* Opens the files.  Degraded: a file that cannot be opened is noted and as good as missing, as long
+ * as another one can. */
+static bool add_files(struct zf_torch_set *s, const struct rank_files *files, struct zf_build *b,
+                      struct zf_err *err)
+{
+    struct zf_err first = {.code = ZF_OK};
+    size_t added = 0;
+
+    if (!zf_torch_set_expect(s, files->name.at, files->name.n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < files->of.n; i++) {
+        const struct rank_file *f = &files->of.at[i];
+
+        if (zf_torch_set_add(s, files->name.at[i], f->role, f->rank, err)) {
+            added++;
+            continue;
+        }
+        first = first.code == ZF_OK ? *err : first;
+        if (!zf_forgive(b, err)) {
+            return false;
         }
     }
     if (added == 0) {
@@ -320,15 +353,20 @@ static bool add_files(struct zf_torch_set *s, struct zf_store *st, const struct 
 static bool open_ranks(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
+    struct zf_torch_set *s = zf_torch_set_new(save->store, o->lim, false, err);
+    struct rank_files files = {0};
     struct groups all;
     uint32_t world = 0;
     bool mixed;
 
-    return s && look(save, &all, &mixed, err) &&
-           check_groups(&all, mixed, o->degraded, &world, b, err) &&
-           add_files(s, save->store, &all, o->lim, b, err) &&
-           zf_torch_set_place(s, world, o->lim, b, err);
+    bool ok = s && look(save, &all, &mixed, err) &&
+              check_groups(&all, mixed, o->degraded, &world, b, err) &&
+              list_files(save->store, &all, &files, err) && add_files(s, &files, b, err) &&
+              zf_torch_set_place(s, world, b, err);
+    zf_torch_set_free(s);
+    zf_vec_fini(&files.of);
+    zf_vec_fini(&files.name);
+    return ok;
 }
 
 const struct zf_format zf_format_ranks = {

@@ -77,7 +77,6 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
 struct adding {
     struct zf_torch_set *set;
     struct zf_store *st;
-    const struct zf_limits *lim;
     struct zf_build *b;
 };
 
@@ -85,7 +84,7 @@ static bool torch_add_named(void *ctx, const char *file, bool here, struct zf_er
 {
     const struct adding *a = ctx;
 
-    return !here || zf_torch_set_add(a->set, a->st, file, ZF_ROLE_WEIGHTS, 0, a->lim, err);
+    return !here || zf_torch_set_add(a->set, file, ZF_ROLE_WEIGHTS, 0, err);
 }
 
 static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
@@ -129,8 +128,8 @@ static bool check_shards(struct zf_store *st, struct zf_build *b, struct zf_err 
     return zf_forgive(b, err);
 }
 
-static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct zf_open_opts *o,
-                      bool weights, struct zf_build *b, struct zf_err *err)
+static bool add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights, struct zf_build *b,
+                      struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -147,8 +146,7 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
         if (weights && shards_of(e[i].name)) {
             /* Another file's name promises it, so it is opened whatever it looks like: what is wrong
              * with it is said. */
-            if (!zf_torch_set_add(s, st, e[i].name, ZF_ROLE_WEIGHTS, 0, o->lim, err) &&
-                !zf_forgive(b, err)) {
+            if (!zf_torch_set_add(s, e[i].name, ZF_ROLE_WEIGHTS, 0, err) && !zf_forgive(b, err)) {
                 return false;
             }
         } else if (e[i].kind == ZF_ENTRY_OTHER) {
@@ -157,7 +155,7 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
                 return false;
             }
         } else if (e[i].kind == ZF_ENTRY_FILE && sniff(st, e[i].name) &&
-                   !zf_torch_set_add(s, st, e[i].name, role, 0, o->lim, err)) {
+                   !zf_torch_set_add(s, e[i].name, role, 0, err)) {
             return false;
         }
     }
@@ -165,8 +163,8 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, const struct 
 }
 
 /* One file of several may be looked at by itself. */
-static bool torch_open_one(struct zf_torch_set *s, struct zf_store *st, const char *file,
-                           const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+static bool torch_open_one(struct zf_torch_set *s, const char *file, struct zf_build *b,
+                           struct zf_err *err)
 {
     unsigned long of = shards_of(file);
 
@@ -174,18 +172,17 @@ static bool torch_open_one(struct zf_torch_set *s, struct zf_store *st, const ch
             zf_build_note(b, err,
                           "this is one of %lu files: point at its directory to see all tensors",
                           of)) &&
-           zf_torch_set_add(s, st, file, ZF_ROLE_WEIGHTS, 0, lim, err) &&
-           zf_torch_set_place(s, 1, lim, b, err);
+           zf_torch_set_add(s, file, ZF_ROLE_WEIGHTS, 0, err) && zf_torch_set_place(s, 1, b, err);
 }
 
 static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(false, err);
+    struct zf_store *st = save->store;
+    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(st, o->lim, false, err);
     zf_auto(st_index) struct zf_st_index x = {.json = NULL};
     zf_auto(mem) char *index = NULL;
-    struct zf_store *st = save->store;
-    struct adding a = {s, st, o->lim, b};
+    struct adding a = {s, st, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
     if (!s || !zf_st_index_find(st, index_tail, &index, err)) {
@@ -197,13 +194,13 @@ static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o,
         return false;
     }
     if (!index && save->file) {
-        return torch_open_one(s, st, save->file, o->lim, b, err);
+        return torch_open_one(s, save->file, b, err);
     }
     if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-                : !check_shards(st, b, err) || !add_loose(s, st, o, true, b, err)) {
+                : !check_shards(st, b, err) || !add_loose(s, st, true, b, err)) {
         return false;
     }
-    return add_loose(s, st, o, false, b, err) && zf_torch_set_place(s, 1, o->lim, b, err) &&
+    return add_loose(s, st, false, b, err) && zf_torch_set_place(s, 1, b, err) &&
            (!indexed || zf_st_index_check(&x, &reader, b, err));
 }
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/torch_ahead.h>
+
+#include <string.h>
+
+static struct zf_torch *ahead_open(const struct zf_torch_ahead *a, const char *path,
+                                   struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(a->st, path, err);
+    struct zf_torch *t = src ? zf_torch_open(src, a->lim, err) : NULL;
+
+    if (!t && !err->path[0]) {
+        (void)zf_err_in(err, "%s", path);
+    }
+    return t;
+}
+
+static void *ahead_make(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct zf_torch_ahead *a = ctx;
+
+    return ahead_open(a, a->path[i], err);
+}
+
+static void ahead_drop(void *made)
+{
+    zf_torch_free(made);
+}
+
+bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
+                          struct zf_err *err)
+{
+    zf_torch_ahead_fini(a);
+    a->path = path;
+    a->n = n;
+    a->made = zf_ahead_new((struct zf_ahead_work){ahead_make, ahead_drop, a}, n, err);
+    return a->made != NULL;
+}
+
+struct zf_torch *zf_torch_ahead_open(struct zf_torch_ahead *a, const char *path, struct zf_err *err)
+{
+    if (a->next == a->n || strcmp(a->path[a->next], path) != 0) {
+        return ahead_open(a, path, err);
+    }
+    a->next++;
+    return zf_ahead_take(a->made, err);
+}
+
+void zf_torch_ahead_fini(struct zf_torch_ahead *a)
+{
+    zf_ahead_free(a->made);
+    a->made = NULL;
+    a->path = NULL;
+    a->n = a->next = 0;
+}
