@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is mounted where, as the kernel says it in two other ways: /proc/self/mounts and stat(2). */
+#include "support/unit.h"
+
+#include <mntent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/mountpoint.h>
+
+struct seen {
+    FILE *mounts;
+    unsigned n, stop_at;
+};
+
+static bool same_row(void *ctx, const struct zf_mount_row *row)
+{
+    struct seen *seen = ctx;
+    struct mntent *m = getmntent(seen->mounts);
+
+    assert_non_null(m);
+    assert_string_equal(row->point, m->mnt_dir);
+    assert_string_equal(row->source, m->mnt_fsname);
+    assert_string_equal(row->mount.type, m->mnt_type);
+    assert_true(row->mount.fuse ==
+                (strcmp(m->mnt_type, "fuse") == 0 || strncmp(m->mnt_type, "fuse.", 5) == 0));
+    return ++seen->n != seen->stop_at;
+}
+
+static void every_row_is_told_in_order(void **state)
+{
+    struct seen seen = {.mounts = setmntent("/proc/self/mounts", "r")};
+
+    (void)state;
+    if (!seen.mounts) {
+        skip();
+    }
+    zf_mount_each(same_row, &seen);
+    assert_null(getmntent(seen.mounts));
+    endmntent(seen.mounts);
+}
+
+static void the_caller_can_stop(void **state)
+{
+    struct seen seen = {.mounts = setmntent("/proc/self/mounts", "r"), .stop_at = 1};
+
+    (void)state;
+    if (!seen.mounts) {
+        skip();
+    }
+    zf_mount_each(same_row, &seen);
+    endmntent(seen.mounts);
+    assert_int_equal(seen.n, 1);
+}
+
+static void the_mount_at_a_path_has_its_device(void **state)
+{
+    static const char *const paths[] = {"/", "/proc", "/dev", "/proc/self", "/usr"};
+    struct zf_mount m;
+    struct stat st;
+
+    (void)state;
+    if (!zf_mount_at("/", &m)) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        if (stat(paths[i], &st) == 0) {
+            assert_true(zf_mount_at(paths[i], &m));
+            assert_int_equal(m.dev, st.st_dev);
+        }
+    }
+    assert_true(zf_mount_at("/proc", &m));
+    assert_true(m.here && !m.fuse);
+    assert_string_equal(m.type, "proc");
+    assert_true(zf_mount_at("/proc/self/fd", &m) && !m.here);
+    assert_false(zf_mount_at("/nothing is called so", &m));
+}
+
+static void another_mount_is_never_taken_off(void **state)
+{
+    struct zf_err err = {.code = ZF_OK};
+    struct zf_mount m, after;
+
+    (void)state;
+    if (!zf_mount_at("/proc", &m)) {
+        skip();
+    }
+    m.id += 1000000; /* one that is not there any more */
+    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_GONE);
+    assert_true(zf_mount_at("/proc", &after) && after.here);
+    assert_false(zf_mount_same(&m, &after));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_told_in_order),
+        cmocka_unit_test(the_caller_can_stop),
+        cmocka_unit_test(the_mount_at_a_path_has_its_device),
+        cmocka_unit_test(another_mount_is_never_taken_off),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
