@@ -4,7 +4,7 @@
  * People point at a file, a save, the directory of a training run, or one above it; scripts add
  * -o tag=.  src/find goes from there to the one save that is meant, or says why none is
  * (locate.c): match.c asks the families about a directory, latest.c and promise.c follow the files
- * that name the latest save, search.c looks further down, save_word.c resolves -o tag=, and
+ * that name the latest save, saves.c looks further down, save_word.c resolves -o tag=, and
  * foreign.c knows what zerofs does not read.  open.c then lets the family that won describe the
  * save, adds the side files, and seals. */
 #ifndef ZF_FIND_H

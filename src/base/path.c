@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/base/path.h>
 
+#include <stdio.h>
 #include <string.h>
 
 bool zf_relpath_ok(const char *path)
@@ -18,4 +19,15 @@ bool zf_relpath_ok(const char *path)
         }
         p += n + 1;
     }
+}
+
+char *zf_relpath_join(const char *dir, const char *name, struct zf_err *err)
+{
+    char *path;
+
+    if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    return path;
 }

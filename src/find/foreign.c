@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* foreign.def has one line for each thing that zerofs does not read.  A directory is compared with
+ * the lines by the names in it, its files also by their first or last bytes; the line that comes
+ * first in the table wins.  Directories below follow, breadth first. */
 #include "foreign.h"
 
 #include <errno.h>
@@ -7,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/auto.h>
-
 #include <zf/assemble/files.h>
+#include <zf/base/path.h>
 
 /* Looked at when nothing else was found: so many directories, so many entries of each, and so many
  * directories of which one for a pattern with a slash. */
@@ -72,16 +74,13 @@ static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t
                            const char *name)
 {
     for (size_t i = 0, seen = 0; i < n && seen < FOREIGN_INSIDE; i++) {
-        zf_auto(mem) char *path = NULL;
+        struct zf_err ignored = {.code = ZF_OK};
 
         if (e[i].kind != ZF_ENTRY_DIR) {
             continue;
         }
-        if (asprintf(&path, "%s/%s", e[i].name, name) < 0) {
-            path = NULL;
-            return false;
-        }
-        if (zf_store_has(st, path, ZF_ENTRY_FILE)) {
+        zf_auto(mem) char *path = zf_relpath_join(e[i].name, name, &ignored);
+        if (path && zf_store_has(st, path, ZF_ENTRY_FILE)) {
             return true;
         }
         seen++;
@@ -247,10 +246,8 @@ static void foreign_push(struct zf_store *st, const char *dir, char **queue, siz
         if (e[i].kind != ZF_ENTRY_DIR) {
             continue;
         }
-        if (asprintf(&queue[*n_queue], "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
-            return;
-        }
-        ++*n_queue;
+        queue[*n_queue] = zf_relpath_join(dir, e[i].name, &ignored);
+        *n_queue += queue[*n_queue] != NULL;
     }
 }
 

@@ -54,19 +54,13 @@ bool latest_read(struct zf_store *st, const char *file, char **name_out, struct 
 /* The directory of an iteration: Megatron's, or verl's where that is there instead. */
 static char *latest_iteration(struct zf_store *st, unsigned long long step)
 {
-    zf_auto(mem) char *verl = NULL;
-    char *name;
+    char name[48];
 
-    if (asprintf(&verl, "global_step_%llu", step) < 0) {
-        verl = NULL;
-        return NULL;
+    (void)snprintf(name, sizeof name, "global_step_%llu", step);
+    if (!zf_store_has(st, name, ZF_ENTRY_DIR)) {
+        (void)snprintf(name, sizeof name, "iter_%07llu", step);
     }
-    if (zf_store_has(st, verl, ZF_ENTRY_DIR)) {
-        name = verl;
-        verl = NULL;
-        return name;
-    }
-    return asprintf(&name, "iter_%07llu", step) < 0 ? NULL : name;
+    return strdup(name);
 }
 
 static bool latest_megatron(struct zf_store *st, char **name_out, struct zf_err *err)

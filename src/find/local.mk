@@ -10,7 +10,6 @@ libzf_find_la_SOURCES = \
 	src/find/save_name.c \
 	src/find/save_word.c \
 	src/find/saves.c \
-	src/find/search.c \
 	src/find/sidefiles.c \
 	src/find/table.c \
 	$(NULL)
@@ -27,7 +26,6 @@ noinst_HEADERS += \
 	src/find/save_name.h \
 	src/find/save_word.h \
 	src/find/saves.h \
-	src/find/search.h \
 	src/find/sidefiles.h \
 	src/find/table.def \
 	src/find/table.h \

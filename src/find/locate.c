@@ -19,13 +19,13 @@
 #include <string.h>
 
 #include <zf/assemble/files.h>
+#include <zf/base/path.h>
 
 #include "foreign.h"
 #include "promise.h"
 #include "save_name.h"
 #include "save_word.h"
 #include "saves.h"
-#include "search.h"
 #include "table.h"
 
 /* At most so many steps down: experiment / run / checkpoint-60 / global_step60, and one to spare. */
@@ -55,15 +55,15 @@ void located_fini(struct located *l)
 static bool locate_enter(struct located *l, const char *name, struct zf_err *err)
 {
     struct zf_store *sub = zf_store_sub(l->dir, name, err);
-    char *path = NULL;
 
     if (!sub) {
         return false;
     }
     const char *base = strcmp(name, "latest") == 0 ? zf_store_base(sub) : name;
-    if (asprintf(&path, "%s%s%s", l->path ? l->path : "", l->path ? "/" : "", base) < 0) {
+    char *path = zf_relpath_join(l->path ? l->path : "", base, err);
+    if (!path) {
         zf_store_unref(&sub);
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return false;
     }
     match_fini(&l->match);
     l->match = (struct match){.format = NULL};
@@ -114,7 +114,6 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
 {
     const char *last = s->name[s->n - 1];
     bool series = strncmp(last, "global_step", 11) != 0;
-    size_t at;
     int64_t step;
 
     for (size_t i = 0; series && i < s->n; i++) {
@@ -124,16 +123,7 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
         (void)locate_several(s, l->path, err);
         return NULL;
     }
-    if (s->n == 1) {
-        snprintf(l->note, sizeof l->note, "the checkpoint is in %.80s, the only one here", last);
-    } else {
-        snprintf(l->note, sizeof l->note, "%.80s is the newest of %zu saves here", last, s->n);
-    }
-    if (s->weak) {
-        at = strlen(l->note);
-        snprintf(l->note + at, sizeof l->note - at, "; %zu more %s unfinished or without weights",
-                 s->weak, s->weak == 1 ? "is" : "are");
-    }
+    save_word_note(s, last, true, l->note);
     return last;
 }
 
@@ -142,7 +132,7 @@ static enum locate_next locate_search(struct located *l, const struct zf_open_op
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
 
-    if (!search_saves(l->dir, o->lim, &s, err)) {
+    if (!saves_nearest(l->dir, o->lim, &s, err)) {
         return NEXT_FAILED;
     }
     if (s.n == 0) {
@@ -298,10 +288,9 @@ static bool locate_enter_run(struct located *l, char *tag, struct zf_err *err)
         return true;
     }
     *slash = '\0';
-    zf_auto(mem) char *file = NULL;
-    if (asprintf(&file, "%s/latest", tag) < 0) {
-        file = NULL;
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    zf_auto(mem) char *file = zf_relpath_join(tag, "latest", err);
+    if (!file) {
+        return false;
     }
     if (!zf_store_has(l->dir, file, ZF_ENTRY_FILE)) {
         *slash = '/';
@@ -347,12 +336,8 @@ static bool locate_name(struct located *l, bool asked, struct zf_err *err)
     if (!tag && !l->path) {
         return true;
     }
-    if (asprintf(&l->tag, "%s%s%s", l->path ? l->path : "", tag && l->path ? "/" : "",
-                 tag ? tag : "") < 0) {
-        l->tag = NULL;
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    return true;
+    l->tag = zf_relpath_join(tag && l->path ? l->path : "", tag ? tag : l->path, err);
+    return l->tag != NULL;
 }
 
 bool locate(struct zf_store *st, const struct zf_open_opts *o, struct located *out,

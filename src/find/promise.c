@@ -10,7 +10,6 @@
 #include "match.h"
 #include "save_word.h"
 #include "saves.h"
-#include "search.h"
 
 static enum promise_state promise_bad(struct promise *p, const char *why)
 {
@@ -63,7 +62,7 @@ static enum promise_state promise_content(struct promise *p, struct zf_store *su
     }
     /* Errors, such as two families that tie, are reported when it is opened. */
     if (!match_dir(sub, &here, &m, &err) || m.format || !latest_save(sub, &latest, &err) ||
-        latest || (search_saves(sub, o->lim, &s, &err) && s.n)) {
+        latest || (saves_nearest(sub, o->lim, &s, &err) && s.n)) {
         return PROMISE_KEPT;
     }
     return promise_bad(p, foreign_find(sub, NULL, &err) ? err.msg : "it does not hold a save");

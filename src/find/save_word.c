@@ -14,16 +14,15 @@
 #include "match.h"
 #include "save_name.h"
 #include "saves.h"
-#include "search.h"
 
-void save_word_list(const struct zf_saves *t, const char *above, char *out, size_t n)
+void save_word_list(const struct zf_saves *s, const char *above, char *out, size_t n)
 {
     size_t at = 0;
 
     out[0] = '\0';
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < s->n; i++) {
         int more = snprintf(out + at, n - at, "%s%s%s%s", i ? ", " : "", above ? above : "",
-                            above ? "/" : "", t->name[i]);
+                            above ? "/" : "", s->name[i]);
         if (more < 0 || (size_t)more >= n - at - 8) {
             (void)snprintf(out + at, n - at, "%s…", i ? ", " : "");
             return;
@@ -32,10 +31,22 @@ void save_word_list(const struct zf_saves *t, const char *above, char *out, size
     }
 }
 
+void save_word_note(const struct zf_saves *s, const char *name, bool only, char note[160])
+{
+    int at = s->n > 1 ? snprintf(note, 160, "%.80s is the newest of %zu saves here", name, s->n)
+             : only   ? snprintf(note, 160, "the checkpoint is in %.80s, the only one here", name)
+                      : 0;
+
+    if (s->weak) {
+        (void)snprintf(note + at, 160 - (size_t)at, "%s%zu more %s unfinished or without weights",
+                       at ? "; " : "", s->weak, s->weak == 1 ? "is" : "are");
+    }
+}
+
 bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
                     struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves t = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
     struct zf_err ignored = {.code = ZF_OK};
     char list[180];
 
@@ -43,20 +54,20 @@ bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const cha
         *err = ignored;
         return false;
     }
-    if (!search_saves(st, o->lim, &t, &ignored) || t.n == 0) {
+    if (!saves_nearest(st, o->lim, &s, &ignored) || s.n == 0) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "there is no save \"%.60s\" here, nor any other", tag);
     }
-    save_word_list(&t, NULL, list, sizeof list);
+    save_word_list(&s, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s",
                    tag, list);
 }
 
-static bool save_word_ambiguous(const struct zf_saves *t, const char *word, struct zf_err *err)
+static bool save_word_ambiguous(const struct zf_saves *s, const char *word, struct zf_err *err)
 {
     char list[180];
 
-    save_word_list(t, NULL, list, sizeof list);
+    save_word_list(s, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "tag=%.40s could mean more than one of these: %s",
                    word, list);
 }
@@ -80,18 +91,18 @@ static bool save_word_number(const char *tag, int64_t *out)
     return true;
 }
 
-/* Moves the saves of that step to the front of t; gives how many they are. */
-static size_t save_word_filter(struct zf_saves *t, int64_t want)
+/* Moves the saves of that step to the front of s; gives how many they are. */
+static size_t save_word_filter(struct zf_saves *s, int64_t want)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < s->n; i++) {
         int64_t step;
 
-        if (save_name_step(t->name[i], &step) && step == want) {
-            char *swap = t->name[n];
-            t->name[n++] = t->name[i];
-            t->name[i] = swap;
+        if (save_name_step(s->name[i], &step) && step == want) {
+            char *swap = s->name[n];
+            s->name[n++] = s->name[i];
+            s->name[i] = swap;
         }
     }
     return n;
@@ -101,27 +112,27 @@ static size_t save_word_filter(struct zf_saves *t, int64_t want)
 static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
                                 char **name_out, struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves t = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
 
-    if (!saves_by_name(st, &t, err)) {
+    if (!saves_by_name(st, &s, err)) {
         return false;
     }
-    size_t n = save_word_filter(&t, want);
+    size_t n = save_word_filter(&s, want);
     if (n == 0) {
-        zf_saves_free(&t);
-        if (!search_saves(st, o->lim, &t, err)) {
+        zf_saves_free(&s);
+        if (!saves_nearest(st, o->lim, &s, err)) {
             return false;
         }
-        n = save_word_filter(&t, want);
+        n = save_word_filter(&s, want);
     }
     if (n == 0) {
         return save_word_none(st, o, o->tag, err);
     }
     if (n > 1) {
-        struct zf_saves some = {.name = t.name, .n = n};
+        struct zf_saves some = {.name = s.name, .n = n};
         return save_word_ambiguous(&some, o->tag, err);
     }
-    return save_word_take(t.name[0], name_out, err);
+    return save_word_take(s.name[0], name_out, err);
 }
 
 /* Is st itself a save? */
@@ -151,7 +162,7 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
     size_t steps = 0;
     int64_t step;
 
-    if (!search_saves(st, o->lim, out, err)) {
+    if (!saves_nearest(st, o->lim, out, err)) {
         return false;
     }
     for (size_t i = 0; i < out->n; i++) {
@@ -174,29 +185,24 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
 static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
                              char *note, struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves t = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
     int64_t first = -1, second = -1;
 
-    if (!save_word_by_age(st, o, &t, err)) {
+    if (!save_word_by_age(st, o, &s, err)) {
         return false;
     }
-    if (t.n == 0) {
+    if (s.n == 0) {
         return save_word_take("", name_out, err);
     }
-    if (t.n > 1) {
-        (void)save_name_step(t.name[0], &first);
-        (void)save_name_step(t.name[1], &second);
+    if (s.n > 1) {
+        (void)save_name_step(s.name[0], &first);
+        (void)save_name_step(s.name[1], &second);
         if (first == second) {
-            return save_word_ambiguous(&t, o->tag, err);
+            return save_word_ambiguous(&s, o->tag, err);
         }
-        (void)snprintf(note, 160, "%.80s is the newest of %zu saves here", t.name[0], t.n);
     }
-    if (t.weak) {
-        size_t at = strlen(note);
-        (void)snprintf(note + at, 160 - at, "%s%zu more %s unfinished or without weights",
-                       at ? "; " : "", t.weak, t.weak == 1 ? "is" : "are");
-    }
-    return save_word_take(t.name[0], name_out, err);
+    save_word_note(&s, s.name[0], false, note);
+    return save_word_take(s.name[0], name_out, err);
 }
 
 static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err *err)

@@ -5,9 +5,13 @@
 
 #include <zf/find.h>
 
-/* "a, b, c, …" in out[n]: the saves of t, as paths from what the user pointed at.  above: the path
+/* "a, b, c, …" in out[n]: the saves of s, as paths from what the user pointed at.  above: the path
  * from there to the directory they were found in, or NULL. */
 void save_word_list(const struct zf_saves *t, const char *above, char *out, size_t n);
+
+/* Why `name` of the saves s is opened: the newest of several or, if `only`, the only one; and how
+ * many unfinished ones were left out. */
+void save_word_note(const struct zf_saves *s, const char *name, bool only, char note[160]);
 
 /* Fills *err with "there is no save TAG here", and what there is.  Returns false. */
 bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A directory holds a save when a family fits it (match.c).  One that fits weakly (optimizer files
+ * only, or a save whose writer did not finish) counts where its directory has no other.
+ *
+ * Directories are searched one depth after the other; all saves of the first depth that has any are
+ * the answer.  Directories that turn out to be the parts of one save (model/, optim/) count as the
+ * directory that they lie in. */
 #include "saves.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include <zf/base/path.h>
 
 #include "latest.h"
 #include "match.h"
 #include "save_name.h"
 
-bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err)
-{
-    char **bigger = realloc(s->name, (s->n + 1) * sizeof *bigger);
-
-    if (!bigger) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    s->name = bigger;
-    bigger[s->n] = strdup(path);
-    if (!bigger[s->n]) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    s->n++;
-    return true;
-}
+/* At most so many steps down (experiment / run / checkpoint-60), in so many directories of one
+ * depth. */
+enum { SAVES_DEPTH = 3, SAVES_DIRS = 128 };
 
 void zf_saves_free(struct zf_saves *s)
 {
@@ -32,6 +26,19 @@ void zf_saves_free(struct zf_saves *s)
     }
     free(s->name);
     *s = (struct zf_saves){.name = NULL};
+}
+
+static bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err)
+{
+    char **more = realloc(s->name, (s->n + 1) * sizeof *more), *copy = strdup(path);
+
+    s->name = more ? more : s->name;
+    if (!more || !copy) {
+        free(copy);
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    s->name[s->n++] = copy;
+    return true;
 }
 
 bool saves_are_parts(const struct zf_saves *s)
@@ -44,22 +51,21 @@ bool saves_are_parts(const struct zf_saves *s)
     return n == s->n;
 }
 
-bool saves_is_twin(struct zf_store *st, const char *path)
+/* Is the directory `name` in `dir` only a link to another one beside it ("last" -> "step-60")? */
+static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name)
 {
     struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(store) struct zf_store *sub = zf_store_sub(st, path, &ignored);
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    zf_auto(mem) char *other = NULL;
+    zf_auto(mem) char *path = zf_relpath_join(dir, name, &ignored);
+    zf_auto(store) struct zf_store *sub = path ? zf_store_sub(st, path, &ignored) : NULL;
 
     if (!sub || strcmp(zf_store_base(sub), name) == 0) {
         return false;
     }
-    if (asprintf(&other, "%.*s%s", (int)(name - path), path, zf_store_base(sub)) < 0) {
-        other = NULL;
-        return false;
-    }
-    return zf_store_has(st, other, ZF_ENTRY_DIR);
+    zf_auto(mem) char *other = zf_relpath_join(dir, zf_store_base(sub), &ignored);
+    return other && zf_store_has(st, other, ZF_ENTRY_DIR);
 }
+
+/* ---- one directory --------------------------------------------------------------------------- */
 
 /* How well `dir` fits a family.  Unreadable: NO.  Two families that tie: NAMES, so that opening it
  * reports the tie.  Unfinished: WEAK. */
@@ -82,8 +88,8 @@ static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct 
 }
 
 /* Sorts the directories of `dir` into those that hold a save and those that fit weakly. */
-static bool saves_collect(struct zf_store *st, const char *dir, const struct zf_limits *lim,
-                          struct zf_saves *whole, struct zf_saves *weak, struct zf_err *err)
+static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_limits *lim,
+                       struct zf_saves *whole, struct zf_saves *weak, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -92,30 +98,28 @@ static bool saves_collect(struct zf_store *st, const char *dir, const struct zf_
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        zf_auto(mem) char *path = NULL;
-
-        if (e[i].kind != ZF_ENTRY_DIR || save_name_is_beside(e[i].name)) {
+        if (e[i].kind != ZF_ENTRY_DIR || save_name_is_beside(e[i].name) ||
+            saves_is_twin(st, dir, e[i].name)) {
             continue;
         }
-        if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
-            path = NULL;
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        enum zf_fit fit = saves_is_twin(st, path) ? ZF_FIT_NO : saves_fit(st, path, lim);
-        if (fit != ZF_FIT_NO && !saves_add(fit == ZF_FIT_WEAK ? weak : whole, path, err)) {
+        zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
+        enum zf_fit fit = path ? saves_fit(st, path, lim) : ZF_FIT_NO;
+        if (!path ||
+            (fit != ZF_FIT_NO && !saves_add(fit == ZF_FIT_WEAK ? weak : whole, path, err))) {
             return false;
         }
     }
     return true;
 }
 
-bool saves_below(struct zf_store *st, const char *dir, const struct zf_limits *lim,
-                 struct zf_saves *out, struct zf_err *err)
+/* The saves in `dir`. */
+static bool saves_in(struct zf_store *st, const char *dir, const struct zf_limits *lim,
+                     struct zf_saves *out, struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves whole = {.name = NULL}, weak = {.name = NULL};
 
     *out = (struct zf_saves){.name = NULL};
-    if (!saves_collect(st, dir, lim, &whole, &weak, err)) {
+    if (!saves_sort(st, dir, lim, &whole, &weak, err)) {
         return false;
     }
     struct zf_saves *taken = whole.n ? &whole : &weak;
@@ -137,7 +141,7 @@ bool saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err
     }
     for (size_t i = 0; i < n; i++) {
         if (e[i].kind == ZF_ENTRY_DIR && !save_name_is_beside(e[i].name) &&
-            save_name_is_step(e[i].name) && !saves_is_twin(st, e[i].name) &&
+            save_name_is_step(e[i].name) && !saves_is_twin(st, "", e[i].name) &&
             !saves_add(out, e[i].name, err)) {
             zf_saves_free(out);
             return false;
@@ -151,7 +155,7 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 {
     zf_auto(mem) char *latest = NULL;
 
-    if (!saves_below(st, "", lim, out, err)) {
+    if (!saves_in(st, "", lim, out, err)) {
         return false;
     }
     struct zf_err ignored = {.code = ZF_OK};
@@ -166,4 +170,75 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
         }
     }
     return true;
+}
+
+/* ---- further down ---------------------------------------------------------------------------- */
+
+/* Adds the directories in `dir`; one that cannot be listed has none. */
+static bool saves_dirs(struct zf_store *st, const char *dir, struct zf_saves *out,
+                       struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
+        return true;
+    }
+    for (size_t i = 0; i < n && out->n < SAVES_DIRS; i++) {
+        if (e[i].kind != ZF_ENTRY_DIR || e[i].name[0] == '.' || saves_is_twin(st, dir, e[i].name)) {
+            continue;
+        }
+        zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
+        if (!path || !saves_add(out, path, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the saves in `dir`, or dir itself when they are its parts. */
+static bool saves_search(struct zf_store *st, const char *dir, const struct zf_limits *lim,
+                         struct zf_saves *out, struct zf_err *err)
+{
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+
+    if (!saves_in(st, dir, lim, &s, &ignored)) {
+        return true;
+    }
+    if (s.n > 1 && saves_are_parts(&s)) {
+        return saves_add(out, dir, err);
+    }
+    for (size_t i = 0; i < s.n; i++) {
+        if (!saves_add(out, s.name[i], err)) {
+            return false;
+        }
+    }
+    out->weak += s.weak;
+    return true;
+}
+
+bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
+                   struct zf_err *err)
+{
+    zf_auto(saves) struct zf_saves dirs = {.name = NULL};
+
+    if (!saves_in(st, "", lim, out, err)) {
+        return false;
+    }
+    bool ok = out->n > 0 || saves_dirs(st, "", &dirs, err);
+    for (int depth = 1; ok && depth < SAVES_DEPTH && dirs.n && out->n == 0; depth++) {
+        zf_auto(saves) struct zf_saves now = dirs;
+
+        dirs = (struct zf_saves){.name = NULL};
+        for (size_t i = 0; ok && i < now.n; i++) {
+            ok = saves_search(st, now.name[i], lim, out, err) &&
+                 saves_dirs(st, now.name[i], &dirs, err);
+        }
+    }
+    if (!ok) {
+        zf_saves_free(out);
+    }
+    return ok;
 }

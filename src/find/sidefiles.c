@@ -95,6 +95,16 @@ static bool sidefiles_pass(struct zf_store *st, const char *name, struct zf_buil
     return zf_build_blob(b, file, src, 0, src->size, err);
 }
 
+/* Adds the file, or notes why it is not shown. */
+static bool sidefiles_try(struct zf_store *st, const char *name, struct zf_build *b,
+                          struct zf_err *err)
+{
+    struct zf_err why = {.code = ZF_OK};
+
+    return sidefiles_pass(st, name, b, &why) ||
+           zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", name, why.msg);
+}
+
 bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b,
                    struct zf_err *err)
 {
@@ -107,13 +117,8 @@ bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b
     for (size_t i = 0; i < n; i++) {
         bool side = e[i].kind != ZF_ENTRY_DIR && sidefiles_is(e[i].name);
 
-        if (!side || (but && zf_store_has(but, e[i].name, ZF_ENTRY_FILE))) {
-            continue;
-        }
-        struct zf_err why = {.code = ZF_OK};
-        if (!sidefiles_pass(st, e[i].name, b, &why) &&
-            !zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", e[i].name,
-                           why.msg)) {
+        if (side && !(but && zf_store_has(but, e[i].name, ZF_ENTRY_FILE)) &&
+            !sidefiles_try(st, e[i].name, b, err)) {
             return false;
         }
     }
@@ -123,14 +128,10 @@ bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b
 bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
     static const char name[] = "adapter_model.safetensors";
-    struct zf_err why = {.code = ZF_OK};
 
-    if (!zf_store_has(st, "adapter_config.json", ZF_ENTRY_FILE) ||
-        !zf_store_has(st, name, ZF_ENTRY_FILE) || zf_build_has_file(b, name)) {
-        return true;
-    }
-    return sidefiles_pass(st, name, b, &why) ||
-           zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", name, why.msg);
+    return !zf_store_has(st, "adapter_config.json", ZF_ENTRY_FILE) ||
+           !zf_store_has(st, name, ZF_ENTRY_FILE) || zf_build_has_file(b, name) ||
+           sidefiles_try(st, name, b, err);
 }
 
 bool sidefiles_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,

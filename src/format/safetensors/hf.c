@@ -11,6 +11,7 @@
 #include <zf/assemble/companions.h>
 #include <zf/assemble/degraded.h>
 #include <zf/base/name.h>
+#include <zf/base/path.h>
 #include <zf/format.h>
 
 #include "join.h"
@@ -157,18 +158,13 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const char *
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        zf_auto(mem) char *path = NULL;
-
         /* What is no file is refused when it is opened; only directories may be called so. */
         if (!zf_st_file_named(e[i].name) ||
             (e[i].kind == ZF_ENTRY_DIR && !zf_st_file_rank(e[i].name))) {
             continue;
         }
-        if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", e[i].name) < 0) {
-            path = NULL;
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
-        }
-        if (!zf_st_files_add(files, st, path, o->lim, b, err)) {
+        zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
+        if (!path || !zf_st_files_add(files, st, path, o->lim, b, err)) {
             return false;
         }
     }

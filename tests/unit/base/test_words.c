@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns over paths, and the names offered for one that is not there. */
+/* Patterns over paths, relative paths, and the names offered for one that is not there. */
 #include "support/unit.h"
 
 #include <zf/base/glob.h>
 #include <zf/base/nearest.h>
+#include <zf/base/path.h>
 
 /* As bash matches file names with globstar, but for a path as a whole. */
 static void patterns(void **state)
@@ -92,10 +93,34 @@ static void nearest_few(void **state)
     zf_nearest_offer(&near, name);
 }
 
+static void relative_paths(void **state)
+{
+    static const char *const good[] = {"a", "a/b", "..a", "a../b", ".a", "a b/c"};
+    static const char *const bad[] = {"",   ".",    "..",    "/",    "/a",
+                                      "a/", "a//b", "a/./b", "../a", "a/.."};
+    static const char *const join[][3] = {
+        {"", "a", "a"}, {"a", "b", "a/b"}, {"a/b", "c/d", "a/b/c/d"}, {"", "", ""}};
+    struct zf_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(zf_relpath_ok(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(zf_relpath_ok(bad[i]));
+    }
+    for (size_t i = 0; i < sizeof join / sizeof join[0]; i++) {
+        zf_auto(mem) char *path = zf_relpath_join(join[i][0], join[i][1], &err);
+
+        assert_string_equal(path, join[i][2]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns),
+        cmocka_unit_test(relative_paths),
         cmocka_unit_test(nearest_names),
         cmocka_unit_test(nearest_few),
     };
