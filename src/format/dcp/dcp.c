@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.distributed.checkpoint: a pickled .metadata beside .distcp files, and the folders that
- * training programs wrap around it.  docs/formats/dcp.md says what is where. */
+/* torch.distributed.checkpoint: .distcp files, and the pickled .metadata that says what is in them.
+ *
+ * This family finds the directories of a save (training programs wrap folders around them, and some
+ * save model and optimizer apart), reads the metadata of each (metadata_file.c) into one set of arrays
+ * (metadata.c), and makes tensors of these (tensors.c).  docs/formats/dcp.md has the layout. */
 #include <stdio.h>
 #include <string.h>
 
@@ -156,7 +159,7 @@ static bool metadata_path(struct zf_store *st, const char *dir, char *path, size
     return name && snprintf(path, n, "%s%s%s", dir, *dir ? "/" : "", name) < (int)n;
 }
 
-/* Appends the other directories to what proves the first. */
+/* Appends the directories that are joined with the first to `why`. */
 static void tell_parts(const struct parts *parts, char *why, size_t n)
 {
     for (uint32_t i = 1; i < parts->n; i++) {

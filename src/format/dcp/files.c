@@ -166,7 +166,7 @@ bool zf_dcp_files_check_ends(struct zf_dcp_placing *p, struct zf_err *err)
     }
     return !longer ||
            zf_build_note(p->b, err,
-                         "%s has %llu bytes behind its last item that .metadata does not tell of%s",
+                         "%s has %llu bytes behind its last item that .metadata does not mention%s",
                          d->file[first].path, SHOW(p->file[first]->size - d->file[first].end),
                          longer > 1 ? ", and so have others" : "");
 }

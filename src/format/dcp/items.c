@@ -13,7 +13,7 @@
 #include <zf/base/num.h>
 
 /* A torch.save archive of one tensor is at most this much longer than its data (records aligned to
- * 4096 bytes), wherever it is compressed and its true length is not known. */
+ * 4096 bytes).  Bounds the archive where only its compressed length is recorded. */
 #define OVERHEAD_MAX (1u << 20)
 
 _Static_assert(ZF_DT_COUNT <= 64, "a record has 6 bits for a dtype");
@@ -31,8 +31,7 @@ uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size)
     return (uint16_t)(h ^ h >> 32);
 }
 
-/* Undoes the compression of an item: its length is found by one pass, its bytes are read through a
- * source with a cache of blocks. */
+/* Decompresses an item: one pass finds its length, its bytes are read through a cache of blocks. */
 static struct zf_source *items_unzstd(struct zf_source *packed, uint64_t max_bytes,
                                       const struct zf_limits *lim, struct zf_err *err)
 {
@@ -138,7 +137,7 @@ bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out, s
     }
     if (only.n != 1 || only.deep) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "holds a tensor made of several others, which .metadata does not tell");
+                       "holds a tensor made of several others, which .metadata does not say");
     }
     *out = only.first;
     return true;

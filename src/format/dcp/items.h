@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The items of one .distcp file: where an item's tensor really stands is
- * found out at its first read. */
+/* The items of one .distcp file as a source; where the tensor in an item begins is found at its first
+ * read. */
 #ifndef FORMAT_DCP_ITEMS_H
 #define FORMAT_DCP_ITEMS_H
 
@@ -16,7 +16,7 @@ struct zf_dcp_record {
 };
 #define ZF_DCP_ITEM_MAX ((1ull << 40) - 1)
 
-/* Tells shapes apart when an item is opened. */
+/* A hash of a shape, by which an item of another shape is noticed. */
 uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size);
 
 /* An items source over file: takes records (malloc'ed, in the order in which the items are added;
@@ -50,7 +50,7 @@ static inline void zf_auto_dcp_look(struct zf_dcp_look *look)
     zf_dcp_look_fini(look);
 }
 
-/* The one tensor that a look shows and that stands for the item: the item itself, or the only
+/* The one tensor that an opened item is: the item itself, or the only
  * tensor inside a subclass around it.
  * Errors: ZF_E_UNSUPPORTED it is of several parts; of zf_torch_tensor. */
 bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out,

@@ -94,7 +94,7 @@ static bool file_take_root(struct zf_dcp_reading *r, const struct zf_pv *root, s
     }
     if (!zf_pv_is_map(storage)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "has no storage_data that says where the items stand");
+                       "has no storage_data that says where the items are");
     }
     if (!zf_dcp_take_state(r, state, err) || !zf_dcp_take_storage(r, storage, err) ||
         !zf_dcp_take_mcore(r, zf_pv_attr(root, "mcore_data"), err)) {

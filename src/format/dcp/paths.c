@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The steps that planner_data names, behind step[0], which stays free; 0 = it is no path. */
+/* Copies the steps of planner_data's tuple to step[1 …]; step[0] stays free for a head.
+ * *n_out = 0: it is no path. */
 static bool planned(struct zf_dcp *d, const struct zf_pv *path, struct zf_step *step,
                     uint32_t *n_out, struct zf_err *err)
 {
@@ -33,7 +34,7 @@ static bool planned(struct zf_dcp *d, const struct zf_pv *path, struct zf_step *
     return true;
 }
 
-/* Does the step begin with the first five letters of `head`?  "optim" stands for "optimizer". */
+/* Does the step begin with the first five letters of `head`?  "optim" counts as "optimizer". */
 static bool is_like(const struct zf_step *s, const char *head)
 {
     return s->n >= 5 && strncmp(s->p, head, 5) == 0;

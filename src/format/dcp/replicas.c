@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without collectives every rank writes its own metadata, with an item for each value that it shares with the
- * others.  One of them is shown; the others tell whether the files are of one save.
+/* Without collectives every rank writes its own metadata, and its own item for each value that all
+ * ranks have.  One item is shown.  The others are compared with it, because nothing else shows that
+ * the files of two saves were mixed.
  * Source: torch/distributed/checkpoint/state_dict_saver.py (2.9 … 2.14). */
 #include "replicas.h"
 
@@ -13,7 +14,8 @@
 #define COPY_BYTES_MAX (64u << 10) /* of an item */
 #define COPY_MAX 4096              /* compared while mounting */
 
-/* What the item says, as a list; NULL with err->code = ZF_OK: it cannot be read here. */
+/* The values in an item, as a list to compare.  NULL with err->code = ZF_OK: it cannot be read; its own
+ * first read will say why. */
 static struct zf_agree *copy_said(struct zf_dcp_placing *p, uint32_t file, struct zf_dcp_span span,
                                   const char *name, struct zf_err *err)
 {

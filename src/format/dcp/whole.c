@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bytes item is what torch.save wrote, or a pickle.  Both say where they end, a zip archive by the record
- * that its last bytes are, a pickle by its STOP, so a range that is too short, too long or somewhere
- * else is found without a checksum.  Only a few items are looked at while mounting; the others are
- * looked at by the first read, which is what zf_dcp_whole_new makes. */
+/* A bytes item is what torch.save wrote, or a pickle.  Both say where they end: a zip archive by its
+ * last record, a pickle by its STOP opcode.  So a range that is too short, too long or misplaced is
+ * noticed without a checksum.  Only a few items are checked while mounting; zf_dcp_whole_new makes a
+ * source that checks the item before its first read. */
 #include "whole.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static bool whole_zip_end(struct zf_source *s, bool *ends, struct zf_err *err)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the end of an archive");
     }
     for (uint64_t k = ZIP_END_BYTES; !*ends && k <= n; k = k < n ? n : n + 1) {
-        /* nearly every archive is without a comment: 22 bytes tell, and only then more are read */
+        /* nearly no archive has a comment: first 22 bytes, then as many as may be one */
         if (!zf_source_pread(s, tail, k, s->size - k, err)) {
             return false;
         }
@@ -70,8 +70,8 @@ static bool whole_zip(struct zf_source *s, const struct zf_limits *lim, struct z
     return z != NULL;
 }
 
-/* One or more pickles up to the last byte.  Behind the pickles of torch.save's older stream stand the
- * storages, whose lengths zf_torch_open checks; it says nothing about bytes behind the last one. */
+/* One or more pickles up to the last byte.  In torch.save's older stream the storages follow the
+ * pickles; zf_torch_open checks their lengths, but not that nothing follows the last one. */
 static bool whole_pickle(struct zf_source *s, const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(arena) struct zf_arena *arena = NULL;
@@ -150,7 +150,7 @@ bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct 
                    (unsigned long long)span.len, why);
 }
 
-/* ---- looked at by the first read ---- */
+/* ---- checked before the first read ---- */
 
 struct whole {
     struct zf_source src;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a bytes item is one whole file of its own: its place is all that .metadata says of it. */
+/* Is a bytes item one whole file of its own?  Its offset and length are all that .metadata says of it. */
 #ifndef FORMAT_DCP_WHOLE_H
 #define FORMAT_DCP_WHOLE_H
 
 #include "items.h"
 
 /* Is the range exactly one zip archive, torch.save stream or pickle, none of its bytes missing and no
- * others behind it?  Decompresses what is compressed; transformations that are not known pass, and so
- * do items too large to be told (pickles beyond lim->pickle_bytes).
+ * others behind it?  Decompresses what is compressed; unknown transformations pass, and so do
+ * pickles larger than lim->pickle_bytes.
  * Errors: ZF_E_FORMAT it is not; ZF_E_IO, ZF_E_STALE, ZF_E_NOMEM, ZF_E_LIMIT. */
 bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct zf_limits *lim,
                   struct zf_err *err) ZF_CHECKED;

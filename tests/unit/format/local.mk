@@ -2,7 +2,7 @@
 if HAVE_CMOCKA
 format_tests = \
 	tests/unit/format/test_deepspeed \
-	tests/unit/format/test_dcp \
+	tests/unit/format/dcp/test_dcp \
 	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
 	tests/unit/format/test_torchfile \
@@ -12,9 +12,9 @@ TESTS += $(format_tests)
 tests_unit_format_test_deepspeed_SOURCES = tests/unit/format/test_deepspeed.c tests/support/golden.c
 tests_unit_format_test_deepspeed_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
-tests_unit_format_test_dcp_SOURCES = tests/unit/format/test_dcp.c tests/support/golden.c
-tests_unit_format_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
-tests_unit_format_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_dcp_test_dcp_SOURCES = tests/unit/format/dcp/test_dcp.c tests/support/golden.c
+tests_unit_format_dcp_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_unit_format_dcp_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c
 tests_unit_format_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_safetensors_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
