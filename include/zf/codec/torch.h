@@ -24,6 +24,9 @@ static inline void zf_auto_torch(struct zf_torch **t)
     zf_torch_free(*t);
 }
 
+/* The file's name, for messages. */
+const char *zf_torch_name(const struct zf_torch *t);
+
 /* Do the first bytes look like one?  Peeks at no more than a few hundred bytes. */
 bool zf_torch_sniff(struct zf_source *src);
 

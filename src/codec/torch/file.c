@@ -204,6 +204,11 @@ struct zf_arena *zf_torch_arena(struct zf_torch *t)
     return t->arena;
 }
 
+const char *zf_torch_name(const struct zf_torch *t)
+{
+    return t->src->name;
+}
+
 const char *zf_torch_container(const struct zf_torch *t)
 {
     return t->ops->name;

@@ -202,15 +202,14 @@ bool zf_ds_agree_check(struct zf_ds *ds, bool model, struct zf_err *err)
 /* One more model-states file of the save.  Degraded: one that cannot be read is only noted. */
 static bool check_file(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_err *err)
 {
-    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, f->path, err);
-    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
     char text[800];
 
     if (t && zf_ds_agree_read(ds, t, f->path, true, err)) {
         return zf_ds_agree_check(ds, true, err);
     }
     if (!ds->o->degraded || err->code == ZF_E_NOMEM) {
-        return !zf_ds_err_named(err) && src && zf_err_in(err, "%s", src->name);
+        return !zf_ds_err_named(err) && t && zf_err_in(err, "%s", zf_torch_name(t));
     }
     zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
@@ -219,6 +218,9 @@ static bool check_file(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_e
 
 bool zf_ds_agree_models(struct zf_ds *ds, struct zf_err *err)
 {
+    if (!zf_ds_expect(ds, ds->dir.model + 1, ds->dir.n_model - 1, err)) {
+        return false;
+    }
     for (uint32_t i = 1; i < ds->dir.n_model; i++) {
         if (!check_file(ds, &ds->dir.model[i], err)) {
             return false;

@@ -190,7 +190,10 @@ static bool read_ranks(struct zf_ds *ds, struct zf_err *err)
     for (uint32_t r = 0; ds->rank && r < n; r++) {
         ds->rank[r] = (struct zf_ds_rank){.path = "", .dp = r, .lost = true};
     }
-    for (uint32_t i = at - 1; ds->rank && i < d->n_optim && d->optim[i].dp < n; i++) {
+    if (!ds->rank || !zf_ds_expect(ds, d->optim + at, d->n_optim - at, err)) {
+        return false;
+    }
+    for (uint32_t i = at - 1; i < d->n_optim && d->optim[i].dp < n; i++) {
         struct zf_ds_rank *r = &ds->rank[d->optim[i].dp];
 
         if (i == at - 1) {
@@ -200,7 +203,7 @@ static bool read_ranks(struct zf_ds *ds, struct zf_err *err)
             return false;
         }
     }
-    return ds->rank != NULL;
+    return true;
 }
 
 /* A universal checkpoint has no ranks but those of the copied model-states files. */
@@ -267,6 +270,7 @@ static bool draft_all(struct zf_ds *ds, struct zf_err *err)
 
 static void let_go(struct zf_ds *ds)
 {
+    zf_torch_ahead_fini(&ds->files);
     zf_keeper_fini(&ds->keep);
     zf_agree_free(ds->said);
     zf_agree_free(ds->said_model);
@@ -280,6 +284,7 @@ static bool open_save(const struct zf_save *save, const struct zf_open_opts *o, 
     struct zf_ds ds = {
         .run = save->run ? save->run : save->store, .st = save->store, .o = o, .b = b};
 
+    ds.files = (struct zf_torch_ahead){.st = ds.st, .lim = o->lim};
     ds.a = ds.keep.arena = zf_arena_new(o->lim->model_memory, err);
     /* The Trainer keeps schedulers and random states beside the tag. */
     bool ok = ds.a && read_all(&ds, err) && draft_all(&ds, err) &&

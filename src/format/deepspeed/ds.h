@@ -5,6 +5,7 @@
 #define FORMAT_DEEPSPEED_DS_H
 
 #include <zf/assemble/agree.h>
+#include <zf/assemble/torch_ahead.h>
 #include <zf/assemble/values.h>
 #include <zf/format.h>
 
@@ -181,6 +182,7 @@ struct zf_ds {
     const struct zf_open_opts *o;
     struct zf_build *b;
     struct zf_arena *a; /* work memory */
+    struct zf_torch_ahead files; /* of st: model and optimizer states */
     struct zf_ds_dir dir;
     struct zf_ds_model model; /* rank 0's */
     struct zf_ds_rank *rank;  /* [n_ranks]: data-parallel ranks, dense */
@@ -207,6 +209,11 @@ const struct zf_ds_entry *zf_ds_model_find(const struct zf_ds_model *m, struct z
 /* Reads the mapping (or list of mappings) `v` of names to shapes. */
 bool zf_ds_model_shapes(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_shapes **out,
                         uint32_t *n_out, struct zf_err *err) ZF_CHECKED;
+
+/* Of file[n], sorted, those of ranks below ds->n_ranks will be read next, in their order: they are
+ * opened ahead. */
+bool zf_ds_expect(struct zf_ds *ds, const struct zf_ds_file *file, uint32_t n,
+                  struct zf_err *err) ZF_CHECKED;
 
 /* Reads an optimizer-states file, likewise. */
 bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_rank *out,

@@ -278,8 +278,7 @@ static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_model *
 bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_model *out,
                       struct zf_err *err)
 {
-    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, f->path, err);
-    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
     *out = (struct zf_ds_model){.path = f->path};
     if (!t) {
@@ -288,5 +287,5 @@ bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     return (read_root(ds, t, out, err) &&
             (f != ds->dir.model || zf_ds_state_model(ds, t, f->path, err)) &&
             zf_ds_agree_read(ds, t, f->path, true, err)) ||
-           (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
+           (!zf_ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }

@@ -333,8 +333,7 @@ static bool check_name(const struct zf_ds_file *f, const struct zf_ds_rank *r, s
 bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_rank *out,
                       struct zf_err *err)
 {
-    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, f->path, err);
-    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
     *out = (struct zf_ds_rank){.path = f->path, .dp = f->dp};
     if (!t) {
@@ -343,5 +342,5 @@ bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
     /* the first file that can be read speaks for all */
     return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err)) &&
             zf_ds_agree_read(ds, t, f->path, false, err) && check_name(f, out, err)) ||
-           (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name));
+           (!zf_ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }

@@ -29,6 +29,17 @@ const char *zf_ds_text_of(struct zf_ds *ds, const struct zf_pv *v, struct zf_err
     return zf_arena_str(ds->a, p, n, err);
 }
 
+bool zf_ds_expect(struct zf_ds *ds, const struct zf_ds_file *file, uint32_t n, struct zf_err *err)
+{
+    const char **path = zf_arena_get(ds->a, n, sizeof *path, err);
+    uint32_t k = 0;
+
+    for (; path && k < n && file[k].dp < ds->n_ranks; k++) {
+        path[k] = file[k].path;
+    }
+    return path && zf_torch_ahead_begin(&ds->files, path, k, err);
+}
+
 bool zf_ds_name_eq(struct zf_ds_name a, struct zf_ds_name b)
 {
     return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;

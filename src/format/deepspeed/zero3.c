@@ -268,6 +268,9 @@ bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
     if (n == 0) {
         return zf_ds_agree_models(ds, err);
     }
+    if (!zf_ds_expect(ds, ds->dir.model + 1, ds->dir.n_model - 1, err)) {
+        return false;
+    }
     draft = start_frozen(ds, &flat, err);
     for (uint32_t r = 0; draft && r < ds->n_ranks; r++) {
         const struct zf_ds_file *f = model_file(ds, r);
