@@ -50,6 +50,27 @@ bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number, struct zf_
     return true;
 }
 
+/* The slot must not stay empty in front of an entry that was put behind it for want of room: such an
+ * entry moves up, and leaves a slot of which the same is true. */
+void zf_index_remove(struct zf_index *x, uint64_t hash, uint32_t number)
+{
+    size_t mask = x->n_slots - 1, gap = (size_t)(hash >> 32) & mask;
+
+    while (x->slot[gap] != ((hash >> 32) << 32 | (number + 1u))) {
+        gap = (gap + 1) & mask;
+    }
+    for (size_t i = (gap + 1) & mask; x->slot[i]; i = (i + 1) & mask) {
+        size_t home = (size_t)(x->slot[i] >> 32);
+
+        if (((i - home) & mask) >= ((i - gap) & mask)) {
+            x->slot[gap] = x->slot[i];
+            gap = i;
+        }
+    }
+    x->slot[gap] = 0;
+    x->n--;
+}
+
 uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, uint64_t *at)
 {
     for (uint64_t step = *at; step < x->n_slots; step++) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/base/path.h>
 
 /* How many notes of one kind are told in full. */
 #define NOTES_OF_A_KIND 256
@@ -23,13 +24,12 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
     }
     b->lim = *lim;
     b->degraded = degraded;
-    b->draft_end = &b->draft_list;
-    b->note_end = &b->notes;
-    b->tag = b->prefix = "";
+    b->rest.note_end = &b->rest.notes;
+    b->rest.tag = b->rest.prefix = "";
     b->store = st ? zf_store_ref(st) : NULL;
     b->keep = zf_arena_new(lim->model_memory, err);
     b->temp = b->keep ? zf_arena_new(lim->model_memory, err) : NULL;
-    if (!b->temp || !zf_hash_key_init(&b->key, err)) {
+    if (!b->temp) {
         return NULL;
     }
     b->sources = calloc(1, sizeof *b->sources);
@@ -47,8 +47,10 @@ void zf_build_free(struct zf_build *b)
     if (!b) {
         return;
     }
-    HASH_CLEAR(hh, b->drafts);
-    HASH_CLEAR(hh, b->sets);
+    zf_vec_fini(&b->drafts);
+    zf_vec_fini(&b->sets);
+    zf_index_fini(&b->by_name);
+    zf_index_fini(&b->by_path);
     if (b->sources) {
         zf_sources_fini(b->sources);
         free(b->sources);
@@ -61,7 +63,7 @@ void zf_build_free(struct zf_build *b)
 
 uint64_t zf_build_n_tensors(const struct zf_build *b)
 {
-    return b->n_tensors;
+    return b->drafts.n;
 }
 
 bool zf_build_degraded(const struct zf_build *b)
@@ -76,29 +78,16 @@ struct zf_store *zf_build_store(const struct zf_build *b)
 
 void zf_build_fill_lost(struct zf_build *b)
 {
-    b->fill_lost = true;
+    b->rest.fill_lost = true;
 }
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* Paths of sets and blobs become paths of the tree, so they must be plain: relative, and every
- * component something. */
+/* Paths of sets and blobs become paths of the tree. */
 static bool check_path(const char *path, struct zf_err *err)
 {
-    const char *p = path;
-
-    for (;;) {
-        size_t n = strcspn(p, "/");
-
-        if (n == 0 || (n <= 2 && strncmp(p, "..", n) == 0)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.200s\" is not a plain relative path",
-                           path);
-        }
-        if (p[n] == '\0') {
-            return true;
-        }
-        p += n + 1;
-    }
+    return zf_relpath_ok(path) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.200s\" is not a plain relative path", path);
 }
 
 bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
@@ -106,17 +95,17 @@ bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
     if (*prefix && !check_path(prefix, err)) {
         return false;
     }
-    b->prefix = zf_arena_str(b->temp, prefix, strlen(prefix), err);
-    return b->prefix != NULL;
+    b->rest.prefix = zf_arena_str(b->temp, prefix, strlen(prefix), err);
+    return b->rest.prefix != NULL;
 }
 
 /* The path behind the prefix; NULL when it is too long for a path of the tree. */
 static const char *full_path(const struct zf_build *b, const char *path, char full[PATH_BYTES])
 {
-    if (!*b->prefix) {
+    if (!*b->rest.prefix) {
         return path;
     }
-    int n = snprintf(full, PATH_BYTES, "%s%s%s", b->prefix, *path ? "/" : "", path);
+    int n = snprintf(full, PATH_BYTES, "%s%s%s", b->rest.prefix, *path ? "/" : "", path);
     return n < 0 || n >= PATH_BYTES ? NULL : full;
 }
 
@@ -125,66 +114,54 @@ static bool fail_long(const char *path, struct zf_err *err)
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.200s\" is longer than a path can be", path);
 }
 
-static struct zf_draft_set *get_set(struct zf_build *b, const char *path)
+static struct zf_draft_set *get_set(const struct zf_build *b, const char *path)
 {
-    struct zf_draft_set *s = NULL;
-    unsigned hash = (unsigned)zf_hash_of(&b->key, 0, path, strlen(path));
+    uint64_t at = 0, hash = build_set_hash(path);
+    uint32_t i;
 
-    HASH_FIND_BYHASHVALUE(hh, b->sets, path, strlen(path), hash, s);
-    return s;
+    while ((i = zf_index_next(&b->by_path, hash, &at)) != ZF_INDEX_NONE) {
+        if (strcmp(b->sets.at[i]->path, path) == 0) {
+            return b->sets.at[i];
+        }
+    }
+    return NULL;
 }
 
 static struct zf_draft_set *need_set(struct zf_build *b, const char *path, struct zf_err *err)
 {
     struct zf_draft_set *s = get_set(b, path);
-    size_t n = strlen(path);
 
     if (s) {
         return s;
     }
-    if (n > 0 && !check_path(path, err)) {
+    if (*path && !check_path(path, err)) {
         return NULL;
     }
     s = zf_arena_get(b->temp, 1, sizeof *s, err);
-    char *copy = s ? zf_arena_str(b->keep, path, n, err) : NULL;
-    if (!copy) {
+    if (!s || !(s->path = zf_arena_str(b->keep, path, strlen(path), err)) ||
+        !zf_vec_room(&b->sets, 1, err) ||
+        !zf_index_add(&b->by_path, build_set_hash(path), (uint32_t)b->sets.n, err)) {
         return NULL;
     }
-    s->path = copy;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, b->sets, s->path, n, (unsigned)zf_hash_of(&b->key, 0, path, n),
-                                s);
-    if (!s->hh.tbl) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the set \"%.200s\"", path);
-        return NULL;
-    }
-    s->next = b->set_list;
-    b->set_list = s;
-    b->n_sets++;
+    s->number = (uint32_t)b->sets.n;
+    b->sets.at[b->sets.n++] = s;
     return s;
 }
 
-/* Tensors of all sets share one table: the set's address goes into the hash, its identity is
- * compared by walking what has the same name. */
-static unsigned hash_in(const struct zf_build *b, const struct zf_draft_set *s, const char *name,
-                        size_t n)
+static struct zf_draft *find_in(const struct zf_build *b, const struct zf_draft_set *s,
+                                const char *name, size_t n)
 {
-    return (unsigned)zf_hash_of(&b->key, (uint64_t)(uintptr_t)s, name, n);
-}
+    uint64_t at = 0, hash = build_name_hash(s, name, n);
+    uint32_t i;
 
-static struct zf_draft *find_in(struct zf_build *b, const struct zf_draft_set *s, const char *name,
-                                size_t n)
-{
-    unsigned hash = hash_in(b, s, name, n);
-    struct zf_draft *d = NULL;
+    while ((i = zf_index_next(&b->by_name, hash, &at)) != ZF_INDEX_NONE) {
+        struct zf_draft *d = b->drafts.at[i];
 
-    HASH_FIND_BYHASHVALUE(hh, b->drafts, name, n, hash, d);
-    /* The same name in another set whose hash collides: go on behind it in the bucket. */
-    while (d && d->set != s) {
-        do {
-            d = d->hh.hh_next ? ELMT_FROM_HH(b->drafts->hh.tbl, d->hh.hh_next) : NULL;
-        } while (d && !(d->hh.hashv == hash && d->name_len == n && memcmp(d->name, name, n) == 0));
+        if (d->set == s && d->name_len == n && memcmp(d->name, name, n) == 0) {
+            return d;
+        }
     }
-    return d;
+    return NULL;
 }
 
 struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
@@ -207,7 +184,7 @@ static struct zf_draft *new_draft(struct zf_build *b, struct zf_draft_set *s, co
                       name, *s->path ? " in " : "", s->path);
         return NULL;
     }
-    if (b->n_tensors >= b->lim.tensors || n > UINT32_MAX || b->n_tensors >= UINT32_MAX) {
+    if (b->drafts.n >= b->lim.tensors || n > UINT32_MAX || b->drafts.n >= ZF_INDEX_NONE) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "there are more than %llu tensors (limit tensors)",
                       (unsigned long long)b->lim.tensors);
@@ -219,18 +196,15 @@ static struct zf_draft *new_draft(struct zf_build *b, struct zf_draft_set *s, co
         return NULL;
     }
     d->b = b;
-    d->number = b->n_tensors;
+    d->number = b->drafts.n;
     d->set = s;
     d->name = copy;
     d->name_len = (uint32_t)n;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, b->drafts, d->name, n, hash_in(b, s, name, n), d);
-    if (!d->hh.tbl) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the name of a tensor");
+    if (!zf_vec_room(&b->drafts, 1, err) ||
+        !zf_index_add(&b->by_name, build_name_hash(s, name, n), (uint32_t)d->number, err)) {
         return NULL;
     }
-    *b->draft_end = d;
-    b->draft_end = &d->next;
-    b->n_tensors++;
+    b->drafts.at[b->drafts.n++] = d;
     s->n++;
     return d;
 }
@@ -338,7 +312,7 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
     if (!whole) {
         return fail_long(path, err);
     }
-    if (b->n_blobs >= b->lim.tensors || b->n_blobs == UINT32_MAX) {
+    if (b->rest.n_blobs >= b->lim.tensors || b->rest.n_blobs == UINT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "there are more than %llu files (limit tensors)",
                        (unsigned long long)b->lim.tensors);
@@ -348,15 +322,15 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
     if (!item->path) {
         return false;
     }
-    item->next = b->blobs;
-    b->blobs = item;
-    b->n_blobs++;
+    item->next = b->rest.blobs;
+    b->rest.blobs = item;
+    b->rest.n_blobs++;
     return true;
 }
 
 bool zf_build_has_file(const struct zf_build *b, const char *path)
 {
-    const struct zf_blob_item *item = b->blobs;
+    const struct zf_blob_item *item = b->rest.blobs;
     char full[PATH_BYTES];
     const char *whole = full_path(b, path, full);
 
@@ -397,15 +371,15 @@ static bool keep_note(struct zf_build *b, const char *text, size_t n, struct zf_
     if (!item || !(item->text = zf_arena_str(b->keep, text, n, err))) {
         return false;
     }
-    *b->note_end = item;
-    b->note_end = &item->next;
-    b->n_notes++;
+    *b->rest.note_end = item;
+    b->rest.note_end = &item->next;
+    b->rest.n_notes++;
     return true;
 }
 
 bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 {
-    struct zf_note_kind *kind = b->note_kinds;
+    struct zf_note_kind *kind = b->rest.note_kinds;
     va_list ap;
     char text[1024];
 
@@ -417,8 +391,11 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
         if (!kind || !(kind->fmt = zf_arena_str(b->temp, fmt, strlen(fmt), err))) {
             return false;
         }
-        kind->next = b->note_kinds;
-        b->note_kinds = kind;
+        kind->next = b->rest.note_kinds;
+        b->rest.note_kinds = kind;
+    }
+    if (!build_save(b, &kind->n, sizeof kind->n, &kind->mark, err)) {
+        return false;
     }
     if (kind->n++ >= NOTES_OF_A_KIND) {
         return true;
@@ -431,7 +408,7 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 
 const char *zf_build_first_note(const struct zf_build *b)
 {
-    return b->notes ? b->notes->text : NULL;
+    return b->rest.notes ? b->rest.notes->text : NULL;
 }
 
 bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
@@ -445,9 +422,9 @@ bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
         !(item->missing.how.why = zf_arena_str(b->keep, how->why, strlen(how->why), err))) {
         return false;
     }
-    item->next = b->missing;
-    b->missing = item;
-    b->n_missing++;
+    item->next = b->rest.missing;
+    b->rest.missing = item;
+    b->rest.n_missing++;
     return true;
 }
 
@@ -455,12 +432,12 @@ bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err)
 {
     char *copy = zf_arena_str(b->keep, tag, strlen(tag), err);
 
-    b->tag = copy ? copy : "";
+    b->rest.tag = copy ? copy : "";
     return copy != NULL;
 }
 
 void zf_build_step(struct zf_build *b, int64_t step)
 {
-    b->step = step;
-    b->has_step = true;
+    b->rest.step = step;
+    b->rest.has_step = true;
 }

@@ -4,10 +4,9 @@
 #ifndef MODEL_BUILD_KIND_H
 #define MODEL_BUILD_KIND_H
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include <zf/base/hash.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 #include <zf/model/build.h>
 
 #include "sources.h"
@@ -35,7 +34,6 @@ enum zf_draft_kind { ZF_DRAFT_EMPTY, ZF_DRAFT_FLAT, ZF_DRAFT_BOX, ZF_DRAFT_MEM }
 struct zf_draft {
     struct zf_build *b;
     struct zf_draft_set *set;
-    struct zf_draft *next; /* in order of creation */
     struct zf_draft *same; /* shares the data of this one, or NULL */
     struct zf_draft *tie;  /* another name of this one in the same set, or NULL */
     const char *name;      /* checkpoint's arena */
@@ -45,26 +43,24 @@ struct zf_draft {
     struct zf_piece_block *first, *last;
     struct zf_map *map; /* once sealed */
     uint64_t n_pieces, n_parts, elems, bytes;
-    uint64_t number; /* in order of creation */
+    uint64_t number; /* in order of creation: of zf_build's drafts */
+    uint64_t mark;   /* the last one since which it was saved */
     uint32_t name_len, ndim, index;
     enum zf_dtype dtype;
     enum zf_draft_kind kind;
     bool lost, unshaped, noted;
-    UT_hash_handle hh;
 };
 
 struct zf_draft_set {
-    const char *path; /* checkpoint's arena */
-    struct zf_draft_set *next;
-    uint32_t rank, n; /* place in the order of paths; tensors in it */
-    UT_hash_handle hh;
+    const char *path;         /* checkpoint's arena */
+    uint32_t number, rank, n; /* in order of creation; in the order of paths; tensors in it */
 };
 
 /* One kind of note: the format string it is made from. */
 struct zf_note_kind {
     const char *fmt;
     struct zf_note_kind *next;
-    uint64_t n;
+    uint64_t n, mark; /* as of a draft */
 };
 struct zf_note_item {
     const char *text; /* checkpoint's arena */
@@ -82,25 +78,50 @@ struct zf_blob_item {
     struct zf_blob_item *next;
 };
 
+/* What a build has besides drafts and sources: what a mark keeps a copy of. */
+struct build_rest {
+    struct zf_blob_item *blobs;
+    struct zf_note_item *notes, **note_end; /* where the next one goes */
+    struct zf_note_kind *note_kinds;
+    struct zf_missing_item *missing;
+    uint64_t n_pieces;
+    uint32_t n_blobs, n_notes, n_missing;
+    const char *tag, *prefix;
+    int64_t step;
+    bool has_step, fill_lost;
+};
+
+/* Bytes that were changed since a mark, as they were before. */
+struct build_saved {
+    struct build_saved *next; /* saved before it */
+    void *at;
+    size_t n;
+    unsigned char was[];
+};
+
+struct build_mark {
+    struct build_mark *outer; /* or NULL */
+    uint64_t number;          /* no two marks of a build have the same */
+    size_t n_drafts, n_sets;
+    uint32_t n_sources;
+    struct build_rest rest;
+    struct build_saved *saved; /* before the mark */
+};
+
 struct zf_build {
     struct zf_limits lim;
     struct zf_store *store;
+    bool degraded;
     struct zf_arena *keep; /* becomes the checkpoint's */
     struct zf_arena *temp; /* freed at seal */
     struct zf_sources *sources;
-    struct zf_hash_key key;
-    struct zf_draft_set *sets, *set_list;
-    struct zf_draft *drafts, *draft_list, **draft_end;
-    struct zf_blob_item *blobs;
-    struct zf_note_item *notes, **note_end;
-    struct zf_missing_item *missing;
-    uint32_t n_missing;
-    struct zf_note_kind *note_kinds;
-    uint64_t n_tensors, n_pieces;
-    uint32_t n_blobs, n_notes, n_sets;
-    const char *tag, *prefix;
-    int64_t step;
-    bool has_step, degraded, fill_lost;
+    zf_vec(struct zf_draft *) drafts; /* in order of creation */
+    zf_vec(struct zf_draft_set *) sets;
+    struct zf_index by_name, by_path; /* of drafts and of sets */
+    struct build_rest rest;
+    struct build_mark *mark; /* the innermost, or NULL */
+    struct build_saved *saved;
+    uint64_t n_marks;
 };
 
 /* Checkpoints carry their sources behind the public part. */
@@ -108,6 +129,23 @@ struct zf_sealed {
     struct zf_checkpoint c; /* first */
     struct zf_sources *sources;
 };
+
+/* The hash of a set's path, and of a tensor's name in its set. */
+static inline uint64_t build_set_hash(const char *path)
+{
+    return zf_hash_str(0, path);
+}
+static inline uint64_t build_name_hash(const struct zf_draft_set *s, const char *name, size_t n)
+{
+    return zf_hash(s->number + (uint64_t)1, name, n);
+}
+
+/* Before `at` is changed, which was there before the innermost mark; *mark (its own) says since when
+ * it was saved already.  Without a mark it does nothing. */
+bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark,
+                struct zf_err *err) ZF_CHECKED;
+/* The same of a draft, unless it is newer than the mark. */
+bool build_save_draft(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* "tensor \"x\" of shape [2, 3]" for messages. */
 #define ZF_DRAFT_TEXT 200

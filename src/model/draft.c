@@ -45,15 +45,14 @@ static bool refuse(const struct zf_draft *d, struct zf_err *err, const char *wha
 
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
 {
-    char *copy = zf_arena_str(d->b->temp, where, strlen(where), err);
-
-    d->where = copy;
-    return copy != NULL;
+    return build_save_draft(d, err) &&
+           (d->where = zf_arena_str(d->b->temp, where, strlen(where), err)) != NULL;
 }
 
-void zf_draft_noted(struct zf_draft *d)
+bool zf_draft_noted(struct zf_draft *d, struct zf_err *err)
 {
-    zf_draft_data(d)->noted = true;
+    d = zf_draft_data(d);
+    return build_save_draft(d, err) && (d->noted = true);
 }
 
 /* ---- storing pieces ----------------------------------------------------------------------- */
@@ -63,7 +62,10 @@ static struct zf_piece *new_piece(struct zf_draft *d, struct zf_err *err)
     struct zf_build *b = d->b;
     uint64_t words = zf_piece_words(d);
 
-    if (b->n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX / 2) {
+    if (!build_save_draft(d, err)) {
+        return NULL;
+    }
+    if (b->rest.n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX / 2) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "there are more than %llu pieces of tensors (limit pieces)",
                       (unsigned long long)b->lim.pieces);
@@ -88,7 +90,7 @@ static struct zf_piece *new_piece(struct zf_draft *d, struct zf_err *err)
     struct zf_piece *p = (struct zf_piece *)(void *)(d->last->words + d->last->n * words);
     d->last->n++;
     d->n_pieces++;
-    b->n_pieces++;
+    b->rest.n_pieces++;
     return p;
 }
 
@@ -109,8 +111,12 @@ bool zf_draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t
 {
     struct zf_lost with = *how;
 
-    with.fill.n =
-        d->b->fill_lost && !how->unshaped ? (uint8_t)zf_dtype_nan(d->dtype, with.fill.byte) : 0;
+    if (!build_save_draft(d, err)) {
+        return false;
+    }
+    with.fill.n = d->b->rest.fill_lost && !how->unshaped
+                      ? (uint8_t)zf_dtype_nan(d->dtype, with.fill.byte)
+                      : 0;
     d->unshaped = d->unshaped || how->unshaped;
     zf_auto(source) struct zf_source *s = zf_lost_behind(parent, cut, size, &with, err);
     d->lost = true;
@@ -143,7 +149,7 @@ static bool cut_short(struct zf_draft *d, struct zf_from *from, uint64_t span, u
 
     (void)snprintf(why, sizeof why, "ends at byte %llu", (unsigned long long)size);
     const struct zf_lost how = {.file = from->src->name, .why = why};
-    if (d->b->fill_lost && zf_dtype_nan(d->dtype, nan) > 0) {
+    if (d->b->rest.fill_lost && zf_dtype_nan(d->dtype, nan) > 0) {
         there -= there % zf_dtype_info(d->dtype)->bytes;
     }
     if (there == 0) {
@@ -251,8 +257,11 @@ static bool use_boxes(struct zf_draft *d, struct zf_err *err)
     if (d->n_parts > 0) {
         return refuse(d, err, "is made of parts of other tensors and of boxes at once");
     }
+    if (!build_save_draft(d, err)) {
+        return false;
+    }
     d->kind = ZF_DRAFT_BOX;
-    d->b->n_pieces -= d->n_pieces;
+    d->b->rest.n_pieces -= d->n_pieces;
     d->n_pieces = 0;
     d->first = d->last = NULL;
     for (; flat; flat = flat->next) {
@@ -271,6 +280,9 @@ static bool use_boxes(struct zf_draft *d, struct zf_err *err)
 
 static struct zf_piece *add_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_err *err)
 {
+    if (!build_save_draft(d, err)) {
+        return NULL;
+    }
     d->kind = ZF_DRAFT_FLAT;
     struct zf_piece *p = new_piece(d, err);
     if (p) {

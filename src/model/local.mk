@@ -24,6 +24,7 @@ libzf_model_la_SOURCES = \
 	src/model/seal.c \
 	src/model/select.c \
 	src/model/sources.c \
+	src/model/undo.c \
 	$(NULL)
 libzf_model_la_LIBADD =
 

@@ -46,7 +46,9 @@ static int blob_by_path(const void *a, const void *b)
 
 static bool prove_all(struct zf_build *b, struct zf_err *err)
 {
-    for (struct zf_draft *d = b->draft_list; d; d = d->next) {
+    for (size_t i = 0; i < b->drafts.n; i++) {
+        struct zf_draft *d = b->drafts.at[i];
+
         if (!d->same && !zf_draft_prove(d, err)) {
             return false;
         }
@@ -54,56 +56,34 @@ static bool prove_all(struct zf_build *b, struct zf_err *err)
     return true;
 }
 
-static struct zf_draft_set **sorted_sets(struct zf_build *b, struct zf_err *err)
+/* Puts sets in the order of paths and drafts in that of sets and names; nobody looks for them by
+ * number any more. */
+static void sort_all(struct zf_build *b)
 {
-    struct zf_draft_set **set = zf_arena_get(b->temp, b->n_sets, sizeof(*set), err);
-    uint32_t n = 0;
+    qsort(b->sets.at, b->sets.n, sizeof *b->sets.at, by_path);
+    for (uint32_t i = 0; i < b->sets.n; i++) {
+        b->sets.at[i]->rank = i;
+    }
+    qsort(b->drafts.at, b->drafts.n, sizeof *b->drafts.at, by_set_and_name);
+    for (size_t i = 0; i < b->drafts.n; i++) {
+        struct zf_draft *d = b->drafts.at[i];
+        bool first = i == 0 || d->set != b->drafts.at[i - 1]->set;
 
-    if (!set) {
-        return NULL;
+        d->index = first ? 0 : b->drafts.at[i - 1]->index + 1;
     }
-    for (struct zf_draft_set *s = b->set_list; s; s = s->next) {
-        set[n++] = s;
-    }
-    qsort(set, n, sizeof(*set), by_path);
-    for (uint32_t i = 0; i < n; i++) {
-        set[i]->rank = i;
-    }
-    return set;
-}
-
-static struct zf_draft **sorted_drafts(struct zf_build *b, struct zf_err *err)
-{
-    struct zf_draft **draft = zf_arena_get(b->temp, b->n_tensors, sizeof(*draft), err);
-    uint64_t n = 0;
-
-    if (!draft) {
-        return NULL;
-    }
-    for (struct zf_draft *d = b->draft_list; d; d = d->next) {
-        draft[n++] = d;
-    }
-    qsort(draft, (size_t)n, sizeof(*draft), by_set_and_name);
-    for (uint64_t i = 0; i < n; i++) {
-        bool first = i == 0 || draft[i]->set != draft[i - 1]->set;
-
-        draft[i]->index = first ? 0 : draft[i - 1]->index + 1;
-    }
-    return draft;
 }
 
 static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    struct zf_draft_set **from = sorted_sets(b, err);
-    struct zf_draft **draft = from ? sorted_drafts(b, err) : NULL;
-    struct zf_set *set = draft ? zf_arena_get(b->keep, b->n_sets, sizeof *set, err) : NULL;
-    struct zf_tensor *t = set ? zf_arena_get(b->keep, b->n_tensors, sizeof *t, err) : NULL;
+    struct zf_set *set = zf_arena_get(b->keep, b->sets.n, sizeof *set, err);
+    struct zf_tensor *t = set ? zf_arena_get(b->keep, b->drafts.n, sizeof *t, err) : NULL;
 
     if (!t) {
         return false;
     }
-    for (uint64_t i = 0; i < b->n_tensors; i++) {
-        struct zf_draft *d = draft[i], *data = zf_draft_data(d);
+    sort_all(b);
+    for (size_t i = 0; i < b->drafts.n; i++) {
+        struct zf_draft *d = b->drafts.at[i], *data = zf_draft_data(d);
         uint8_t nan[16];
 
         t[i] = (struct zf_tensor){.name = d->name,
@@ -114,14 +94,16 @@ static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err
                                   .data = data->map,
                                   .alias_of = d->tie ? d->tie->index : d->index,
                                   .lost = data->lost,
-                                  .filled = data->lost && b->fill_lost && !data->unshaped &&
+                                  .filled = data->lost && b->rest.fill_lost && !data->unshaped &&
                                             zf_dtype_nan(d->dtype, nan) > 0};
     }
     /* A set is made for its first tensor, so none is empty unless that tensor was refused. */
-    for (uint32_t i = 0; i < b->n_sets; i++) {
-        if (from[i]->n > 0) {
-            set[c->n_sets++] = (struct zf_set){.path = from[i]->path, .tensor = t, .n = from[i]->n};
-            t += from[i]->n;
+    for (size_t i = 0; i < b->sets.n; i++) {
+        const struct zf_draft_set *s = b->sets.at[i];
+
+        if (s->n > 0) {
+            set[c->n_sets++] = (struct zf_set){.path = s->path, .tensor = t, .n = s->n};
+            t += s->n;
         }
     }
     c->set = set;
@@ -177,12 +159,12 @@ static bool check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
 
 static bool fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    struct zf_blob *blob = zf_arena_get(b->keep, b->n_blobs, sizeof *blob, err);
+    struct zf_blob *blob = zf_arena_get(b->keep, b->rest.n_blobs, sizeof *blob, err);
 
     if (!blob) {
         return false;
     }
-    for (struct zf_blob_item *item = b->blobs; item; item = item->next) {
+    for (struct zf_blob_item *item = b->rest.blobs; item; item = item->next) {
         blob[c->n_blobs++] = (struct zf_blob){.path = item->path, .data = item->map};
     }
     qsort(blob, c->n_blobs, sizeof *blob, blob_by_path);
@@ -194,9 +176,9 @@ static bool fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct zf_er
 
 static bool fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    uint64_t told = b->n_notes, made = 0, n = 0;
+    uint64_t told = b->rest.n_notes, made = 0, n = 0;
 
-    for (struct zf_note_kind *k = b->note_kinds; k; k = k->next) {
+    for (struct zf_note_kind *k = b->rest.note_kinds; k; k = k->next) {
         made += k->n;
     }
     if (made > told) {
@@ -206,32 +188,32 @@ static bool fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_er
             return false;
         }
     }
-    const char **note = zf_arena_get(b->keep, b->n_notes, sizeof(*note), err);
+    const char **note = zf_arena_get(b->keep, b->rest.n_notes, sizeof(*note), err);
     if (!note) {
         return false;
     }
-    for (struct zf_note_item *item = b->notes; item; item = item->next) {
+    for (struct zf_note_item *item = b->rest.notes; item; item = item->next) {
         note[n++] = item->text;
     }
     c->note = note;
-    c->n_notes = b->n_notes;
+    c->n_notes = b->rest.n_notes;
     return true;
 }
 
 static bool fill_missing(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    struct zf_missing *m = zf_arena_get(b->keep, b->n_missing, sizeof *m, err);
-    uint32_t n = b->n_missing;
+    struct zf_missing *m = zf_arena_get(b->keep, b->rest.n_missing, sizeof *m, err);
+    uint32_t n = b->rest.n_missing;
 
     if (!m) {
         return false;
     }
     /* The list is in the order of the last first. */
-    for (struct zf_missing_item *item = b->missing; item; item = item->next) {
+    for (struct zf_missing_item *item = b->rest.missing; item; item = item->next) {
         m[--n] = item->missing;
     }
     c->missing = m;
-    c->n_missing = b->n_missing;
+    c->n_missing = b->rest.n_missing;
     return true;
 }
 
@@ -246,10 +228,10 @@ static bool fill(struct zf_build *b, struct zf_checkpoint *c, const char *format
         !fill_notes(b, c, err) || !fill_missing(b, c, err)) {
         return false;
     }
-    c->tag = b->tag;
-    c->has_step = b->has_step;
-    c->step = b->step;
-    c->n_pieces = b->n_pieces;
+    c->tag = b->rest.tag;
+    c->has_step = b->rest.has_step;
+    c->step = b->rest.step;
+    c->n_pieces = b->rest.n_pieces;
     if (b->store) {
         c->mtime = zf_store_mtime(b->store);
     }

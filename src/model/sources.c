@@ -64,6 +64,16 @@ bool zf_sources_add(struct zf_sources *t, struct zf_source *s, uint32_t *out, st
     return true;
 }
 
+/* Every source was put into the first free slot, and the table grows in their order: without the last
+ * of them the slots are as they were before it. */
+void zf_sources_cut(struct zf_sources *t, uint32_t n)
+{
+    while (t->n > n) {
+        t->slot[slot_of(t, t->at[t->n - 1])] = (struct zf_sources_slot){0};
+        zf_source_unref(&t->at[--t->n]);
+    }
+}
+
 void zf_sources_seal(struct zf_sources *t)
 {
     free(t->slot);

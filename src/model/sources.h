@@ -16,6 +16,8 @@ struct zf_sources {
 /* The number of s, which gets a reference when it is new; NULL is 0. */
 bool zf_sources_add(struct zf_sources *t, struct zf_source *s, uint32_t *out,
                     struct zf_err *err) ZF_CHECKED;
+/* Drops those from number n on, the last that were added; n >= 1. */
+void zf_sources_cut(struct zf_sources *t, uint32_t n);
 /* Forgets what only building needs. */
 void zf_sources_seal(struct zf_sources *t);
 /* Drops all references. */

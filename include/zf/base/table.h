@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hash tables.  Both are asked for a hash of zf/base/hash.h, so that no checkpoint can make entries
- * collide; both are empty as {0} and only grow.
+ * collide; both are empty as {0} and give no memory back.
  *
  * zf_index finds things that the caller keeps in an array of its own and compares: it holds nothing
  * but their numbers, in 11 to 21 bytes each.  zf_table keeps the entries itself and takes those of
@@ -24,6 +24,9 @@ struct zf_index {
  * Errors: ZF_E_NOMEM. */
 bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number,
                   struct zf_err *err) ZF_CHECKED;
+
+/* Takes out a number that was entered with this hash. */
+void zf_index_remove(struct zf_index *x, uint64_t hash, uint32_t number);
 
 /* The next number that was entered with this hash, or (rarely) one much like it; ZF_INDEX_NONE: no
  * more.  Start with *at = 0. */

@@ -82,7 +82,7 @@ bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
                    uint64_t of_first, struct zf_err *err) ZF_CHECKED;
 /* From here on a source that is too short is no news: who read its head has noted it. */
-void zf_draft_noted(struct zf_draft *d);
+bool zf_draft_noted(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 /* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */
 bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
                         struct zf_err *err) ZF_CHECKED;
@@ -122,6 +122,13 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 const char *zf_build_first_note(const struct zf_build *b);
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err) ZF_CHECKED;
 void zf_build_step(struct zf_build *b, int64_t step);
+
+/* All or nothing: everything that is drafted, added, noted or set after a mark is withdrawn by undo,
+ * which releases its sources, or stays by keep; both end the innermost mark.  Drafts that were started
+ * after the mark are gone then; those before it have the pieces they had. */
+bool zf_build_mark(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+void zf_build_undo(struct zf_build *b);
+void zf_build_keep(struct zf_build *b);
 
 /* Proves and freezes.  b is freed, also on failure.  format, why: copied into the checkpoint.
  * Errors: ZF_E_FORMAT "tensor X: elements A … B are covered by nothing / twice"; ZF_E_LIMIT. */

@@ -107,10 +107,7 @@ static struct zf_draft *draft(const struct join *j, const struct piece *p, uint3
         }
     }
     d = zf_build_tensor(j->b, spot, (struct zf_type){p->entry->dtype, ndim, shape}, err);
-    if (!d || !zf_draft_where(d, p->file->path, err)) {
-        return NULL;
-    }
-    return d;
+    return d && zf_draft_where(d, p->file->path, err) && zf_draft_noted(d, err) ? d : NULL;
 }
 
 /* The whole tensor stands in one piece; what a shortened file no longer holds is lost. */
@@ -121,11 +118,7 @@ static bool add_whole(const struct join *j, const struct piece *p, struct zf_err
     uint64_t n = (e->end - e->begin) / zf_dtype_info(e->dtype)->bytes;
     struct zf_from from = {.src = p->file->src, .off = e->begin};
 
-    if (!d) {
-        return false;
-    }
-    zf_draft_noted(d);
-    return zf_draft_flat(d, 0, n, from, err);
+    return d && zf_draft_flat(d, 0, n, from, err);
 }
 
 /* Where a box begins.  Errors: ZF_E_FORMAT the header names no such place. */
@@ -218,7 +211,6 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
     if (!d) {
         return false;
     }
-    zf_draft_noted(d);
     for (size_t i = 0; i < n; i++) {
         const struct zf_st_entry *e = p[i].entry;
         struct zf_from from = {.src = p[i].file->src, .off = e->begin};

@@ -74,6 +74,42 @@ static void index_finds_all_of_a_hash(void **state)
     assert_null(x.slot);
 }
 
+/* Numbers come and go in any order; those that are in are found, under few home slots. */
+static void index_forgets_what_is_removed(void **state)
+{
+    enum { N = 200 };
+    struct zf_index x = {0};
+    bool in[N] = {false};
+    uint64_t seed = 7;
+    struct zf_err err;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        seed = seed * 6364136223846793005 + 1442695040888963407;
+        uint32_t k = (uint32_t)(seed >> 33) % N, i;
+        uint64_t hash = (uint64_t)(k % 23 * 5) << 32, at = 0;
+
+        if (in[k]) {
+            zf_index_remove(&x, hash, k);
+        } else {
+            assert_ok(zf_index_add(&x, hash, k, &err), &err);
+        }
+        in[k] = !in[k];
+        k = (k + 1) % N;
+        hash = (uint64_t)(k % 23 * 5) << 32;
+        do {
+            i = zf_index_next(&x, hash, &at);
+        } while (i != k && i != ZF_INDEX_NONE);
+        assert_int_equal(i == k, in[k]);
+    }
+    size_t n = 0;
+    for (int k = 0; k < N; k++) {
+        n += in[k];
+    }
+    assert_int_equal(x.n, n);
+    zf_index_fini(&x);
+}
+
 struct seen {
     uint64_t hash;
     uint32_t number, times;
@@ -119,6 +155,7 @@ int main(void)
         cmocka_unit_test(hashes_as_python_does),
         cmocka_unit_test(keeps_texts_apart),
         cmocka_unit_test(index_finds_all_of_a_hash),
+        cmocka_unit_test(index_forgets_what_is_removed),
         cmocka_unit_test(table_keeps_a_million),
     };
 

@@ -7,6 +7,7 @@ model_tests = \
 	tests/unit/model/test_part \
 	tests/unit/model/test_reads \
 	tests/unit/model/test_run \
+	tests/unit/model/test_undo \
 	$(NULL)
 check_PROGRAMS += $(model_tests)
 TESTS += $(model_tests)
@@ -23,6 +24,8 @@ tests_unit_model_test_reads_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_reads_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS) -lpthread
 tests_unit_model_test_run_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_run_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
+tests_unit_model_test_undo_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_model_test_undo_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 endif
 
 check_PROGRAMS += tests/unit/model/cast_tool

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All or nothing.  Whatever is new since a mark lies behind a count or a list's head that the mark
+ * remembers, so withdrawing it is going back to these.  Only drafts that are older and got pieces,
+ * and the counts of notes, change in place: their bytes are saved before the first change after a
+ * mark, and put back, the last first. */
+#include <string.h>
+
+#include "build_kind.h"
+
+bool zf_build_mark(struct zf_build *b, struct zf_err *err)
+{
+    struct build_mark *m = zf_arena_get(b->temp, 1, sizeof *m, err);
+
+    if (m) {
+        *m = (struct build_mark){.outer = b->mark,
+                                 .number = ++b->n_marks,
+                                 .n_drafts = b->drafts.n,
+                                 .n_sets = b->sets.n,
+                                 .n_sources = b->sources->n,
+                                 .rest = b->rest,
+                                 .saved = b->saved};
+        b->mark = m;
+    }
+    return m != NULL;
+}
+
+void zf_build_keep(struct zf_build *b)
+{
+    b->mark = b->mark->outer;
+}
+
+void zf_build_undo(struct zf_build *b)
+{
+    const struct build_mark *m = b->mark;
+
+    for (; b->saved != m->saved; b->saved = b->saved->next) {
+        memcpy(b->saved->at, b->saved->was, b->saved->n);
+    }
+    while (b->drafts.n > m->n_drafts) {
+        const struct zf_draft *d = b->drafts.at[--b->drafts.n];
+
+        zf_index_remove(&b->by_name, build_name_hash(d->set, d->name, d->name_len),
+                        (uint32_t)d->number);
+        d->set->n--;
+    }
+    while (b->sets.n > m->n_sets) {
+        const struct zf_draft_set *s = b->sets.at[--b->sets.n];
+
+        zf_index_remove(&b->by_path, build_set_hash(s->path), s->number);
+    }
+    zf_sources_cut(b->sources, m->n_sources ? m->n_sources : 1);
+    b->rest = m->rest;
+    *b->rest.note_end = NULL;
+    b->mark = m->outer;
+}
+
+bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark, struct zf_err *err)
+{
+    if (!b->mark || *mark == b->mark->number) {
+        return true;
+    }
+    struct build_saved *s = zf_arena_get(b->temp, 1, sizeof *s + n, err);
+    if (!s) {
+        return false;
+    }
+    *s = (struct build_saved){.next = b->saved, .at = at, .n = n};
+    memcpy(s->was, at, n);
+    b->saved = s;
+    *mark = b->mark->number;
+    return true;
+}
+
+bool build_save_draft(struct zf_draft *d, struct zf_err *err)
+{
+    struct zf_build *b = d->b;
+    uint64_t no_mark = 0;
+
+    if (!b->mark || d->number >= b->mark->n_drafts || d->mark == b->mark->number) {
+        return true;
+    }
+    /* Pieces are added to the last block in place. */
+    return (!d->last || build_save(b, d->last, sizeof *d->last, &no_mark, err)) &&
+           build_save(b, d, sizeof *d, &d->mark, err);
+}

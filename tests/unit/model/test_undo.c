@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is withdrawn was never there: a build in which any verbs came between a mark and its undo
+ * seals to what the same build is without them. */
+#include "support/unit.h"
+
+#include "support/build_verbs.h"
+
+#define ROUNDS 4000
+#define SCRIPT 400
+
+static uint64_t seed = 20240303;
+
+static uint64_t rnd(uint64_t n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (seed >> 11) % n;
+}
+
+struct script {
+    uint8_t p[SCRIPT];
+    size_t n;
+};
+
+static void make_script(struct script *s)
+{
+    s->n = rnd(SCRIPT);
+    for (size_t i = 0; i < s->n; i++) {
+        s->p[i] = (uint8_t)rnd(256);
+    }
+}
+
+static void run(struct verbs *v, const struct script *s, bool marks)
+{
+    v->p = s->p;
+    v->n = s->n;
+    verbs_run(v, marks);
+}
+
+static void same_bytes(const struct zf_map *a, const struct zf_map *b)
+{
+    struct zf_err x, y;
+
+    assert_int_equal(zf_map_size(a), zf_map_size(b));
+    for (uint64_t i = 0; i < zf_map_size(a); i++) {
+        unsigned char p = 0, q = 0;
+        bool ok = zf_map_read(a, &p, 1, i, &x);
+
+        assert_int_equal(ok, zf_map_read(b, &q, 1, i, &y));
+        assert_int_equal(p, q);
+        assert_true(ok || strcmp(x.msg, y.msg) == 0);
+    }
+}
+
+static void same_tensor(const struct zf_tensor *a, const struct zf_tensor *b)
+{
+    assert_string_equal(a->name, b->name);
+    assert_int_equal(a->dtype, b->dtype);
+    assert_int_equal(a->ndim, b->ndim);
+    assert_memory_equal(a->shape, b->shape, a->ndim * sizeof *a->shape);
+    assert_int_equal(a->alias_of, b->alias_of);
+    assert_int_equal(a->lost, b->lost);
+    assert_int_equal(a->filled, b->filled);
+    same_bytes(a->data, b->data);
+}
+
+static void same(const struct zf_checkpoint *a, const struct zf_checkpoint *b)
+{
+    assert_string_equal(a->tag, b->tag);
+    assert_int_equal(a->has_step, b->has_step);
+    assert_int_equal(a->step, b->step);
+    assert_int_equal(a->n_pieces, b->n_pieces);
+    assert_int_equal(a->n_sets, b->n_sets);
+    assert_int_equal(a->n_blobs, b->n_blobs);
+    assert_int_equal(a->n_notes, b->n_notes);
+    assert_int_equal(a->n_missing, b->n_missing);
+    for (uint32_t i = 0; i < a->n_sets; i++) {
+        assert_string_equal(a->set[i].path, b->set[i].path);
+        assert_int_equal(a->set[i].n, b->set[i].n);
+        for (uint32_t k = 0; k < a->set[i].n; k++) {
+            same_tensor(&a->set[i].tensor[k], &b->set[i].tensor[k]);
+        }
+    }
+    for (uint32_t i = 0; i < a->n_blobs; i++) {
+        assert_string_equal(a->blob[i].path, b->blob[i].path);
+        same_bytes(a->blob[i].data, b->blob[i].data);
+    }
+    for (uint32_t i = 0; i < a->n_notes; i++) {
+        assert_string_equal(a->note[i], b->note[i]);
+    }
+    for (uint32_t i = 0; i < a->n_missing; i++) {
+        assert_string_equal(a->missing[i].name, b->missing[i].name);
+    }
+}
+
+static void undone_verbs_leave_nothing(void **state)
+{
+    static struct script before, undone, kept, after;
+    struct zf_limits lim = zf_limits_default();
+    uint32_t sealed = 0;
+
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        bool degraded = round % 8 != 0;
+        struct zf_err err[2];
+        struct zf_checkpoint *c[2];
+        struct zf_source *src[VERBS_SOURCES] = {NULL};
+        unsigned char bytes[300];
+
+        make_script(&before);
+        make_script(&undone);
+        make_script(&kept);
+        make_script(&after);
+        for (size_t i = 0; i < sizeof bytes; i++) {
+            bytes[i] = (unsigned char)rnd(256);
+        }
+        for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+            src[i] = zf_mem_new(&"xyz"[i], bytes + i, (uint64_t[]){8, 60, 290}[i], false, &err[0]);
+            assert_non_null(src[i]);
+        }
+        for (int with = 0; with < 2; with++) {
+            struct verbs v = {.b = zf_build_new(NULL, &lim, degraded, &err[with])};
+
+            assert_non_null(v.b);
+            memcpy(v.src, src, sizeof src);
+            run(&v, &before, false);
+            if (with) {
+                uint64_t refs[VERBS_SOURCES - 1];
+
+                for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+                    refs[i] = src[i]->refs;
+                }
+                assert_ok(zf_build_mark(v.b, &err[1]), &err[1]);
+                run(&v, &undone, true);
+                while (v.depth > 0) {
+                    zf_build_keep(v.b);
+                    v.depth--;
+                }
+                zf_build_undo(v.b);
+                for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+                    assert_int_equal(src[i]->refs, refs[i]);
+                }
+                assert_ok(zf_build_mark(v.b, &err[1]), &err[1]);
+            }
+            run(&v, &kept, false);
+            if (with) {
+                zf_build_keep(v.b);
+            }
+            run(&v, &after, false);
+            c[with] = zf_build_seal(v.b, "test", "", &err[with]);
+        }
+        assert_int_equal(c[0] == NULL, c[1] == NULL);
+        if (c[0]) {
+            sealed++;
+            same(c[0], c[1]);
+        } else {
+            assert_string_equal(err[0].msg, err[1].msg);
+        }
+        zf_checkpoint_free(c[0]);
+        zf_checkpoint_free(c[1]);
+        for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+            assert_int_equal(src[i]->refs, 1);
+            zf_source_unref(&src[i]);
+        }
+    }
+    assert_true(sealed > ROUNDS / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(undone_verbs_leave_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
