@@ -91,10 +91,11 @@ const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor)
     return json_string_value(json_object_get(x->map, tensor));
 }
 
-bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out, struct zf_err *err)
+bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, char **path_out,
+                      struct zf_err *err)
 {
     static const char *const plain[] = {"model", "pytorch_model", "diffusion_pytorch_model"};
-    const char *file = zf_one_file(st), *found = NULL, *other = NULL;
+    const char *found = NULL, *other = NULL;
     const struct zf_entry *e = NULL;
     bool sure = false;
     size_t n = 0;

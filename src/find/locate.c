@@ -173,7 +173,7 @@ static bool locate_left_over(struct located *l, const struct promise *p,
 static enum locate_next locate_here(struct located *l, const struct zf_open_opts *o,
                                     struct zf_err *err)
 {
-    bool file = zf_one_file(l->dir) != NULL;
+    bool file = match_file(l->dir) != NULL;
     zf_auto(promise) struct promise p = {.name = NULL};
 
     if (!match_dir(l->dir, o, &l->match, err)) {
@@ -235,7 +235,7 @@ static void locate_passed_over(struct zf_store *st, char *out, size_t n)
 static bool locate_nothing(struct zf_store *st, struct zf_err *err)
 {
     char also[200];
-    const char *file = zf_one_file(st);
+    const char *file = match_file(st);
     const char *pointer = file ? zf_lfs_find(st, file) : NULL;
 
     if (pointer) {
@@ -268,7 +268,7 @@ static bool locate_last_resort(struct located *l, const struct zf_open_opts *o, 
         (void)locate_nothing(l->dir, err);
         return l->path && zf_err_in(err, "%s", l->path);
     }
-    if (!zf_one_file(l->dir)) {
+    if (!match_file(l->dir)) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                        "nothing here is of the format %.40s that was asked for", o->format);
     }
@@ -347,10 +347,10 @@ bool locate(struct zf_store *st, const struct zf_open_opts *o, struct located *o
     zf_auto(mem) char *tag = NULL;
 
     *out = (struct located){.dir = NULL};
-    if (o->tag && zf_one_file(st)) {
+    if (o->tag && match_file(st)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "tag=%.60s chooses among the saves of a directory, but \"%.120s\" is a file",
-                       o->tag, zf_one_file(st));
+                       o->tag, match_file(st));
     }
     out->dir = zf_store_ref(st);
     if (o->tag) {

@@ -10,10 +10,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <zf/assemble/files.h>
+#include <zf/base/name.h>
 
 #include "latest.h"
 #include "table.h"
+
+/* Files that mean the directory they lie in. */
+static bool match_is_manifest(const char *name)
+{
+    static const char *const whole[] = {"latest", "latest_universal", "metadata.json",
+                                        "config.json", "latest_checkpointed_iteration.txt"};
+    static const char *const tail[] = {".metadata", ".distcp", "config.yaml", "metadata.yaml"};
+
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        if (strcmp(name, whole[i]) == 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
+        if (zf_name_ends(name, tail[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *match_file(const struct zf_store *st)
+{
+    const char *focus = zf_store_focus(st);
+
+    return focus && !match_is_manifest(focus) ? focus : NULL;
+}
 
 struct candidate {
     const struct zf_format *format;
@@ -49,7 +76,7 @@ static enum match_run match_run(struct match *m, struct zf_store *st, const stru
 static bool match_save(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                        const struct zf_format *f, struct zf_save *out)
 {
-    *out = (struct zf_save){.store = st, .file = zf_one_file(st)};
+    *out = (struct zf_save){.store = st, .file = match_file(st)};
     if (!f->latest || out->file) {
         return true;
     }
@@ -94,7 +121,7 @@ static bool match_no_format(const char *name, struct zf_err *err)
 static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                       struct candidate fits[TABLE_ROWS], size_t *n_out, struct zf_err *err)
 {
-    bool file = zf_one_file(st) != NULL;
+    bool file = match_file(st) != NULL;
     unsigned level, level_fits = 0;
     const struct zf_format *f;
 
@@ -149,7 +176,7 @@ bool match_dir(struct zf_store *st, const struct zf_open_opts *o, struct match *
     const struct candidate *won = NULL;
     size_t n;
 
-    *out = (struct match){.save = {.store = st, .file = zf_one_file(st)}};
+    *out = (struct match){.save = {.store = st, .file = match_file(st)}};
     if (o->format && !table_find(o->format)) {
         return match_no_format(o->format, err);
     }

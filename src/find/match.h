@@ -28,6 +28,10 @@ static inline void zf_auto_match(struct match *m)
     match_fini(m);
 }
 
+/* The file that the user pointed at and wants read by itself (borrowed), or NULL: the whole
+ * directory is meant. */
+const char *match_file(const struct zf_store *st);
+
 /* Asks every family about st (or only o->format).  A store focused on a plain file is shown only to
  * families that read one file; one on a manifest (.metadata, latest …) means its directory.
  * out borrows st and is the caller's to free, also after a failure.

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/assemble/files.h>
-
 #include "latest.h"
 #include "match.h"
 #include "save_name.h"
@@ -219,7 +217,7 @@ static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err
 
 bool save_word_is_whole(struct zf_store *st, const struct zf_open_opts *o)
 {
-    return o->tag && strcmp(o->tag, "whole") == 0 && !zf_one_file(st) &&
+    return o->tag && strcmp(o->tag, "whole") == 0 && !match_file(st) &&
            !zf_store_has(st, o->tag, ZF_ENTRY_DIR);
 }
 

@@ -5,10 +5,6 @@
 
 #include <zf/source/store.h>
 
-/* The file that the user pointed at and wants read by itself (borrowed), or NULL: the whole
- * directory is meant. */
-const char *zf_one_file(const struct zf_store *st);
-
 #define ZF_ABSENT_MAX 80
 
 /* For a sentence about st's `path`, which should be a file: "is a FIFO, not a file", or "is missing"

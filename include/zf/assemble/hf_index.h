@@ -32,11 +32,11 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
 /* The file said to hold the tensor (borrowed), or NULL. */
 const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor);
 
-/* The index that was pointed at, or where nothing was, the one in st's root: model<tail>, else the
- * only *<tail>; malloc'ed, NULL when there is none.
+/* `file` (the one file that was pointed at) if it is an index, or for NULL the index in st's root:
+ * model<tail>, else the only *<tail>; malloc'ed, NULL when there is none.
  * tail: ".safetensors.index.json", ".bin.index.json".
  * Errors: ZF_E_UNKNOWN several and none of them is the plain one. */
-bool zf_st_index_find(struct zf_store *st, const char *tail, char **path_out,
+bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, char **path_out,
                       struct zf_err *err) ZF_CHECKED;
 
 /* Whoever reads the files of an index. */

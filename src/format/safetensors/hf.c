@@ -67,7 +67,7 @@ static bool look(const struct zf_save *save, const struct zf_open_opts *o, struc
     struct zf_store *st = save->store;
 
     *out = (struct found){.index = NULL};
-    if (!zf_st_index_find(st, index_tail, &out->index, err)) {
+    if (!zf_st_index_find(st, save->file, index_tail, &out->index, err)) {
         return false;
     }
     if (!out->index && !save->file) {

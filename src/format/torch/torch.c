@@ -60,7 +60,7 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (!zf_st_index_find(save->store, index_tail, &index, err)) {
+    if (!zf_st_index_find(save->store, save->file, index_tail, &index, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -185,7 +185,7 @@ static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o,
     struct adding a = {s, st, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
-    if (!s || !zf_st_index_find(st, index_tail, &index, err)) {
+    if (!s || !zf_st_index_find(st, save->file, index_tail, &index, err)) {
         return false;
     }
     bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);

@@ -89,7 +89,6 @@ static void absent_and_pointers(void **state)
     assert_string_equal(zf_absent(st, "a", is), "is missing");
     assert_string_equal(zf_lfs_find(st, NULL), "b");
     assert_null(zf_lfs_find(st, "c"));
-    assert_null(zf_one_file(st));
 }
 
 int main(void)
