@@ -5,6 +5,7 @@ model_tests = \
 	tests/unit/model/test_loss \
 	tests/unit/model/test_map_random \
 	tests/unit/model/test_part \
+	tests/unit/model/test_prove \
 	tests/unit/model/test_reads \
 	tests/unit/model/test_run \
 	tests/unit/model/test_undo \
@@ -20,6 +21,8 @@ tests_unit_model_test_map_random_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_map_random_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_part_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_part_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
+tests_unit_model_test_prove_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_model_test_prove_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_reads_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_reads_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS) -lpthread
 tests_unit_model_test_run_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -2,6 +2,8 @@
 /* The walk for old kernels must answer as openat2 does. */
 #include "support/unit.h"
 
+#include <limits.h>
+
 #include "source/beneath.h"
 #include "unit/source/scratch.h"
 
@@ -64,6 +66,24 @@ static void walks_as_the_kernel_does(void **state)
     assert_int_equal(close(root), 0);
 }
 
+static void the_longest_path_is_the_kernels(void **state)
+{
+    int root = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char path[PATH_MAX + 2];
+
+    scratch_dir(*state, "d");
+    assert_true(root >= 0);
+    for (size_t n = PATH_MAX - 2; n <= PATH_MAX + 1; n++) {
+        /* d/././././… */
+        for (size_t i = 0; i < n; i++) {
+            path[i] = i == 0 ? 'd' : i % 2 ? '/' : '.';
+        }
+        path[n] = '\0';
+        assert_alike(root, path, O_PATH, false);
+    }
+    assert_int_equal(close(root), 0);
+}
+
 /* /proc and /sys are other file systems than /, or there is nothing to see. */
 static void mount_points_are_left_alone(void **state)
 {
@@ -91,6 +111,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(walks_as_the_kernel_does, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(the_longest_path_is_the_kernels, scratch_setup,
+                                        scratch_teardown),
         cmocka_unit_test(mount_points_are_left_alone),
     };
 

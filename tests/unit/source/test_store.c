@@ -324,6 +324,27 @@ static void memory_behaves_as_a_directory(void **state)
     assert_int_equal(err.code, ZF_E_NOENT);
 }
 
+/* A program whose standard input is closed gets 0 for the first file that it opens. */
+static void descriptor_0_is_as_good_as_any(void **state)
+{
+    struct zf_err err;
+    int kept = dup(0);
+
+    scratch_file(*state, "f", "text");
+    assert_true(kept > 0);
+    close(0);
+    struct zf_limits lim = zf_limits_default();
+    zf_auto(store) struct zf_store *st = zf_store_dir(*state, &lim, &err);
+    zf_auto(mem) char *got = st ? slurp(st, "f", &err) : NULL;
+    bool used = fcntl(0, F_GETFD) >= 0;
+    zf_store_unref(&st);
+    assert_int_equal(dup2(kept, 0), 0);
+    close(kept);
+    assert_ok(got, &err);
+    assert_string_equal(got, "text");
+    assert_true(used);
+}
+
 int main(void)
 {
 #define SCRATCH(fn) cmocka_unit_test_setup_teardown(fn, scratch_setup, scratch_teardown)
@@ -338,6 +359,7 @@ int main(void)
         SCRATCH(special_files_are_refused_without_waiting),
         SCRATCH(follows_the_links_of_a_hub_cache),
         SCRATCH(slurps_within_bounds),
+        SCRATCH(descriptor_0_is_as_good_as_any),
         cmocka_unit_test(memory_behaves_as_a_directory),
     };
 
