@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saves whose metadata, items and files contradict each other: refused with both values, or lost to the byte."""
 import argparse
+import math
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../support")]
 import mkdcp  # noqa: E402
+import torchfile  # noqa: E402
 from golden import Case, main  # noqa: E402
 
 DEGRADED = ("-o", "degraded")
@@ -268,6 +270,31 @@ def values_that_ranks_repeat():
         s.cat("layers.0.weight.f32", s.data("model.layers.0.weight"))
 
 
+def composed_with_an_empty_part():
+    """A tensor subclass of two parts, one of them without elements, in two chunks (torch/_utils.py,
+    _rebuild_wrapper_subclass): too large to be taken for a plain tensor by the length of its item."""
+    rows, cols = 32, 60
+    data = bytes(i % 251 for i in range(rows * cols))
+    with Save() as s:
+        c = s.make(rows=2 * rows, cols=cols)
+        kind = torchfile.named("made", "Int8Tensor")
+        parts = {"data": (rows, cols), "none": (rows, 0)}
+        storages = {n: torchfile.Storage(data=data if n == "data" else b"", n=math.prod(t), cls="CharStorage")
+                    for n, t in parts.items()}
+        made = {n: torchfile.tensor(storages[n], 0, t, torchfile.strides(t)) for n, t in parts.items()}
+        value = torchfile.Call(
+            "torch._tensor", "_rebuild_from_type_v2", torchfile.named("torch._utils", "_rebuild_wrapper_subclass"), kind,
+            (kind, torchfile.named("torch", "float32"), (rows, cols), (cols, 1), 0, None, None, False), made)
+        item = torchfile.archive(value, extra=[("archive/byteorder", "little"), ("archive/version", "3\n")])
+        for rank, info in enumerate(list(c.storage.values())[:2]):
+            info.offset, info.length = c.out[rank].at, len(item)
+            c.out[rank].write(item)
+        s.write(c)
+        s.cat("layers.0.weight.data.i8", 2 * data)
+        s.cat("layers.0.weight.none.i8", b"")
+        s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * rows * cols * 4))
+
+
 main(
     [
         path_of_another_key,
@@ -282,5 +309,6 @@ main(
         many_bytes_items,
         files_that_end_elsewhere,
         values_that_ranks_repeat,
+        composed_with_an_empty_part,
     ]
 )

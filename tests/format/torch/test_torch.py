@@ -42,6 +42,8 @@ check("three thousand lists in one another", tree.code in (0, 1), tree.err)
 
 expect("a text key and a number that look alike", {"m.pt": {0: A, "0": B}}, {":0": A, "extra:0": B})
 
+expect("keys that are no text", {"m.pt": {("a", "b"): A, (1, "c", 2): B}}, {":(a, b)": A, ":(1, c, 2)": B})
+
 Pair = collections.namedtuple("Pair", "first second")
 module("made", Pair=Pair)
 expect("a named tuple", {"m.pt": {"p": Pair(A, B)}}, {":p.0": A, ":p.1": B})
