@@ -21,10 +21,16 @@ static void index_put(struct zf_index *x, uint64_t word)
     x->slot[i & (x->n_slots - 1)] = word;
 }
 
-static bool index_grow(struct zf_index *x, struct zf_err *err)
+bool zf_index_reserve(struct zf_index *x, size_t n, struct zf_err *err)
 {
-    struct zf_index more = {.n_slots = x->n_slots ? 2 * x->n_slots : FIRST_SLOTS, .n = x->n};
+    struct zf_index more = {.n_slots = x->n_slots ? x->n_slots : FIRST_SLOTS, .n = x->n};
 
+    while (n > more.n_slots / 4 * 3 && more.n_slots <= SIZE_MAX / 2) {
+        more.n_slots *= 2;
+    }
+    if (more.n_slots == x->n_slots) {
+        return true;
+    }
     more.slot = calloc(more.n_slots, sizeof *more.slot);
     if (!more.slot) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a table of %zu names",
@@ -42,7 +48,7 @@ static bool index_grow(struct zf_index *x, struct zf_err *err)
 
 bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number, struct zf_err *err)
 {
-    if (x->n >= x->n_slots / 4 * 3 && !index_grow(x, err)) {
+    if (!zf_index_reserve(x, x->n + 1, err)) {
         return false;
     }
     index_put(x, (hash >> 32) << 32 | (number + 1u));

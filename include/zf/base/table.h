@@ -20,6 +20,9 @@ struct zf_index {
     size_t n_slots, n;
 };
 
+/* Makes room for n entries in all.  Errors: ZF_E_NOMEM. */
+bool zf_index_reserve(struct zf_index *x, size_t n, struct zf_err *err) ZF_CHECKED;
+
 /* Enters `number` (below ZF_INDEX_NONE); a hash may be entered again and again.
  * Errors: ZF_E_NOMEM. */
 bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number,

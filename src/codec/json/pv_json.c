@@ -10,24 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/hash.h>
+#include <zf/base/table.h>
+
 #include "pv_form.h"
 
 /* Deep enough for any configuration, and well within what JSON readers take. */
 #define DEPTH_MAX 100
 
-/* A key that an object has: the position of its text in the output. */
-struct seen {
-    uint64_t off, n; /* n counts the quotes: 0 = free */
-};
-
 struct level {
     const struct zf_pv *v;
     enum zf_pvjson_form form;
-    uint64_t at;    /* next part */
-    uint64_t shown; /* parts written */
-    bool inlined;   /* all on one line */
-    struct seen *seen;
-    uint64_t n_seen, seen_cap; /* a power of two */
+    uint64_t at;          /* next part */
+    uint64_t shown;       /* parts written */
+    bool inlined;         /* all on one line */
+    struct zf_table seen; /* hashes of the object's keys as they were written */
 };
 
 struct walk {
@@ -65,50 +62,12 @@ static void indent(struct walk *w)
     zf_pvjson_put(&w->o, text, n);
 }
 
-static struct seen *place(const struct zf_pvjson *o, struct seen *seen, uint64_t cap, struct seen k)
-{
-    uint64_t h = k.n;
-
-    for (uint64_t i = 0; i < k.n; i++) {
-        h = (h ^ (uint8_t)o->buf[k.off + i]) * 0x100000001b3u;
-    }
-    for (h ^= h >> 29;; h++) {
-        struct seen *s = &seen[h & (cap - 1)];
-        if (s->n == 0 || (s->n == k.n && memcmp(o->buf + s->off, o->buf + k.off, k.n) == 0)) {
-            return s;
-        }
-    }
-}
-
-static bool grow_seen(struct zf_pvjson *o, struct level *l)
-{
-    uint64_t cap = l->seen_cap ? l->seen_cap * 2 : 16;
-    struct seen *p = calloc(cap, sizeof *p);
-
-    if (!p) {
-        o->failed = true;
-        return zf_fail_sys(o->err, "write JSON");
-    }
-    for (uint64_t i = 0; i < l->seen_cap; i++) {
-        if (l->seen[i].n) {
-            *place(o, p, cap, l->seen[i]) = l->seen[i];
-        }
-    }
-    free(l->seen);
-    l->seen = p;
-    l->seen_cap = cap;
-    return true;
-}
-
 /* Writes the key of a part, which no other part of the object has. */
 static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *part)
 {
     struct zf_pvjson *o = &w->o;
-    struct seen k = {.off = o->n};
+    uint64_t start = o->n, hash;
 
-    if (l->n_seen >= l->seen_cap / 2 && !grow_seen(o, l)) {
-        return;
-    }
     zf_pvjson_raw(o, "\"");
     if (part->name) {
         zf_pvjson_raw(o, part->name);
@@ -118,11 +77,9 @@ static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *pa
     uint64_t end = o->n;
     zf_pvjson_raw(o, "\"");
     for (uint64_t again = l->at; !o->failed; again++) {
-        k.n = o->n - k.off;
-        struct seen *s = place(o, l->seen, l->seen_cap, k);
-        if (s->n == 0) {
-            *s = k;
-            l->n_seen++;
+        hash = zf_hash(0, o->buf + start, o->n - start);
+        if (!zf_table_get(&l->seen, hash)) {
+            o->failed = !zf_table_put(&l->seen, hash, sizeof hash, o->err);
             break;
         }
         o->n = end;
@@ -182,7 +139,7 @@ static void close_level(struct walk *w)
 {
     struct level *l = &w->level[--w->depth];
 
-    free(l->seen);
+    zf_table_fini(&l->seen);
     if (l->shown && !l->inlined) {
         indent(w);
     }
@@ -230,7 +187,7 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
     }
     zf_pvjson_raw(&w.o, "\n");
     while (w.depth) {
-        free(w.level[--w.depth].seen);
+        zf_table_fini(&w.level[--w.depth].seen);
     }
     if (c) {
         (void)uselocale(before);

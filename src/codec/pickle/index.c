@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small mappings are searched one key after the other.  A large one gets a table of indices at the
- * first question, hashed with a seed of its own. */
+ * first question. */
 #include "index.h"
 
 #include <string.h>
@@ -8,7 +8,6 @@
 #include <zf/base/hash.h>
 
 struct zf_pv_index {
-    struct zf_hash_key key;
     uint64_t mask;   /* 0: given up, look one by one */
     uint32_t slot[]; /* [mask + 1]: pair + 1, 0 = free */
 };
@@ -35,7 +34,7 @@ static const struct zf_pv *one_by_one(const struct zf_pv_items *items, uint32_t 
 static uint32_t *place(struct zf_pv_index *x, const struct zf_pv_items *items, const char *key,
                        uint64_t n)
 {
-    for (uint64_t i = zf_hash_of(&x->key, 0, key, n);; i++) {
+    for (uint64_t i = zf_hash(0, key, n);; i++) {
         uint32_t *slot = &x->slot[i & x->mask];
 
         if (*slot == 0 || is_key(items->at[2 * (uint64_t)(*slot - 1)].v, key, n)) {
@@ -56,7 +55,7 @@ static const struct zf_pv_index *make(struct zf_pv_items *items, uint32_t pairs)
     }
     struct zf_pv_index *x =
         zf_arena_get(items->at[items->cap].arena, size * sizeof x->slot[0] + sizeof *x, 1, &err);
-    if (!x || !zf_hash_key_init(&x->key, &err)) {
+    if (!x) {
         return &given_up;
     }
     x->mask = size - 1;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
+#include <zf/base/table.h>
 
 #define FEW 8u
 #define TUPLES_MAX 16     /* tuples in one another; deeper ones are not compared */
@@ -40,15 +41,8 @@ void zf_pickle_maps_fini(struct zf_pickle_maps *m)
     free(m->v);
 }
 
-struct slot {
-    uint32_t hash, pair; /* pair + 1; 0 = free */
-};
-
 struct check {
     uint64_t work; /* what is left of it */
-    struct slot *slot;
-    uint64_t cap; /* a power of two */
-    struct zf_hash_key key;
 };
 
 /* ---- equality ---- */
@@ -163,19 +157,19 @@ static bool same(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 
 /* ---- hashes: equal for keys that are the same ---- */
 
-static uint64_t hash_text(struct check *c, const struct zf_pv *v, uint64_t seed)
+static uint64_t hash_text(const struct zf_pv *v, uint64_t seed)
 {
     const char *p = (const char *)v->at;
     uint64_t n = v->n;
 
     if (n <= 2 * HASHED) {
-        return zf_hash_of(&c->key, seed, p, n);
+        return zf_hash(seed, p, n);
     }
-    seed = zf_hash_of(&c->key, seed + n, p, HASHED);
-    return zf_hash_of(&c->key, seed, p + n - HASHED, HASHED);
+    seed = zf_hash(seed + n, p, HASHED);
+    return zf_hash(seed, p + n - HASHED, HASHED);
 }
 
-static uint64_t hash_plain(struct check *c, const struct zf_pv *v, uint64_t seed)
+static uint64_t hash_plain(const struct zf_pv *v, uint64_t seed)
 {
     int64_t i;
 
@@ -183,31 +177,30 @@ static uint64_t hash_plain(struct check *c, const struct zf_pv *v, uint64_t seed
     case ZF_PV_STR:
     case ZF_PV_BYTES:
     case ZF_PV_BIGINT:
-        return hash_text(c, v, seed + v->kind);
+        return hash_text(v, seed + v->kind);
     case ZF_PV_GLOBAL:
-        return hash_text(c, v->at[1].v, seed + v->kind);
+        return hash_text(v->at[1].v, seed + v->kind);
     case ZF_PV_BOOL:
     case ZF_PV_INT:
     case ZF_PV_FLOAT:
-        return integer_of(v, &i)
-                   ? zf_hash_of(&c->key, seed + ZF_PV_INT, (const char *)&i, sizeof i)
-                   : zf_hash_of(&c->key, seed + ZF_PV_FLOAT, (const char *)&v->at[0].f, 8);
+        return integer_of(v, &i) ? zf_hash(seed + ZF_PV_INT, &i, sizeof i)
+                                 : zf_hash(seed + ZF_PV_FLOAT, &v->at[0].f, 8);
     case ZF_PV_NONE:
     case ZF_PV_TUPLE:
         return seed + v->kind;
     default:
-        return zf_hash_of(&c->key, seed, (const char *)&v, sizeof v);
+        return zf_hash(seed, &v, sizeof v);
     }
 }
 
-static uint32_t hash_of(struct check *c, const struct zf_pv *v)
+static uint64_t hash_of(const struct zf_pv *v)
 {
-    uint64_t h = hash_plain(c, v, 0);
+    uint64_t h = hash_plain(v, 0);
 
     for (uint32_t i = 0; v->kind == ZF_PV_TUPLE && i < v->n && i < TUPLES_MAX; i++) {
-        h = hash_plain(c, v->at[i].v, h);
+        h = hash_plain(v->at[i].v, h);
     }
-    return (uint32_t)(h ^ h >> 32);
+    return h;
 }
 
 /* ---- one mapping ---- */
@@ -245,58 +238,46 @@ static bool check_few(struct check *c, const struct zf_pv *map, struct zf_err *e
     return true;
 }
 
-/* A cleared table of at least 4/3 n slots. */
-static bool clear_table(struct check *c, uint64_t n, uint64_t *mask_out, struct zf_err *err)
+static bool check_many(struct check *c, const struct zf_pv *map, struct zf_index *seen,
+                       struct zf_err *err)
 {
-    uint64_t cap = 16;
-
-    while (3 * cap < 4 * n) {
-        cap *= 2;
-    }
-    if (cap > c->cap) {
-        struct slot *slot = realloc(c->slot, cap * sizeof *slot);
-
-        if (!slot) {
-            return zf_pickle_no_memory(err);
-        }
-        c->slot = slot;
-        c->cap = cap;
-    }
-    memset(c->slot, 0, cap * sizeof *c->slot);
-    *mask_out = cap - 1;
-    return true;
-}
-
-static bool check_many(struct check *c, const struct zf_pv *map, struct zf_err *err)
-{
-    uint64_t mask = 0;
-
-    if (!clear_table(c, map->n, &mask, err)) {
+    if (!zf_index_reserve(seen, map->n, err)) {
         return false;
     }
     for (uint32_t i = 0; i < map->n && c->work > 0; i++) {
         const struct zf_pv *key = key_at(map, i);
-        uint32_t h = hash_of(c, key);
-        struct slot *s = &c->slot[h & mask];
+        uint64_t hash = hash_of(key), at = 0;
+        uint32_t k;
 
-        for (uint64_t at = h; s->pair; s = &c->slot[++at & mask]) {
-            if (s->hash == h && same(c, key, key_at(map, s->pair - 1))) {
+        while ((k = zf_index_next(seen, hash, &at)) != ZF_INDEX_NONE) {
+            if (same(c, key, key_at(map, k))) {
                 return twice(key, err);
             }
         }
-        *s = (struct slot){.hash = h, .pair = i + 1};
+        if (!zf_index_add(seen, hash, i, err)) {
+            return false;
+        }
         spend(c, 1);
     }
     return true;
 }
 
+static bool check_one(struct check *c, const struct zf_pv *map, struct zf_err *err)
+{
+    struct zf_index seen = {0};
+    bool ok = map->n <= FEW ? check_few(c, map, err) : check_many(c, map, &seen, err);
+
+    zf_index_fini(&seen);
+    return ok;
+}
+
 bool zf_pickle_maps_check(const struct zf_pickle_maps *m, uint64_t bytes, struct zf_err *err)
 {
     struct check c = {.work = WORK_PER_BYTE * bytes + WORK_AT_ALL};
-    bool ok = m->n == 0 || zf_hash_key_init(&c.key, err);
+    bool ok = true;
 
     for (uint64_t i = 0; ok && i < m->n; i++) {
-        ok = m->v[i]->n <= FEW ? check_few(&c, m->v[i], err) : check_many(&c, m->v[i], err);
+        ok = check_one(&c, m->v[i], err);
         if (ok && c.work == 0) {
             ok =
                 zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -305,6 +286,5 @@ bool zf_pickle_maps_check(const struct zf_pickle_maps *m, uint64_t bytes, struct
                         (unsigned long long)bytes);
         }
     }
-    free(c.slot);
     return ok;
 }
