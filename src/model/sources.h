@@ -4,13 +4,13 @@
 #ifndef MODEL_SOURCES_H
 #define MODEL_SOURCES_H
 
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 #include <zf/source/source.h>
 
 struct zf_sources {
-    struct zf_source **at; /* [n]; at[0] is NULL */
-    uint32_t n, cap;
-    struct zf_sources_slot *slot; /* pointer -> number, while building only */
-    uint32_t n_slots;
+    zf_vec(struct zf_source *); /* at[0] is NULL */
+    struct zf_index numbers;    /* of the sources, by address; while building only */
 };
 
 /* The number of s, which gets a reference when it is new; NULL is 0. */

@@ -16,7 +16,7 @@ bool zf_build_mark(struct zf_build *b, struct zf_err *err)
                                  .number = ++b->n_marks,
                                  .n_drafts = b->drafts.n,
                                  .n_sets = b->sets.n,
-                                 .n_sources = b->sources->n,
+                                 .n_sources = (uint32_t)b->sources->n,
                                  .rest = b->rest,
                                  .saved = b->saved};
         b->mark = m;
