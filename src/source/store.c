@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <zf/base/name.h>
+#include <zf/base/path.h>
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -135,21 +136,6 @@ void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static bool sane(const char *path)
-{
-    for (const char *p = path;; p++) {
-        size_t n = strcspn(p, "/");
-
-        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
-            return false;
-        }
-        p += n;
-        if (!*p) {
-            return true;
-        }
-    }
-}
-
 /* a/b, or the one that is not empty; NULL: out of memory. */
 static char *join(const char *a, const char *b)
 {
@@ -163,7 +149,7 @@ static char *join(const char *a, const char *b)
 /* The path in the table, malloc'ed.  `path` may be "" where a directory is meant. */
 static char *path_in(const struct zf_store *st, const char *path, bool dir, struct zf_err *err)
 {
-    if (!(dir && path[0] == '\0') && !sane(path)) {
+    if (!(dir && path[0] == '\0') && !zf_relpath_ok(path)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.200s\" is no path inside the checkpoint",
                       path);
         (void)zf_err_in(err, "%s", st->name);
