@@ -46,7 +46,7 @@ struct name_id {
 };
 
 struct zf_names {
-    struct zf_names_opts opts;
+    struct zf_name_rule rule;
     bool has[ZF_CONTAINERS], settled;
     struct zf_table params;  /* names of what is no optimizer entry */
     struct zf_table masters; /* names that have a master copy */
@@ -108,14 +108,9 @@ struct pending {
     struct optim_key entry;
 };
 
-/* The entry's name as the tree spells it:
- * integer ids by their parameter, Megatron-FSDP's words dropped. */
+/* The entry's name as the tree spells it: integer ids by their parameter. */
 static void reduce_entry(const struct zf_names *names, struct optim_key *e)
 {
-    while (names->opts.megatron_fsdp && zf_word_starts(e->name, e->name_len, "module.")) {
-        e->name += 7;
-        e->name_len -= 7;
-    }
     if (zf_word_digits(e->name, e->name_len)) {
         const struct name_id *known =
             zf_table_get(&names->ids, names_hash(e->head, e->head_len, e->name, e->name_len));
@@ -174,18 +169,6 @@ static bool postpone(struct zf_names *names, const struct optim_key *e, struct z
     return true;
 }
 
-/* The number of bytes of key[n] that name its container and the words dropped with it. */
-static size_t container_len(const struct zf_names *names, const char *key, size_t n,
-                            size_t container)
-{
-    size_t at = container + 1;
-
-    while (names->opts.megatron_fsdp && at < n && zf_word_starts(key + at, n - at, "module.")) {
-        at += 7;
-    }
-    return at < n ? at : n;
-}
-
 static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
     struct optim_key e;
@@ -194,13 +177,12 @@ static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 
     if (zf_entry_parse(path, key, n, &e)) {
         /* Names and ids are complete only when everything was seen. */
-        return e.name && !zf_word_digits(e.name, e.name_len) && !names->opts.megatron_fsdp
-                   ? remember_entry(names, &e, err)
-                   : postpone(names, &e, err);
+        return e.name && !zf_word_digits(e.name, e.name_len) ? remember_entry(names, &e, err)
+                                                             : postpone(names, &e, err);
     }
     int c = path.n > 1 ? zf_container(path.step[0].p, path.step[0].n) : -1;
     if (c >= 0 && !path.step[1].index) {
-        size_t at = container_len(names, key, n, path.step[0].n);
+        size_t at = path.step[0].n + 1;
 
         names->has[c] = true;
         if (!names_put(&names->params, key + at, n - at, err)) {
@@ -210,29 +192,22 @@ static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
     return names_put(&names->params, key, n, err);
 }
 
-/* Cuts a flat `model.x` where the format says that it is a container. */
-static struct zf_path unflatten(const struct zf_names *names, struct zf_path path,
-                                struct zf_step two[2])
+static bool names_rename(const struct zf_names *names, struct zf_path path, struct zf_renamed *out,
+                         struct zf_err *err)
 {
-    if (!names->opts.flat_container || path.n != 1) {
-        return path;
-    }
-    const struct zf_step *s = &path.step[0];
-    size_t w = zf_word_len(s->p, s->n);
-    if (w == s->n || zf_container(s->p, w) < 0) {
-        return path;
-    }
-    two[0] = (struct zf_step){.p = s->p, .n = w};
-    two[1] = (struct zf_step){.p = s->p + w + 1, .n = s->n - w - 1};
-    return (struct zf_path){.step = two, .n = 2};
+    *out = (struct zf_renamed){.path = path};
+    return !names->rule.rename || names->rule.rename(names->rule.ctx, path, out, err);
 }
 
 bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    struct zf_step two[2];
+    struct zf_renamed to;
 
-    path = unflatten(names, path, two);
-    return zf_path_join(&names->key, path, err) && see(names, path, err);
+    if (!names_rename(names, path, &to, err)) {
+        return false;
+    }
+    return to.set || to.path.n == 0 ||
+           (zf_path_join(&names->key, to.path, err) && see(names, to.path, err));
 }
 
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
@@ -395,7 +370,7 @@ static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *o
     }
     if (path.n > 1 && zf_word_is(path.step[0].p, path.step[0].n, container) &&
         !path.step[1].index) {
-        size_t at = container_len(names, key, n, path.step[0].n);
+        size_t at = path.step[0].n + 1;
 
         return place_weight(names, key + at, n - at, out, err);
     }
@@ -405,11 +380,18 @@ static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *o
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
-    struct zf_step two[2];
+    struct zf_renamed to;
 
-    path = unflatten(names, path, two);
-    return (names->settled || settle(names, err)) && zf_path_join(&names->key, path, err) &&
-           place(names, path, out, err);
+    if ((!names->settled && !settle(names, err)) || !names_rename(names, path, &to, err)) {
+        return false;
+    }
+    if (to.set || to.path.n == 0) {
+        *out = (struct zf_spot){.name = NULL};
+        return !to.set ||
+               (zf_path_join(&names->key, path, err) &&
+                place_as(names, to.set, zf_out_text(&names->key), names->key.n, out, err));
+    }
+    return zf_path_join(&names->key, to.path, err) && place(names, to.path, out, err);
 }
 
 bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
@@ -451,7 +433,7 @@ bool zf_names_reserved(const char *encoded)
            zf_word_starts(encoded, strlen(encoded), "mp_rank_");
 }
 
-struct zf_names *zf_names_new(const struct zf_names_opts *opts, struct zf_err *err)
+struct zf_names *zf_names_new(const struct zf_name_rule *rule, struct zf_err *err)
 {
     struct zf_names *names = calloc(1, sizeof *names);
 
@@ -459,7 +441,7 @@ struct zf_names *zf_names_new(const struct zf_names_opts *opts, struct zf_err *e
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for names");
         return NULL;
     }
-    names->opts = opts ? *opts : (struct zf_names_opts){0};
+    names->rule = rule ? *rule : (struct zf_name_rule){0};
     names->arena = zf_arena_new(UINT64_MAX, err);
     if (!names->arena) {
         free(names);

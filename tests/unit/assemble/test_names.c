@@ -36,10 +36,10 @@ static struct zf_path path_of(struct given *g, const char *text)
     }
 }
 
-static struct zf_names *names_of(const struct zf_names_opts *opts, const char *const *paths)
+static struct zf_names *names_of(const struct zf_name_rule *rule, const char *const *paths)
 {
     struct zf_err err = {0};
-    struct zf_names *names = zf_names_new(opts, &err);
+    struct zf_names *names = zf_names_new(rule, &err);
 
     assert_non_null(names);
     for (size_t i = 0; paths[i]; i++) {
@@ -212,19 +212,87 @@ static void rule3_two_optimizers(void **state)
     expect(names, "optimizer_1|state|1|exp_avg", "optim/exp_avg:1");
 }
 
+/* As a reader of Megatron-FSDP's flat keys would say it: containers are nested, `module.` goes, what
+ * is stacked has a set of its own, and scratch tensors are not shown. */
+struct flat_rule {
+    struct zf_step step[4];
+    int calls;
+};
+
+static bool flat_rename(void *ctx, struct zf_path path, struct zf_renamed *out, struct zf_err *err)
+{
+    static const char *const head[] = {"model.", "optimizer.state."};
+    struct flat_rule *r = ctx;
+    const char *p = path.step[0].p;
+
+    r->calls++;
+    if (strncmp(p, "fail", 4) == 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no such key");
+    }
+    if (strncmp(p, "scratch.", 8) == 0) {
+        out->path.n = 0;
+    }
+    if (strncmp(p, "stack.", 6) == 0) {
+        out->set = "stacked";
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (strncmp(p, head[i], strlen(head[i])) == 0) {
+            out->path = (struct zf_path){.step = r->step};
+            if (i == 1) {
+                r->step[out->path.n++] = (struct zf_step){.p = "optimizer", .n = 9};
+            }
+            r->step[out->path.n++] = (struct zf_step){.p = i ? "state" : "model", .n = 5};
+            for (p += strlen(head[i]); strncmp(p, "module.", 7) == 0; p += 7) {
+            }
+            const char *key = i == 1 ? strrchr(p, '.') : p + strlen(p);
+            r->step[out->path.n++] = (struct zf_step){.p = p, .n = (size_t)(key - p)};
+            if (i == 1) {
+                r->step[out->path.n++] = (struct zf_step){.p = key + 1, .n = strlen(key + 1)};
+            }
+        }
+    }
+    return true;
+}
+
 static void rule5_megatron_fsdp(void **state)
 {
+    struct flat_rule ctx = {.calls = 0};
+    const struct zf_name_rule rule = {flat_rename, &ctx};
+
     (void)state;
-    struct zf_names_opts opts = {.megatron_fsdp = true, .flat_container = true};
     zf_auto(names) struct zf_names *names =
-        names_of(&opts, PATHS("model.module.decoder.w", "model.module.model.w",
+        names_of(&rule, PATHS("model.module.decoder.w", "model.module.model.w",
                               "optimizer.state.module.module.decoder.w.exp_avg",
                               "optimizer.state.module.module.decoder.w.fp32_param"));
 
+    assert_string_equal(zf_names_container(names), "model");
     expect(names, "model.module.model.w", ":model.w");
     expect(names, "optimizer.state.module.module.decoder.w.exp_avg", "optim/exp_avg:decoder.w");
     expect(names, "optimizer.state.module.module.decoder.w.fp32_param", ":decoder.w");
     expect(names, "model.module.decoder.w", "stored:decoder.w");
+    assert_int_equal(ctx.calls, 8);
+}
+
+static void a_rule_may_hide_and_stack(void **state)
+{
+    struct flat_rule ctx = {.calls = 0};
+    const struct zf_name_rule rule = {flat_rename, &ctx};
+    struct zf_err err = {0};
+    struct zf_spot spot;
+
+    (void)state;
+    zf_auto(names) struct zf_names *names =
+        names_of(&rule, PATHS("w", "scratch.x", "stack.layers.w", "stack.model|w"));
+
+    assert_null(zf_names_container(names)); /* what has a set of its own is no neighbour */
+    expect(names, "w", ":w");
+    expect(names, "stack.layers.w", "stacked:stack.layers.w");
+    expect(names, "stack.model|w", "stacked:stack.model.w");
+    assert_ok(zf_names_place_flat(names, "scratch.x", 9, &spot, &err), &err);
+    assert_null(spot.name);
+    assert_false(zf_names_see_flat(names, "fail", 4, &err));
+    assert_false(zf_names_place_flat(names, "fail", 4, &spot, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "no such key");
 }
 
 static void rule12_reserved(void **state)
@@ -393,6 +461,7 @@ int main(void)
         cmocka_unit_test(rule3_ids),
         cmocka_unit_test(rule3_two_optimizers),
         cmocka_unit_test(rule5_megatron_fsdp),
+        cmocka_unit_test(a_rule_may_hide_and_stack),
         cmocka_unit_test(rule12_reserved),
         cmocka_unit_test(blobs_and_taken_places),
         cmocka_unit_test(many_names),
