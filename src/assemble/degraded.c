@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/assemble/degraded.h>
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-bool zf_note_failure(struct zf_build *b, struct zf_err *err)
+bool zf_note_failure(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 {
-    char text[800];
+    char before[200], text[800];
+    va_list ap;
 
+    va_start(ap, fmt);
+    (void)vsnprintf(before, sizeof before, fmt, ap);
+    va_end(ap);
     zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return zf_build_note(b, err, "%s", text);
+    return zf_build_note(b, err, "%s%s", before, text);
 }
 
 bool zf_forgive(struct zf_build *b, struct zf_err *err)
 {
     return zf_build_degraded(b) && err->code != ZF_E_NOMEM && err->code != ZF_E_LIMIT &&
-           zf_note_failure(b, err);
+           zf_note_failure(b, err, "%s", "");
 }
 
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)

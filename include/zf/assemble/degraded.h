@@ -9,8 +9,10 @@
  * limit ran out, false. */
 bool zf_forgive(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
-/* In every build: notes the failure and forgets it.  Errors: of the note. */
-bool zf_note_failure(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+/* In every build: notes the failure, behind the words of fmt, and forgets it.
+ * Errors: of the note. */
+bool zf_note_failure(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4))) ZF_CHECKED;
 
 /* In every build: notes that tensor `name` of `file` (NULL = the file as a whole) is left out, with
  * the failure's message as the reason, and forgets the failure.  Errors: of the note. */

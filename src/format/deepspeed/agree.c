@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ds.h"
+#include <zf/assemble/degraded.h>
+
+#include "agree.h"
 
 #define CONFIG "ds_config"
 #define INNER "optimizer_state_dict"
@@ -71,6 +73,12 @@ static bool own_estimate(const char *key, const char *name)
     (void)key;
     return is_one_of(name, mine);
 }
+
+/* One file that is being read. */
+struct zf_ds_said {
+    struct zf_agree *list;
+    struct zf_torch *torch;
+};
 
 /* The settings of one save are equal on all ranks that record them. */
 static bool add_common(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
@@ -177,7 +185,7 @@ static bool add_optim(struct zf_ds_said *s, const struct zf_pv *root, struct zf_
            add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);
 }
 
-bool zf_ds_agree_read(struct zf_ds *ds, struct zf_torch *t, const char *path, bool model,
+bool zf_ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
                       struct zf_err *err)
 {
     struct zf_ds_said s = {.torch = t};
@@ -187,7 +195,7 @@ bool zf_ds_agree_read(struct zf_ds *ds, struct zf_torch *t, const char *path, bo
     return s.list && (model ? add_model : add_optim)(&s, zf_torch_root(t), err);
 }
 
-bool zf_ds_agree_check(struct zf_ds *ds, bool model, struct zf_err *err)
+bool zf_ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
 {
     struct zf_agree **first = model ? &ds->said_model : &ds->said_optim;
 
@@ -200,10 +208,9 @@ bool zf_ds_agree_check(struct zf_ds *ds, bool model, struct zf_err *err)
 }
 
 /* One more model-states file of the save.  Degraded: one that cannot be read is only noted. */
-static bool check_file(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_err *err)
+static bool check_file(struct ds_save *ds, const struct zf_ds_file *f, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
-    char text[800];
 
     if (t && zf_ds_agree_read(ds, t, f->path, true, err)) {
         return zf_ds_agree_check(ds, true, err);
@@ -211,18 +218,17 @@ static bool check_file(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_e
     if (!ds->o->degraded || err->code == ZF_E_NOMEM) {
         return !zf_ds_err_named(err) && t && zf_err_in(err, "%s", zf_torch_name(t));
     }
-    zf_err_text(err, text, sizeof text);
-    zf_err_clear(err);
-    return zf_build_note(ds->b, err, "a file is not compared with the others: %s", text);
+    return zf_note_failure(ds->b, err, "a file is not compared with the others: ");
 }
 
-bool zf_ds_agree_models(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_agree_models(struct ds_save *ds, const struct zf_ds_file *f, uint32_t n,
+                        struct zf_err *err)
 {
-    if (!zf_ds_expect(ds, ds->dir.model + 1, ds->dir.n_model - 1, err)) {
+    if (!save_expect(ds, f, n, UINT32_MAX, err)) {
         return false;
     }
-    for (uint32_t i = 1; i < ds->dir.n_model; i++) {
-        if (!check_file(ds, &ds->dir.model[i], err)) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (!check_file(ds, &f[i], err)) {
             return false;
         }
     }

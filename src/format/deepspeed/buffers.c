@@ -7,85 +7,89 @@
 #include <zf/assemble/names.h>
 #include <zf/base/num.h>
 
+#include "buffers.h"
+
+#include "ties.h"
 #include "zero3.h"
 
 /* Under stage 3 whatever is no buffer stands in `module` as an empty tensor
  * (before 0.6: of one element). */
-static bool is_placeholder(const struct zf_ds *ds, const struct zf_ds_entry *e)
+static bool is_placeholder(const struct ds_rank *mp, const struct zf_ds_entry *e)
 {
-    const struct zf_ds_model *m = &ds->model;
+    const struct zf_ds_model *m = &mp->model;
 
-    if (!ds->dir.by_rank || zf_ds_name_listed(m->buffer, m->n_buffers, e->name)) {
+    if (!mp->save->dir.by_rank || zf_ds_name_listed(m->buffer, m->n_buffers, e->name)) {
         return false;
     }
     return m->has_buffers || e->view.n == 0;
 }
 
-static bool draft_extra(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
+static bool draft_extra(struct ds_rank *mp, const struct zf_ds_entry *e, struct zf_err *err)
 {
     if (e->tensor) {
-        return zf_tensor_ref_draft(ds->b, ds_spot("extra", e->name), &e->view, NULL, err) != NULL;
+        return zf_tensor_ref_draft(mp->save->b, ds_spot("extra", e->name), &e->view, NULL, err) !=
+               NULL;
     }
     return true;
 }
 
 /* Drafts entry i unless it is a second name; those are told from tie and shared_params later. */
-static bool draft_entry(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
+static bool draft_entry(struct ds_rank *mp, const struct zf_ds_entry *e, struct zf_err *err)
 {
     if (zf_names_extra_state(e->name.p, e->name.n)) {
-        return draft_extra(ds, e, err);
+        return draft_extra(mp, e, err);
     }
     if (!e->tensor) {
-        return zf_build_note(ds->b, err, "\"%.*s\" is left out: it is not a dense tensor",
+        return zf_build_note(mp->save->b, err, "\"%.*s\" is left out: it is not a dense tensor",
                              (int)e->name.n, e->name.p);
     }
-    if (is_placeholder(ds, e)) {
+    if (is_placeholder(mp, e)) {
         return zf_build_note(
-            ds->b, err,
+            mp->save->b, err,
             "\"%.*s\" is left out: a frozen parameter whose data DeepSpeed did not "
             "save",
             (int)e->name.n, e->name.p);
     }
-    if (zf_tensor_ref_draft(ds->b, ds_spot("", e->name), &e->view, NULL, err)) {
+    if (zf_tensor_ref_draft(mp->save->b, ds_spot("", e->name), &e->view, NULL, err)) {
         return true;
     }
-    return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
+    return !zf_ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
 }
 
 /* A trained parameter's 16-bit weight must have as many elements as its shape says. */
-static bool check_size(struct zf_ds *ds, const struct zf_ds_entry *e, struct zf_err *err)
+static bool check_size(struct ds_rank *mp, const struct zf_ds_entry *e, struct zf_err *err)
 {
-    const struct zf_draft *d = zf_build_find(ds->b, ds_spot("", e->name));
+    const struct zf_draft *d = zf_build_find(mp->save->b, ds_spot("", e->name));
     uint64_t n = 0;
 
     /* converting to the universal form may cut a padded vocabulary */
-    if (ds->dir.by_rank || ds->dir.universal || !e->tensor ||
+    if (mp->save->dir.by_rank || mp->save->dir.universal || !e->tensor ||
         (zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) && n == e->view.n)) {
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "\"%.*s\" has %llu elements in \"module\", but %llu by its shape in param_shapes",
             (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
-    return !zf_ds_err_named(err) && zf_err_in(err, "%s", ds->model.path);
+    return !zf_ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
 }
 
-static bool draft_alias(struct zf_ds *ds, const struct zf_ds_alias *a, bool *done,
+static bool draft_alias(struct ds_rank *mp, const struct zf_ds_alias *a, bool *done,
                         struct zf_err *err)
 {
-    struct zf_draft *of = zf_build_find(ds->b, ds_spot("", a->of));
+    struct zf_draft *of = zf_build_find(mp->save->b, ds_spot("", a->of));
 
     *done = true;
-    if (zf_build_find(ds->b, ds_spot("", a->name))) {
+    if (zf_build_find(mp->save->b, ds_spot("", a->name))) {
         return true;
     }
     *done = of != NULL;
-    return !of || zf_build_alias(ds->b, of, a->name.p, a->name.n, err);
+    return !of || zf_build_alias(mp->save->b, of, a->name.p, a->name.n, err);
 }
 
 /* shared_params, in as many rounds as chains need. */
-static bool draft_aliases(struct zf_ds *ds, struct zf_err *err)
+static bool draft_aliases(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &ds->model;
+    const struct zf_ds_model *m = &mp->model;
     uint32_t left = m->n_aliases, before;
     bool done;
 
@@ -93,7 +97,7 @@ static bool draft_aliases(struct zf_ds *ds, struct zf_err *err)
         before = left;
         left = 0;
         for (uint32_t i = 0; i < m->n_aliases; i++) {
-            if (!draft_alias(ds, &m->alias[i], &done, err)) {
+            if (!draft_alias(mp, &m->alias[i], &done, err)) {
                 return false;
             }
             left += !done;
@@ -103,52 +107,52 @@ static bool draft_aliases(struct zf_ds *ds, struct zf_err *err)
         }
     }
     return left == 0 ||
-           zf_build_note(ds->b, err,
+           zf_build_note(mp->save->b, err,
                          "%u tied names are left out: what they are tied to is not there", left);
 }
 
 /* Frozen parameters that `module` does not hold itself. */
-static bool draft_fragments(struct zf_ds *ds, struct zf_err *err)
+static bool draft_fragments(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &ds->model;
+    const struct zf_ds_model *m = &mp->model;
 
     for (uint32_t i = 0; i < m->n_fragments; i++) {
-        const struct zf_ds_fragment *f = &m->fragment[i];
+        const struct zf_ds_entry *f = &m->fragment[i];
 
-        if (!zf_build_find(ds->b, ds_spot("", f->name)) &&
-            !zf_tensor_ref_draft(ds->b, ds_spot("", f->name), &f->view, NULL, err)) {
+        if (!zf_build_find(mp->save->b, ds_spot("", f->name)) &&
+            !zf_tensor_ref_draft(mp->save->b, ds_spot("", f->name), &f->view, NULL, err)) {
             return false;
         }
     }
     return true;
 }
 
-bool zf_ds_rest_draft(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &ds->model;
+    const struct zf_ds_model *m = &mp->model;
     const uint32_t *tie;
 
-    if (ds->dir.by_rank && !zf_ds_zero3_frozen(ds, err)) {
+    if (mp->save->dir.by_rank && !zf_ds_zero3_frozen(mp, err)) {
         return false;
     }
-    tie = ds->tie = zf_ds_ties_find(ds, m->entry, m->n_entries, err);
+    tie = mp->tie = zf_ds_ties_find(mp, m->entry, m->n_entries, err);
     for (uint32_t i = 0; tie && i < m->n_entries; i++) {
         const struct zf_ds_entry *e = &m->entry[i];
-        bool drafted = zf_build_find(ds->b, ds_spot("", e->name)) != NULL;
+        bool drafted = zf_build_find(mp->save->b, ds_spot("", e->name)) != NULL;
 
-        if (drafted ? !check_size(ds, e, err)
-                    : tie[i] == i && !zf_ds_ties_listed(m, e->name) && !draft_entry(ds, e, err)) {
+        if (drafted ? !check_size(mp, e, err)
+                    : tie[i] == i && !zf_ds_ties_listed(m, e->name) && !draft_entry(mp, e, err)) {
             return false;
         }
     }
-    if (!tie || (!ds->dir.by_rank && !draft_fragments(ds, err)) || !draft_aliases(ds, err)) {
+    if (!tie || (!mp->save->dir.by_rank && !draft_fragments(mp, err)) || !draft_aliases(mp, err)) {
         return false;
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
         struct zf_ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
         bool done;
 
-        if (tie[i] != i && !draft_alias(ds, &a, &done, err)) {
+        if (tie[i] != i && !draft_alias(mp, &a, &done, err)) {
             return false;
         }
     }

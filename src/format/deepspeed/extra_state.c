@@ -8,7 +8,7 @@
 #include <zf/assemble/torch_json.h>
 #include <zf/assemble/torch_place.h>
 
-#include "ds.h"
+#include "extra_state.h"
 
 /* These hold weights and are drafted elsewhere. */
 static bool is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
@@ -25,7 +25,7 @@ static bool is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struc
     return true;
 }
 
-bool zf_ds_state_model(struct zf_ds *ds, struct zf_torch *t, const char *path, struct zf_err *err)
+bool zf_ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
     const struct zf_place_file f = {.torch = t, .path = path, .extra = true, .take = is_weights};
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
@@ -34,7 +34,7 @@ bool zf_ds_state_model(struct zf_ds *ds, struct zf_torch *t, const char *path, s
            zf_state_add(ds->b, &f, NULL, ds->o->lim, err);
 }
 
-bool zf_ds_state_optim(struct zf_ds *ds, struct zf_torch *t, const char *path, struct zf_err *err)
+bool zf_ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
     const struct zf_place_file f = {.torch = t, .path = path, .extra = true};
 

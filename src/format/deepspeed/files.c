@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ds.h"
+#include "files.h"
 
 /* Takes `text` off the front of *s. */
 static bool take(const char **s, const char *text)

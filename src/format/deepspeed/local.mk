@@ -5,15 +5,16 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/deepspeed.c \
 	src/format/deepspeed/extra_state.c \
 	src/format/deepspeed/files.c \
-	src/format/deepspeed/groups.c \
 	src/format/deepspeed/masters.c \
 	src/format/deepspeed/model_states.c \
+	src/format/deepspeed/name.c \
 	src/format/deepspeed/optim_states.c \
 	src/format/deepspeed/order.c \
+	src/format/deepspeed/rank.c \
+	src/format/deepspeed/save.c \
 	src/format/deepspeed/stored.c \
 	src/format/deepspeed/ties.c \
 	src/format/deepspeed/universal.c \
-	src/format/deepspeed/util.c \
 	src/format/deepspeed/vectors.c \
 	src/format/deepspeed/zero0.c \
 	src/format/deepspeed/zero12.c \
@@ -21,11 +22,22 @@ libzf_format_la_SOURCES += \
 	$(NULL)
 
 noinst_HEADERS += \
-	src/format/deepspeed/ds.h \
-	src/format/deepspeed/groups.h \
+	src/format/deepspeed/agree.h \
+	src/format/deepspeed/buffers.h \
+	src/format/deepspeed/extra_state.h \
+	src/format/deepspeed/files.h \
 	src/format/deepspeed/masters.h \
+	src/format/deepspeed/model_states.h \
+	src/format/deepspeed/name.h \
+	src/format/deepspeed/optim_states.h \
 	src/format/deepspeed/order.h \
+	src/format/deepspeed/rank.h \
+	src/format/deepspeed/save.h \
+	src/format/deepspeed/stored.h \
+	src/format/deepspeed/ties.h \
+	src/format/deepspeed/universal.h \
 	src/format/deepspeed/vectors.h \
+	src/format/deepspeed/zero0.h \
 	src/format/deepspeed/zero12.h \
 	src/format/deepspeed/zero3.h \
 	$(NULL)

@@ -16,12 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ties.h"
+
 #define MASTERS_WORK (1ull << 21)  /* comparisons: some seconds */
 #define MASTERS_PAIRS (1ull << 28) /* of a master and a parameter: the same */
 
 static bool is_weight(const struct zf_ds_guess *q, uint32_t i)
 {
-    const struct zf_ds_model *m = &q->ds->model;
+    const struct zf_ds_model *m = &q->mp->model;
     const struct zf_ds_entry *e = &m->entry[i];
 
     return !zf_ds_name_listed(m->buffer, m->n_buffers, e->name) && e->tensor && e->view.packed &&
@@ -31,12 +33,12 @@ static bool is_weight(const struct zf_ds_guess *q, uint32_t i)
 
 bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &q->ds->model;
+    const struct zf_ds_model *m = &q->mp->model;
     uint64_t elements = 0, n = 0;
 
-    q->tie = zf_ds_ties_find(q->ds, m->entry, m->n_entries, err);
-    q->weight = zf_arena_get(q->ds->a, m->n_entries, sizeof *q->weight, err);
-    q->used = zf_arena_get(q->ds->a, m->n_entries, sizeof *q->used, err);
+    q->tie = zf_ds_ties_find(q->mp, m->entry, m->n_entries, err);
+    q->weight = zf_arena_get(q->mp->save->a, m->n_entries, sizeof *q->weight, err);
+    q->used = zf_arena_get(q->mp->save->a, m->n_entries, sizeof *q->used, err);
     if (!q->tie || !q->weight || !q->used) {
         return false;
     }
@@ -54,7 +56,7 @@ bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err)
 bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
                        struct zf_err *err)
 {
-    const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
+    const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
     uint64_t mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
 
     struct zf_span span;
@@ -80,7 +82,7 @@ bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor
 
 static bool is_free(const struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v)
 {
-    const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
+    const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
 
     return q->weight[i] && !q->used[i] && w->ndim == v->ndim &&
            memcmp(w->shape, v->shape, v->ndim * sizeof *v->shape) == 0;
@@ -88,7 +90,7 @@ static bool is_free(const struct zf_ds_guess *q, uint32_t i, const struct zf_ten
 
 static const struct zf_ds_name *name_of(const struct zf_ds_guess *q, uint32_t i)
 {
-    return &q->ds->model.entry[i].name;
+    return &q->mp->model.entry[i].name;
 }
 
 static int shown(const struct zf_ds_name *name)
@@ -160,9 +162,9 @@ static struct zf_tensor_ref part_of(const struct zf_ds_guess *q, const struct zf
     struct zf_tensor_ref part = *whole;
 
     part.off += at * zf_dtype_info(whole->dtype)->bytes;
-    part.n = q->ds->model.entry[i].view.n;
-    part.ndim = q->ds->model.entry[i].view.ndim;
-    part.shape = q->ds->model.entry[i].view.shape;
+    part.n = q->mp->model.entry[i].view.n;
+    part.ndim = q->mp->model.entry[i].view.ndim;
+    part.shape = q->mp->model.entry[i].view.shape;
     return part;
 }
 
@@ -174,7 +176,7 @@ static bool take_parts(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
     struct zf_ds_masters *out = &q->group[g];
     uint64_t at = 0;
 
-    out->m = zf_arena_get(q->ds->a, n, sizeof *out->m, err);
+    out->m = zf_arena_get(q->mp->save->a, n, sizeof *out->m, err);
     out->n = n;
     out->settled = true;
     for (uint32_t k = 0; out->m && k < n; k++) {
@@ -250,13 +252,13 @@ static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_te
 static bool cut_by_order(struct zf_ds_guess *q, const struct zf_tensor_ref *whole, bool last,
                          struct placed *out, uint32_t *n, struct zf_err *err)
 {
-    uint32_t n_all = q->ds->model.n_entries, after = 0;
+    uint32_t n_all = q->mp->model.n_entries, after = 0;
     uint64_t left = whole->n;
 
     *n = 0;
     for (uint32_t k = 0; k < n_all && left > 0; k++) {
         uint32_t i = last ? n_all - 1 - k : k;
-        const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
+        const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
         struct zf_tensor_ref part;
         bool yes;
 
@@ -274,7 +276,7 @@ static bool cut_by_order(struct zf_ds_guess *q, const struct zf_tensor_ref *whol
         }
     }
     for (uint32_t i = after; left > 0 && i < n_all; i++) {
-        const struct zf_tensor_ref *w = &q->ds->model.entry[i].view;
+        const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
 
         if (!last && q->weight[i] && !q->used[i] && w->n <= left) {
             struct zf_tensor_ref part = part_of(q, whole, whole->n - left, i);
@@ -298,9 +300,9 @@ static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
     const struct placed *found = NULL;
     uint32_t n = 0, n_all = 0, n_back;
 
-    for (uint32_t i = 0; i < q->ds->model.n_entries; i++) {
+    for (uint32_t i = 0; i < q->mp->model.n_entries; i++) {
         if (q->weight[i] && !q->used[i]) {
-            p[n_all++] = (struct placed){.view = &q->ds->model.entry[i].view, .i = i};
+            p[n_all++] = (struct placed){.view = &q->mp->model.entry[i].view, .i = i};
         }
     }
     qsort(p, n_all, sizeof *p, by_place);
@@ -325,7 +327,7 @@ static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
 bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
                        const struct zf_pv *state, struct zf_err *err)
 {
-    uint32_t n = q->ds->model.n_entries;
+    uint32_t n = q->mp->model.n_entries;
     zf_auto(mem) struct placed *p = calloc(n + (size_t)1, sizeof *p);
     zf_auto(mem) struct placed *back = malloc((n + (size_t)1) * sizeof *back);
 
@@ -343,7 +345,7 @@ bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
 static bool assign(struct zf_ds_guess *q, const struct zf_ds_masters *g, bool last, uint32_t *to,
                    uint32_t *done, struct zf_err *err)
 {
-    uint32_t n = q->ds->model.n_entries, k = 0;
+    uint32_t n = q->mp->model.n_entries, k = 0;
 
     for (*done = 0; *done < g->n; ++*done) {
         uint32_t which = last ? g->n - 1 - *done : *done;
@@ -369,16 +371,16 @@ static bool assign(struct zf_ds_guess *q, const struct zf_ds_masters *g, bool la
 static bool assign_unordered(struct zf_ds_guess *q, const struct zf_ds_masters *g, uint32_t *to,
                              bool *all, struct zf_err *err)
 {
-    zf_auto(mem) bool *taken = calloc(q->ds->model.n_entries + (size_t)1, sizeof *taken);
+    zf_auto(mem) bool *taken = calloc(q->mp->model.n_entries + (size_t)1, sizeof *taken);
 
     if (!taken) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    *all = (uint64_t)g->n * q->ds->model.n_entries <= MASTERS_PAIRS;
+    *all = (uint64_t)g->n * q->mp->model.n_entries <= MASTERS_PAIRS;
     for (uint32_t k = 0; *all && k < g->n; k++) {
         uint32_t n_fits = 0;
 
-        for (uint32_t i = 0; n_fits < 2 && i < q->ds->model.n_entries; i++) {
+        for (uint32_t i = 0; n_fits < 2 && i < q->mp->model.n_entries; i++) {
             bool yes = false;
 
             if (is_free(q, i, &g->m[k].view) &&
@@ -403,7 +405,7 @@ static bool refuse_master(struct zf_ds_guess *q, const struct zf_ds_masters *g, 
     const struct zf_tensor_ref *v = &g->m[k].view;
     bool yes;
 
-    for (uint32_t i = from; i < q->ds->model.n_entries; i++) {
+    for (uint32_t i = from; i < q->mp->model.n_entries; i++) {
         if (!is_free(q, i, v)) {
             continue;
         }

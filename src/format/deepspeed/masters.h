@@ -3,7 +3,9 @@
 #ifndef FORMAT_DEEPSPEED_MASTERS_H
 #define FORMAT_DEEPSPEED_MASTERS_H
 
-#include "ds.h"
+#include <zf/assemble/values.h>
+
+#include "rank.h"
 
 /* A master and where its states are. */
 struct zf_ds_master {
@@ -20,7 +22,7 @@ struct zf_ds_masters {
 };
 
 struct zf_ds_guess {
-    struct zf_ds *ds;
+    struct ds_rank *mp;
     const uint32_t *tie;
     bool *weight; /* [n_entries] is it a trained parameter, by all but its bytes? */
     bool *used;   /* [n_entries] does it belong to a master? */

@@ -2,15 +2,18 @@
 /* Model-states files: names, shapes and order of the parameters, and what has no flat vector.
  * Source: deepspeed/runtime/engine.py (_save_checkpoint, _get_zero_param_shapes,
  * _get_zero_frozen_param_attributes, _get_shared_params), 0.6.0 … 0.19.8. */
+#include "model_states.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/num.h>
 
-#include "ds.h"
+#include "agree.h"
+#include "extra_state.h"
 
 /* A torch.Size, tuple or list of extents. */
-static bool read_shape(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_param *p,
+static bool read_shape(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_param *p,
                        struct zf_err *err)
 {
     const struct zf_pv *size = zf_torch_size(v);
@@ -42,7 +45,7 @@ static bool read_shape(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_par
     return shape != NULL;
 }
 
-static bool read_group(struct zf_ds *ds, const struct zf_pv *map, const char *what,
+static bool read_group(struct ds_save *ds, const struct zf_pv *map, const char *what,
                        struct zf_ds_shapes *out, struct zf_err *err)
 {
     uint64_t n = zf_pv_len(map);
@@ -58,7 +61,7 @@ static bool read_group(struct zf_ds *ds, const struct zf_pv *map, const char *wh
     out->n = (uint32_t)n;
     out->param = zf_arena_get(ds->a, n, sizeof *out->param, err);
     for (uint64_t i = 0; out->param && i < n; i++) {
-        if (!zf_ds_name_of(ds, zf_pv_key(map, i), what, &out->param[i].name, err) ||
+        if (!zf_ds_name_of(ds->a, zf_pv_key(map, i), what, &out->param[i].name, err) ||
             !read_shape(ds, zf_pv_val(map, i), &out->param[i], err)) {
             return false;
         }
@@ -66,7 +69,7 @@ static bool read_group(struct zf_ds *ds, const struct zf_pv *map, const char *wh
     return out->param != NULL;
 }
 
-bool zf_ds_model_shapes(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_shapes **out,
+bool zf_ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_shapes **out,
                         uint32_t *n_out, struct zf_err *err)
 {
     bool list = zf_pv_is_seq(v) && !zf_pv_is_map(v);
@@ -86,7 +89,7 @@ bool zf_ds_model_shapes(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_sh
     return *out != NULL;
 }
 
-static bool read_names(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_model *m,
+static bool read_names(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_model *m,
                        struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
@@ -95,7 +98,7 @@ static bool read_names(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_mod
     m->n_buffers = (uint32_t)n;
     m->buffer = zf_arena_get(ds->a, n, sizeof *m->buffer, err);
     for (uint64_t i = 0; m->buffer && i < n; i++) {
-        if (!zf_ds_name_of(ds, zf_pv_item(v, i), "buffer_names", &m->buffer[i], err)) {
+        if (!zf_ds_name_of(ds->a, zf_pv_item(v, i), "buffer_names", &m->buffer[i], err)) {
             return false;
         }
     }
@@ -105,7 +108,7 @@ static bool read_names(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_mod
     return m->buffer != NULL;
 }
 
-static bool read_aliases(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_model *m,
+static bool read_aliases(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_model *m,
                          struct zf_err *err)
 {
     uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
@@ -114,8 +117,8 @@ static bool read_aliases(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_m
     m->alias = zf_arena_get(ds->a, n, sizeof *m->alias, err);
     m->second = zf_arena_get(ds->a, n, sizeof *m->second, err);
     for (uint64_t i = 0; m->alias && m->second && i < n; i++) {
-        if (!zf_ds_name_of(ds, zf_pv_key(v, i), "shared_params", &m->alias[i].name, err) ||
-            !zf_ds_name_of(ds, zf_pv_val(v, i), "shared_params", &m->alias[i].of, err)) {
+        if (!zf_ds_name_of(ds->a, zf_pv_key(v, i), "shared_params", &m->alias[i].name, err) ||
+            !zf_ds_name_of(ds->a, zf_pv_val(v, i), "shared_params", &m->alias[i].of, err)) {
             return false;
         }
         m->second[i] = m->alias[i].name;
@@ -126,7 +129,7 @@ static bool read_aliases(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_m
     return m->alias && m->second;
 }
 
-static bool read_fragments(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
+static bool read_fragments(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
                            struct zf_ds_model *m, struct zf_err *err)
 {
     uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
@@ -134,9 +137,9 @@ static bool read_fragments(struct zf_ds *ds, struct zf_torch *t, const struct zf
     m->n_fragments = (uint32_t)n;
     m->fragment = zf_arena_get(ds->a, n, sizeof *m->fragment, err);
     for (uint64_t i = 0; m->fragment && i < n; i++) {
-        struct zf_ds_fragment *f = &m->fragment[i];
+        struct zf_ds_entry *f = &m->fragment[i];
 
-        if (!zf_ds_name_of(ds, zf_pv_key(v, i), "frozen_param_fragments", &f->name, err)) {
+        if (!zf_ds_name_of(ds->a, zf_pv_key(v, i), "frozen_param_fragments", &f->name, err)) {
             return false;
         }
         if (!zf_tensor_ref_read(&ds->keep, t, zf_pv_val(v, i), &f->view, err)) {
@@ -157,7 +160,7 @@ static int by_name(const void *a, const void *b)
     return zf_ds_name_cmp(((const struct sorted *)a)->name, ((const struct sorted *)b)->name);
 }
 
-bool zf_ds_model_index(struct zf_ds *ds, struct zf_ds_model *m, struct zf_err *err)
+bool zf_ds_model_index(struct ds_save *ds, struct zf_ds_model *m, struct zf_err *err)
 {
     zf_auto(mem) struct sorted *s = malloc((m->n_entries + (size_t)1) * sizeof *s);
     uint32_t *at = zf_arena_get(ds->a, m->n_entries, sizeof *at, err);
@@ -200,7 +203,7 @@ const struct zf_ds_entry *zf_ds_model_find(const struct zf_ds_model *m, struct z
     return NULL;
 }
 
-static bool read_module(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
+static bool read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
                         struct zf_ds_model *m, struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
@@ -218,7 +221,7 @@ static bool read_module(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
     for (uint64_t i = 0; m->entry && i < n; i++) {
         struct zf_ds_entry *e = &m->entry[i];
 
-        if (!zf_ds_name_of(ds, zf_pv_key(v, i), "\"module\"", &e->name, err)) {
+        if (!zf_ds_name_of(ds->a, zf_pv_key(v, i), "\"module\"", &e->name, err)) {
             return false;
         }
         e->tensor = zf_torch_kind(t, zf_pv_val(v, i)) == ZF_TORCH_DENSE;
@@ -245,7 +248,7 @@ static bool supported(const struct zf_pv *root, struct zf_err *err)
     return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is not supported", kind);
 }
 
-static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_model *m,
+static bool read_root(struct ds_save *ds, struct zf_torch *t, struct zf_ds_model *m,
                       struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(t);
@@ -263,19 +266,17 @@ static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_model *
     }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
     m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
-    m->version = zf_ds_text_of(ds, zf_pv_get(root, "ds_version"), err);
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
-    m->has_frozen = zf_pv_kind(frozen) != ZF_PV_NONE;
-    return m->version &&
-           (!m->has_shapes || zf_ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
-           (!m->has_frozen || read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
+    return (!m->has_shapes || zf_ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
+           (zf_pv_kind(frozen) == ZF_PV_NONE ||
+            read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
            read_names(ds, zf_pv_get(root, "buffer_names"), m, err) &&
            read_aliases(ds, zf_pv_get(root, "shared_params"), m, err) &&
            read_fragments(ds, t, zf_pv_get(root, "frozen_param_fragments"), m, err) &&
            read_module(ds, t, zf_pv_get(root, "module"), m, err);
 }
 
-bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_model *out,
+bool zf_ds_model_read(struct ds_save *ds, const struct zf_ds_file *f, struct zf_ds_model *out,
                       struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
@@ -285,7 +286,7 @@ bool zf_ds_model_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds
         return false;
     }
     return (read_root(ds, t, out, err) &&
-            (f != ds->dir.model || zf_ds_state_model(ds, t, f->path, err)) &&
+            (ds->said_model || zf_ds_state_model(ds, t, f->path, err)) &&
             zf_ds_agree_read(ds, t, f->path, true, err)) ||
            (!zf_ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }

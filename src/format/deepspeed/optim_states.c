@@ -2,11 +2,12 @@
 /* Optimizer-states files: the flat vectors of one data-parallel rank.
  * Source: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py (state_dict), 0.6.0
  * … 0.19.8. */
+#include "optim_states.h"
+
 #include <string.h>
 
-#include <zf/base/num.h>
-
-#include "ds.h"
+#include "agree.h"
+#include "extra_state.h"
 
 /* ZeroStageEnum as an int, as Enum(int), or as getattr(Enum, "name"): the last is what
  * CPython 3.11.0 … 3.11.2 pickled.  0 = not told, -1 = none of these. */
@@ -75,7 +76,7 @@ static bool flat_of_view(const struct zf_tensor_ref *v, struct zf_ds_flat *out, 
 
 /* A vector that was swapped out to NVMe is empty, and its ds_id names the file that was copied
  * beside. Source: deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py, 0.13 … 0.19.8. */
-static bool read_swapped(struct zf_ds *ds, uint32_t rank, const struct zf_pv *v,
+static bool read_swapped(struct ds_save *ds, uint32_t rank, const struct zf_pv *v,
                          struct zf_ds_flat *out, struct zf_err *err)
 {
     const struct zf_pv *id = zf_pv_get(zf_pv_arg(v, 3), "ds_id");
@@ -97,7 +98,7 @@ static bool read_swapped(struct zf_ds *ds, uint32_t rank, const struct zf_pv *v,
     return true;
 }
 
-static bool read_flat(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
+static bool read_flat(struct ds_save *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
                       struct zf_ds_flat *out, struct zf_err *err)
 {
     struct zf_tensor_ref view;
@@ -107,7 +108,7 @@ static bool read_flat(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const s
 }
 
 /* One value of a group's state. */
-static bool read_state(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
+static bool read_state(struct ds_save *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
                        struct zf_ds_state *s, struct zf_err *err)
 {
     struct zf_tensor_ref view;
@@ -134,7 +135,7 @@ static bool read_state(struct zf_ds *ds, struct zf_torch *t, uint32_t dp, const 
 }
 
 /* The state of one group: a mapping of state names to values. */
-static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *map,
+static bool read_states(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *map,
                         const struct zf_pv *settings, struct zf_ds_part *p, struct zf_err *err)
 {
     uint64_t n = zf_pv_is_map(map) ? zf_pv_len(map) : 0;
@@ -154,7 +155,7 @@ static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
         if (zf_pv_kind(zf_pv_key(map, i)) != ZF_PV_STR) {
             continue;
         }
-        if (!zf_ds_name_of(ds, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
+        if (!zf_ds_name_of(ds->a, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
             return false;
         }
         if (!read_state(ds, t, p->dp, zf_pv_val(map, i), s, err)) {
@@ -173,7 +174,7 @@ static bool read_states(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv
     return p->state != NULL;
 }
 
-static bool read_pads(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_part *p,
+static bool read_pads(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_part *p,
                       struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
@@ -190,8 +191,8 @@ static bool read_pads(struct zf_ds *ds, const struct zf_pv *v, struct zf_ds_part
     return pad != NULL;
 }
 
-static bool read_vectors(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *list,
-                         struct zf_ds_rank *r, struct zf_err *err)
+static bool read_vectors(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *list,
+                         struct ds_optim *r, struct zf_err *err)
 {
     const char *key = r->sliced ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
     uint64_t n = zf_pv_len(list);
@@ -222,8 +223,8 @@ static bool is_muon(const struct zf_pv *settings)
 }
 
 /* base: {"state": {id: …}, "param_groups": […]}, or the elastic list of one mapping a group. */
-static bool read_base(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *base,
-                      struct zf_ds_rank *r, struct zf_err *err)
+static bool read_base(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *base,
+                      struct ds_optim *r, struct zf_err *err)
 {
     const struct zf_pv *state = zf_pv_get(base, "state");
     const struct zf_pv *settings = zf_pv_get(base, "param_groups");
@@ -243,8 +244,8 @@ static bool read_base(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *
     return true;
 }
 
-static bool read_inner(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *in,
-                       struct zf_ds_rank *r, struct zf_err *err)
+static bool read_inner(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *in,
+                       struct ds_optim *r, struct zf_err *err)
 {
     const struct zf_pv *slices = zf_pv_get(in, "fp32_flat_groups");
     const struct zf_pv *cuts = zf_pv_get(in, "single_partition_of_fp32_groups");
@@ -287,7 +288,7 @@ static bool read_inner(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv 
 /* A swap file is written by several threads, in pieces that are multiples of 1024 bytes each.  The
  * number was called thread_count until 0.15, and a setting of that name may be left over since.
  * Source: deepspeed/runtime/swap_tensor/optimizer_utils.py (aligned_bytes), constants.py. */
-static void read_swap_unit(struct zf_ds *ds, const struct zf_pv *root)
+static void read_swap_unit(struct ds_save *ds, const struct zf_pv *root)
 {
     const struct zf_pv *aio = zf_pv_get(zf_pv_get(root, "ds_config"), "aio");
     uint64_t threads, was;
@@ -298,7 +299,16 @@ static void read_swap_unit(struct zf_ds *ds, const struct zf_pv *root)
     ds->swap_unit[1] = 1024 * (was > 0 && was < 4096 ? was : 1);
 }
 
-static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_rank *r,
+/* A copy of a text value, "" for anything else. */
+static const char *optim_text(struct zf_arena *a, const struct zf_pv *v, struct zf_err *err)
+{
+    uint64_t n = 0;
+    const char *p = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : "";
+
+    return zf_arena_str(a, p, n, err);
+}
+
+static bool read_root(struct ds_save *ds, struct zf_torch *t, struct ds_optim *r,
                       struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(t);
@@ -311,14 +321,14 @@ static bool read_root(struct zf_ds *ds, struct zf_torch *t, struct zf_ds_rank *r
                        "not a ZeRO file: there is no \"optimizer_state_dict\" in it");
     }
     read_swap_unit(ds, root);
-    r->version = zf_ds_text_of(ds, version ? version : zf_pv_get(in, "ds_version"), err);
+    r->version = optim_text(ds->a, version ? version : zf_pv_get(in, "ds_version"), err);
     return r->version && read_inner(ds, t, in, r, err) &&
            (zf_pv_kind(shapes) == ZF_PV_NONE ||
             zf_ds_model_shapes(ds, shapes, &r->group, &r->n_groups, err));
 }
 
 /* Every storage of a file is in one archive. */
-static bool check_name(const struct zf_ds_file *f, const struct zf_ds_rank *r, struct zf_err *err)
+static bool check_name(const struct zf_ds_file *f, const struct ds_optim *r, struct zf_err *err)
 {
     for (uint32_t g = 0; g < r->n_parts; g++) {
         const struct zf_ds_flat *v = &r->part[g].master;
@@ -330,17 +340,33 @@ static bool check_name(const struct zf_ds_file *f, const struct zf_ds_rank *r, s
     return true;
 }
 
-bool zf_ds_optim_read(struct zf_ds *ds, const struct zf_ds_file *f, struct zf_ds_rank *out,
+bool zf_ds_optim_read(struct ds_save *ds, const struct zf_ds_file *f, struct ds_optim *out,
                       struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
-    *out = (struct zf_ds_rank){.path = f->path, .dp = f->dp};
+    *out = (struct ds_optim){.path = f->path, .dp = f->dp};
     if (!t) {
         return false;
     }
     /* the first file that can be read speaks for all */
-    return (read_root(ds, t, out, err) && (ds->rank || zf_ds_state_optim(ds, t, f->path, err)) &&
+    return (read_root(ds, t, out, err) &&
+            (ds->said_optim || zf_ds_state_optim(ds, t, f->path, err)) &&
             zf_ds_agree_read(ds, t, f->path, false, err) && check_name(f, out, err)) ||
            (!zf_ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
+}
+
+const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id)
+{
+    uint64_t n = zf_pv_len(state), k;
+
+    if (id < n && zf_pv_u64(zf_pv_key(state, id), &k) && k == id) {
+        return zf_pv_val(state, id);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (zf_pv_u64(zf_pv_key(state, i), &k) && k == id) {
+            return zf_pv_val(state, i);
+        }
+    }
+    return NULL;
 }

@@ -18,12 +18,12 @@ struct order_proof {
     const char *file;
 };
 
-static bool order_prove_param(struct zf_ds *ds, const struct ds_group *g,
+static bool order_prove_param(struct ds_rank *mp, const struct ds_group *g,
                               const struct zf_flat_vector *flat, uint32_t i, struct order_proof *q,
                               struct zf_err *err)
 {
     const struct zf_ds_param *p = &g->param[i];
-    const struct zf_ds_entry *e = zf_ds_model_find(&ds->model, p->name);
+    const struct zf_ds_entry *e = zf_ds_model_find(&mp->model, p->name);
     struct zf_span span;
 
     if (i % q->sample.every != 0 || !e || !e->tensor || !e->view.src || e->view.n != p->n ||
@@ -35,7 +35,7 @@ static bool order_prove_param(struct zf_ds *ds, const struct ds_group *g,
     q->compared++;
     for (uint32_t k = 0; !q->miss.found && zf_sample_span(&q->sample, p->n, k, &span); k++) {
         if (!vector_rounds(&w, span, &q->miss, &q->file, err)) {
-            if (!ds->o->degraded || err->code != ZF_E_IO) {
+            if (!mp->save->o->degraded || err->code != ZF_E_IO) {
                 return false;
             }
             zf_err_clear(err); /* bytes that are lost prove nothing */
@@ -45,25 +45,25 @@ static bool order_prove_param(struct zf_ds *ds, const struct ds_group *g,
 }
 
 /* Tries one order of all groups. */
-static bool order_prove(struct zf_ds *ds, const struct ds_group *group, struct order_proof *q,
+static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct order_proof *q,
                         struct zf_err *err)
 {
     struct zf_flat_vector flat;
     uint64_t elements = 0, params = 0;
 
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
         params += group[g].n;
         for (uint32_t i = 0; i < group[g].n; i++) {
             elements += group[g].len[i] < UINT32_MAX ? group[g].len[i] : UINT32_MAX;
         }
     }
     *q = (struct order_proof){.sample = zf_sample_of(elements, params)};
-    for (uint32_t g = 0; g < ds->n_groups && !q->miss.found; g++) {
-        if (!zero12_lay(ds, &group[g], &flat, err)) {
+    for (uint32_t g = 0; g < mp->n_groups && !q->miss.found; g++) {
+        if (!zero12_lay(mp->save, &group[g], &flat, err)) {
             return false;
         }
         for (uint32_t i = 0; i < group[g].n && !q->miss.found; i++) {
-            if (!order_prove_param(ds, &group[g], &flat, i, q, err)) {
+            if (!order_prove_param(mp, &group[g], &flat, i, q, err)) {
                 return false;
             }
         }
@@ -72,28 +72,28 @@ static bool order_prove(struct zf_ds *ds, const struct ds_group *group, struct o
 }
 
 /* Does dealing the parameters to the ranks change their order? */
-static bool order_differs(const struct zf_ds *ds)
+static bool order_differs(const struct ds_rank *mp)
 {
     bool other = false;
 
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
-        other = other || (ds->group[g].n_ranks > 1 && ds->group[g].n > ds->group[g].n_ranks);
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        other = other || (mp->group[g].n_ranks > 1 && mp->group[g].n > mp->group[g].n_ranks);
     }
     return other;
 }
 
 /* The groups with their parameters dealt to the ranks in turn. */
-static struct ds_group *order_deal(struct zf_ds *ds, struct zf_err *err)
+static struct ds_group *order_deal(struct ds_rank *mp, struct zf_err *err)
 {
-    struct ds_group *out = zf_arena_get(ds->a, ds->n_groups, sizeof *out, err);
+    struct ds_group *out = zf_arena_get(mp->save->a, mp->n_groups, sizeof *out, err);
 
-    for (uint32_t g = 0; out && g < ds->n_groups; g++) {
-        const struct ds_group *in = &ds->group[g];
+    for (uint32_t g = 0; out && g < mp->n_groups; g++) {
+        const struct ds_group *in = &mp->group[g];
         uint32_t n = 0;
 
         out[g] = *in;
-        out[g].param = zf_arena_get(ds->a, in->n, sizeof *out[g].param, err);
-        out[g].len = zf_arena_get(ds->a, in->n, sizeof *out[g].len, err);
+        out[g].param = zf_arena_get(mp->save->a, in->n, sizeof *out[g].param, err);
+        out[g].len = zf_arena_get(mp->save->a, in->n, sizeof *out[g].len, err);
         if (!out[g].param || !out[g].len) {
             return NULL;
         }
@@ -107,66 +107,66 @@ static struct ds_group *order_deal(struct zf_ds *ds, struct zf_err *err)
     return out;
 }
 
-static bool order_refuse(const struct zf_ds *ds, const struct order_proof *q, struct zf_err *err)
+static bool order_refuse(const struct ds_rank *mp, const struct order_proof *q, struct zf_err *err)
 {
     zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
         "the masters do not belong to these names: element %llu of \"%.*s\" is %.9g, which does "
         "not round to the %.9g of \"module\" in \"%s\"",
         (unsigned long long)q->miss.at, q->name.n < 100 ? (int)q->name.n : 100, q->name.p,
-        q->miss.master, q->miss.weight, ds->model.path);
+        q->miss.master, q->miss.weight, mp->model.path);
     return zf_err_in(err, "%s", q->file);
 }
 
 /* Nothing says in which of the two orders the parameters are. */
-static bool order_unproven(const struct zf_ds *ds, const char *why, struct zf_err *err)
+static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_err *err)
 {
     zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
         "the order of the parameters is not proven: DeepSpeed before 0.6 may have dealt them to "
         "the ranks in turn, and %s",
         why);
-    return zf_err_in(err, "%s", ds->model.path);
+    return zf_err_in(err, "%s", mp->model.path);
 }
 
-bool zf_ds_order_settle(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_order_settle(struct ds_rank *mp, struct zf_err *err)
 {
     /* since 0.6 the recorded order is the real one */
-    bool sure = ds->model.has_shapes, other = order_differs(ds);
+    bool sure = mp->model.has_shapes, other = order_differs(mp);
     struct order_proof declared, dealt;
     struct ds_group *in_turn;
 
-    if (ds->model.zenflow) {
+    if (mp->model.zenflow) {
         return true; /* its model lags behind the masters, or is scrambled */
     }
-    if (!order_prove(ds, ds->group, &declared, err)) {
+    if (!order_prove(mp, mp->group, &declared, err)) {
         return false;
     }
     if (declared.compared == 0) {
         return sure || !other
-                   ? zf_build_note(ds->b, err,
+                   ? zf_build_note(mp->save->b, err,
                                    "the parameters stand in the order that is recorded: there are "
                                    "no weights in \"module\" that could prove it")
-                   : order_unproven(ds, "\"module\" has no weights to compare with", err);
+                   : order_unproven(mp, "\"module\" has no weights to compare with", err);
     }
     if (!declared.miss.found && (sure || !other)) {
         return true;
     }
     if (!other) {
-        return order_refuse(ds, &declared, err);
+        return order_refuse(mp, &declared, err);
     }
-    in_turn = order_deal(ds, err);
-    if (!in_turn || !order_prove(ds, in_turn, &dealt, err)) {
+    in_turn = order_deal(mp, err);
+    if (!in_turn || !order_prove(mp, in_turn, &dealt, err)) {
         return false;
     }
     if (dealt.miss.found) {
-        return !declared.miss.found || order_refuse(ds, &declared, err);
+        return !declared.miss.found || order_refuse(mp, &declared, err);
     }
     if (!declared.miss.found) {
-        return order_unproven(ds, "the weights fit both orders", err);
+        return order_unproven(mp, "the weights fit both orders", err);
     }
-    ds->group = in_turn;
-    return zf_build_note(ds->b, err,
+    mp->group = in_turn;
+    return zf_build_note(mp->save->b, err,
                          "the parameters were dealt to the ranks in turn, which param_shapes does "
                          "not show: the weights in \"module\" prove it");
 }

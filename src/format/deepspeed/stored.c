@@ -5,29 +5,33 @@
  * transformers/trainer.py. */
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 #include <zf/codec/safetensors.h>
 
+#include "stored.h"
+
+#include "ties.h"
 #include "zero3.h"
 
 #define SET "stored"
 
-static bool draft_all(struct zf_ds *ds, const struct zf_ds_model *m, const uint32_t *tie,
+static bool draft_all(struct ds_rank *mp, const struct zf_ds_model *m, const uint32_t *tie,
                       struct zf_err *err)
 {
     for (uint32_t i = 0; i < m->n_entries; i++) {
         const struct zf_ds_entry *e = &m->entry[i];
 
         if (e->tensor && tie[i] == i &&
-            !zf_tensor_ref_draft(ds->b, ds_spot(SET, e->name), &e->view, NULL, err)) {
+            !zf_tensor_ref_draft(mp->save->b, ds_spot(SET, e->name), &e->view, NULL, err)) {
             return !zf_ds_err_named(err) && zf_err_in(err, "%s", m->path);
         }
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
         struct zf_ds_name name = m->entry[i].name, of = m->entry[tie[i]].name;
-        struct zf_draft *d = tie[i] == i ? NULL : zf_build_find(ds->b, ds_spot(SET, of));
+        struct zf_draft *d = tie[i] == i ? NULL : zf_build_find(mp->save->b, ds_spot(SET, of));
 
-        if (d && !zf_build_alias(ds->b, d, name.p, name.n, err)) {
+        if (d && !zf_build_alias(mp->save->b, d, name.p, name.n, err)) {
             return false;
         }
     }
@@ -36,22 +40,22 @@ static bool draft_all(struct zf_ds *ds, const struct zf_ds_model *m, const uint3
 
 /* ---- gathered files ---- */
 
-static bool load_bin(struct zf_ds *ds, struct zf_source *src, struct zf_ds_model *out,
+static bool load_bin(struct ds_rank *mp, struct zf_source *src, struct zf_ds_model *out,
                      struct zf_err *err)
 {
-    zf_auto(torch) struct zf_torch *t = zf_torch_open(src, ds->o->lim, err);
+    zf_auto(torch) struct zf_torch *t = zf_torch_open(src, mp->save->o->lim, err);
     const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
     uint64_t n = zf_pv_is_map(root) ? zf_pv_len(root) : 0;
 
-    out->entry = t ? zf_arena_get(ds->a, n, sizeof *out->entry, err) : NULL;
+    out->entry = t ? zf_arena_get(mp->save->a, n, sizeof *out->entry, err) : NULL;
     for (uint64_t i = 0; out->entry && i < n; i++) {
         struct zf_ds_entry *e = &out->entry[out->n_entries];
 
         if (zf_torch_kind(t, zf_pv_val(root, i)) != ZF_TORCH_DENSE) {
             continue;
         }
-        if (!zf_ds_name_of(ds, zf_pv_key(root, i), "the file", &e->name, err) ||
-            !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(root, i), &e->view, err)) {
+        if (!zf_ds_name_of(mp->save->a, zf_pv_key(root, i), "the file", &e->name, err) ||
+            !zf_tensor_ref_read(&mp->save->keep, t, zf_pv_val(root, i), &e->view, err)) {
             return false;
         }
         e->tensor = true;
@@ -60,15 +64,16 @@ static bool load_bin(struct zf_ds *ds, struct zf_source *src, struct zf_ds_model
     return out->entry != NULL;
 }
 
-static bool load_safetensors(struct zf_ds *ds, struct zf_source *src, struct zf_ds_model *out,
+static bool load_safetensors(struct ds_rank *mp, struct zf_source *src, struct zf_ds_model *out,
                              struct zf_err *err)
 {
     struct zf_st_header h;
 
-    if (!zf_st_load(src, ds->a, ds->o->lim, &h, err) || !zf_keeper_hold(&ds->keep, src, err)) {
+    if (!zf_st_load(src, mp->save->a, mp->save->o->lim, &h, err) ||
+        !zf_keeper_hold(&mp->save->keep, src, err)) {
         return false;
     }
-    out->entry = zf_arena_get(ds->a, h.n, sizeof *out->entry, err);
+    out->entry = zf_arena_get(mp->save->a, h.n, sizeof *out->entry, err);
     for (uint64_t i = 0; out->entry && i < h.n; i++) {
         const struct zf_st_entry *s = &h.entry[i];
         uint32_t bytes = zf_dtype_info(s->dtype)->bytes;
@@ -99,21 +104,21 @@ static bool is_gathered(const char *name, const char *stem, const char *suffix)
             (zf_series_parse(name, &s) && s.stem == strlen(stem) && strcmp(s.tail, suffix) == 0));
 }
 
-static bool load(struct zf_ds *ds, const char *path, bool bin, struct zf_ds_model *out,
+static bool load(struct ds_rank *mp, const char *path, bool bin, struct zf_ds_model *out,
                  struct zf_err *err)
 {
-    zf_auto(source) struct zf_source *src = zf_store_open(ds->run, path, err);
+    zf_auto(source) struct zf_source *src = zf_store_open(mp->save->run, path, err);
 
-    return src && (bin ? load_bin(ds, src, out, err) : load_safetensors(ds, src, out, err));
+    return src && (bin ? load_bin(mp, src, out, err) : load_safetensors(mp, src, out, err));
 }
 
 /* Appends the tensors of every file of one spelling. */
-static bool load_all(struct zf_ds *ds, bool bin, struct zf_ds_model *out, struct zf_err *err)
+static bool load_all(struct ds_rank *mp, bool bin, struct zf_ds_model *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(ds->run, "", &e, &n, err)) {
+    if (!zf_store_list(mp->save->run, "", &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -123,11 +128,11 @@ static bool load_all(struct zf_ds *ds, bool bin, struct zf_ds_model *out, struct
                                                       bin ? ".bin" : ".safetensors")) {
             continue;
         }
-        if (!load(ds, e[i].name, bin, &one, err)) {
+        if (!load(mp, e[i].name, bin, &one, err)) {
             return false;
         }
         both.n_entries = out->n_entries + one.n_entries;
-        both.entry = zf_arena_get(ds->a, both.n_entries, sizeof *both.entry, err);
+        both.entry = zf_arena_get(mp->save->a, both.n_entries, sizeof *both.entry, err);
         if (!both.entry) {
             return false;
         }
@@ -141,16 +146,16 @@ static bool load_all(struct zf_ds *ds, bool bin, struct zf_ds_model *out, struct
 }
 
 /* Holds every trained name, once and with its shape? */
-static bool is_complete(const struct zf_ds *ds, const struct zf_ds_model *m)
+static bool is_complete(const struct ds_rank *mp, const struct zf_ds_model *m)
 {
     for (uint32_t i = 1; i < m->n_entries; i++) {
         if (zf_ds_name_eq(m->entry[m->by_name[i - 1]].name, m->entry[m->by_name[i]].name)) {
             return false;
         }
     }
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
-        for (uint32_t i = 0; i < ds->group[g].n; i++) {
-            const struct zf_ds_param *p = &ds->group[g].param[i];
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++) {
+            const struct zf_ds_param *p = &mp->group[g].param[i];
             const struct zf_ds_entry *e = zf_ds_model_find(m, p->name);
 
             if (!e || e->view.ndim != p->ndim ||
@@ -163,86 +168,80 @@ static bool is_complete(const struct zf_ds *ds, const struct zf_ds_model *m)
 }
 
 /* Names that only the gathered file knows: frozen parameters that were kept out of the save. */
-static bool note_excluded(struct zf_ds *ds, const struct zf_ds_model *m, struct zf_err *err)
+static bool note_excluded(struct ds_rank *mp, const struct zf_ds_model *m, struct zf_err *err)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        n += !zf_build_find(ds->b, ds_spot("", m->entry[i].name));
+        n += !zf_build_find(mp->save->b, ds_spot("", m->entry[i].name));
     }
-    return n == 0 || zf_build_note(ds->b, err,
+    return n == 0 || zf_build_note(mp->save->b, err,
                                    "%u names are in stored/ only: the save was made without its "
                                    "frozen parameters",
                                    n);
 }
 
 /* Whoever trains on writes such a file anew, and one of another save is not this one's weights. */
-static bool is_same_save(struct zf_ds *ds, const struct zf_ds_model *m, bool bin, bool *same,
+static bool is_same_save(struct ds_rank *mp, const struct zf_ds_model *m, bool bin, bool *same,
                          struct zf_err *err)
 {
     const char *kind = bin ? "pytorch_model*.bin" : "model*.safetensors";
     struct zf_ds_name bad = {NULL, 0};
-    char text[800];
 
     *same = false;
-    if (!zf_ds_zero3_rounds(ds, m, &bad, err)) {
-        zf_err_text(err, text, sizeof text);
-        zf_err_clear(err);
-        return zf_build_note(ds->b, err, "stored/ is left out: %s", text);
+    if (!zf_ds_zero3_rounds(mp, m, &bad, err)) {
+        return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
     }
     *same = bad.p == NULL;
-    return *same || zf_build_note(ds->b, err,
+    return *same || zf_build_note(mp->save->b, err,
                                   "stored/ is left out: the %s beside the tag are of another save "
                                   "(\"%.*s\" is not what its master rounds to)",
                                   kind, (int)bad.n, bad.p);
 }
 
 /* Draws from a gathered file if it is whole; a damaged one spoils nothing, it is only told. */
-static bool draft_gathered(struct zf_ds *ds, bool bin, bool *done, struct zf_err *err)
+static bool draft_gathered(struct ds_rank *mp, bool bin, bool *done, struct zf_err *err)
 {
-    struct zf_ds_model m = {.path = ds->model.path};
+    struct zf_ds_model m = {.path = mp->model.path};
     const uint32_t *tie;
-    char text[800];
     bool same;
 
-    if (!load_all(ds, bin, &m, err)) {
-        zf_err_text(err, text, sizeof text);
-        zf_err_clear(err);
-        return zf_build_note(ds->b, err, "stored/ is left out: %s", text);
+    if (!load_all(mp, bin, &m, err)) {
+        return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
     }
     if (m.n_entries == 0) {
         return true;
     }
-    if (!zf_ds_model_index(ds, &m, err)) {
+    if (!zf_ds_model_index(mp->save, &m, err)) {
         return false;
     }
-    if (!is_complete(ds, &m)) {
-        return zf_build_note(ds->b, err,
+    if (!is_complete(mp, &m)) {
+        return zf_build_note(mp->save->b, err,
                              "stored/ is left out: the %s beside the tag do not hold every trained "
                              "parameter once",
                              bin ? "pytorch_model*.bin" : "model*.safetensors");
     }
-    if (!is_same_save(ds, &m, bin, &same, err)) {
+    if (!is_same_save(mp, &m, bin, &same, err)) {
         return false;
     }
     if (!same) {
         return true;
     }
-    tie = zf_ds_ties_find(ds, m.entry, m.n_entries, err);
+    tie = zf_ds_ties_find(mp, m.entry, m.n_entries, err);
     *done = true;
-    return tie && note_excluded(ds, &m, err) && draft_all(ds, &m, tie, err);
+    return tie && note_excluded(mp, &m, err) && draft_all(mp, &m, tie, err);
 }
 
-bool zf_ds_stored_draft(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
 {
     bool done = false;
 
-    if (ds->plain) {
+    if (mp->plain) {
         return true;
     }
-    if (!ds->dir.by_rank) {
-        return draft_all(ds, &ds->model, ds->tie, err);
+    if (!mp->save->dir.by_rank) {
+        return draft_all(mp, &mp->model, mp->tie, err);
     }
-    return ds->run == ds->st || (draft_gathered(ds, false, &done, err) &&
-                                 (done || draft_gathered(ds, true, &done, err)));
+    return mp->save->run == mp->save->st || (draft_gathered(mp, false, &done, err) &&
+                                             (done || draft_gathered(mp, true, &done, err)));
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ds.h"
+#include "ties.h"
 
 /* Entries of `module` ordered so that those of one storage, place and shape are neighbours. */
 struct same {
@@ -20,9 +20,9 @@ static int by_view(const void *pa, const void *pb)
     return c ? c : (a->i > b->i) - (a->i < b->i);
 }
 
-static bool is_drafted(struct zf_ds *ds, const struct zf_ds_entry *e)
+static bool is_drafted(struct ds_rank *mp, const struct zf_ds_entry *e)
 {
-    return zf_build_find(ds->b, ds_spot("", e->name)) != NULL;
+    return zf_build_find(mp->save->b, ds_spot("", e->name)) != NULL;
 }
 
 bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name)
@@ -32,16 +32,16 @@ bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name)
 
 /* Chooses the entry that the run [from, to) of equal views is served under: a trained one where
  * there is one.  All tensors of no elements share one empty storage: that is no tie. */
-static uint32_t choose(struct zf_ds *ds, const struct same *s, uint32_t from, uint32_t to,
+static uint32_t choose(struct ds_rank *mp, const struct same *s, uint32_t from, uint32_t to,
                        bool *proof)
 {
     uint32_t trained = 0, best = s[from].i;
     bool own = false;
 
     for (uint32_t k = from; k < to; k++) {
-        if (is_drafted(ds, s[k].e)) {
+        if (is_drafted(mp, s[k].e)) {
             best = trained++ ? best : s[k].i;
-        } else if (trained == 0 && !own && !zf_ds_ties_listed(&ds->model, s[k].e->name)) {
+        } else if (trained == 0 && !own && !zf_ds_ties_listed(&mp->model, s[k].e->name)) {
             best = s[k].i;
             own = true;
         }
@@ -50,11 +50,11 @@ static uint32_t choose(struct zf_ds *ds, const struct same *s, uint32_t from, ui
     return best;
 }
 
-const uint32_t *zf_ds_ties_find(struct zf_ds *ds, const struct zf_ds_entry *entry, uint32_t n,
+const uint32_t *zf_ds_ties_find(struct ds_rank *mp, const struct zf_ds_entry *entry, uint32_t n,
                                 struct zf_err *err)
 {
     zf_auto(mem) struct same *s = malloc((n + (size_t)1) * sizeof *s);
-    uint32_t *tie = zf_arena_get(ds->a, n, sizeof *tie, err);
+    uint32_t *tie = zf_arena_get(mp->save->a, n, sizeof *tie, err);
 
     if (!s || !tie) {
         return s ? NULL : (zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"), NULL);
@@ -71,7 +71,7 @@ const uint32_t *zf_ds_ties_find(struct zf_ds *ds, const struct zf_ds_entry *entr
                             zf_tensor_ref_cmp(&s[from].e->view, &s[to].e->view) == 0;
              to++) {
         }
-        uint32_t best = choose(ds, s, from, to, &proof);
+        uint32_t best = choose(mp, s, from, to, &proof);
         for (uint32_t k = from; proof && s[from].e->tensor && k < to; k++) {
             tie[s[k].i] = best;
         }

@@ -8,24 +8,24 @@
 
 #include <zf/assemble/files.h>
 
-#include "ds.h"
+#include "universal.h"
 
 #define MAX_DEPTH 16 /* a parameter's name may hold '/' */
 
 /* The trained parameter of that name, or NULL. */
-static const struct zf_ds_param *find_param(const struct zf_ds *ds, struct zf_ds_name name)
+static const struct zf_ds_param *find_param(const struct ds_rank *mp, struct zf_ds_name name)
 {
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
-        for (uint32_t i = 0; i < ds->group[g].n; i++) {
-            if (zf_ds_name_eq(ds->group[g].param[i].name, name)) {
-                return &ds->group[g].param[i];
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++) {
+            if (zf_ds_name_eq(mp->group[g].param[i].name, name)) {
+                return &mp->group[g].param[i];
             }
         }
     }
     return NULL;
 }
 
-static bool draft_tensor(struct zf_ds *ds, const char *set, const struct zf_ds_param *p,
+static bool draft_tensor(struct ds_rank *mp, const char *set, const struct zf_ds_param *p,
                          struct zf_tensor_ref *v, struct zf_err *err)
 {
     /* stage 3 stores the bare vector, whose shape only param_shapes knows */
@@ -33,11 +33,11 @@ static bool draft_tensor(struct zf_ds *ds, const char *set, const struct zf_ds_p
         v->ndim = p->ndim;
         v->shape = p->shape;
     }
-    return zf_tensor_ref_draft(ds->b, ds_spot(set, p->name), v, NULL, err) != NULL;
+    return zf_tensor_ref_draft(mp->save->b, ds_spot(set, p->name), v, NULL, err) != NULL;
 }
 
 /* A file holds a tensor, a number, or {"param": one of both, …}. */
-static bool draft_value(struct zf_ds *ds, struct zf_torch *t, const char *set,
+static bool draft_value(struct ds_rank *mp, struct zf_torch *t, const char *set,
                         const struct zf_ds_param *p, struct zf_err *err)
 {
     const struct zf_pv *v = zf_torch_root(t);
@@ -47,29 +47,29 @@ static bool draft_value(struct zf_ds *ds, struct zf_torch *t, const char *set,
 
     v = zf_pv_get(v, "param") ? zf_pv_get(v, "param") : v;
     if (zf_torch_kind(t, v) == ZF_TORCH_DENSE) {
-        return zf_tensor_ref_read(&ds->keep, t, v, &view, err) &&
-               draft_tensor(ds, set, p, &view, err);
+        return zf_tensor_ref_read(&mp->save->keep, t, v, &view, err) &&
+               draft_tensor(mp, set, p, &view, err);
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
-        return zf_build_scalar(ds->b, ds_spot(set, p->name), ZF_DT_I64, &i, err);
+        return zf_build_scalar(mp->save->b, ds_spot(set, p->name), ZF_DT_I64, &i, err);
     }
     if (zf_pv_float(v, &f)) {
-        return zf_build_scalar(ds->b, ds_spot(set, p->name), ZF_DT_F64, &f, err);
+        return zf_build_scalar(mp->save->b, ds_spot(set, p->name), ZF_DT_F64, &f, err);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds neither a tensor nor a number");
 }
 
-static bool draft_file(struct zf_ds *ds, const char *path, const char *file,
+static bool draft_file(struct ds_rank *mp, const char *path, const char *file,
                        const struct zf_ds_param *p, struct zf_err *err)
 {
     struct zf_ds_name key = {file, (uint32_t)(strlen(file) - strlen(".pt"))};
     bool master = key.n == 4 && memcmp(file, "fp32", 4) == 0;
-    const char *set = master ? "" : zf_ds_optim_set(ds, key, err);
-    const char *full = set ? zf_arena_fmt(ds->a, err, "%s/%s", path, file) : NULL;
-    zf_auto(source) struct zf_source *src = full ? zf_store_open(ds->st, full, err) : NULL;
-    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    const char *set = master ? "" : zf_ds_optim_set(mp->save->a, key, err);
+    const char *full = set ? zf_arena_fmt(mp->save->a, err, "%s/%s", path, file) : NULL;
+    zf_auto(source) struct zf_source *src = full ? zf_store_open(mp->save->st, full, err) : NULL;
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, mp->save->o->lim, err) : NULL;
 
-    return t && (draft_value(ds, t, set, p, err) ||
+    return t && (draft_value(mp, t, set, p, err) ||
                  (!zf_ds_err_named(err) && zf_err_in(err, "%s", src->name)));
 }
 
@@ -81,20 +81,20 @@ static bool is_state_file(const struct zf_entry *e)
 }
 
 /* The parameter whose files stand in `path` ("zero/" and its name), if it has any. */
-static bool draft_param(struct zf_ds *ds, const char *path, uint64_t *left, struct zf_err *err)
+static bool draft_param(struct ds_rank *mp, const char *path, uint64_t *left, struct zf_err *err)
 {
     struct zf_ds_name name = {path + strlen("zero/"), (uint32_t)strlen(path + strlen("zero/"))};
-    const struct zf_ds_param *p = find_param(ds, name);
+    const struct zf_ds_param *p = find_param(mp, name);
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(ds->st, path, &e, &n, err)) {
+    if (!zf_store_list(mp->save->st, path, &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
         if (is_state_file(&e[i]) && !p) {
             *left += strcmp(e[i].name, "fp32.pt") == 0;
-        } else if (is_state_file(&e[i]) && !draft_file(ds, path, e[i].name, p, err)) {
+        } else if (is_state_file(&e[i]) && !draft_file(mp, path, e[i].name, p, err)) {
             return false;
         }
     }
@@ -102,14 +102,14 @@ static bool draft_param(struct zf_ds *ds, const char *path, uint64_t *left, stru
 }
 
 /* Every directory below zero/, without recursion: at[d] is the place in the listing of level d. */
-static bool walk(struct zf_ds *ds, uint64_t *left, struct zf_err *err)
+static bool walk(struct ds_rank *mp, uint64_t *left, struct zf_err *err)
 {
     const char *path[MAX_DEPTH] = {"zero"};
     size_t at[MAX_DEPTH] = {0}, n;
     const struct zf_entry *e;
 
     for (int d = 0; d >= 0;) {
-        if (!zf_store_list(ds->st, path[d], &e, &n, err)) {
+        if (!zf_store_list(mp->save->st, path[d], &e, &n, err)) {
             return false;
         }
         while (at[d] < n && e[at[d]].kind != ZF_ENTRY_DIR) {
@@ -119,8 +119,8 @@ static bool walk(struct zf_ds *ds, uint64_t *left, struct zf_err *err)
             d--;
             continue;
         }
-        path[d + 1] = zf_arena_fmt(ds->a, err, "%s/%s", path[d], e[at[d]++].name);
-        if (!path[d + 1] || !draft_param(ds, path[d + 1], left, err)) {
+        path[d + 1] = zf_arena_fmt(mp->save->a, err, "%s/%s", path[d], e[at[d]++].name);
+        if (!path[d + 1] || !draft_param(mp, path[d + 1], left, err)) {
             return false;
         }
         at[++d] = 0;
@@ -128,59 +128,59 @@ static bool walk(struct zf_ds *ds, uint64_t *left, struct zf_err *err)
     return true;
 }
 
-static bool lose(struct zf_ds *ds, struct zf_draft *d, struct zf_ds_name name, uint64_t n,
+static bool lose(struct ds_rank *mp, struct zf_draft *d, struct zf_ds_name name, uint64_t n,
                  struct zf_err *err)
 {
     char path[1024];
 
-    (void)snprintf(path, sizeof path, "%s/zero/%.*s/fp32.pt", zf_store_name(ds->st), (int)name.n,
-                   name.p);
+    (void)snprintf(path, sizeof path, "%s/zero/%.*s/fp32.pt", zf_store_name(mp->save->st),
+                   (int)name.n, name.p);
     return zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.file = path, .why = "is missing"}, err);
 }
 
-static bool no_master(const struct zf_ds *ds, struct zf_ds_name name, struct zf_err *err)
+static bool no_master(const struct ds_rank *mp, struct zf_ds_name name, struct zf_err *err)
 {
-    const char *path = zf_arena_fmt(ds->a, err, "zero/%.*s/fp32.pt", (int)name.n, name.p);
+    const char *path = zf_arena_fmt(mp->save->a, err, "zero/%.*s/fp32.pt", (int)name.n, name.p);
     char is[ZF_ABSENT_MAX];
 
     return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s\" names that parameter",
-                           path, zf_absent(ds->st, path, is), ds->model.path);
+                           path, zf_absent(mp->save->st, path, is), mp->model.path);
 }
 
 /* Every trained parameter must have been there. */
-static bool check_all(struct zf_ds *ds, struct zf_err *err)
+static bool check_all(struct ds_rank *mp, struct zf_err *err)
 {
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
-        for (uint32_t i = 0; i < ds->group[g].n; i++) {
-            const struct zf_ds_param *p = &ds->group[g].param[i];
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++) {
+            const struct zf_ds_param *p = &mp->group[g].param[i];
             struct zf_ds_name name = p->name;
-            struct zf_draft *d = zf_build_find(ds->b, ds_spot("", name));
+            struct zf_draft *d = zf_build_find(mp->save->b, ds_spot("", name));
 
-            if (!d && ds->o->degraded) {
-                d = zf_build_tensor(ds->b, ds_spot("", name),
+            if (!d && mp->save->o->degraded) {
+                d = zf_build_tensor(mp->save->b, ds_spot("", name),
                                     (struct zf_type){ZF_DT_F32, p->ndim, p->shape}, err);
-                if (!d || !lose(ds, d, name, p->n, err)) {
+                if (!d || !lose(mp, d, name, p->n, err)) {
                     return false;
                 }
             }
             if (!d) {
-                return no_master(ds, name, err);
+                return no_master(mp, name, err);
             }
         }
     }
     return true;
 }
 
-bool zf_ds_universal_draft(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
 {
     uint64_t left = 0;
 
-    if (!walk(ds, &left, err) || !check_all(ds, err)) {
+    if (!walk(mp, &left, err) || !check_all(mp, err)) {
         return false;
     }
     return left == 0 ||
            zf_build_note(
-               ds->b, err,
+               mp->save->b, err,
                "%llu float32 copies of what was not trained are left out: the originals are "
                "served",
                (unsigned long long)left);

@@ -8,7 +8,7 @@
 
 #include <zf/base/num.h>
 
-const struct zf_ds_rank *ds_group_first(const struct ds_group *g)
+const struct ds_optim *ds_group_first(const struct ds_group *g)
 {
     uint32_t r = 0;
 
@@ -34,7 +34,7 @@ static const struct zf_ds_state *vector_same_state(const struct ds_group *g, uin
                                                    const struct zf_ds_state *want,
                                                    struct zf_err *err)
 {
-    const struct zf_ds_rank *rank = g->rank[r];
+    const struct ds_optim *rank = g->rank[r];
     const struct zf_ds_state *s = vector_find_state(&rank->part[g->index], want->key);
 
     if (!s || s->kind != want->kind || s->flat.dtype != want->flat.dtype) {
@@ -54,7 +54,7 @@ static const struct zf_ds_state *vector_same_state(const struct ds_group *g, uin
 }
 
 /* A value that holds for the whole group becomes one small tensor a parameter. */
-static bool vector_draft_scalar(struct zf_ds *ds, const struct ds_vector *v,
+static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
                                 const struct zf_ds_state *s, struct zf_err *err)
 {
     const struct zf_from from = {.src = s->flat.src, .off = s->flat.off};
@@ -83,13 +83,13 @@ static bool vector_draft_scalar(struct zf_ds *ds, const struct ds_vector *v,
 static bool vector_masters(struct ds_vector *v, struct zf_err *err)
 {
     const struct ds_group *g = v->group;
-    const struct zf_ds_rank *first = ds_group_first(g);
+    const struct ds_optim *first = ds_group_first(g);
 
     v->set = "";
     v->lean = true;
     v->dtype = first->part[g->index].master.dtype;
     for (uint32_t r = 0; r < g->n_ranks; r++) {
-        const struct zf_ds_rank *rank = g->rank[r];
+        const struct ds_optim *rank = g->rank[r];
 
         v->part[r] = rank->lost ? NULL : &rank->part[g->index].master;
         if (v->part[r] && v->part[r]->dtype != v->dtype) {
@@ -104,12 +104,12 @@ static bool vector_masters(struct ds_vector *v, struct zf_err *err)
 }
 
 /* Makes v one state of the optimizer. */
-static bool vector_state(struct zf_ds *ds, struct ds_vector *v, const struct zf_ds_state *s,
+static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct zf_ds_state *s,
                          struct zf_err *err)
 {
     const struct ds_group *g = v->group;
 
-    v->set = zf_ds_optim_set(ds, s->key, err);
+    v->set = zf_ds_optim_set(ds->a, s->key, err);
     v->key = s->key;
     v->dtype = s->flat.dtype;
     v->lean = ds_group_first(g)->part[g->index].lean;
@@ -124,7 +124,7 @@ static bool vector_state(struct zf_ds *ds, struct ds_vector *v, const struct zf_
     return v->set != NULL;
 }
 
-bool vector_each(struct zf_ds *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
+bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
                  struct zf_err *err)
 {
     const struct zf_ds_part *p = &ds_group_first(g)->part[g->index];
@@ -153,7 +153,7 @@ bool vector_each(struct zf_ds *ds, const struct ds_group *g, vector_place_fn *pl
 
 /* ---- placing ---- */
 
-bool vector_target(struct zf_ds *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
+bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
                    struct zf_err *err)
 {
     const struct zf_ds_param *p = &v->group->param[i];
@@ -184,8 +184,8 @@ static bool vector_locate(const struct ds_vector *v, struct zf_piece p, struct z
 }
 
 /* The file of a rank that was lost has a name like those of the others. */
-static struct zf_lost vector_lost(const struct zf_ds *ds, const struct ds_vector *v, uint32_t rank,
-                                  char path[1024])
+static struct zf_lost vector_lost(const struct ds_save *ds, const struct ds_vector *v,
+                                  uint32_t rank, char path[1024])
 {
     static const char before[] = "zero_pp_rank_";
     const char *own = v->group->rank[rank]->path, *other = ds_group_first(v->group)->path;
@@ -205,7 +205,7 @@ static struct zf_lost vector_lost(const struct zf_ds *ds, const struct ds_vector
     return (struct zf_lost){.file = path, .why = "is missing"};
 }
 
-bool vector_piece(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
+bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
                   struct zf_piece p, struct zf_err *err)
 {
     struct zf_from from = {0};
@@ -221,7 +221,7 @@ bool vector_piece(struct zf_ds *ds, const struct ds_vector *v, const struct ds_t
 }
 
 /* A box of a matrix whose rows[2] columns follow each other in the vector. */
-static bool vector_box(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
+static bool vector_box(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
                        const uint64_t start[2], struct zf_piece p, struct zf_err *err)
 {
     const uint64_t rows = to->size[0], stride[2] = {1, rows};
@@ -240,8 +240,8 @@ static bool vector_box(struct zf_ds *ds, const struct ds_vector *v, const struct
 
 /* A piece of the column-by-column form of a matrix is at most a part of a column, whole columns,
  * and a part of one more. */
-static bool vector_columns(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
-                           struct zf_piece p, struct zf_err *err)
+static bool vector_columns(struct ds_save *ds, const struct ds_vector *v,
+                           const struct ds_target *to, struct zf_piece p, struct zf_err *err)
 {
     uint64_t rows = to->size[0], end = p.first + p.n, left;
 
@@ -258,7 +258,7 @@ static bool vector_columns(struct zf_ds *ds, const struct ds_vector *v, const st
     return true;
 }
 
-bool vector_place(struct zf_ds *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
+bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
                   struct zf_err *err)
 {
     for (uint32_t i = 0; i < v->group->n; i++) {
@@ -303,7 +303,7 @@ bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf
     miss->found = false;
     for (uint64_t x = span.first; x < end && !miss->found; x += n) {
         struct zf_piece p = zf_flat_piece(w->flat, w->i, x);
-        const struct zf_ds_rank *rank = w->group->rank[p.rank];
+        const struct ds_optim *rank = w->group->rank[p.rank];
         const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
 
         n = !to->packed ? 1 : p.n < end - x ? p.n : end - x;

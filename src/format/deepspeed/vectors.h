@@ -4,8 +4,9 @@
 #define FORMAT_DEEPSPEED_VECTORS_H
 
 #include <zf/assemble/flat_vector.h>
+#include <zf/assemble/values.h>
 
-#include "ds.h"
+#include "rank.h"
 
 /* One of them, over the ranks of its group. */
 struct ds_vector {
@@ -19,14 +20,14 @@ struct ds_vector {
 };
 
 /* The first rank of the group whose file is there: the others must agree with it. */
-const struct zf_ds_rank *ds_group_first(const struct ds_group *g);
+const struct ds_optim *ds_group_first(const struct ds_group *g);
 
 /* Calls place for the masters of the group and then for each of its vector states; drafts its
  * scalar states itself, one for each of the parameters.  Errors: ZF_E_FORMAT the ranks keep
  * different things; those of place. */
-typedef bool vector_place_fn(struct zf_ds *ds, void *ctx, const struct ds_vector *v,
+typedef bool vector_place_fn(struct ds_save *ds, void *ctx, const struct ds_vector *v,
                              struct zf_err *err);
-bool vector_each(struct zf_ds *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
+bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
                  struct zf_err *err) ZF_CHECKED;
 
 /* Where a parameter's elements go: a box of a tensor. */
@@ -35,13 +36,13 @@ struct ds_target {
     const uint64_t *start, *size;
 };
 /* Starts the tensor of parameter i in the vector's set. */
-bool vector_target(struct zf_ds *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
+bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
                    struct zf_err *err) ZF_CHECKED;
 /* Drafts a piece of the target, which is lost where the rank's file is. */
-bool vector_piece(struct zf_ds *ds, const struct ds_vector *v, const struct ds_target *to,
+bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
                   struct zf_piece piece, struct zf_err *err) ZF_CHECKED;
 /* Drafts every parameter of the vector, cut as `flat` says. */
-bool vector_place(struct zf_ds *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
+bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
                   struct zf_err *err) ZF_CHECKED;
 
 /* A parameter of a group and its 16-bit weight. */

@@ -3,16 +3,18 @@
  * What they are called is proved (ds_masters.c) or the save is refused: serving the 16-bit weights
  * in their place would hide that something is damaged. Source: deepspeed/runtime/fp16/fused_optimizer.py,
  * unfused_optimizer.py, 0.18.9 and 0.19.8. */
+#include "zero0.h"
+
 #include <string.h>
 
 #include "masters.h"
 
 /* ---- what the optimizer holds ---- */
 
-static bool read_view(struct zf_ds *ds, struct zf_torch *t, const struct zf_pv *v,
+static bool read_view(struct ds_rank *mp, struct zf_torch *t, const struct zf_pv *v,
                       struct zf_tensor_ref *out, struct zf_err *err)
 {
-    if (!zf_tensor_ref_read(&ds->keep, t, v, out, err)) {
+    if (!zf_tensor_ref_read(&mp->save->keep, t, v, out, err)) {
         return false;
     }
     return out->packed || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not packed");
@@ -24,7 +26,7 @@ static bool read_vector(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
 {
     struct zf_tensor_ref whole;
 
-    if (!read_view(q->ds, t, v, &whole, err)) {
+    if (!read_view(q->mp, t, v, &whole, err)) {
         return !zf_ds_err_named(err) &&
                zf_err_in(err, "!fp32_groups_flat[%llu]", (unsigned long long)g);
     }
@@ -44,16 +46,16 @@ static bool read_list(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
     struct zf_ds_masters *out = &q->group[g];
     uint64_t n = zf_pv_len(list), id;
 
-    if (n > q->ds->model.n_entries) {
+    if (n > q->mp->model.n_entries) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "fp32_groups[%llu] has %llu masters, but \"module\" only %u names",
-                       (unsigned long long)g, (unsigned long long)n, q->ds->model.n_entries);
+                       (unsigned long long)g, (unsigned long long)n, q->mp->model.n_entries);
     }
-    out->m = zf_arena_get(q->ds->a, n, sizeof *out->m, err);
+    out->m = zf_arena_get(q->mp->save->a, n, sizeof *out->m, err);
     for (uint64_t k = 0; out->m && k < n; k++) {
         struct zf_ds_master *m = &out->m[out->n];
 
-        if (!read_view(q->ds, t, zf_pv_item(list, k), &m->view, err)) {
+        if (!read_view(q->mp, t, zf_pv_item(list, k), &m->view, err)) {
             return !zf_ds_err_named(err) && zf_err_in(err, "!fp32_groups[%llu][%llu]",
                                                       (unsigned long long)g, (unsigned long long)k);
         }
@@ -73,7 +75,7 @@ static bool read_all(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_
     const struct zf_pv *groups = zf_pv_get(inner, "param_groups");
 
     q->n_groups = zf_pv_len(flat ? flat : lists);
-    q->group = zf_arena_get(q->ds->a, q->n_groups, sizeof *q->group, err);
+    q->group = zf_arena_get(q->mp->save->a, q->n_groups, sizeof *q->group, err);
     for (uint64_t g = 0; q->group && g < q->n_groups; g++) {
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
@@ -91,7 +93,7 @@ static bool read_all(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_
 static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
                         const struct zf_pv *key, const struct zf_pv *v, struct zf_err *err)
 {
-    const struct zf_ds_name name = q->ds->model.entry[m->entry].name;
+    const struct zf_ds_name name = q->mp->model.entry[m->entry].name;
     struct zf_ds_name k;
     struct zf_tensor_ref s;
     const char *set;
@@ -100,17 +102,17 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
     if (zf_pv_kind(key) != ZF_PV_STR) {
         return true;
     }
-    if (!zf_ds_name_of(q->ds, key, "the optimizer's state", &k, err) ||
-        !(set = zf_ds_optim_set(q->ds, k, err))) {
+    if (!zf_ds_name_of(q->mp->save->a, key, "the optimizer's state", &k, err) ||
+        !(set = zf_ds_optim_set(q->mp->save->a, k, err))) {
         return false;
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
-        return zf_build_scalar(q->ds->b, ds_spot(set, name), ZF_DT_I64, &i, err);
+        return zf_build_scalar(q->mp->save->b, ds_spot(set, name), ZF_DT_I64, &i, err);
     }
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;
     }
-    if (!zf_tensor_ref_read(&q->ds->keep, t, v, &s, err)) {
+    if (!zf_tensor_ref_read(&q->mp->save->keep, t, v, &s, err)) {
         return false;
     }
     if (s.ndim == 1 && s.packed && s.n >= m->at && s.n - m->at >= m->view.n) {
@@ -122,15 +124,15 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
     if (s.ndim > 0 && s.n != m->view.n) {
         return true;
     }
-    return zf_tensor_ref_draft(q->ds->b, ds_spot(set, name), &s, NULL, err) != NULL;
+    return zf_tensor_ref_draft(q->mp->save->b, ds_spot(set, name), &s, NULL, err) != NULL;
 }
 
 static bool draft_master(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
                          struct zf_err *err)
 {
-    const struct zf_ds_name name = q->ds->model.entry[m->entry].name;
+    const struct zf_ds_name name = q->mp->model.entry[m->entry].name;
 
-    if (!zf_tensor_ref_draft(q->ds->b, ds_spot("", name), &m->view, NULL, err)) {
+    if (!zf_tensor_ref_draft(q->mp->save->b, ds_spot("", name), &m->view, NULL, err)) {
         return false;
     }
     for (uint64_t i = 0; zf_pv_is_map(m->state) && i < zf_pv_len(m->state); i++) {
@@ -153,11 +155,11 @@ static bool draft_masters(struct zf_ds_guess *q, struct zf_torch *t, struct zf_e
     return true;
 }
 
-bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
 {
-    struct zf_ds_guess q = {.ds = ds};
-    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, ds->model.path, err);
-    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    struct zf_ds_guess q = {.mp = mp};
+    zf_auto(source) struct zf_source *src = zf_store_open(mp->save->st, mp->model.path, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, mp->save->o->lim, err) : NULL;
     const struct zf_pv *optim = t ? zf_pv_get(zf_torch_root(t), "optimizer") : NULL;
 
     if (!t || !zf_ds_masters_init(&q, err)) {
@@ -165,11 +167,11 @@ bool zf_ds_zero0_draft(struct zf_ds *ds, struct zf_err *err)
     }
     if (zf_pv_len(zf_pv_get(optim, "fp32_groups_flat")) == 0 &&
         zf_pv_len(zf_pv_get(optim, "fp32_groups")) == 0) {
-        ds->plain = true;
+        mp->plain = true;
         return zf_pv_kind(optim) == ZF_PV_NONE ||
-               zf_build_note(ds->b, err,
+               zf_build_note(mp->save->b, err,
                              "the optimizer's states are left out: they have no names, and there "
                              "are no masters that would prove any");
     }
-    return read_all(&q, t, optim, err) ? draft_masters(&q, t, err) : zf_ds_leave_out(ds, err);
+    return read_all(&q, t, optim, err) ? draft_masters(&q, t, err) : rank_leave_out(mp, err);
 }

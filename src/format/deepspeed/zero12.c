@@ -10,7 +10,7 @@
  * (zero2_align), stage_1_and_2.py (nccl_start_alignment_factor), since 0.5.2. */
 #define ALIGN_TO_RANKS 2
 
-bool zero12_lay(struct zf_ds *ds, const struct ds_group *g, struct zf_flat_vector *out,
+bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
                 struct zf_err *err)
 {
     const struct zf_ds_part *first = &ds_group_first(g)->part[g->index];
@@ -22,7 +22,7 @@ bool zero12_lay(struct zf_ds *ds, const struct ds_group *g, struct zf_flat_vecto
                        first->n_pads, g->n);
     }
     for (uint32_t r = 0; part && r < g->n_ranks; r++) {
-        const struct zf_ds_rank *rank = g->rank[r];
+        const struct ds_optim *rank = g->rank[r];
 
         part[r] = (struct zf_flat_part){.file = rank->path, .lost = rank->lost};
         part[r].n = rank->lost ? 0 : rank->part[g->index].master.n;
@@ -68,7 +68,7 @@ static bool muon_is_whole(const struct zf_flat_vector *flat, const struct ds_vec
 
 /* Each parameter from the first of its ranks that is not lost.  at[r]: elements of rank r in front
  * of the next parameter there. */
-static bool muon_place(struct zf_ds *ds, const struct zf_flat_vector *flat,
+static bool muon_place(struct ds_save *ds, const struct zf_flat_vector *flat,
                        const struct ds_vector *v, uint64_t *at, struct zf_err *err)
 {
     for (uint32_t i = 0; i < flat->n_params; i++) {
@@ -111,7 +111,8 @@ static bool holds_partition(const struct zf_flat_vector *flat, const struct ds_v
     return n > cut && n - cut < (uint64_t)ALIGN_TO_RANKS * flat->n_ranks;
 }
 
-static bool zero12_place(struct zf_ds *ds, void *ctx, const struct ds_vector *v, struct zf_err *err)
+static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *v,
+                         struct zf_err *err)
 {
     const struct zf_flat_vector *flat = ctx;
     const struct ds_group *g = v->group;
@@ -149,9 +150,9 @@ static bool zero12_place(struct zf_ds *ds, void *ctx, const struct ds_vector *v,
 
 /* ZenFlow of 0.18 stores every matrix transposed, that of 0.19 none: the 16-bit weights, which are
  * views into the same kind of vector, show which by their strides. */
-static bool zero12_find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct zf_err *err)
+static bool zero12_find_columns(struct ds_rank *mp, struct zf_ds_param *p, struct zf_err *err)
 {
-    const struct zf_ds_entry *e = zf_ds_model_find(&ds->model, p->name);
+    const struct zf_ds_entry *e = zf_ds_model_find(&mp->model, p->name);
 
     if (p->ndim != 2 || p->shape[0] <= 1 || p->shape[1] <= 1) {
         return true;
@@ -167,20 +168,20 @@ static bool zero12_find_columns(struct zf_ds *ds, struct zf_ds_param *p, struct 
     return true;
 }
 
-bool zf_ds_zero12_draft(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_zero12_draft(struct ds_rank *mp, struct zf_err *err)
 {
     struct zf_flat_vector flat;
 
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
-        struct ds_group *group = &ds->group[g];
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        struct ds_group *group = &mp->group[g];
 
-        for (uint32_t i = 0; ds->model.zenflow && i < group->n; i++) {
-            if (!zero12_find_columns(ds, &group->param[i], err)) {
+        for (uint32_t i = 0; mp->model.zenflow && i < group->n; i++) {
+            if (!zero12_find_columns(mp, &group->param[i], err)) {
                 return false;
             }
         }
-        if (!zero12_lay(ds, group, &flat, err) ||
-            !vector_each(ds, group, zero12_place, &flat, err)) {
+        if (!zero12_lay(mp->save, group, &flat, err) ||
+            !vector_each(mp->save, group, zero12_place, &flat, err)) {
             return false;
         }
     }

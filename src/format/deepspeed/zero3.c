@@ -6,12 +6,14 @@
 
 #include <stdio.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 #include <zf/base/num.h>
 
+#include "agree.h"
 #include "vectors.h"
 
-static bool zero3_lay(struct zf_ds *ds, const struct ds_group *g, struct zf_flat_vector *out,
+static bool zero3_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
                       struct zf_err *err)
 {
     *out = (struct zf_flat_vector){
@@ -28,7 +30,7 @@ static bool swap_length(uint64_t unit, const struct zf_ds_flat *f, uint64_t want
            zf_mul(bytes / unit + (bytes % unit != 0), unit, out);
 }
 
-static bool has_length(const struct zf_ds *ds, const struct zf_ds_flat *f, uint64_t want)
+static bool has_length(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want)
 {
     uint64_t a, b;
 
@@ -40,7 +42,7 @@ static bool has_length(const struct zf_ds *ds, const struct zf_ds_flat *f, uint6
 }
 
 /* A swap file of another length is damaged, or of an earlier run. */
-static bool check_swap(const struct zf_ds *ds, const struct zf_ds_flat *f, uint64_t want,
+static bool check_swap(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want,
                        struct zf_err *err)
 {
     uint64_t bytes = 0;
@@ -60,11 +62,9 @@ static bool check_swap(const struct zf_ds *ds, const struct zf_ds_flat *f, uint6
 }
 
 /* Degraded: what is in such a file is lost. */
-static bool check_swaps(struct zf_ds *ds, const struct ds_vector *v, uint64_t want,
+static bool check_swaps(struct ds_save *ds, const struct ds_vector *v, uint64_t want,
                         struct zf_err *err)
 {
-    char text[800];
-
     for (uint32_t r = 0; r < v->group->n_ranks; r++) {
         if (!v->part[r] || check_swap(ds, v->part[r], want, err)) {
             continue;
@@ -72,21 +72,19 @@ static bool check_swaps(struct zf_ds *ds, const struct ds_vector *v, uint64_t wa
         if (!ds->o->degraded) {
             return false;
         }
-        zf_err_text(err, text, sizeof text);
-        zf_err_clear(err);
         v->part[r] = NULL;
-        if (!zf_build_note(ds->b, err, "a part of group %u is lost: %s", v->group->index, text)) {
+        if (!zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index)) {
             return false;
         }
     }
     return true;
 }
 
-static bool check_lengths(const struct zf_ds *ds, const struct ds_group *g, uint64_t want,
+static bool check_lengths(const struct ds_save *ds, const struct ds_group *g, uint64_t want,
                           struct zf_err *err)
 {
     for (uint32_t r = 0; r < g->n_ranks; r++) {
-        const struct zf_ds_rank *rank = g->rank[r];
+        const struct ds_optim *rank = g->rank[r];
         const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[g->index].master;
 
         if (f && !f->swapped && !has_length(ds, f, want)) {
@@ -101,7 +99,8 @@ static bool check_lengths(const struct zf_ds *ds, const struct ds_group *g, uint
     return true;
 }
 
-static bool zero3_place(struct zf_ds *ds, void *ctx, const struct ds_vector *v, struct zf_err *err)
+static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v,
+                        struct zf_err *err)
 {
     const struct zf_flat_vector *flat = ctx;
     uint64_t want = flat->at[flat->n_params];
@@ -129,22 +128,22 @@ static bool zero3_place(struct zf_ds *ds, void *ctx, const struct ds_vector *v, 
                                     (int)v->key.n, v->key.p, v->group->index);
 }
 
-bool zf_ds_zero3_draft(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
 {
     struct zf_flat_vector flat;
 
-    if (ds->model.zenflow) {
+    if (mp->model.zenflow) {
         return zf_fail(
             err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
             "a ZenFlow save of stage 3 is not supported: nothing tells whether its matrices "
             "are stored transposed");
     }
-    for (uint32_t g = 0; g < ds->n_groups; g++) {
-        const struct ds_group *group = &ds->group[g];
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        const struct ds_group *group = &mp->group[g];
 
-        if (!zero3_lay(ds, group, &flat, err) ||
-            !check_lengths(ds, group, flat.at[flat.n_params], err) ||
-            !vector_each(ds, group, zero3_place, &flat, err)) {
+        if (!zero3_lay(mp->save, group, &flat, err) ||
+            !check_lengths(mp->save, group, flat.at[flat.n_params], err) ||
+            !vector_each(mp->save, group, zero3_place, &flat, err)) {
             return false;
         }
     }
@@ -168,10 +167,10 @@ static const struct zf_tensor_ref *find_fragment(const struct zf_ds_model *m, ui
 }
 
 /* The piece of frozen parameter i on the rank whose model file is m. */
-static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i,
+static bool join_slice(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t i,
                        struct zf_draft *d, struct zf_piece piece, uint64_t slot, struct zf_err *err)
 {
-    const struct zf_ds_param *p = &ds->model.frozen.param[i];
+    const struct zf_ds_param *p = &mp->model.frozen.param[i];
     const struct zf_tensor_ref *v = find_fragment(m, i, p->name);
 
     if (v && v->src && !zf_ds_dir_same_rank(m->path, v->src->name, err)) {
@@ -190,19 +189,19 @@ static bool join_slice(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t i
                          err);
 }
 
-static bool lose_slice(struct zf_ds *ds, struct zf_draft *d, struct zf_piece piece,
+static bool lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_piece piece,
                        struct zf_err *err)
 {
     char path[1024];
 
     (void)snprintf(path, sizeof path, "%s/zero_pp_rank_%u_mp_rank_%02u_model_states.pt",
-                   zf_store_name(ds->st), piece.rank, ds->dir.model[0].mp);
+                   zf_store_name(mp->save->st), piece.rank, mp->model_file[0].mp);
     return zf_draft_lost_flat(d, piece.first, piece.n,
                               &(struct zf_lost){.file = path, .why = "is missing"}, err);
 }
 
 /* m: the model file of rank r, or NULL where it is missing. */
-static bool join_rank(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t r,
+static bool join_rank(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t r,
                       const struct zf_flat_vector *flat, struct zf_draft *const *draft,
                       struct zf_err *err)
 {
@@ -212,84 +211,84 @@ static bool join_rank(struct zf_ds *ds, const struct zf_ds_model *m, uint32_t r,
         uint64_t slot = flat->at[i + 1] - flat->at[i];
 
         if (zf_flat_slot(flat, i, r, &piece) &&
-            !(m ? join_slice(ds, m, i, draft[i], piece, slot, err)
-                : lose_slice(ds, draft[i], piece, err))) {
+            !(m ? join_slice(mp, m, i, draft[i], piece, slot, err)
+                : lose_slice(mp, draft[i], piece, err))) {
             return false;
         }
     }
     return true;
 }
 
-static const struct zf_ds_file *model_file(const struct zf_ds *ds, uint32_t r)
+static const struct zf_ds_file *model_file(const struct ds_rank *mp, uint32_t r)
 {
-    for (uint32_t i = 0; i < ds->dir.n_model; i++) {
-        if (ds->dir.model[i].dp == r) {
-            return &ds->dir.model[i];
+    for (uint32_t i = 0; i < mp->n_model_files; i++) {
+        if (mp->model_file[i].dp == r) {
+            return &mp->model_file[i];
         }
     }
     return NULL;
 }
 
 /* Starts a tensor of every frozen parameter and says how they are cut. */
-static struct zf_draft **start_frozen(struct zf_ds *ds, struct zf_flat_vector *flat,
+static struct zf_draft **start_frozen(struct ds_rank *mp, struct zf_flat_vector *flat,
                                       struct zf_err *err)
 {
-    const struct zf_ds_shapes *frozen = &ds->model.frozen;
-    uint64_t *len = zf_arena_get(ds->a, frozen->n, sizeof *len, err);
-    struct zf_draft **draft = zf_arena_get(ds->a, frozen->n, sizeof(*draft), err);
+    const struct zf_ds_shapes *frozen = &mp->model.frozen;
+    uint64_t *len = zf_arena_get(mp->save->a, frozen->n, sizeof *len, err);
+    struct zf_draft **draft = zf_arena_get(mp->save->a, frozen->n, sizeof(*draft), err);
 
     for (uint32_t i = 0; len && draft && i < frozen->n; i++) {
         const struct zf_ds_param *p = &frozen->param[i];
-        const struct zf_tensor_ref *v = find_fragment(&ds->model, i, p->name);
+        const struct zf_tensor_ref *v = find_fragment(&mp->model, i, p->name);
 
         if (!v) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "the frozen parameter \"%.*s\" has a shape but no slice in \"%s\"",
-                    (int)p->name.n, p->name.p, ds->model.path);
+                    (int)p->name.n, p->name.p, mp->model.path);
             return NULL;
         }
         len[i] = p->n;
-        draft[i] = zf_build_tensor(ds->b, ds_spot("", p->name),
+        draft[i] = zf_build_tensor(mp->save->b, ds_spot("", p->name),
                                    (struct zf_type){v->dtype, p->ndim, p->shape}, err);
         if (!draft[i]) {
             return NULL;
         }
     }
-    *flat = (struct zf_flat_vector){.n_params = frozen->n, .n_ranks = ds->n_ranks, .len = len};
-    return len && draft && zf_flat_slots(flat, ds->a, err) ? draft : NULL;
+    *flat = (struct zf_flat_vector){.n_params = frozen->n, .n_ranks = mp->n_dp, .len = len};
+    return len && draft && zf_flat_slots(flat, mp->save->a, err) ? draft : NULL;
 }
 
-bool zf_ds_zero3_frozen(struct zf_ds *ds, struct zf_err *err)
+bool zf_ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
 {
-    const uint32_t n = ds->model.frozen.n;
+    const uint32_t n = mp->model.frozen.n;
     struct zf_flat_vector flat;
     struct zf_draft **draft;
 
     if (n == 0) {
-        return zf_ds_agree_models(ds, err);
+        return zf_ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
     }
-    if (!zf_ds_expect(ds, ds->dir.model + 1, ds->dir.n_model - 1, err)) {
+    if (!save_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err)) {
         return false;
     }
-    draft = start_frozen(ds, &flat, err);
-    for (uint32_t r = 0; draft && r < ds->n_ranks; r++) {
-        const struct zf_ds_file *f = model_file(ds, r);
-        struct zf_ds_model m = ds->model;
+    draft = start_frozen(mp, &flat, err);
+    for (uint32_t r = 0; draft && r < mp->n_dp; r++) {
+        const struct zf_ds_file *f = model_file(mp, r);
+        struct zf_ds_model m = mp->model;
 
-        if (!f && !zf_build_degraded(ds->b)) {
+        if (!f && !zf_build_degraded(mp->save->b)) {
             char name[80], is[ZF_ABSENT_MAX];
 
             (void)snprintf(name, sizeof name, "zero_pp_rank_%u_mp_rank_%02u_model_states.pt", r,
-                           ds->dir.model[0].mp);
+                           mp->model_file[0].mp);
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "%s %s: it holds slices of %u frozen parameters", name,
-                           zf_absent(ds->st, name, is), n);
+                           zf_absent(mp->save->st, name, is), n);
         }
-        if (f && f != ds->dir.model &&
-            (!zf_ds_model_read(ds, f, &m, err) || !zf_ds_agree_check(ds, true, err))) {
+        if (f && f != mp->model_file &&
+            (!zf_ds_model_read(mp->save, f, &m, err) || !zf_ds_agree_check(mp->save, true, err))) {
             return false;
         }
-        if (!join_rank(ds, f ? &m : NULL, r, &flat, draft, err)) {
+        if (!join_rank(mp, f ? &m : NULL, r, &flat, draft, err)) {
             return false;
         }
     }
@@ -315,7 +314,7 @@ static bool compare_gathered(const struct vector_weight *w, const struct zf_samp
     return true;
 }
 
-bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf_ds_name *bad,
+bool zf_ds_zero3_rounds(struct ds_rank *mp, const struct zf_ds_model *m, struct zf_ds_name *bad,
                         struct zf_err *err)
 {
     uint64_t params = 0, elements = 0;
@@ -327,10 +326,10 @@ bool zf_ds_zero3_rounds(struct zf_ds *ds, const struct zf_ds_model *m, struct zf
     }
     const struct zf_sample sample = zf_sample_of(elements, params);
     bad->p = NULL;
-    for (uint32_t g = 0; g < ds->n_groups && ds->group[g].n_ranks > 0; g++) {
-        const struct ds_group *group = &ds->group[g];
+    for (uint32_t g = 0; g < mp->n_groups && mp->group[g].n_ranks > 0; g++) {
+        const struct ds_group *group = &mp->group[g];
 
-        if (!zero3_lay(ds, group, &flat, err)) {
+        if (!zero3_lay(mp->save, group, &flat, err)) {
             return false;
         }
         for (uint32_t i = 0; i < group->n; i += sample.every) {

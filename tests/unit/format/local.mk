@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 format_tests = \
-	tests/unit/format/test_deepspeed \
+	tests/unit/format/deepspeed/test_deepspeed \
 	tests/unit/format/dcp/test_dcp \
 	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
@@ -9,9 +9,9 @@ format_tests = \
 	$(NULL)
 check_PROGRAMS += $(format_tests)
 TESTS += $(format_tests)
-tests_unit_format_test_deepspeed_SOURCES = tests/unit/format/test_deepspeed.c tests/support/golden.c
-tests_unit_format_test_deepspeed_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_format_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_deepspeed_test_deepspeed_SOURCES = tests/unit/format/deepspeed/test_deepspeed.c tests/support/golden.c
+tests_unit_format_deepspeed_test_deepspeed_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_format_deepspeed_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_dcp_test_dcp_SOURCES = tests/unit/format/dcp/test_dcp.c tests/support/golden.c
 tests_unit_format_dcp_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_unit_format_dcp_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a tag directory. */
+#ifndef FORMAT_DEEPSPEED_FILES_H
+#define FORMAT_DEEPSPEED_FILES_H
+
+#include <zf/base/arena.h>
+#include <zf/source/store.h>
+
+struct zf_ds_file {
+    const char *path; /* in the tag's store */
+    uint32_t dp;      /* data-parallel rank; 0 for mp_rank_* files */
+    uint32_t mp;      /* model-parallel rank */
+    uint32_t writer;  /* "….pt-W.N" of the parallel writer; 0 without */
+    bool bf16;        /* "bf16_" in front */
+};
+
+struct zf_ds_dir {
+    struct zf_ds_file *model, *optim; /* sorted by (mp, dp), without doubles */
+    uint32_t n_model, n_optim;
+    uint32_t n_mp;         /* model-parallel ranks seen in any name */
+    bool by_rank;          /* model states of every rank: stage 3 */
+    const char *experts;   /* an expert's file, or NULL */
+    const char *layers;    /* a pipeline layer's file, or NULL */
+    const char *swap;      /* the folder of NVMe swap files, or NULL */
+    const char *universal; /* the folder of a universal checkpoint, or NULL */
+};
+
+/* Is this the name of one rank's file? */
+bool zf_ds_dir_owns(const char *name);
+/* A source inside a torch archive carries the name under which the archive was written:
+ * "run/renamed.pt!zero_pp_rank_1_mp_rank_00_optim_states/data/0".  The rank must be that of the
+ * file's path now.  Errors: ZF_E_FORMAT naming the other. */
+bool zf_ds_dir_same_rank(const char *path, const char *source, struct zf_err *err) ZF_CHECKED;
+
+/* Sorts the names of directory st.  Strings live in the arena.
+ * Errors: ZF_E_FORMAT two files claim one rank; of the store; of the arena. */
+bool zf_ds_dir_read(struct zf_store *st, struct zf_arena *a, struct zf_ds_dir *out,
+                    struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names may be any bytes and as many as a file makes them. */
+#include "name.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
+bool zf_ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what,
+                   struct zf_ds_name *out, struct zf_err *err)
+{
+    uint64_t n;
+    const char *p = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : NULL;
+
+    if (!p || n > UINT32_MAX) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s holds a name that is not a text", what);
+    }
+    out->p = zf_arena_str(a, p, n, err);
+    out->n = (uint32_t)n;
+    return out->p != NULL;
+}
+
+bool zf_ds_name_eq(struct zf_ds_name a, struct zf_ds_name b)
+{
+    return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b)
+{
+    int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+
+    return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+static int name_order(const void *a, const void *b)
+{
+    return zf_ds_name_cmp(*(const struct zf_ds_name *)a, *(const struct zf_ds_name *)b);
+}
+
+void zf_ds_name_sort(struct zf_ds_name *list, uint32_t n)
+{
+    if (n > 1) {
+        qsort(list, n, sizeof *list, name_order);
+    }
+}
+
+bool zf_ds_name_listed(const struct zf_ds_name *sorted, uint32_t n, struct zf_ds_name name)
+{
+    return n > 0 && bsearch(&name, sorted, n, sizeof *sorted, name_order) != NULL;
+}
+
+const char *zf_ds_optim_set(struct zf_arena *a, struct zf_ds_name key, struct zf_err *err)
+{
+    char file[ZF_NAME_MAX + 1];
+
+    zf_name_encode(file, key.p, key.n, "");
+    return zf_arena_fmt(a, err, "optim/%s", file);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a model-parallel rank: the model-states file of its first data-parallel rank, which names the
+ * parameters, and every optimizer-states file, which must all be of one save.  Then says which
+ * parameters each flat vector holds, and which data-parallel ranks have a part of it: all, as long
+ * as no group holds experts. */
+#include "rank.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
+#include <zf/base/num.h>
+
+#include "agree.h"
+
+#define RANKS_MAX (1u << 20) /* what a file may claim where others are missing */
+
+/* ---- optimizer files ---- */
+
+static bool missing_rank(const struct ds_rank *mp, uint64_t r, uint64_t n, struct zf_err *err)
+{
+    const struct zf_ds_file *some = &mp->optim_file[0];
+    char name[80], is[ZF_ABSENT_MAX];
+
+    (void)snprintf(name, sizeof name, "%szero_pp_rank_%llu_mp_rank_%02u_optim_states.pt",
+                   some->bf16 ? "bf16_" : "", (unsigned long long)r, some->mp);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "%s %s: the optimizer is cut in %llu partitions, optimizer files found: %u",
+                   name, zf_absent(mp->save->st, name, is), (unsigned long long)n,
+                   mp->n_optim_files);
+}
+
+/* Refuses (degraded: notes) files of ranks that the save does not have, and ranks without a file. */
+static bool check_ranks(struct ds_rank *mp, uint64_t n, struct zf_err *err)
+{
+    bool degraded = mp->save->o->degraded;
+    uint64_t next = 0;
+
+    for (uint32_t i = 0; i < mp->n_optim_files; i++) {
+        const struct zf_ds_file *f = &mp->optim_file[i];
+
+        if (f->dp >= n && !degraded) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "\"%s\" does not belong here: the optimizer is cut in %llu partitions "
+                           "(a file of an earlier run with more ranks?)",
+                           f->path, (unsigned long long)n);
+        }
+        if (f->dp >= n) {
+            if (!zf_build_note(mp->save->b, err, "\"%s\" is ignored: there are only %llu ranks",
+                               f->path, (unsigned long long)n)) {
+                return false;
+            }
+            continue;
+        }
+        if (f->dp != next && !degraded) {
+            return missing_rank(mp, next, n, err);
+        }
+        next = f->dp + 1ull;
+    }
+    return ((next >= n || degraded) && n <= RANKS_MAX) || missing_rank(mp, next, n, err);
+}
+
+/* Rank r must be cut like the first one that was read. */
+static bool same_cut(const struct ds_optim *r, const struct ds_optim *first, struct zf_err *err)
+{
+    if (r->partitions != first->partitions) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_count is %llu, but %llu in \"%s\"",
+                (unsigned long long)r->partitions, (unsigned long long)first->partitions,
+                first->path);
+    } else if (r->n_parts != first->n_parts) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds %u parameter groups, but \"%s\" has %u",
+                r->n_parts, first->path, first->n_parts);
+    } else if (r->stage != first->stage || r->sliced != first->sliced) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is of ZeRO stage %d, but \"%s\" of stage %d",
+                r->stage, first->path, first->stage);
+    } else if (strcmp(r->version, first->version) != 0) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "it was written by DeepSpeed %s, but \"%s\" by %s: ranks of different saves",
+                r->version, first->path, first->version);
+    } else {
+        return true;
+    }
+    return zf_err_in(err, "%s", r->path);
+}
+
+/* Degraded: a file that cannot be read is as good as missing. */
+static bool read_rank(struct ds_rank *mp, const struct zf_ds_file *f, struct ds_optim *out,
+                      struct zf_err *err)
+{
+    if (zf_ds_optim_read(mp->save, f, out, err)) {
+        return true;
+    }
+    if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED) {
+        return false;
+    }
+    *out = (struct ds_optim){.path = f->path, .dp = f->dp, .lost = true};
+    return zf_note_failure(mp->save->b, err, "rank %u is lost: ", f->dp);
+}
+
+/* Reads every optimizer file into mp->optim; ranks without one are lost. */
+static bool read_ranks(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct zf_ds_file *f = mp->optim_file, *end = f + mp->n_optim_files;
+    struct ds_optim first = {.lost = true};
+    uint64_t n;
+
+    for (; first.lost && f < end; f++) {
+        if (!read_rank(mp, f, &first, err)) {
+            return false;
+        }
+    }
+    if (first.lost) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file can be read");
+    }
+    n = first.partitions ? first.partitions : end[-1].dp + 1ull;
+    if (first.dp >= n && mp->save->o->degraded) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file of a rank can be read");
+    }
+    if (!zf_ds_agree_check(mp->save, false, err) || !check_ranks(mp, n, err)) {
+        return false;
+    }
+    mp->n_dp = (uint32_t)n;
+    mp->optim = zf_arena_get(mp->save->a, n, sizeof *mp->optim, err);
+    if (!mp->optim || !save_expect(mp->save, f, (uint32_t)(end - f), mp->n_dp, err)) {
+        return false;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        mp->optim[r] = (struct ds_optim){.path = "", .dp = r, .lost = true};
+    }
+    mp->optim[first.dp] = first;
+    for (; f < end && f->dp < n; f++) {
+        struct ds_optim *r = &mp->optim[f->dp];
+
+        if (!read_rank(mp, f, r, err) ||
+            (!r->lost && (!same_cut(r, &first, err) || !zf_ds_agree_check(mp->save, false, err)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- groups ---- */
+
+/* Fills mp->group from the shapes of each of n groups. */
+static bool groups_fill(struct ds_rank *mp, const struct zf_ds_shapes *shapes, uint32_t n,
+                        struct zf_err *err)
+{
+    mp->n_groups = n;
+    mp->group = zf_arena_get(mp->save->a, n, sizeof *mp->group, err);
+    for (uint32_t g = 0; mp->group && g < n; g++) {
+        struct ds_group *group = &mp->group[g];
+
+        *group = (struct ds_group){.index = g, .param = shapes[g].param, .n = shapes[g].n};
+        group->len = zf_arena_get(mp->save->a, group->n, sizeof *group->len, err);
+        if (!group->len) {
+            return false;
+        }
+        for (uint32_t i = 0; i < group->n; i++) {
+            group->len[i] = group->param[i].n;
+        }
+    }
+    return mp->group != NULL;
+}
+
+/* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
+ * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the proof). */
+static struct zf_ds_shapes *groups_split(struct ds_rank *mp, const struct zf_ds_shapes *all,
+                                         uint32_t n_parts, struct zf_err *err)
+{
+    struct zf_ds_shapes *out = zf_arena_get(mp->save->a, n_parts, sizeof *out, err);
+    uint32_t next = 0;
+
+    for (uint32_t g = 0; out && g < n_parts; g++) {
+        uint64_t left = 0;
+
+        for (uint32_t r = 0; r < mp->n_dp; r++) {
+            uint64_t n = mp->optim[r].lost ? 0 : mp->optim[r].part[g].master.n;
+
+            if (!zf_add(left, n, &left)) {
+                zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                        "the partitions of group %u have more than 2^64 elements", g);
+                return NULL;
+            }
+        }
+        out[g].param = all->param + next;
+        while (next < all->n && (all->param[next].n <= left || g == n_parts - 1)) {
+            left -= all->param[next].n <= left ? all->param[next].n : left;
+            next++;
+        }
+        out[g].n = (uint32_t)(all->param + next - out[g].param);
+    }
+    return out;
+}
+
+static bool groups_make(struct ds_rank *mp, struct zf_err *err)
+{
+    return groups_fill(mp, mp->model.group, mp->model.n_groups, err);
+}
+
+static bool groups_add_ranks(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_optim **rank = zf_arena_get(mp->save->a, mp->n_dp, sizeof(*rank), err);
+
+    for (uint32_t r = 0; rank && r < mp->n_dp; r++) {
+        rank[r] = &mp->optim[r];
+    }
+    for (uint32_t g = 0; rank && g < mp->n_groups; g++) {
+        mp->group[g].rank = rank;
+        mp->group[g].n_ranks = mp->n_dp;
+    }
+    return rank != NULL;
+}
+
+static bool groups_match(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_optim *first = mp->optim;
+
+    while (first->lost) {
+        first++;
+    }
+    const struct zf_ds_shapes *shapes = mp->model.has_shapes ? mp->model.group : first->group;
+    uint32_t n = mp->model.has_shapes ? mp->model.n_groups : first->n_groups;
+    if (!shapes) {
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "no file says how the parameters are called (there is no param_shapes in \"%s\")",
+            mp->model.path);
+    }
+    if (n == 1 && !mp->model.has_shapes && !first->sliced && first->n_parts > 1) {
+        n = first->n_parts;
+        shapes = groups_split(mp, shapes, n, err);
+    }
+    if (!shapes || !groups_fill(mp, shapes, n, err) || !groups_add_ranks(mp, err)) {
+        return false;
+    }
+    if (n != first->n_parts) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%s\" names the parameters of %u groups, but \"%s\" holds %u",
+                       mp->model.path, n, first->path, first->n_parts);
+    }
+    if (first->sliced != mp->save->dir.by_rank) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%s\" is of %s, but \"%s\" is not: two saves are mixed in this directory",
+                       first->path, first->sliced ? "ZeRO stage 3" : "ZeRO stage 1 or 2",
+                       mp->model.path);
+    }
+    return true;
+}
+
+/* A universal checkpoint has no ranks but those of the copied model-states files. */
+static bool match_universal(struct ds_rank *mp, struct zf_err *err)
+{
+    if (!mp->model.has_shapes) {
+        zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                "a universal checkpoint without param_shapes is not supported");
+        return zf_err_in(err, "%s", mp->model.path);
+    }
+    mp->n_dp = mp->n_model_files;
+    return groups_make(mp, err);
+}
+
+/* ---- the rank ---- */
+
+static bool read_model(struct ds_rank *mp, struct zf_err *err)
+{
+    return zf_ds_model_read(mp->save, &mp->model_file[0], &mp->model, err) &&
+           zf_ds_agree_check(mp->save, true, err);
+}
+
+bool rank_read(struct ds_rank *mp, struct zf_err *err)
+{
+    if (mp->n_model_files == 0 || (mp->model_file[0].dp != 0 && !mp->save->o->degraded)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the model-states file of rank 0 is missing: it names the parameters");
+    }
+    if (mp->save->dir.universal) {
+        return read_model(mp, err) && match_universal(mp, err) &&
+               zf_ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
+    }
+    if (mp->n_optim_files == 0 && !mp->save->dir.by_rank) {
+        return read_model(mp, err);
+    }
+    if (mp->n_optim_files == 0) {
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
+            "stage 3 they hold the weights");
+    }
+    return read_model(mp, err) && read_ranks(mp, err) && groups_match(mp, err);
+}
+
+bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)
+{
+    if (!mp->save->o->degraded || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
+        return !zf_ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
+    }
+    mp->plain = true;
+    return zf_note_failure(mp->save->b, err,
+                           "the masters and their states are left out, the weights are those of "
+                           "\"module\": ");
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One model-parallel rank: its model states, and the optimizer's over its data-parallel ranks. */
+#ifndef FORMAT_DEEPSPEED_RANK_H
+#define FORMAT_DEEPSPEED_RANK_H
+
+#include "optim_states.h"
+
+/* A parameter group: what its flat vectors hold, and who has a part of them. */
+struct ds_group {
+    uint32_t index; /* in the optimizer files of its ranks */
+    uint32_t n;
+    struct zf_ds_param *param;    /* [n] in the order of the vectors */
+    uint64_t *len;                /* [n] their elements */
+    const struct ds_optim **rank; /* [n_ranks] in the order of the partitions; not all are lost */
+    uint32_t n_ranks;             /* 0: there are no optimizer files */
+};
+
+struct ds_rank {
+    struct ds_save *save;
+    const struct zf_ds_file *model_file, *optim_file; /* of this rank */
+    uint32_t n_model_files, n_optim_files;
+    struct zf_ds_model model; /* data-parallel rank 0's */
+    struct ds_optim *optim;   /* [n_dp] in the order of the ranks; NULL: there are no files */
+    uint32_t n_dp;            /* data-parallel ranks */
+    struct ds_group *group;
+    uint32_t n_groups;
+    bool plain;          /* no masters: the root is what `module` holds */
+    const uint32_t *tie; /* of the entries of model */
+};
+
+/* Reads the rank's files and says which groups its flat vectors hold.
+ * Errors: ZF_E_FORMAT files are missing, left over or of other saves; those of reading them. */
+bool rank_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+/* Degraded: handles a failure to prove which masters are whose.  The weights are then those of
+ * `module`, and a note says why.  Else it gives the failure back. */
+bool rank_leave_out(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all model-parallel ranks of a save share. */
+#ifndef FORMAT_DEEPSPEED_SAVE_H
+#define FORMAT_DEEPSPEED_SAVE_H
+
+#include <zf/assemble/agree.h>
+#include <zf/assemble/open_opts.h>
+#include <zf/assemble/tensor_ref.h>
+#include <zf/assemble/torch_ahead.h>
+
+#include "files.h"
+
+struct ds_save {
+    struct zf_store *run; /* the directory that was pointed at; may be the tag itself */
+    struct zf_store *st;  /* the tag directory */
+    const struct zf_open_opts *o;
+    struct zf_build *b;
+    struct zf_arena *a; /* work memory, gone once the tensors are drafted */
+    struct zf_ds_dir dir;
+    struct zf_torch_ahead files; /* of st: model and optimizer states */
+    struct zf_keeper keep;       /* of the tensors of every file, until they are drafted */
+    uint64_t swap_unit[2];       /* bytes to a multiple of which swap files are rounded up */
+    /* what the file that was read last must share, and the first of each kind */
+    struct zf_agree *said, *said_model, *said_optim;
+};
+
+/* Of file[n], sorted, those of data-parallel ranks below n_dp will be read next, in their order: they
+ * are opened ahead. */
+bool save_expect(struct ds_save *ds, const struct zf_ds_file *file, uint32_t n, uint32_t n_dp,
+                 struct zf_err *err) ZF_CHECKED;
+
+/* Does the failure name its file already?  ('!' begins a place inside one.) */
+static inline bool zf_ds_err_named(const struct zf_err *err)
+{
+    return err->path[0] != '\0' && err->path[0] != '!';
+}
+
+#endif
