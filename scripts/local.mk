@@ -2,6 +2,7 @@
 EXTRA_DIST += \
 	.ci/run \
 	scripts/bootstrap \
+	scripts/check-drawing \
 	scripts/check-formats \
 	scripts/check-headers \
 	scripts/check-layers \
