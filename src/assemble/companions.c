@@ -11,7 +11,7 @@
 /* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
 static bool add(struct zf_torch_set *s, const char *name, struct zf_build *b, struct zf_err *err)
 {
-    if (zf_torch_set_add(s, name, zf_torch_set_role(name), 0, err)) {
+    if (zf_torch_set_add(s, name, zf_torch_set_role(name), zf_coord_data(0), err)) {
         return true;
     }
     if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
@@ -31,7 +31,8 @@ static bool is_torch(struct zf_store *st, const char *name)
 bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                    struct zf_err *err)
 {
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(st, o->lim, true, err);
+    zf_auto(torch_set) struct zf_torch_set *s =
+        zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
     const struct zf_entry *e;
     size_t n, added = 0;
 
@@ -48,7 +49,7 @@ bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_
         }
         added++;
     }
-    return added == 0 || zf_torch_set_place(s, 1, b, err);
+    return added == 0 || zf_torch_set_place(s, err);
 }
 
 bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)

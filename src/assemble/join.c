@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A tensor is started by the first file that has a part of it, and every later file must give it the
+ * same type, the same mesh, the same list of shards: files that disagree are of different saves.  A
+ * DTensor's part is the product of ranges that its place in the mesh cuts out of the dimensions
+ * (dtensor_ranges.h); ranks that an axis does not cut hold equal boxes, of which the first is taken.
+ * A ShardedTensor says its boxes itself.  That the boxes tile the tensor is proved by the seal. */
 #include "join.h"
 
 #include <inttypes.h>
@@ -9,74 +14,77 @@
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/table.h>
-#include <zf/codec/dtensor.h>
 
 #include "dtensor_ranges.h"
-#include "replicas.h"
+#include "parts.h"
 
-/* What the first rank said of a tensor. */
+/* What the first file said of a tensor. */
 struct join_first {
-    uint64_t hash;
+    uint64_t hash; /* of the draft's address */
     const char *file;
-    struct zf_dtensor dt; /* n_axes 0: no DTensor */
-    struct zf_sharded st; /* n_all 0: no ShardedTensor */
+    const struct zf_dtensor *dt; /* NULL: no DTensor */
+    const struct zf_sharded *st; /* NULL: no ShardedTensor */
 };
 
-struct zf_join {
+struct join {
     struct zf_build *b;
     struct zf_names *names;
     const struct zf_limits *lim;
-    struct zf_arena *arena;
-    struct zf_copies *copies;
-    const struct zf_place_file *file;
-    uint32_t world, rank;
+    struct parts parts;
+    struct zf_arena *temp;        /* until the end of the file */
+    const struct join_file *file; /* whose leaves come now */
+    struct zf_torch *torch;       /* the file itself, while it is open */
+    struct replicas_place replicas;
+    uint64_t world;
     struct zf_table boxes; /* (tensor, box) that is there already */
-    struct zf_table first; /* tensor -> struct join_first */
-    uint64_t mesh;         /* the most ranks that a mesh has, 0 = no mesh yet */
+    struct zf_table first; /* of struct join_first */
+    uint64_t n_mesh;       /* the most ranks that a mesh has, 0 = no mesh yet */
     int64_t group;         /* ranks of the process group of ShardedTensors, -1 = none yet */
     const char *mesh_file, *group_file;
 };
 
-struct zf_join *zf_join_new(struct zf_build *b, struct zf_names *names, uint32_t world,
-                            const struct zf_limits *lim, struct zf_err *err)
+struct join *join_new(struct zf_build *b, struct zf_names *names, const struct zf_mesh *mesh,
+                      const struct zf_limits *lim, struct zf_err *err)
 {
-    zf_auto(join) struct zf_join *j = calloc(1, sizeof *j);
+    zf_auto(join) struct join *j = calloc(1, sizeof *j);
 
     if (!j) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for joining ranks");
         return NULL;
     }
-    *j = (struct zf_join){.b = b, .names = names, .lim = lim, .world = world, .group = -1};
-    j->arena = zf_arena_new(lim->model_memory, err);
-    j->copies = j->arena ? zf_copies_new(b, names, j->arena, err) : NULL;
-    if (!j->copies) {
+    *j = (struct join){.b = b, .names = names, .lim = lim, .world = 1, .group = -1};
+    j->replicas = (struct replicas_place){.b = b, .names = names, .mesh = *mesh};
+    for (int a = 0; a < ZF_N_AXES; a++) {
+        j->world *= mesh->size[a] > 1 ? mesh->size[a] : 1;
+    }
+    j->parts.keep.arena = zf_arena_new(lim->model_memory, err);
+    if (!j->parts.keep.arena) {
         return NULL;
     }
-    struct zf_join *done = j;
+    struct join *done = j;
     j = NULL;
     return done;
 }
 
-void zf_join_free(struct zf_join *j)
+void join_free(struct join *j)
 {
     if (!j) {
         return;
     }
-    zf_copies_free(j->copies);
+    struct zf_arena *arena = j->parts.keep.arena;
+
+    parts_fini(&j->parts);
+    zf_copy_check_fini(&j->replicas.check);
     zf_table_fini(&j->boxes);
     zf_table_fini(&j->first);
-    zf_arena_free(j->arena);
+    zf_arena_free(arena);
+    zf_arena_free(j->temp);
     free(j);
 }
 
-void zf_join_file(struct zf_join *j, const struct zf_place_file *f, uint32_t rank)
-{
-    j->file = f;
-    j->rank = rank;
-}
-
-/* What the first rank said of the tensor; made empty, for this file, when it is the first. */
-static struct join_first *first_of(struct zf_join *j, const struct zf_draft *d, struct zf_err *err)
+/* What the first file said of the tensor; made empty, for this file, when it is the first. */
+static struct join_first *join_first_of(struct join *j, const struct zf_draft *d,
+                                        struct zf_err *err)
 {
     struct join_first *f = zf_table_put(&j->first, zf_hash_address(d), sizeof *f, err);
 
@@ -121,65 +129,42 @@ static const char *describe_mesh(const struct zf_dtensor *dt, char *out, size_t 
     return out;
 }
 
-static bool same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b)
-{
-    if (a->n_axes != b->n_axes) {
-        return false;
-    }
-    for (uint32_t i = 0; i < a->n_axes; i++) {
-        const struct zf_mesh_axis *x = &a->axis[i], *y = &b->axis[i];
-        bool cut = x->place == ZF_PLACE_SHARD || x->place == ZF_PLACE_STRIDED;
-
-        if (x->size != y->size || x->place != y->place || (cut && x->dim != y->dim) ||
-            (x->place == ZF_PLACE_STRIDED && x->split_factor != y->split_factor)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* All ranks cut a tensor in one way. */
-static bool check_mesh(struct zf_join *j, const struct zf_draft *d, const struct zf_dtensor *dt,
-                       struct zf_err *err)
+static bool join_check_mesh(struct join *j, const struct zf_draft *d, const struct zf_dtensor *dt,
+                            struct zf_err *err)
 {
-    struct join_first *f = first_of(j, d, err);
+    struct join_first *f = join_first_of(j, d, err);
     char here[100], there[100];
 
     if (!f) {
         return false;
     }
-    if (f->dt.n_axes == 0) {
-        f->dt = *dt;
-        return true;
-    }
-    return same_mesh(dt, &f->dt) ||
+    f->dt = f->dt ? f->dt : dt;
+    return f->dt == dt || parts_same_mesh(dt, f->dt) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "its mesh is %s, but %s in \"%.80s\": files of different saves",
-                   describe_mesh(dt, here, sizeof here), describe_mesh(&f->dt, there, sizeof there),
+                   describe_mesh(dt, here, sizeof here), describe_mesh(f->dt, there, sizeof there),
                    f->file);
 }
 
 /* Every rank lists the shards of all. */
-static bool check_shards(struct zf_join *j, const struct zf_draft *d, const struct zf_sharded *s,
-                         struct zf_err *err)
+static bool join_check_shards(struct join *j, const struct zf_draft *d, const struct zf_sharded *s,
+                              struct zf_err *err)
 {
-    struct join_first *f = first_of(j, d, err);
+    struct join_first *f = join_first_of(j, d, err);
 
     if (!f) {
         return false;
     }
-    if (f->st.n_all == 0) {
-        f->st = *s;
-        return true;
-    }
-    if (s->n_all != f->st.n_all) {
+    f->st = f->st ? f->st : s;
+    if (s->n_all != f->st->n_all) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "it is cut in %" PRIu64 " shards, but in %" PRIu64
                        " in \"%.80s\": files of different saves",
-                       s->n_all, f->st.n_all, f->file);
+                       s->n_all, f->st->n_all, f->file);
     }
-    for (uint64_t i = 0; i < s->n_all; i++) {
-        const struct zf_shard *x = &s->all[i], *y = &f->st.all[i];
+    for (uint64_t i = 0; s != f->st && i < s->n_all; i++) {
+        const struct zf_shard *x = &s->all[i], *y = &f->st->all[i];
 
         for (uint32_t k = 0; k < s->ndim; k++) {
             if (x->off[k] != y->off[k] || x->size[k] != y->size[k]) {
@@ -196,39 +181,38 @@ static bool check_shards(struct zf_join *j, const struct zf_draft *d, const stru
 }
 
 /* The draft of a tensor, made by the first rank that has a piece of it; the others must agree. */
-static struct zf_draft *draft_of(struct zf_join *j, const struct zf_spot *spot, struct zf_type type,
-                                 struct zf_err *err)
+static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct zf_type type,
+                                   struct zf_err *err)
 {
-    struct zf_draft *d = zf_build_find(j->b, *spot);
+    struct zf_draft *d = zf_build_find(j->b, spot);
 
     if (!d) {
-        d = zf_build_tensor(j->b, *spot, type, err);
-        return d && zf_draft_where(d, j->file->path, err) && first_of(j, d, err) ? d : NULL;
+        d = zf_build_tensor(j->b, spot, type, err);
+        return d && zf_draft_where(d, j->file->path, err) && join_first_of(j, d, err) ? d : NULL;
     }
-    if (!zf_type_equal(zf_draft_type(d), type)) {
-        const struct join_first *f = first_of(j, d, err);
-        char here[100], there[100];
+    if (zf_type_equal(zf_draft_type(d), type)) {
+        return d;
+    }
+    const struct join_first *f = join_first_of(j, d, err);
+    char here[100], there[100];
 
-        if (f) {
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "it is %s, but %s in \"%.80s\": files of different saves",
-                          describe(type, here, sizeof here),
-                          describe(zf_draft_type(d), there, sizeof there), f->file);
-        }
-        return NULL;
+    if (f) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "it is %s, but %s in \"%.80s\": files of different saves",
+                      describe(type, here, sizeof here),
+                      describe(zf_draft_type(d), there, sizeof there), f->file);
     }
-    return d;
+    return NULL;
 }
 
-/* Was this very box of this tensor there before?  Ranks outside an axis of
- * the mesh hold equal copies. */
-static bool seen_box(struct zf_join *j, const struct zf_draft *d, const uint64_t *start,
-                     const uint64_t *size, uint32_t ndim, bool *seen, struct zf_err *err)
+/* Was this very box of this tensor there before? */
+static bool join_seen(struct join *j, const struct zf_draft *d, const uint64_t *start,
+                      const uint64_t *size, bool *seen, struct zf_err *err)
 {
-    uint64_t hash = zf_hash(zf_hash_address(d), start, ndim * sizeof *start);
+    size_t n = zf_draft_type(d).ndim * sizeof *start;
+    uint64_t hash = zf_hash(zf_hash(zf_hash_address(d), start, n), size, n);
     size_t before = j->boxes.index.n;
 
-    hash = zf_hash(hash, size, ndim * sizeof *size);
     if (!zf_table_put(&j->boxes, hash, sizeof hash, err)) {
         return false;
     }
@@ -236,42 +220,23 @@ static bool seen_box(struct zf_join *j, const struct zf_draft *d, const uint64_t
     return true;
 }
 
-/* The box [start, start + size) of d is the part of tensor t that begins at `local`. */
-static bool add_box(struct zf_draft *d, const struct zf_torch_tensor *t, const uint64_t *start,
-                    const uint64_t *size, const uint64_t *local, struct zf_err *err)
+/* The box [start, start + size) of d is the part of the local tensor that begins at `local`. */
+static bool join_box(struct zf_draft *d, const struct zf_tensor_ref *r, const uint64_t *start,
+                     const uint64_t *size, const uint64_t *local, struct zf_err *err)
 {
-    uint64_t at = t->off_elems, bytes;
+    uint64_t at = 0, bytes;
 
-    for (uint32_t k = 0; k < t->ndim; k++) {
-        if (!zf_mul_add(local[k], t->stride[k], at, &at)) {
+    for (uint32_t k = 0; local && k < r->ndim; k++) {
+        if (!zf_mul_add(local[k], r->stride[k], at, &at)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "a local tensor is larger than 2^64 elements");
         }
     }
-    if (!zf_mul(at, zf_dtype_info(t->dtype)->bytes, &bytes)) {
+    if (!zf_mul_add(at, zf_dtype_info(r->dtype)->bytes, r->off, &bytes)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a local tensor is larger than 2^64 bytes");
     }
-    struct zf_from from = {.src = t->storage->src, .off = bytes, .stride = t->stride};
-    return zf_draft_box(d, start, size, from, err);
-}
-
-/* The rank's own tensor: of the type of the whole, and of these extents. */
-static bool local_tensor(struct zf_join *j, const struct zf_pv *v, enum zf_dtype dtype,
-                         uint32_t ndim, struct zf_torch_tensor *out, struct zf_err *err)
-{
-    if (zf_torch_kind(j->file->torch, v) != ZF_TORCH_DENSE) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the rank's piece is no plain tensor");
-    }
-    if (!zf_torch_tensor(j->file->torch, v, out, err)) {
-        return false;
-    }
-    if (out->dtype != dtype || out->ndim != ndim) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the rank's piece is %s of %" PRIu32 " dimensions, the whole %s of %" PRIu32,
-                       zf_dtype_info(out->dtype)->torch, out->ndim, zf_dtype_info(dtype)->torch,
-                       ndim);
-    }
-    return true;
+    return zf_draft_box(d, start, size,
+                        (struct zf_from){.src = r->src, .off = bytes, .stride = r->stride}, err);
 }
 
 /* ---- DTensor ---- */
@@ -306,32 +271,32 @@ static bool odometer_next(struct odometer *o, const struct zf_dim_ranges *dim, u
     return false;
 }
 
-static bool add_pieces(struct zf_join *j, struct zf_draft *d, const struct zf_torch_tensor *t,
+static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tensor_ref *r,
                        const struct zf_dim_ranges *dim, struct zf_err *err)
 {
     struct odometer o;
     bool seen;
 
-    if (!odometer_new(&o, t->ndim, j->arena, err)) {
+    if (!odometer_new(&o, r->ndim, j->temp, err)) {
         return false;
     }
     do {
-        for (uint32_t k = 0; k < t->ndim; k++) {
-            struct zf_range r = dim[k].range[o.at[k]];
+        for (uint32_t k = 0; k < r->ndim; k++) {
+            struct zf_range range = dim[k].range[o.at[k]];
 
-            o.start[k] = r.lo;
-            o.size[k] = r.hi - r.lo;
+            o.start[k] = range.lo;
+            o.size[k] = range.hi - range.lo;
         }
-        if (!seen_box(j, d, o.start, o.size, t->ndim, &seen, err) ||
-            (!seen && !add_box(d, t, o.start, o.size, o.local, err))) {
+        if (!join_seen(j, d, o.start, o.size, &seen, err) ||
+            (!seen && !join_box(d, r, o.start, o.size, o.local, err))) {
             return false;
         }
-    } while (odometer_next(&o, dim, t->ndim));
+    } while (odometer_next(&o, dim, r->ndim));
     return true;
 }
 
-static bool check_local(const struct zf_torch_tensor *t, const struct zf_dim_ranges *dim,
-                        bool *empty, struct zf_err *err)
+static bool join_check_local(const struct zf_tensor_ref *t, const struct zf_dim_ranges *dim,
+                             bool *empty, struct zf_err *err)
 {
     bool here = false, there = false;
 
@@ -351,36 +316,46 @@ static bool check_local(const struct zf_torch_tensor *t, const struct zf_dim_ran
     return true;
 }
 
-static bool take_dtensor(struct zf_join *j, const struct zf_spot *spot, const struct zf_pv *v,
+/* The DTensor as the rank at this place of the mesh has it. */
+static bool join_placed(struct join *j, const struct part *p, struct zf_dtensor *out,
+                        struct zf_err *err)
+{
+    struct zf_mesh_axis *axis = zf_arena_get(j->temp, p->dt->n_axes, sizeof *axis, err);
+
+    for (uint32_t i = 0; axis && i < p->dt->n_axes; i++) {
+        axis[i] = p->dt->axis[i];
+        axis[i].coord = p->coord[i];
+    }
+    *out = *p->dt;
+    out->axis = axis;
+    return axis != NULL;
+}
+
+static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part *p,
                          struct zf_err *err)
 {
     struct zf_dtensor dt;
-    struct zf_torch_tensor t;
     bool empty;
 
-    if (!zf_torch_dtensor(j->file->torch, v, &dt, err)) {
-        return false;
-    }
-    if (dt.n_ranks > j->mesh) {
-        j->mesh = dt.n_ranks;
+    if (p->dt->n_ranks > j->n_mesh) {
+        j->n_mesh = p->dt->n_ranks;
         j->mesh_file = j->file->path;
     }
-    if (!dt.has_coord) {
+    if (!p->coord) {
         return true;
     }
-    struct zf_dim_ranges *dim = zf_arena_get(j->arena, dt.ndim, sizeof *dim, err);
-    if (!dim || !zf_boxes_dims(&dt, j->arena, dim, err) ||
-        !local_tensor(j, dt.local, dt.dtype, dt.ndim, &t, err) ||
-        !check_local(&t, dim, &empty, err)) {
+    struct zf_dim_ranges *dim = zf_arena_get(j->temp, p->dt->ndim, sizeof *dim, err);
+    if (!dim || !join_placed(j, p, &dt, err) || !zf_boxes_dims(&dt, j->temp, dim, err) ||
+        !join_check_local(p->ref, dim, &empty, err)) {
         return false;
     }
-    struct zf_draft *d = draft_of(j, spot, (struct zf_type){dt.dtype, dt.ndim, dt.shape}, err);
-    return d && check_mesh(j, d, &dt, err) && (empty || add_pieces(j, d, &t, dim, err));
+    struct zf_draft *d = join_draft(j, spot, (struct zf_type){dt.dtype, dt.ndim, dt.shape}, err);
+    return d && join_check_mesh(j, d, p->dt, err) && (empty || join_boxes(j, d, p->ref, dim, err));
 }
 
 /* ---- ShardedTensor ---- */
 
-static bool check_group(struct zf_join *j, const struct zf_sharded *s, struct zf_err *err)
+static bool join_check_group(struct join *j, const struct zf_sharded *s, struct zf_err *err)
 {
     if (s->world < 0) {
         return true;
@@ -396,32 +371,20 @@ static bool check_group(struct zf_join *j, const struct zf_sharded *s, struct zf
                    s->world, j->group_file, j->group);
 }
 
-static bool take_sharded(struct zf_join *j, const struct zf_spot *spot, const struct zf_pv *v,
+static bool join_sharded(struct join *j, struct zf_spot spot, const struct part *p,
                          struct zf_err *err)
 {
-    struct zf_sharded s;
-    struct zf_torch_tensor t;
+    const struct zf_sharded *s = p->st;
 
-    if (!zf_torch_sharded(j->file->torch, v, &s, err) || !check_group(j, &s, err)) {
+    if (!join_check_group(j, s, err)) {
         return false;
     }
-    uint64_t *zeros = zf_arena_get(j->arena, s.ndim, sizeof *zeros, err);
-    struct zf_draft *d =
-        zeros ? draft_of(j, spot, (struct zf_type){s.dtype, s.ndim, s.shape}, err) : NULL;
-    if (!d || !check_shards(j, d, &s, err)) {
+    struct zf_draft *d = join_draft(j, spot, (struct zf_type){s->dtype, s->ndim, s->shape}, err);
+    if (!d || !join_check_shards(j, d, s, err)) {
         return false;
     }
-    for (uint64_t i = 0; i < s.n_local; i++) {
-        const struct zf_shard *shard = &s.local[i];
-
-        if (!local_tensor(j, shard->tensor, s.dtype, s.ndim, &t, err)) {
-            return false;
-        }
-        if (memcmp(t.shape, shard->size, s.ndim * sizeof *t.shape) != 0) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "shard %" PRIu64 " has not the shape that its metadata says", i);
-        }
-        if (!add_box(d, &t, shard->off, shard->size, zeros, err)) {
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!join_box(d, &p->ref[i], p->shard[i].off, p->shard[i].size, NULL, err)) {
             return false;
         }
     }
@@ -431,7 +394,7 @@ static bool take_sharded(struct zf_join *j, const struct zf_spot *spot, const st
 /* ---- all ---- */
 
 /* A tensor that cannot be joined is left out with a note; damage is an error. */
-static bool left_out(struct zf_join *j, const char *name, struct zf_err *err)
+static bool join_left_out(struct join *j, const char *name, struct zf_err *err)
 {
     if (err->code != ZF_E_UNSUPPORTED) {
         (void)zf_err_in(err, "%s!", name);
@@ -440,55 +403,159 @@ static bool left_out(struct zf_join *j, const char *name, struct zf_err *err)
     return zf_leave_out(j->b, j->file->path, name, err);
 }
 
-bool zf_join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
+static bool join_copy(struct join *j, const struct part *p, struct zf_err *err)
 {
-    struct zf_join *j = ctx;
+    struct replicas *all = &p->key->copies;
+    struct replica *r = zf_arena_get(j->parts.keep.arena, 1, sizeof *r, err);
+
+    if (!r) {
+        return false;
+    }
+    *r = (struct replica){.ref = p->ref, .file = j->file->path, .at = j->file->at};
+    all->extra = j->file->extra;
+    if (all->last) {
+        all->last->next = r;
+    } else {
+        all->first = r;
+    }
+    all->last = r;
+    return true;
+}
+
+static bool join_part(struct join *j, const struct part *p, struct zf_err *err)
+{
     struct zf_spot spot;
 
-    *taken = true;
-    switch (leaf->kind) {
-    case ZF_TORCH_DTENSOR:
-        return zf_names_place(j->names, leaf->path, &spot, err) &&
-               (take_dtensor(j, &spot, leaf->value, err) || left_out(j, spot.name, err));
-    case ZF_TORCH_SHARDED:
-        return zf_names_place(j->names, leaf->path, &spot, err) &&
-               (take_sharded(j, &spot, leaf->value, err) || left_out(j, spot.name, err));
-    case ZF_TORCH_DENSE:
-        if (j->world > 1) {
-            return zf_copies_add(j->copies, j->file, j->rank, leaf, err);
-        }
-        break;
-    default:
-        break;
+    if (p->kind == ZF_TORCH_DENSE) {
+        return join_copy(j, p, err);
     }
-    *taken = false;
+    if (!zf_names_place(j->names, p->key->path, &spot, err)) {
+        return false;
+    }
+    if (p->kind == ZF_TORCH_NOT) {
+        *err = *p->why;
+        return join_left_out(j, spot.name, err);
+    }
+    return (p->kind == ZF_TORCH_DTENSOR ? join_dtensor(j, spot, p, err)
+                                        : join_sharded(j, spot, p, err)) ||
+           join_left_out(j, spot.name, err);
+}
+
+static bool join_takes(const struct join *j, enum zf_torch_kind kind)
+{
+    return kind == ZF_TORCH_DTENSOR || kind == ZF_TORCH_SHARDED ||
+           (kind == ZF_TORCH_DENSE && j->world > 1);
+}
+
+bool join_file(struct join *j, const struct join_file *file, struct zf_torch *torch,
+               struct zf_err *err)
+{
+    j->file = file;
+    j->torch = torch;
+    zf_arena_free(j->temp);
+    j->temp = zf_arena_new(j->lim->model_memory, err);
+    return j->temp != NULL;
+}
+
+bool join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
+{
+    struct join *j = ctx;
+
+    *taken = join_takes(j, leaf->kind);
+    if (!*taken) {
+        return true;
+    }
+    const struct part *p = parts_read(&j->parts, j->torch, leaf, err);
+    return p && join_part(j, p, err);
+}
+
+/* ---- files that are not held open ---- */
+
+struct keeping {
+    struct join *j;
+    struct zf_torch *torch;
+    struct join_file *file;
+};
+
+static bool join_keep_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    const struct keeping *k = ctx;
+    struct join_file *f = k->file;
+
+    if (!join_takes(k->j, leaf->kind)) {
+        return true;
+    }
+    struct part *p = parts_read(&k->j->parts, k->torch, leaf, err);
+    if (!p) {
+        return false;
+    }
+    if (f->last) {
+        f->last->next = p;
+    } else {
+        f->part = p;
+    }
+    f->last = p;
+    return true;
+}
+
+bool join_keep(struct join *j, const struct zf_place_file *f, struct join_file *file,
+               struct zf_err *err)
+{
+    struct keeping k = {.j = j, .torch = f->torch, .file = file};
+    struct zf_visit visit = {.fn = join_keep_leaf, .ctx = &k};
+
+    return zf_walk(f->torch, zf_torch_root(f->torch), f->head, j->lim, &visit, err);
+}
+
+bool join_kept(struct join *j, const struct join_file *file, struct zf_err *err)
+{
+    if (!join_file(j, file, NULL, err)) {
+        return false;
+    }
+    for (const struct part *p = file->part; p; p = p->next) {
+        if (!join_part(j, p, err)) {
+            return false;
+        }
+    }
     return true;
 }
 
 /* Compares the number of ranks that a file says with the number of files. */
-static bool check_world(struct zf_join *j, const char *file, uint64_t ranks, struct zf_err *err)
+static bool join_check_world(struct join *j, const char *file, uint64_t ranks, struct zf_err *err)
 {
     if (ranks == j->world) {
         return true;
     }
     if (zf_build_degraded(j->b)) {
         return zf_build_note(j->b, err,
-                             "%s was saved by %" PRIu64 " ranks, but there are files of %" PRIu32,
+                             "%s was saved by %" PRIu64 " ranks, but there are files of %" PRIu64,
                              file, ranks, j->world);
     }
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "saved by %" PRIu64 " ranks, but there are files of %" PRIu32 ": %s", ranks,
+                  "saved by %" PRIu64 " ranks, but there are files of %" PRIu64 ": %s", ranks,
                   j->world, ranks > j->world ? "some are missing" : "some are of another save");
     return zf_err_in(err, "%s", file);
 }
 
-bool zf_join_finish(struct zf_join *j, struct zf_err *err)
+bool join_finish(struct join *j, struct zf_err *err)
 {
-    if (j->mesh && !check_world(j, j->mesh_file, j->mesh, err)) {
+    if ((j->n_mesh && !join_check_world(j, j->mesh_file, j->n_mesh, err)) ||
+        (j->group >= 0 && !join_check_world(j, j->group_file, (uint64_t)j->group, err))) {
         return false;
     }
-    if (j->group >= 0 && !check_world(j, j->group_file, (uint64_t)j->group, err)) {
-        return false;
+    for (size_t i = 0; i < j->parts.keys.n; i++) {
+        const struct part_key *key = j->parts.keys.at[i];
+
+        if (key->copies.first && !zf_replicas_place(&j->replicas, key->path, &key->copies, err)) {
+            return false;
+        }
     }
-    return zf_copies_place(j->copies, err);
+    uint64_t n = j->replicas.check.unchecked;
+
+    return n == 0 ||
+           zf_build_note(
+               j->b, err,
+               "%" PRIu64
+               " copies of tensors in several ranks' files were not compared: rank 0's are shown",
+               n);
 }

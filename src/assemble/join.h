@@ -4,31 +4,49 @@
 #ifndef ASSEMBLE_JOIN_H
 #define ASSEMBLE_JOIN_H
 
+#include <zf/assemble/coord.h>
 #include <zf/assemble/torch_place.h>
 
-struct zf_join;
+struct join;
+struct part;
 
-/* world: the number of ranks with a file.  Borrows b, names and lim until it is freed. */
-struct zf_join *zf_join_new(struct zf_build *b, struct zf_names *names, uint32_t world,
-                            const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-void zf_join_free(struct zf_join *j); /* NULL is fine */
-static inline void zf_auto_join(struct zf_join **j)
+/* Who wrote a file, and what was kept of it. */
+struct join_file {
+    const char *path;
+    struct zf_coord at;
+    bool extra;               /* no weights in here: its plain tensors are under extra/ */
+    struct part *part, *last; /* in the order of the file */
+};
+
+/* mesh: of the places that have a file.  Borrows b, names and lim until it is freed. */
+struct join *join_new(struct zf_build *b, struct zf_names *names, const struct zf_mesh *mesh,
+                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+void join_free(struct join *j); /* NULL is fine */
+static inline void zf_auto_join(struct join **j)
 {
-    zf_join_free(*j);
+    join_free(*j);
 }
 
-/* Says whose leaves come next.  The file's zf_torch must live until zf_join_finish. */
-void zf_join_file(struct zf_join *j, const struct zf_place_file *f, uint32_t rank);
+/* Keeps what the file says of its tensors in *file, which must stay where it is; f's zf_torch may be
+ * freed then.  Damage in a tensor is no failure yet, it is met by join_kept.
+ * Errors: of zf_walk, of memory. */
+bool join_keep(struct join *j, const struct zf_place_file *f, struct join_file *file,
+               struct zf_err *err) ZF_CHECKED;
 
-/* The `take` of a zf_place_file, ctx = the join.  Pieces go to their tensors.  With more than one
- * rank, plain tensors wait for zf_join_finish. Errors: ZF_E_FORMAT ranks disagree about a tensor, a
- * piece has not the size that its place says. */
-bool zf_join_take(void *ctx, const struct zf_leaf *leaf, bool *taken,
-                  struct zf_err *err) ZF_CHECKED;
+/* Joins what was kept.  All names must have been seen, and files come in ascending order.
+ * Errors: ZF_E_FORMAT ranks disagree about a tensor, a piece has not the size that its place says;
+ * those of reading. */
+bool join_kept(struct join *j, const struct join_file *file, struct zf_err *err) ZF_CHECKED;
 
-/* Places the plain tensors: once where all copies are equal (small ones compared wholly, large ones
- * by samples), else each under extra/<key>.rank<R>.  Then checks that the save had as many ranks as
- * there are files.  Errors: ZF_E_FORMAT a rank's file is missing or of another save. */
-bool zf_join_finish(struct zf_join *j, struct zf_err *err) ZF_CHECKED;
+/* The same for a file that is open still, leaf by leaf: whose leaves come next, and the `take` of a
+ * zf_place_file, ctx = the join.  Plain tensors are taken where the mesh has several places. */
+bool join_file(struct join *j, const struct join_file *file, struct zf_torch *torch,
+               struct zf_err *err) ZF_CHECKED;
+bool join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err) ZF_CHECKED;
+
+/* Places the plain tensors, in the order in which they came: see replicas.h.  Then checks that the
+ * save had as many ranks as there are files.
+ * Errors: ZF_E_FORMAT a rank's file is missing or of another save. */
+bool join_finish(struct join *j, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libzf-assemble.la
 libzf_assemble_la_SOURCES = \
 	src/assemble/agree.c \
 	src/assemble/companions.c \
+	src/assemble/coord.c \
 	src/assemble/degraded.c \
 	src/assemble/dtensor_ranges.c \
 	src/assemble/files.c \
@@ -12,6 +13,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/names.c \
 	src/assemble/optim_key.c \
 	src/assemble/param_groups.c \
+	src/assemble/parts.c \
 	src/assemble/ranks_agree.c \
 	src/assemble/replicas.c \
 	src/assemble/st_files.c \
@@ -28,6 +30,7 @@ libzf_assemble_la_LIBADD =
 noinst_HEADERS += \
 	include/zf/assemble/agree.h \
 	include/zf/assemble/companions.h \
+	include/zf/assemble/coord.h \
 	include/zf/assemble/degraded.h \
 	include/zf/assemble/files.h \
 	include/zf/assemble/flat_vector.h \
@@ -46,6 +49,7 @@ noinst_HEADERS += \
 	src/assemble/join.h \
 	src/assemble/optim_key.h \
 	src/assemble/param_groups.h \
+	src/assemble/parts.h \
 	src/assemble/ranks_agree.h \
 	src/assemble/replicas.h \
 	$(NULL)

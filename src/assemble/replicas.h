@@ -1,29 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain tensors of a save with a file a rank:
- * which are copies of one another, and which are not. */
+/* A tensor that several ranks saved whole: one tensor if their copies are equal. */
 #ifndef ASSEMBLE_REPLICAS_H
 #define ASSEMBLE_REPLICAS_H
 
+#include <zf/assemble/coord.h>
 #include <zf/assemble/torch_place.h>
+#include <zf/assemble/values.h>
 
-struct zf_copies;
+struct replica {
+    struct replica *next;
+    const struct zf_tensor_ref *ref;
+    const char *file;
+    struct zf_coord at;
+};
 
-/* Borrows all three until it is freed. */
-struct zf_copies *zf_copies_new(struct zf_build *b, struct zf_names *names, struct zf_arena *arena,
-                                struct zf_err *err) ZF_CHECKED;
-void zf_copies_free(struct zf_copies *c); /* NULL is fine */
+/* The copies of one tensor, in the order in which they are to be asked; {0} has none. */
+struct replicas {
+    struct replica *first, *last;
+    bool extra; /* no weights: shown under extra/ */
+};
 
-/* Remembers the dense tensor of a rank; ranks come in ascending order.  The file's zf_torch must
- * live until zf_copies_place.  What zerofs cannot read is told in a note.
- * Errors: ZF_E_FORMAT, ZF_E_NOMEM. */
-bool zf_copies_add(struct zf_copies *c, const struct zf_place_file *f, uint32_t rank,
-                   const struct zf_leaf *leaf, struct zf_err *err) ZF_CHECKED;
+struct replicas_place {
+    struct zf_build *b;
+    struct zf_names *names;
+    struct zf_mesh mesh;
+    struct zf_copy_check check;
+};
 
-/* Places each tensor in the order in which they came: once where all ranks that have it hold the
- * same, else every rank's under extra/<key>.rank<R>, with a note. Copies up to 1 MiB are compared
- * wholly, larger ones at their ends and in the middle; when comparing has read 256 MiB the rest is
- * taken as equal when type and shape are, and a note says so.
+/* Places the tensor of that path: once where all who have it hold the same, else each copy under
+ * extra/<key>.<place>, with a note.  Two copies are compared as zf_copy_check_equal says.
  * Errors: of the build; of the sources. */
-bool zf_copies_place(struct zf_copies *c, struct zf_err *err) ZF_CHECKED;
+bool zf_replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,
+                       struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -16,31 +16,59 @@
 #include "ranks_agree.h"
 
 struct member {
-    struct zf_torch *torch;
-    char *path;
+    struct zf_torch *torch; /* NULL: of another place than the first, and closed again */
+    struct join_file file;
     char head[64]; /* "" = none */
     enum zf_torch_role role;
-    uint32_t rank;
 };
 
 struct zf_torch_set {
-    zf_vec(struct member) member;
-    struct zf_torch_ahead files;
-    bool beside;
+    struct zf_build *b;
+    struct zf_torch_ahead ahead;
+    const struct zf_limits *lim;
+    struct zf_names *names;
+    struct join *join;
+    zf_vec(struct member *) member;
+    bool beside, several; /* places */
+    struct ranks_said_of {
+        struct zf_ranks_said *said;
+        const struct member *by;
+    } first;             /* of the files of a kind */
+    struct zf_err wrong; /* with the content of a file; reported when all files are there */
 };
 
-struct zf_torch_set *zf_torch_set_new(struct zf_store *st, const struct zf_limits *lim, bool beside,
-                                      struct zf_err *err)
+struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
+                                      const struct zf_mesh *mesh, bool beside,
+                                      const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_torch_set *s = calloc(1, sizeof *s);
+    zf_auto(torch_set) struct zf_torch_set *s = calloc(1, sizeof *s);
 
     if (!s) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
         return NULL;
     }
-    s->files = (struct zf_torch_ahead){.st = st, .lim = lim};
+    s->b = b;
+    s->lim = lim;
+    s->ahead = (struct zf_torch_ahead){.st = st, .lim = lim};
     s->beside = beside;
-    return s;
+    for (int a = 0; a < ZF_N_AXES; a++) {
+        s->several = s->several || mesh->size[a] > 1;
+    }
+    s->names = zf_names_new(NULL, err);
+    s->join = s->names ? join_new(b, s->names, mesh, lim, err) : NULL;
+    if (!s->join) {
+        return NULL;
+    }
+    struct zf_torch_set *done = s;
+    s = NULL;
+    return done;
+}
+
+static void member_free(struct member *m)
+{
+    zf_torch_free(m->torch);
+    free((char *)m->file.path);
+    free(m);
 }
 
 void zf_torch_set_free(struct zf_torch_set *s)
@@ -48,11 +76,13 @@ void zf_torch_set_free(struct zf_torch_set *s)
     if (!s) {
         return;
     }
+    join_free(s->join);
+    zf_names_free(s->names);
+    zf_ranks_said_free(s->first.said);
     for (size_t i = 0; i < s->member.n; i++) {
-        zf_torch_free(s->member.at[i].torch);
-        free(s->member.at[i].path);
+        member_free(s->member.at[i]);
     }
-    zf_torch_ahead_fini(&s->files);
+    zf_torch_ahead_fini(&s->ahead);
     zf_vec_fini(&s->member);
     free(s);
 }
@@ -117,54 +147,129 @@ static void set_head(const struct zf_torch_set *s, struct member *m)
 {
     m->head[0] = '\0';
     if (m->role == ZF_ROLE_REST) {
-        stem_of(m->head, m->path);
+        stem_of(m->head, m->file.path);
         return;
     }
     if (m->role != ZF_ROLE_OPTIMIZER) {
         return;
     }
-    stem_of(m->head, m->path);
+    stem_of(m->head, m->file.path);
     if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER) {
         (void)snprintf(m->head, sizeof m->head, "optimizer");
     }
     for (size_t i = 0; i < s->member.n; i++) {
-        const struct member *o = &s->member.at[i];
+        const struct member *o = s->member.at[i];
 
-        if (o->role == ZF_ROLE_OPTIMIZER && o->rank == m->rank && strcmp(o->head, m->head) == 0) {
+        if (o->role == ZF_ROLE_OPTIMIZER &&
+            memcmp(&o->file.at, &m->file.at, sizeof m->file.at) == 0 &&
+            strcmp(o->head, m->head) == 0) {
             (void)snprintf(m->head, sizeof m->head, "optimizer_%zu", i);
         }
     }
 }
 
+static struct zf_place_file file_of(const struct member *m)
+{
+    return (struct zf_place_file){
+        .torch = m->torch,
+        .path = m->file.path,
+        .head = m->head[0] ? m->head : NULL,
+        .extra = m->file.extra,
+    };
+}
+
+/* Bytes of the path in front of the rank's number. */
+static size_t rank_at(const char *path)
+{
+    size_t n = 0;
+
+    for (const char *at = path; (at = strstr(at, "rank")); at++) {
+        n = (size_t)(at - path);
+    }
+    return n;
+}
+
+/* Of the same kind: names that differ in the rank only. */
+static bool same_kind(const struct member *a, const struct member *b)
+{
+    size_t n = rank_at(a->file.path);
+
+    return a->role == b->role && n == rank_at(b->file.path) &&
+           strncmp(a->file.path, b->file.path, n) == 0;
+}
+
+/* The files of each kind must repeat the same, whichever of them was read first. */
+static bool torch_files_agree(struct zf_torch_set *s, const struct member *m, struct zf_err *err)
+{
+    zf_auto(ranks_said) struct zf_ranks_said *said =
+        zf_ranks_said_new(m->torch, m->file.path, s->lim, err);
+
+    if (!said) {
+        return err->path[0] ? false : zf_err_in(err, "%s", m->file.path);
+    }
+    if (s->first.said && same_kind(m, s->first.by)) {
+        return zf_ranks_said_compare(said, s->first.said, err);
+    }
+    zf_ranks_said_free(s->first.said);
+    s->first = (struct ranks_said_of){said, m};
+    said = NULL;
+    return true;
+}
+
+/* Takes from the file of one place of several what is needed of it. */
+static bool torch_files_read(struct zf_torch_set *s, struct member *m, struct zf_err *err)
+{
+    const struct zf_place_file f = file_of(m);
+
+    if (!torch_files_agree(s, m, err)) {
+        return false;
+    }
+    if (!zf_place_see(s->names, &f, s->lim, err)) {
+        return zf_err_in(err, "%s", f.path);
+    }
+    return zf_coord_is_first(m->file.at) || join_keep(s->join, &f, &m->file, err);
+}
+
 bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t n,
                          struct zf_err *err)
 {
-    return zf_torch_ahead_begin(&s->files, path, n, err);
+    return zf_torch_ahead_begin(&s->ahead, path, n, err);
 }
 
 bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_role role,
-                      uint32_t rank, struct zf_err *err)
+                      struct zf_coord at, struct zf_err *err)
 {
-    struct member m = {.role = role, .rank = rank};
+    zf_auto(torch) struct zf_torch *torch = zf_torch_ahead_open(&s->ahead, path, err);
 
-    if (!zf_vec_room(&s->member, 1, err)) {
+    if (!torch) {
         return false;
     }
-    m.torch = zf_torch_ahead_open(&s->files, path, err);
-    if (!m.torch) {
-        return false;
+    zf_auto(mem) char *name = strdup(path);
+    struct member *m = calloc(1, sizeof *m);
+    if (!name || !m || !zf_vec_room(&s->member, 1, err)) {
+        free(m);
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
     }
-    m.path = strdup(path);
-    if (!m.path) {
-        zf_torch_free(m.torch);
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
+    if (role == ZF_ROLE_WEIGHTS && zf_place_is_optimizer(zf_torch_root(torch))) {
+        role = ZF_ROLE_OPTIMIZER;
     }
-    const struct zf_pv *root = zf_torch_root(m.torch);
-    if (role == ZF_ROLE_WEIGHTS && zf_place_is_optimizer(root)) {
-        m.role = ZF_ROLE_OPTIMIZER;
-    }
-    set_head(s, &m);
+    *m = (struct member){.torch = torch,
+                         .file = {.path = name, .at = at, .extra = role == ZF_ROLE_REST},
+                         .role = role};
+    torch = NULL;
+    name = NULL;
+    set_head(s, m);
     s->member.at[s->member.n++] = m;
+    bool sound = !s->several || s->wrong.code != ZF_OK || torch_files_read(s, m, err);
+
+    if (!sound) {
+        s->wrong = *err;
+        zf_err_clear(err);
+    }
+    if (!zf_coord_is_first(at)) {
+        zf_torch_free(m->torch);
+        m->torch = NULL;
+    }
     return true;
 }
 
@@ -199,16 +304,20 @@ static bool own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                        "%.100s and %.100s both hold \"%.*s\", so they are not one checkpoint: "
                        "point at one of them",
-                       o->set->member.at[first->member - 1].path, o->set->member.at[o->at].path, n,
-                       last ? last->p : "");
+                       o->set->member.at[first->member - 1]->file.path,
+                       o->set->member.at[o->at]->file.path, n, last ? last->p : "");
     }
     first->member = o->at + 1;
     return true;
 }
 
+static bool is_first_weights(const struct member *m)
+{
+    return m->role == ZF_ROLE_WEIGHTS && zf_coord_is_first(m->file.at);
+}
+
 /* No two files of weights of one rank may hold the same key. */
-static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *lim,
-                         struct zf_err *err)
+static bool check_owners(const struct zf_torch_set *s, struct zf_err *err)
 {
     struct owners o = {.set = s};
     struct zf_visit visit = {.fn = own, .ctx = &o};
@@ -216,64 +325,18 @@ static bool check_owners(const struct zf_torch_set *s, const struct zf_limits *l
     bool ok = true;
 
     for (size_t i = 0; i < s->member.n; i++) {
-        weights += s->member.at[i].role == ZF_ROLE_WEIGHTS && s->member.at[i].rank == 0;
+        weights += is_first_weights(s->member.at[i]);
     }
     for (o.at = 0; ok && weights > 1 && o.at < s->member.n; o.at++) {
-        const struct member *m = &s->member.at[o.at];
+        const struct member *m = s->member.at[o.at];
 
-        if (m->role == ZF_ROLE_WEIGHTS && m->rank == 0) {
+        if (is_first_weights(m)) {
             const char *head = m->head[0] ? m->head : NULL;
-            ok = zf_walk(m->torch, zf_torch_root(m->torch), head, lim, &visit, err);
+            ok = zf_walk(m->torch, zf_torch_root(m->torch), head, s->lim, &visit, err);
         }
     }
     zf_table_fini(&o.key);
     return ok;
-}
-
-/* Bytes of the path in front of the rank's number. */
-static size_t rank_at(const char *path)
-{
-    size_t n = 0;
-
-    for (const char *at = path; (at = strstr(at, "rank")); at++) {
-        n = (size_t)(at - path);
-    }
-    return n;
-}
-
-/* Of the same kind: names that differ in the rank only. */
-static bool same_kind(const struct member *a, const struct member *b)
-{
-    size_t n = rank_at(a->path);
-
-    return a->role == b->role && n == rank_at(b->path) && strncmp(a->path, b->path, n) == 0;
-}
-
-/* The files of each kind must repeat the same, whichever of them was read first. */
-static bool check_agree(const struct zf_torch_set *s, const struct zf_limits *lim,
-                        struct zf_err *err)
-{
-    zf_auto(ranks_said) struct zf_ranks_said *first = NULL;
-
-    for (size_t i = 0; i < s->member.n; i++) { /* the files of a kind come one after the other */
-        const struct member *m = &s->member.at[i];
-        zf_auto(ranks_said) struct zf_ranks_said *said =
-            zf_ranks_said_new(m->torch, m->path, lim, err);
-
-        if (!said) {
-            return err->path[0] ? false : zf_err_in(err, "%s", m->path);
-        }
-        if (i && same_kind(m, &s->member.at[i - 1])) {
-            if (!zf_ranks_said_compare(said, first, err)) {
-                return false;
-            }
-            continue;
-        }
-        zf_ranks_said_free(first);
-        first = said;
-        said = NULL;
-    }
-    return true;
 }
 
 /* ---- placing ---- */
@@ -292,19 +355,6 @@ static void tell_step(const struct member *m, struct zf_build *b)
             return;
         }
     }
-}
-
-static struct zf_place_file file_of(const struct member *m, struct zf_join *join)
-{
-    return (struct zf_place_file){
-        .torch = m->torch,
-        .path = m->path,
-        .head = m->head[0] ? m->head : NULL,
-        .extra = m->role == ZF_ROLE_REST,
-        .only_taken = m->rank > 0,
-        .take = zf_join_take,
-        .ctx = join,
-    };
 }
 
 /* What a file holds at its top, for a sentence. */
@@ -329,24 +379,27 @@ static void describe_root(const struct zf_torch *t, char out[160])
 /* A storage that nobody shows is not passed over in silence: it is counted, and a checkpoint that
  * has storages but no tensor is refused, for an empty directory would be taken for the answer.
  * Files of other ranks are copies of what the first one shows. */
-static bool note_unread(const struct zf_torch_set *s, struct zf_build *b, struct zf_err *err)
+static bool note_unread(const struct zf_torch_set *s, struct zf_err *err)
 {
+    struct zf_build *b = s->b;
     const struct member *met = NULL;
     uint64_t n, unread, n_met = 0;
     char root[160];
 
     for (size_t i = 0; i < s->member.n; i++) {
-        const struct member *m = &s->member.at[i];
+        const struct member *m = s->member.at[i];
 
-        zf_torch_storages(m->torch, &n, &unread);
-        if (m->rank > 0 || unread == 0) {
+        if (!m->torch) {
             continue;
         }
-        met = met ? met : m;
-        n_met = met == m ? n : n_met;
-        if (zf_build_n_tensors(b) > 0 &&
+        zf_torch_storages(m->torch, &n, &unread);
+        if (!met && n > 0) {
+            met = m;
+            n_met = n;
+        }
+        if (unread > 0 && zf_build_n_tensors(b) > 0 &&
             !zf_build_note(b, err, "%s: %llu of its %llu storages belong to no tensor shown here",
-                           m->path, (unsigned long long)unread, (unsigned long long)n)) {
+                           m->file.path, (unsigned long long)unread, (unsigned long long)n)) {
             return false;
         }
     }
@@ -360,33 +413,38 @@ static bool note_unread(const struct zf_torch_set *s, struct zf_build *b, struct
                   "%llu %s, but no tensor that could be shown; %s%.200s", (unsigned long long)n_met,
                   n_met == 1 ? "storage" : "storages", note ? "" : "at its top is ",
                   note ? note : root);
-    (void)zf_err_in(err, "%s", met->path);
+    (void)zf_err_in(err, "%s", met->file.path);
     return zf_forgive(b, err);
 }
 
-static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct zf_join *join,
-                          const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+static bool place_open(struct zf_torch_set *s, const struct member *m, bool alone,
+                       struct zf_err *err)
 {
-    size_t n_first = 0;
+    struct zf_place_file f = file_of(m);
+
+    f.take = join_take;
+    f.ctx = s->join;
+    tell_step(m, s->b);
+    return join_file(s->join, &m->file, m->torch, err) &&
+           zf_place_all(s->b, s->names, &f, s->lim, err) &&
+           zf_state_add(s->b, &f, alone && !s->beside ? NULL : f.path, s->lim, err);
+}
+
+static bool place_members(struct zf_torch_set *s, struct zf_err *err)
+{
+    size_t n_open = 0;
 
     for (size_t i = 0; i < s->member.n; i++) {
-        n_first += s->member.at[i].rank == 0;
+        n_open += s->member.at[i]->torch != NULL;
     }
     for (size_t i = 0; i < s->member.n; i++) {
-        const struct member *m = &s->member.at[i];
-        struct zf_place_file f = file_of(m, join);
+        const struct member *m = s->member.at[i];
 
-        if (m->rank == 0) {
-            tell_step(m, b);
-        }
-        zf_join_file(join, &f, m->rank);
-        if (!zf_place_all(b, names, &f, lim, err) ||
-            (m->rank == 0 &&
-             !zf_state_add(b, &f, n_first == 1 && !s->beside ? NULL : m->path, lim, err))) {
+        if (m->torch ? !place_open(s, m, n_open == 1, err) : !join_kept(s->join, &m->file, err)) {
             return false;
         }
     }
-    return zf_join_finish(join, err) && note_unread(s, b, err);
+    return join_finish(s->join, err) && note_unread(s, err);
 }
 
 /* "pytorch_model_1.bin": the second model of accelerate's save_state; answers its number, else
@@ -394,9 +452,9 @@ static bool place_members(struct zf_torch_set *s, struct zf_names *names, struct
 static const char *model_number(const struct member *m)
 {
     static const char stem[] = "pytorch_model_";
-    const char *number = m->path + sizeof stem - 1;
+    const char *number = m->file.path + sizeof stem - 1;
 
-    return m->role == ZF_ROLE_WEIGHTS && strncmp(m->path, stem, sizeof stem - 1) == 0 &&
+    return m->role == ZF_ROLE_WEIGHTS && strncmp(m->file.path, stem, sizeof stem - 1) == 0 &&
                    *number != '.' && strcmp(number + strspn(number, "0123456789"), ".bin") == 0
                ? number
                : NULL;
@@ -408,7 +466,7 @@ static void name_models(struct zf_torch_set *s)
     bool several = false;
 
     for (size_t i = 0; i < s->member.n; i++) {
-        struct member *m = &s->member.at[i];
+        struct member *m = s->member.at[i];
         const char *number = model_number(m);
 
         if (number) {
@@ -418,31 +476,30 @@ static void name_models(struct zf_torch_set *s)
         }
     }
     for (size_t i = 0; several && i < s->member.n; i++) {
-        struct member *m = &s->member.at[i];
+        struct member *m = s->member.at[i];
 
-        if (strcmp(m->path, "pytorch_model.bin") == 0) {
+        if (strcmp(m->file.path, "pytorch_model.bin") == 0) {
             (void)snprintf(m->head, sizeof m->head, "model");
         }
     }
 }
 
-bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, struct zf_build *b,
-                        struct zf_err *err)
+bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err)
 {
-    const struct zf_limits *lim = s->files.lim;
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
-    zf_auto(join) struct zf_join *join = names ? zf_join_new(b, names, world, lim, err) : NULL;
-
     name_models(s);
-    if (!join || !check_owners(s, lim, err) || (world > 1 && !check_agree(s, lim, err))) {
+    if (!check_owners(s, err)) {
         return false;
     }
-    for (size_t i = 0; i < s->member.n; i++) {
-        struct zf_place_file f = file_of(&s->member.at[i], NULL);
+    if (s->wrong.code != ZF_OK) {
+        *err = s->wrong;
+        return false;
+    }
+    for (size_t i = 0; !s->several && i < s->member.n; i++) {
+        struct zf_place_file f = file_of(s->member.at[i]);
 
-        if (!zf_place_see(names, &f, lim, err)) {
+        if (!zf_place_see(s->names, &f, s->lim, err)) {
             return zf_err_in(err, "%s", f.path);
         }
     }
-    return place_members(s, names, join, lim, b, err);
+    return place_members(s, err);
 }

@@ -276,12 +276,12 @@ static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err
     struct zf_spot spot;
 
     if (leaf->kind == ZF_TORCH_NOT) {
-        return f->only_taken || f->extra || place_plain(p, leaf, err);
+        return f->extra || place_plain(p, leaf, err);
     }
     if (f->take && !f->take(f->ctx, leaf, &taken, err)) {
         return false;
     }
-    if (taken || f->only_taken) {
+    if (taken) {
         return true;
     }
     if (f->extra ? !zf_names_extra(p->names, leaf->path, &spot, err)
@@ -325,7 +325,7 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
         return false;
     }
     bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
-              (f->extra || f->only_taken || zf_groups_place(b, names, f, err));
+              (f->extra || zf_groups_place(b, names, f, err));
     zf_auto_out(&p.name);
     zf_auto_out(&p.where);
     zf_table_fini(&p.ties);

@@ -3,6 +3,7 @@
 #ifndef ZF_ASSEMBLE_TORCH_FILES_H
 #define ZF_ASSEMBLE_TORCH_FILES_H
 
+#include <zf/assemble/coord.h>
 #include <zf/assemble/open_opts.h>
 #include <zf/model/build.h>
 
@@ -14,10 +15,13 @@ enum zf_torch_role {
 
 struct zf_torch_set;
 
-/* beside: the weights are told by somebody else.  Then, and where there are several files, a file's
- * plain values are state/<path>.json; a file alone has one JSON for each of its top-level keys. */
-struct zf_torch_set *zf_torch_set_new(struct zf_store *st, const struct zf_limits *lim, bool beside,
-                                      struct zf_err *err) ZF_CHECKED;
+/* Files of st, for b.  mesh: of the places that have files of their own, {0} where they are not per
+ * rank.  beside: another reader supplies the weights.  Then, and where there are several files, a
+ * file's plain values are state/<path>.json; a file alone has one JSON for each of its top-level
+ * keys.  Borrows b, st and lim until it is freed. */
+struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
+                                      const struct zf_mesh *mesh, bool beside,
+                                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 void zf_torch_set_free(struct zf_torch_set *s); /* NULL is fine */
 static inline void zf_auto_torch_set(struct zf_torch_set **s)
 {
@@ -28,17 +32,18 @@ static inline void zf_auto_torch_set(struct zf_torch_set **s)
 bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t n,
                          struct zf_err *err) ZF_CHECKED;
 
-/* Opens `path` of the store.  A file of weights that turns out to be an optimizer's state dict counts as
- * that. rank: whose file it is; 0 where files are not per rank; ascending. Errors: of the store and
- * of zf_torch_open, with the path. */
+/* Reads `path` of the store.  A file of weights that turns out to be an optimizer's state dict counts as
+ * that.  at: whose file it is; files of one kind come one after the other, the places ascending.  Of
+ * the file of the first place everything is shown, of the others only their parts and copies of
+ * tensors, and nothing else of them is kept in memory.
+ * Errors: of the store and of zf_torch_open, with the path. */
 bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_role role,
-                      uint32_t rank, struct zf_err *err) ZF_CHECKED;
+                      struct zf_coord at, struct zf_err *err) ZF_CHECKED;
 
-/* Names and places everything.  world: the number of ranks (1 where files are not per rank).
+/* Names and places everything.
  * Errors: ZF_E_UNKNOWN two files hold tensors of one name, so they are not one checkpoint;
  * ZF_E_FORMAT; of the build. */
-bool zf_torch_set_place(struct zf_torch_set *s, uint32_t world, struct zf_build *b,
-                        struct zf_err *err) ZF_CHECKED;
+bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err) ZF_CHECKED;
 
 /* Might a file of this name be one of torch.save's, by its ending? */
 bool zf_torch_set_named(const char *name);

@@ -20,7 +20,6 @@ struct zf_place_file {
     const char *path; /* in the store, for messages */
     const char *head; /* first step of every path ("optimizer"), or NULL */
     bool extra;       /* no weights in here (RNG, schedulers): its tensors are under extra/ */
-    bool only_taken;  /* what `take` leaves is not shown: files of ranks after the first */
     /* Asked first for every tensor: says in *taken whether it dealt with it.  May be NULL. */
     bool (*take)(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err);
     void *ctx;

@@ -285,7 +285,7 @@ static bool check_groups(const struct groups *all, bool mixed, bool degraded, ui
 
 struct rank_file {
     enum zf_torch_role role;
-    uint32_t rank;
+    struct zf_coord at;
 };
 
 struct rank_files {
@@ -315,7 +315,7 @@ static bool list_files(struct zf_store *st, const struct groups *all, struct ran
                 return false;
             }
             *name = e[i].name;
-            *f = (struct rank_file){all->group[g].role, (uint32_t)r.rank};
+            *f = (struct rank_file){all->group[g].role, zf_coord_data((uint32_t)r.rank)};
         }
     }
     return true;
@@ -335,7 +335,7 @@ static bool add_files(struct zf_torch_set *s, const struct rank_files *files, st
     for (size_t i = 0; i < files->of.n; i++) {
         const struct rank_file *f = &files->of.at[i];
 
-        if (zf_torch_set_add(s, files->name.at[i], f->role, f->rank, err)) {
+        if (zf_torch_set_add(s, files->name.at[i], f->role, f->at, err)) {
             added++;
             continue;
         }
@@ -353,16 +353,17 @@ static bool add_files(struct zf_torch_set *s, const struct rank_files *files, st
 static bool open_ranks(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
-    struct zf_torch_set *s = zf_torch_set_new(save->store, o->lim, false, err);
+    struct zf_torch_set *s = NULL;
     struct rank_files files = {0};
+    struct zf_mesh mesh = {0};
     struct groups all;
-    uint32_t world = 0;
     bool mixed;
 
-    bool ok = s && look(save, &all, &mixed, err) &&
-              check_groups(&all, mixed, o->degraded, &world, b, err) &&
-              list_files(save->store, &all, &files, err) && add_files(s, &files, b, err) &&
-              zf_torch_set_place(s, world, b, err);
+    bool ok = look(save, &all, &mixed, err) &&
+              check_groups(&all, mixed, o->degraded, &mesh.size[ZF_AXIS_DATA], b, err) &&
+              list_files(save->store, &all, &files, err) &&
+              (s = zf_torch_set_new(b, save->store, &mesh, false, o->lim, err)) &&
+              add_files(s, &files, b, err) && zf_torch_set_place(s, err);
     zf_torch_set_free(s);
     zf_vec_fini(&files.of);
     zf_vec_fini(&files.name);

@@ -84,7 +84,7 @@ static bool torch_add_named(void *ctx, const char *file, bool here, struct zf_er
 {
     const struct adding *a = ctx;
 
-    return !here || zf_torch_set_add(a->set, file, ZF_ROLE_WEIGHTS, 0, err);
+    return !here || zf_torch_set_add(a->set, file, ZF_ROLE_WEIGHTS, zf_coord_data(0), err);
 }
 
 static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
@@ -146,7 +146,8 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights,
         if (weights && shards_of(e[i].name)) {
             /* Another file's name promises it, so it is opened whatever it looks like: what is wrong
              * with it is said. */
-            if (!zf_torch_set_add(s, e[i].name, ZF_ROLE_WEIGHTS, 0, err) && !zf_forgive(b, err)) {
+            if (!zf_torch_set_add(s, e[i].name, ZF_ROLE_WEIGHTS, zf_coord_data(0), err) &&
+                !zf_forgive(b, err)) {
                 return false;
             }
         } else if (e[i].kind == ZF_ENTRY_OTHER) {
@@ -155,7 +156,7 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights,
                 return false;
             }
         } else if (e[i].kind == ZF_ENTRY_FILE && sniff(st, e[i].name) &&
-                   !zf_torch_set_add(s, e[i].name, role, 0, err)) {
+                   !zf_torch_set_add(s, e[i].name, role, zf_coord_data(0), err)) {
             return false;
         }
     }
@@ -172,14 +173,16 @@ static bool torch_open_one(struct zf_torch_set *s, const char *file, struct zf_b
             zf_build_note(b, err,
                           "this is one of %lu files: point at its directory to see all tensors",
                           of)) &&
-           zf_torch_set_add(s, file, ZF_ROLE_WEIGHTS, 0, err) && zf_torch_set_place(s, 1, b, err);
+           zf_torch_set_add(s, file, ZF_ROLE_WEIGHTS, zf_coord_data(0), err) &&
+           zf_torch_set_place(s, err);
 }
 
 static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
     struct zf_store *st = save->store;
-    zf_auto(torch_set) struct zf_torch_set *s = zf_torch_set_new(st, o->lim, false, err);
+    zf_auto(torch_set) struct zf_torch_set *s =
+        zf_torch_set_new(b, st, &(struct zf_mesh){0}, false, o->lim, err);
     zf_auto(st_index) struct zf_st_index x = {.json = NULL};
     zf_auto(mem) char *index = NULL;
     struct adding a = {s, st, b};
@@ -200,7 +203,7 @@ static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o,
                 : !check_shards(st, b, err) || !add_loose(s, st, true, b, err)) {
         return false;
     }
-    return add_loose(s, st, false, b, err) && zf_torch_set_place(s, 1, b, err) &&
+    return add_loose(s, st, false, b, err) && zf_torch_set_place(s, err) &&
            (!indexed || zf_st_index_check(&x, &reader, b, err));
 }
 

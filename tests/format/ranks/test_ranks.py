@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Saves with one torch.save file a rank: plain tensors, and DTensors on meshes that no fixture has."""
+import itertools
 import math
 import os
 import struct
@@ -109,6 +110,32 @@ expect("replicas of shards", hsdp, {":w": W})
 columns = rank_files((2,), [shard(1)],
                      [Tensor(*[4 * i + k + d for i in range(10) for k in (0, 1)], shape=(10, 2)) for d in (0, 2)])
 expect("shards of columns", columns, {":w": W})
+
+
+def chunk(indices, size, coord):
+    """What torch.chunk gives the rank at coord: as long as the first, the last shorter or none."""
+    each = -(-len(indices) // size)
+    return indices[each * coord:each * (coord + 1)]
+
+
+def box(mesh, placements, r):
+    """The rows and columns of rank r, counted along the mesh's axes, the last the fastest."""
+    coord = []
+    for s in reversed(mesh):
+        coord.insert(0, r % s)
+        r //= s
+    cut = [list(range(10)), list(range(4))]
+    for s, c, p in zip(mesh, coord, placements):
+        if p != "copy":
+            cut[p] = chunk(cut[p], s, c)
+    return Tensor(*[4 * i + k for i in cut[0] for k in cut[1]], shape=(len(cut[0]), len(cut[1])))
+
+
+for mesh in ((2, 3), (3, 2), (2, 2, 2), (2, 1, 3)):
+    for ways in itertools.product(("copy", 0, 1), repeat=len(mesh)):
+        pieces = [box(mesh, ways, r) for r in range(math.prod(mesh))]
+        expect(f"mesh {mesh}, axes cut {ways}",
+               rank_files(mesh, [replicate if w == "copy" else shard(w) for w in ways], pieces), {":w": W})
 refused("summands alone", rank_files((2,), [partial], [W, W]), "summand")
 summands = rank_files((2,), [partial], [W, W])
 for f in summands.values():

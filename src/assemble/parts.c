@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a tensor is in the tree is known only when the paths of all files were seen, so what the
+ * files say is needed after they were read.  Keeping the pickles of a thousand ranks would take
+ * several kilobytes for each of their tensors.  Here a part takes about two hundred bytes, because
+ * nearly all that a rank says of a tensor was said by the rank before it: type, shape, mesh and list
+ * of shards are kept once and shared as long as the next file agrees. */
+#include "parts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <zf/base/hash.h>
+
+void parts_fini(struct parts *p)
+{
+    zf_keeper_fini(&p->keep);
+    zf_index_fini(&p->by_path);
+    zf_vec_fini(&p->keys);
+}
+
+/* ---- paths ---- */
+
+static bool parts_same_path(struct zf_path a, struct zf_path b)
+{
+    if (a.n != b.n) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a.n; i++) {
+        if (a.step[i].n != b.step[i].n || memcmp(a.step[i].p, b.step[i].p, a.step[i].n) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parts_keep_path(struct zf_arena *a, struct zf_path path, struct zf_path *out,
+                            struct zf_err *err)
+{
+    struct zf_step *step = zf_arena_get(a, path.n, sizeof *step, err);
+
+    for (uint32_t i = 0; step && i < path.n; i++) {
+        step[i] = path.step[i];
+        step[i].p = zf_arena_str(a, path.step[i].p, path.step[i].n, err);
+        if (!step[i].p) {
+            return false;
+        }
+    }
+    *out = (struct zf_path){.step = step, .n = path.n};
+    return step != NULL;
+}
+
+static struct part_key *parts_key(struct parts *p, struct zf_path path, struct zf_err *err)
+{
+    uint64_t hash = zf_path_hash(path), at = 0;
+    uint32_t i;
+
+    while ((i = zf_index_next(&p->by_path, hash, &at)) != ZF_INDEX_NONE) {
+        if (parts_same_path(p->keys.at[i]->path, path)) {
+            return p->keys.at[i];
+        }
+    }
+    struct part_key *key = zf_arena_get(p->keep.arena, 1, sizeof *key, err);
+
+    if (!key || !parts_keep_path(p->keep.arena, path, &key->path, err) ||
+        !zf_vec_room(&p->keys, 1, err) ||
+        !zf_index_add(&p->by_path, hash, (uint32_t)p->keys.n, err)) {
+        return NULL;
+    }
+    p->keys.at[p->keys.n++] = key;
+    return key;
+}
+
+/* ---- what is kept ---- */
+
+static bool parts_equal(const uint64_t *a, const uint64_t *b, uint64_t n)
+{
+    return a == b || n == 0 || memcmp(a, b, n * sizeof *a) == 0;
+}
+
+/* A copy of v[n], or `like` when that is the same. */
+static const uint64_t *parts_keep(struct parts *p, const uint64_t *v, uint64_t n,
+                                  const uint64_t *like, struct zf_err *err)
+{
+    if (like && parts_equal(v, like, n)) {
+        return like;
+    }
+    uint64_t *copy = zf_arena_get(p->keep.arena, n, sizeof *copy, err);
+
+    if (copy && n) {
+        memcpy(copy, v, n * sizeof *v);
+    }
+    return copy;
+}
+
+static bool parts_read_ref(struct parts *p, struct part_key *key, struct zf_torch *t,
+                           const struct zf_pv *v, struct zf_tensor_ref *out, struct zf_err *err)
+{
+    const struct zf_tensor_ref *like = key->ref;
+    struct zf_torch_tensor x;
+
+    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, out, err)) {
+        return false;
+    }
+    if (like && like->ndim != out->ndim) {
+        like = NULL;
+    }
+    out->key = "";
+    out->shape = parts_keep(p, x.shape, x.ndim, like ? like->shape : NULL, err);
+    out->stride =
+        out->shape ? parts_keep(p, x.stride, x.ndim, like ? like->stride : NULL, err) : NULL;
+    if (!out->stride || !zf_keeper_hold(&p->keep, out->src, err)) {
+        return false;
+    }
+    key->ref = out;
+    return true;
+}
+
+/* The rank's own tensor, of the type of the whole. */
+static bool parts_read_local(struct parts *p, const struct part *part, struct zf_torch *t,
+                             const struct zf_pv *v, struct zf_type whole, struct zf_tensor_ref *out,
+                             struct zf_err *err)
+{
+    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the rank's piece is no plain tensor");
+    }
+    if (!parts_read_ref(p, part->key, t, v, out, err)) {
+        return false;
+    }
+    return (out->dtype == whole.dtype && out->ndim == whole.ndim) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the rank's piece is %s of %" PRIu32 " dimensions, the whole %s of %" PRIu32,
+                   zf_dtype_info(out->dtype)->torch, out->ndim, zf_dtype_info(whole.dtype)->torch,
+                   whole.ndim);
+}
+
+static struct zf_tensor_ref *parts_refs(struct parts *p, struct part *part, uint64_t n,
+                                        struct zf_err *err)
+{
+    struct zf_tensor_ref *ref = zf_arena_get(p->keep.arena, n, sizeof *ref, err);
+
+    part->ref = ref;
+    part->n = (uint32_t)n;
+    return ref;
+}
+
+/* ---- DTensors ---- */
+
+bool parts_same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b)
+{
+    if (a->n_axes != b->n_axes) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->n_axes; i++) {
+        const struct zf_mesh_axis *x = &a->axis[i], *y = &b->axis[i];
+        bool cut = x->place == ZF_PLACE_SHARD || x->place == ZF_PLACE_STRIDED;
+
+        if (x->size != y->size || x->place != y->place || (cut && x->dim != y->dim) ||
+            (x->place == ZF_PLACE_STRIDED && x->split_factor != y->split_factor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parts_same_dtensor(const struct zf_dtensor *a, const struct zf_dtensor *b)
+{
+    return a && a->dtype == b->dtype && a->ndim == b->ndim && a->n_ranks == b->n_ranks &&
+           parts_equal(a->shape, b->shape, a->ndim) && parts_same_mesh(a, b);
+}
+
+static const struct zf_dtensor *parts_keep_dtensor(struct parts *p, const struct zf_dtensor *dt,
+                                                   struct zf_err *err)
+{
+    struct zf_dtensor *copy = zf_arena_get(p->keep.arena, 1, sizeof *copy, err);
+    struct zf_mesh_axis *axis = zf_arena_get(p->keep.arena, dt->n_axes, sizeof *axis, err);
+
+    if (!copy || !axis) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < dt->n_axes; i++) {
+        axis[i] = dt->axis[i];
+        axis[i].name = NULL;
+        axis[i].coord = 0;
+    }
+    *copy = (struct zf_dtensor){.dtype = dt->dtype,
+                                .ndim = dt->ndim,
+                                .shape = parts_keep(p, dt->shape, dt->ndim, NULL, err),
+                                .n_axes = dt->n_axes,
+                                .axis = axis,
+                                .n_ranks = dt->n_ranks};
+    return copy->shape ? copy : NULL;
+}
+
+static const uint64_t *parts_keep_coord(struct parts *p, const struct zf_dtensor *dt,
+                                        struct zf_err *err)
+{
+    uint64_t *coord = zf_arena_get(p->keep.arena, dt->n_axes, sizeof *coord, err);
+
+    for (uint32_t i = 0; coord && i < dt->n_axes; i++) {
+        coord[i] = dt->axis[i].coord;
+    }
+    p->coord = coord;
+    p->n_coord = dt->n_axes;
+    return coord;
+}
+
+static bool parts_same_coord(const struct parts *p, const struct zf_dtensor *dt)
+{
+    if (!p->coord || p->n_coord != dt->n_axes) {
+        return false;
+    }
+    for (uint32_t i = 0; i < dt->n_axes; i++) {
+        if (p->coord[i] != dt->axis[i].coord) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A summand is no piece: it is refused when the parts are joined, and its storage counts as unread. */
+static bool parts_is_summand(const struct zf_dtensor *dt)
+{
+    for (uint32_t i = 0; i < dt->n_axes; i++) {
+        if (dt->axis[i].place == ZF_PLACE_PARTIAL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parts_read_dtensor(struct parts *p, struct part *part, struct zf_torch *t,
+                               const struct zf_pv *v, struct zf_err *err)
+{
+    struct part_key *key = part->key;
+    struct zf_dtensor dt;
+
+    if (!zf_torch_dtensor(t, v, &dt, err)) {
+        return false;
+    }
+    if (!parts_same_dtensor(key->dt, &dt) && !(key->dt = parts_keep_dtensor(p, &dt, err))) {
+        return false;
+    }
+    part->dt = key->dt;
+    if (!dt.has_coord) {
+        return true;
+    }
+    part->coord = parts_same_coord(p, &dt) ? p->coord : parts_keep_coord(p, &dt, err);
+    if (!part->coord || parts_is_summand(&dt)) {
+        return part->coord != NULL;
+    }
+    struct zf_tensor_ref *ref = parts_refs(p, part, 1, err);
+
+    return ref && parts_read_local(p, part, t, dt.local,
+                                   (struct zf_type){dt.dtype, dt.ndim, dt.shape}, ref, err);
+}
+
+/* ---- ShardedTensors ---- */
+
+static bool parts_same_sharded(const struct zf_sharded *a, const struct zf_sharded *b)
+{
+    bool same = a && a->dtype == b->dtype && a->ndim == b->ndim && a->world == b->world &&
+                a->n_all == b->n_all && parts_equal(a->shape, b->shape, a->ndim);
+
+    for (uint64_t i = 0; same && i < a->n_all; i++) {
+        same = parts_equal(a->all[i].off, b->all[i].off, a->ndim) &&
+               parts_equal(a->all[i].size, b->all[i].size, a->ndim);
+    }
+    return same;
+}
+
+static const struct zf_shard *parts_keep_shards(struct parts *p, const struct zf_shard *shard,
+                                                uint64_t n, uint32_t ndim, struct zf_err *err)
+{
+    struct zf_shard *copy = zf_arena_get(p->keep.arena, n, sizeof *copy, err);
+
+    for (uint64_t i = 0; copy && i < n; i++) {
+        copy[i].off = parts_keep(p, shard[i].off, ndim, NULL, err);
+        copy[i].size = copy[i].off ? parts_keep(p, shard[i].size, ndim, NULL, err) : NULL;
+        if (!copy[i].size) {
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+static const struct zf_sharded *parts_keep_sharded(struct parts *p, const struct zf_sharded *st,
+                                                   struct zf_err *err)
+{
+    struct zf_sharded *copy = zf_arena_get(p->keep.arena, 1, sizeof *copy, err);
+
+    if (!copy) {
+        return NULL;
+    }
+    *copy = *st;
+    copy->local = NULL;
+    copy->n_local = 0;
+    copy->shape = parts_keep(p, st->shape, st->ndim, NULL, err);
+    copy->all = copy->shape ? parts_keep_shards(p, st->all, st->n_all, st->ndim, err) : NULL;
+    return copy->all ? copy : NULL;
+}
+
+static bool parts_read_sharded(struct parts *p, struct part *part, struct zf_torch *t,
+                               const struct zf_pv *v, struct zf_err *err)
+{
+    struct part_key *key = part->key;
+    struct zf_sharded s;
+
+    if (!zf_torch_sharded(t, v, &s, err)) {
+        return false;
+    }
+    if (!parts_same_sharded(key->st, &s) && !(key->st = parts_keep_sharded(p, &s, err))) {
+        return false;
+    }
+    part->st = key->st;
+    part->shard = parts_keep_shards(p, s.local, s.n_local, s.ndim, err);
+    struct zf_tensor_ref *ref = part->shard ? parts_refs(p, part, s.n_local, err) : NULL;
+    const struct zf_type whole = {s.dtype, s.ndim, s.shape};
+
+    for (uint64_t i = 0; ref && i < s.n_local; i++) {
+        if (!parts_read_local(p, part, t, s.local[i].tensor, whole, &ref[i], err)) {
+            return false;
+        }
+        if (!parts_equal(ref[i].shape, s.local[i].size, s.ndim)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "shard %" PRIu64 " has not the shape that its metadata says", i);
+        }
+    }
+    return ref != NULL;
+}
+
+/* ---- all ---- */
+
+static bool parts_read_kind(struct parts *p, struct part *part, struct zf_torch *t,
+                            const struct zf_pv *v, struct zf_err *err)
+{
+    switch (part->kind) {
+    case ZF_TORCH_DTENSOR:
+        return parts_read_dtensor(p, part, t, v, err);
+    case ZF_TORCH_SHARDED:
+        return parts_read_sharded(p, part, t, v, err);
+    default:
+        break;
+    }
+    struct zf_tensor_ref *ref = parts_refs(p, part, 1, err);
+
+    return ref && parts_read_ref(p, part->key, t, v, ref, err);
+}
+
+struct part *parts_read(struct parts *p, struct zf_torch *t, const struct zf_leaf *leaf,
+                        struct zf_err *err)
+{
+    struct part_key *key = parts_key(p, leaf->path, err);
+    struct part *part = key ? zf_arena_get(p->keep.arena, 1, sizeof *part, err) : NULL;
+
+    if (!part) {
+        return NULL;
+    }
+    *part = (struct part){.key = key, .kind = leaf->kind};
+    if (parts_read_kind(p, part, t, leaf->value, err)) {
+        return part;
+    }
+    struct zf_err *why =
+        err->code == ZF_E_NOMEM ? NULL : zf_arena_get(p->keep.arena, 1, sizeof *why, err);
+
+    if (!why) {
+        return NULL;
+    }
+    *why = *err;
+    zf_err_clear(err);
+    *part = (struct part){.key = key, .why = why};
+    return part;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ranks' files say of their tensors, kept when the files' pickles are freed. */
+#ifndef ASSEMBLE_PARTS_H
+#define ASSEMBLE_PARTS_H
+
+#include <zf/assemble/tensor_ref.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
+
+#include "replicas.h"
+
+/* A path that several files have.  What the last of them said of it is shared by those that say the
+ * same. */
+struct part_key {
+    struct zf_path path;
+    const struct zf_dtensor *dt; /* its axes have no coordinates, its tensor is no value */
+    const struct zf_sharded *st; /* without local shards */
+    const struct zf_tensor_ref *ref;
+    struct replicas copies;
+};
+
+/* One file's part of a tensor. */
+struct part {
+    struct part *next; /* of the same file */
+    struct part_key *key;
+    enum zf_torch_kind kind; /* DENSE, DTENSOR, SHARDED; NOT: it could not be read */
+    uint32_t n;
+    const struct zf_tensor_ref *ref; /* [n] the local tensors */
+    union {
+        struct {
+            const struct zf_dtensor *dt;
+            const uint64_t *coord; /* [n_axes]; NULL: the rank is not in the mesh (n 0) */
+        };
+        struct {
+            const struct zf_sharded *st;
+            const struct zf_shard *shard; /* [n] their places */
+        };
+        const struct zf_err *why; /* kind NOT */
+    };
+};
+
+/* {.keep.arena = a} is empty; borrows a. */
+struct parts {
+    struct zf_keeper keep;
+    struct zf_index by_path;
+    zf_vec(struct part_key *) keys; /* in the order of their first part */
+    const uint64_t *coord;          /* of the last part: all of a file have the same */
+    uint32_t n_coord;
+};
+void parts_fini(struct parts *p);
+
+/* Reads a leaf of kind DENSE, DTENSOR or SHARDED of file t, which may be freed afterwards.  What is
+ * wrong with it is kept as well, for whoever joins it.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
+struct part *parts_read(struct parts *p, struct zf_torch *t, const struct zf_leaf *leaf,
+                        struct zf_err *err) ZF_CHECKED;
+
+/* Are both cut in one way? */
+bool parts_same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b);
+
+#endif
