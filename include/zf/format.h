@@ -30,7 +30,7 @@ struct zf_format {
     const char *name, *summary;
     const char *refines; /* wins over this format on a tie; or NULL */
     bool shards;         /* reads what a training run saved, never files a model is published as */
-    bool one_file;       /* also reads the one file the user pointed at (zf_store_focus) */
+    bool one_file;       /* also reads the one file the user pointed at (zf_save.file) */
     bool latest;         /* its saves lie in a run directory whose file `latest` names one of them:
                           * what is named there is asked about, not the run directory itself */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:

@@ -13,6 +13,8 @@
 #include <zf/assemble/files.h>
 #include <zf/base/path.h>
 
+#include "save_name.h"
+
 /* Looked at when nothing else was found: so many directories, so many entries of each, and so many
  * directories of which one for a pattern with a slash. */
 enum { FOREIGN_DIRS = 64, FOREIGN_ENTRIES = 256, FOREIGN_INSIDE = 32, FOREIGN_MAGIC = 32 };
@@ -41,8 +43,8 @@ static const struct foreign foreign_table[] = {
 enum { N_FOREIGN = sizeof foreign_table / sizeof foreign_table[0] };
 
 /* Files whose absence behind a link keeps a checkpoint from being opened. */
-static const char *const foreign_weights[] = {"*.safetensors", "*.bin",  "*.pt",     "*.pth",
-                                              "*.ckpt",        "*.gguf", "*.distcp", "*.json"};
+static const char *const foreign_weights[] = {
+    "*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.gguf", "*.distcp", "*.json", NULL};
 
 /* ---- one file or directory ------------------------------------------------------------------- */
 
@@ -69,7 +71,7 @@ static bool foreign_bytes(const struct foreign *f, struct zf_source *src)
     return true;
 }
 
-/* A pattern "*" "/name": is there such a file in one of the directories? */
+/* For a pattern "*" "/name": one of the directories has such a file. */
 static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t n,
                            const char *name)
 {
@@ -165,12 +167,8 @@ bool foreign_save(struct zf_store *st, struct zf_err *err)
 static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_err *err)
 {
     struct zf_err why = {.code = ZF_OK};
-    bool weights = false;
 
-    for (size_t i = 0; i < sizeof foreign_weights / sizeof foreign_weights[0]; i++) {
-        weights = weights || fnmatch(foreign_weights[i], name, 0) == 0;
-    }
-    if (!weights) {
+    if (!save_name_fits(name, foreign_weights, 0)) {
         return false;
     }
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &why);

@@ -5,7 +5,7 @@
 
 #include <zf/source/store.h>
 
-/* Is st's root itself a save of a kind that zerofs does not read?  Fills *err and returns true. */
+/* True, and *err is filled, when st's root itself is a save of a kind that zerofs does not read. */
 bool foreign_save(struct zf_store *st, struct zf_err *err);
 
 /* The first thing in st, or in the directories below, that is known by name or content; only: look

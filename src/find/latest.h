@@ -8,8 +8,8 @@
 /* The pointer file of DeepSpeed's kind in st: "latest", else "latest_universal", else NULL. */
 const char *latest_file(struct zf_store *st);
 
-/* What a pointer file names: one line, one relative path (DeepSpeed tags may hold '/').  Gives a
- * malloc'ed string.  Errors: ZF_E_FORMAT anything else; ZF_E_NOENT. */
+/* The save that a pointer file names: one line, one relative path (DeepSpeed tags may hold '/');
+ * malloc'ed.  Errors: ZF_E_FORMAT anything else; ZF_E_NOENT. */
 bool latest_read(struct zf_store *st, const char *file, char **name_out,
                  struct zf_err *err) ZF_CHECKED;
 

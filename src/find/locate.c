@@ -149,13 +149,13 @@ static enum locate_next locate_search(struct located *l, const struct zf_open_op
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-/* Does what was found fit well enough to look no further? */
+/* The fit is good enough to look no further. */
 static bool locate_fits(const struct match *m, const struct zf_open_opts *o)
 {
     return m->format && (!o->tag || m->save.tag) && (m->probe.fit > ZF_FIT_WEAK || o->format);
 }
 
-/* The latest save is gone and no other is left: the loose files are what is meant. */
+/* The latest save is gone and no other is left: the loose files are meant. */
 static bool locate_left_over(struct located *l, const struct promise *p,
                              const struct zf_limits *lim)
 {

@@ -10,36 +10,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <zf/base/name.h>
-
 #include "latest.h"
+#include "save_name.h"
 #include "table.h"
 
 /* Files that mean the directory they lie in. */
-static bool match_is_manifest(const char *name)
-{
-    static const char *const whole[] = {"latest", "latest_universal", "metadata.json",
-                                        "config.json", "latest_checkpointed_iteration.txt"};
-    static const char *const tail[] = {".metadata", ".distcp", "config.yaml", "metadata.yaml"};
-
-    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
-        if (strcmp(name, whole[i]) == 0) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
-        if (zf_name_ends(name, tail[i])) {
-            return true;
-        }
-    }
-    return false;
-}
+static const char *const match_manifest[] = {
+    "latest",     "latest_universal", "latest_checkpointed_iteration.txt",
+    "*.metadata", "metadata.json",    "*metadata.yaml",
+    "*.distcp",   "config.json",      "*config.yaml",
+    NULL,
+};
 
 const char *match_file(const struct zf_store *st)
 {
     const char *focus = zf_store_focus(st);
 
-    return focus && !match_is_manifest(focus) ? focus : NULL;
+    return focus && !save_name_fits(focus, match_manifest, 0) ? focus : NULL;
 }
 
 struct candidate {
@@ -89,7 +76,7 @@ static bool match_save(struct match *m, struct zf_store *st, const struct zf_ope
     return m->run != MATCH_RUN_GONE;
 }
 
-/* Does a refine b, perhaps through others?  A chain is never longer than the table. */
+/* a refines b, perhaps through others.  A chain is never longer than the table. */
 static bool match_refines(const struct zf_format *a, const struct zf_format *b)
 {
     for (size_t i = 0; a && i < TABLE_ROWS; i++) {
@@ -157,7 +144,7 @@ static enum zf_fit match_best(const struct candidate *fits, size_t n)
     return best;
 }
 
-/* Does c fit best, and none that fits as well refines it? */
+/* c fits best, and none that fits as well refines it. */
 static bool match_wins(const struct candidate *c, const struct candidate *fits, size_t n,
                        enum zf_fit best)
 {

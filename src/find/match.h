@@ -5,7 +5,7 @@
 
 #include <zf/format.h>
 
-/* Does the directory that was asked about name one save in it (-o tag, `latest`)? */
+/* Whether the directory that was asked about names one save in it (-o tag, `latest`). */
 enum match_run {
     MATCH_RUN_UNKNOWN, /* no family asked */
     MATCH_RUN_NONE,

@@ -42,7 +42,7 @@ static enum promise_state promise_shut(struct promise *p, struct zf_store *st,
     return promise_bad(p, err->msg);
 }
 
-/* Does the directory `sub` hold a save, or lead to one? */
+/* Whether the directory `sub` holds a save or leads to one. */
 static enum promise_state promise_content(struct promise *p, struct zf_store *sub,
                                           const struct zf_open_opts *o)
 {

@@ -9,6 +9,14 @@
 
 #include <zf/base/name.h>
 
+bool save_name_fits(const char *name, const char *const *pattern, int flags)
+{
+    while (*pattern && fnmatch(*pattern, name, flags) != 0) {
+        pattern++;
+    }
+    return *pattern != NULL;
+}
+
 bool save_name_is_step(const char *name)
 {
     static const char *const word[] = {"step", "iter", "epoch", "checkpoint", "ckpt"};
@@ -69,18 +77,26 @@ bool save_name_step(const char *path, int64_t *step_out)
 bool save_name_is_part(const char *path)
 {
     static const char *const part[] = {
-        "model",         "optim",         "optimizer",     "train",      "mp_rank_[0-9]*",
-        "rng_state",     "*_extra_state", "unet",          "vae",        "prior",
-        "text_encoder*", "transformer*",  "image_encoder", "controlnet", "safety_checker",
+        "model",
+        "optim",
+        "optimizer",
+        "train",
+        "mp_rank_[0-9]*",
+        "rng_state",
+        "*_extra_state",
+        "unet",
+        "vae",
+        "prior",
+        "text_encoder*",
+        "transformer*",
+        "image_encoder",
+        "controlnet",
+        "safety_checker",
+        NULL,
     };
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *slash = strrchr(path, '/');
 
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
-        if (fnmatch(part[i], name, 0) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return save_name_fits(slash ? slash + 1 : path, part, 0);
 }
 
 bool save_name_same_series(const char *a, const char *b)

@@ -133,7 +133,7 @@ static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *
     return save_word_take(s.name[0], name_out, err);
 }
 
-/* Is st itself a save? */
+/* st itself is a save. */
 static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
 {
     struct zf_open_opts here = {.lim = o->lim};

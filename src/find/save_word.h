@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What -o tag= takes besides a directory's name: a step number, latest, newest. */
+/* The words that -o tag= takes besides a directory's name: a step number, latest, newest, whole. */
 #ifndef FIND_SAVE_WORD_H
 #define FIND_SAVE_WORD_H
 
@@ -24,7 +24,7 @@ bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const cha
 bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
                        char *note, struct zf_err *err) ZF_CHECKED;
 
-/* Is o->tag the word `whole`: the newest save that can be opened without -o degraded? */
+/* True when o->tag is the word `whole`: the newest save that can be opened without -o degraded. */
 bool save_word_is_whole(struct zf_store *st, const struct zf_open_opts *o);
 
 /* The saves below st that look finished, the newest (by its step) first; none: st itself is the save,

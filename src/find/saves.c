@@ -51,7 +51,7 @@ bool saves_are_parts(const struct zf_saves *s)
     return n == s->n;
 }
 
-/* Is the directory `name` in `dir` only a link to another one beside it ("last" -> "step-60")? */
+/* The directory `name` in `dir` is only a link to another one beside it ("last" -> "step-60"). */
 static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name)
 {
     struct zf_err ignored = {.code = ZF_OK};

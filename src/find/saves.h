@@ -18,7 +18,7 @@ bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 /* The directories of st whose names are those of saves, whatever they hold. */
 bool saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 
-/* Are all these directories parts of one save by their names? */
+/* By their names all these directories are parts of one save. */
 bool saves_are_parts(const struct zf_saves *s);
 
 #endif

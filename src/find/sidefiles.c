@@ -6,6 +6,8 @@
 
 #include <zf/base/name.h>
 
+#include "save_name.h"
+
 /* Files that from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py
  * and tokenization_utils_base.py (the names ending in _NAME and _FILE), vocab_files_names of the
  * tokenizers; tekken.json of mistral-common, hf_quant_config.json of TensorRT Model Optimizer. */
@@ -49,24 +51,14 @@ static const char *const sidefiles_pattern[] = {
 static const char *const sidefiles_state[] = {"trainer_state.json", "training_info.json",
                                               "training_args.json", "fsdp_config.json", NULL};
 
-static bool sidefiles_match(const char *name, const char *const *pattern)
-{
-    for (; *pattern; pattern++) {
-        if (fnmatch(*pattern, name, FNM_PERIOD) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool sidefiles_is_state(const char *name)
 {
-    return sidefiles_match(name, sidefiles_state);
+    return save_name_fits(name, sidefiles_state, FNM_PERIOD);
 }
 
 bool sidefiles_is(const char *name)
 {
-    return sidefiles_match(name, sidefiles_pattern) || sidefiles_is_state(name);
+    return save_name_fits(name, sidefiles_pattern, FNM_PERIOD) || sidefiles_is_state(name);
 }
 
 /* Where the file is shown. */

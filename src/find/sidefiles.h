@@ -5,7 +5,7 @@
 
 #include <zf/model/build.h>
 
-/* Is this file passed through?  A training program's own JSON is, too, as state/<name>. */
+/* True for a file that is shown.  A training program's own JSON is, too, as state/<name>. */
 bool sidefiles_is(const char *name);
 
 /* Adds the side files in st's root as blobs at the root of the tree, except those that `but` (or

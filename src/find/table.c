@@ -7,7 +7,7 @@
 #undef LEVEL
 #undef FORMAT
 
-/* A NULL stands where a new level begins. */
+/* A NULL begins a new level. */
 static const struct zf_format *const table[] = {
 #define LEVEL() NULL,
 #define FORMAT(name) &zf_format_##name,
