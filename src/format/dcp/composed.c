@@ -132,7 +132,8 @@ struct composed_joining {
     struct zf_torch *torch;
     const uint64_t *start, *size; /* of the chunk */
     bool whole;                   /* one chunk is the tensor */
-    bool put;                     /* false: only check that the parts can be joined */
+    bool first;                   /* of its chunks: this one makes the drafts */
+    bool taken;                   /* a part has the name of another tensor */
     struct zf_out name;           /* of the part at hand, behind the tensor's name */
     uint32_t depth, n_parts;
 };
@@ -178,16 +179,13 @@ static bool composed_join_part(struct composed_joining *j, const struct zf_torch
     if (!zf_elems(t->ndim, t->shape, &n)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", j->name.p);
     }
-    if (!j->put) {
-        return true;
-    }
-    draft = j->whole ? NULL : zf_build_find(b, spot);
-    if (draft && !zf_type_equal(zf_draft_type(draft), type)) {
+    draft = zf_build_find(b, spot);
+    if (j->first) {
+        j->taken = draft != NULL;
+        draft = zf_build_tensor(b, spot, type, err);
+    } else if (!draft || !zf_type_equal(zf_draft_type(draft), type)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from chunk to chunk",
                        j->name.p);
-    }
-    if (!draft) {
-        draft = zf_build_tensor(b, spot, type, err);
     }
     if (!draft || n == 0) {
         return draft != NULL;
@@ -240,6 +238,7 @@ static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chu
         j->torch = look.torch;
         j->start = &d->box[c->box];
         j->size = j->start + j->key->ndim;
+        j->first = i == 0;
         j->n_parts = 0;
         if (!look.torch ||
             !zf_torch_parts(look.torch, zf_torch_root(look.torch), composed_join_one, j, err)) {
@@ -258,26 +257,47 @@ static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chu
     return true;
 }
 
+/* All parts of a composed tensor at `spot`, or none. */
+static bool composed_join_at(struct composed_joining *j, struct zf_spot spot, const uint32_t *chunk,
+                             uint64_t n, struct zf_err *err)
+{
+    if (!zf_build_mark(j->p->b, err)) {
+        return false;
+    }
+    j->spot = spot;
+    j->depth = 0;
+    zf_out_cut(&j->name, 0);
+    zf_out_add(&j->name, spot.name, spot.name_len);
+    if (!composed_join_chunks(j, chunk, n, err)) {
+        zf_build_undo(j->p->b);
+        return false;
+    }
+    zf_build_keep(j->p->b);
+    return true;
+}
+
 /* Adds one composed tensor: chunk [n] are all of its key. */
 static bool composed_join(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n,
                           struct zf_err *err)
 {
     const struct zf_dcp_chunk *c = &p->d->chunk[chunk[0]];
     const struct zf_dcp_key *k = &p->d->key[c->key];
-    struct composed_joining j = {.p = p, .key = k};
+    struct composed_joining j = {.p = p, .key = k, .whole = n == 1};
+    struct zf_spot spot;
     bool ok;
 
-    if (!zf_names_place(p->names, p->path[c->key], &j.spot, err)) {
+    if (!zf_names_place(p->names, p->path[c->key], &spot, err)) {
         return false;
     }
-    j.whole = n == 1;
     for (uint32_t d = 0; d < k->ndim; d++) {
         j.whole = j.whole && p->d->box[c->box + k->ndim + d] == k->shape[d];
     }
-    zf_out_add(&j.name, j.spot.name, j.spot.name_len);
-    ok = composed_join_chunks(&j, chunk, n, err);
-    j.put = true;
-    ok = ok && composed_join_chunks(&j, chunk, n, err);
+    ok = composed_join_at(&j, spot, chunk, n, err);
+    if (j.taken) {
+        zf_err_clear(err);
+        ok = zf_names_extra(p->names, p->path[c->key], &spot, err) &&
+             composed_join_at(&j, spot, chunk, n, err);
+    }
     zf_auto_out(&j.name);
     return ok;
 }

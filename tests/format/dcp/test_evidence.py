@@ -270,29 +270,74 @@ def values_that_ranks_repeat():
         s.cat("layers.0.weight.f32", s.data("model.layers.0.weight"))
 
 
+ROWS, COLS = 32, 60  # of a chunk: too large to be taken for a plain tensor by the length of its item
+CHUNK = bytes(i % 251 for i in range(ROWS * COLS))
+
+
+def composed_item(parts):
+    """A tensor subclass of several tensors (torch/_utils.py, _rebuild_wrapper_subclass).  parts: name -> (shape, strides)"""
+    kind = torchfile.named("made", "Int8Tensor")
+    made = {}
+    for name, (shape, strides) in parts.items():
+        n = math.prod(shape)
+        stored = torchfile.Storage(data=CHUNK[:n], n=n, cls="CharStorage")
+        made[name] = torchfile.tensor(stored, 0, shape, strides)
+    value = torchfile.Call(
+        "torch._tensor", "_rebuild_from_type_v2", torchfile.named("torch._utils", "_rebuild_wrapper_subclass"), kind,
+        (kind, torchfile.named("torch", "float32"), (ROWS, COLS), (COLS, 1), 0, None, None, False), made)
+    return torchfile.archive(value, extra=[("archive/byteorder", "little"), ("archive/version", "3\n")])
+
+
+def composed(s, *chunks):
+    """A save whose layers.0.weight has these items, one a rank."""
+    c = s.make(rows=2 * ROWS, cols=COLS)
+    for rank, (info, parts) in enumerate(zip(c.storage.values(), chunks)):
+        item = composed_item(parts)
+        info.offset, info.length = c.out[rank].at, len(item)
+        c.out[rank].write(item)
+    return c
+
+
+WHOLE, NONE = ((ROWS, COLS), (COLS, 1)), ((ROWS, 0), (1, 1))
+
+
 def composed_with_an_empty_part():
-    """A tensor subclass of two parts, one of them without elements, in two chunks (torch/_utils.py,
-    _rebuild_wrapper_subclass): too large to be taken for a plain tensor by the length of its item."""
-    rows, cols = 32, 60
-    data = bytes(i % 251 for i in range(rows * cols))
     with Save() as s:
-        c = s.make(rows=2 * rows, cols=cols)
-        kind = torchfile.named("made", "Int8Tensor")
-        parts = {"data": (rows, cols), "none": (rows, 0)}
-        storages = {n: torchfile.Storage(data=data if n == "data" else b"", n=math.prod(t), cls="CharStorage")
-                    for n, t in parts.items()}
-        made = {n: torchfile.tensor(storages[n], 0, t, torchfile.strides(t)) for n, t in parts.items()}
-        value = torchfile.Call(
-            "torch._tensor", "_rebuild_from_type_v2", torchfile.named("torch._utils", "_rebuild_wrapper_subclass"), kind,
-            (kind, torchfile.named("torch", "float32"), (rows, cols), (cols, 1), 0, None, None, False), made)
-        item = torchfile.archive(value, extra=[("archive/byteorder", "little"), ("archive/version", "3\n")])
-        for rank, info in enumerate(list(c.storage.values())[:2]):
-            info.offset, info.length = c.out[rank].at, len(item)
-            c.out[rank].write(item)
-        s.write(c)
-        s.cat("layers.0.weight.data.i8", 2 * data)
+        s.write(composed(s, *2 * [{"data": WHOLE, "none": NONE}]))
+        s.cat("layers.0.weight.data.i8", 2 * CHUNK)
         s.cat("layers.0.weight.none.i8", b"")
-        s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * rows * cols * 4))
+        s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4))
+
+
+def composed_of_a_transposed_part():
+    with Save() as s:
+        s.write(composed(s, {"data": WHOLE, "none": NONE}, {"data": ((ROWS, COLS), (1, ROWS)), "none": NONE}))
+        turned = bytes(CHUNK[col * ROWS + row] for row in range(ROWS) for col in range(COLS))
+        s.cat("layers.0.weight.data.i8", CHUNK + turned)
+
+
+def composed_under_a_name_that_is_taken():
+    """Other tensors keep their names; all parts, not only that one, are found under the full key."""
+    with Save() as s:
+        c = composed(s, *2 * [{"none": NONE, "data": WHOLE}])
+        c.tensor(("model", "layers.0.weight.data"), (2, 3))
+        s.write(c)
+        s.cat("layers.0.weight.data.f32", mkdcp.content("model.layers.0.weight.data", 24))
+        s.cat("extra/model.layers.0.weight.data.i8", 2 * CHUNK)
+        s.cat("extra/model.layers.0.weight.none.i8", b"")
+        listed = s.run("ls", None).stdout.split()
+        assert b"layers.0.weight.none.i8" not in listed, listed
+
+
+def composed_of_parts_that_differ():
+    """All parts of a tensor or none."""
+    for other in ({"data": WHOLE, "some": NONE}, {"data": WHOLE}, {"data": WHOLE, "none": ((ROWS, 1), (1, 1))}):
+        with Save() as s:
+            s.write(composed(s, {"data": WHOLE, "none": NONE}, other))
+            s.refused("layers.0.weight")
+            r = s.run("ls", None, *DEGRADED)
+            assert b"layers.0.weight" not in r.stdout and b"layers.1.weight" in r.stdout, r.stdout
+            s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
 
 
 main(
@@ -310,5 +355,8 @@ main(
         files_that_end_elsewhere,
         values_that_ranks_repeat,
         composed_with_an_empty_part,
+        composed_of_a_transposed_part,
+        composed_under_a_name_that_is_taken,
+        composed_of_parts_that_differ,
     ]
 )
