@@ -212,42 +212,56 @@ static void *keep_copy(const struct zf_grid_make *m, const void *p, uint64_t n, 
     return copy;
 }
 
-/* A grid of n boxes with room for them, and nothing in it but the tensor's shape. */
+/* The arrays of a grid's boxes while they are filled; the map only reads them. */
+struct grid_rows {
+    uint32_t nd;
+    uint64_t *off;    /* [n] */
+    uint32_t *src;    /* [n] */
+    uint64_t *stride; /* [n][nd] or NULL */
+    bool *strided;    /* [n] or NULL */
+};
+
+/* A grid of n boxes with nothing in it but the tensor's shape; *rows: where the boxes go. */
 static struct zf_grid *new_grid(const struct zf_grid_make *m, uint32_t n, bool strided,
-                                struct zf_err *err)
+                                struct grid_rows *rows, struct zf_err *err)
 {
     const struct zf_boxes *box = m->box;
     struct zf_grid *g = zf_arena_get(m->keep, 1, sizeof *g, err);
-    uint64_t *stride = g ? zf_arena_get(m->keep, box->nd, sizeof *stride, err) : NULL;
+    uint64_t *step = g ? zf_arena_get(m->keep, box->nd, sizeof *step, err) : NULL;
+    struct grid_rows r = {.nd = box->nd};
 
-    if (!stride || !(g->shape = keep_copy(m, box->shape, box->nd, sizeof *stride, err)) ||
-        !(g->off = zf_arena_get(m->keep, n, sizeof *g->off, err)) ||
-        !(g->src = zf_arena_get(m->keep, n, sizeof *g->src, err))) {
+    if (!step || !(g->shape = keep_copy(m, box->shape, box->nd, sizeof *step, err)) ||
+        !(r.off = zf_arena_get(m->keep, n, sizeof *r.off, err)) ||
+        !(r.src = zf_arena_get(m->keep, n, sizeof *r.src, err))) {
         return NULL;
     }
-    if (strided && (!(g->stride = zf_arena_get(m->keep, n, box->nd * sizeof *g->stride, err)) ||
-                    !(g->strided = zf_arena_get(m->keep, n, sizeof *g->strided, err)))) {
+    if (strided && (!(r.stride = zf_arena_get(m->keep, n, box->nd * sizeof *r.stride, err)) ||
+                    !(r.strided = zf_arena_get(m->keep, n, sizeof *r.strided, err)))) {
         return NULL;
     }
-    zf_packed_strides(box->nd, box->shape, stride);
-    g->tensor_stride = stride;
-    g->map = (struct zf_map){.ops = &zf_grid_ops, .size = box->shape[0] * stride[0]};
+    zf_packed_strides(box->nd, box->shape, step);
+    g->tensor_stride = step;
+    g->map = (struct zf_map){.ops = &zf_grid_ops, .size = box->shape[0] * step[0]};
     g->sources = m->sources;
     g->nd = box->nd;
     g->n = n;
+    g->off = r.off;
+    g->src = r.src;
+    g->stride = r.stride;
+    g->strided = r.strided;
+    *rows = r;
     return g;
 }
 
 /* Box i of the input becomes box `to` of the grid. */
-static void put_box(const struct zf_boxes *box, uint32_t i, struct zf_grid *g, uint32_t to)
+static void put_box(const struct zf_boxes *box, uint32_t i, const struct grid_rows *r, uint32_t to)
 {
-    /* Still ours alone: const only from here on. */
-    ((uint64_t *)g->off)[to] = box->off[i];
-    ((uint32_t *)g->src)[to] = box->src[i];
+    r->off[to] = box->off[i];
+    r->src[to] = box->src[i];
     if (box->strided) {
-        ((bool *)g->strided)[to] = box->strided[i];
-        memcpy((uint64_t *)g->stride + (uint64_t)to * g->nd, box->stride + (uint64_t)i * g->nd,
-               g->nd * sizeof(uint64_t));
+        r->strided[to] = box->strided[i];
+        memcpy(r->stride + (uint64_t)to * r->nd, box->stride + (uint64_t)i * r->nd,
+               r->nd * sizeof(uint64_t));
     }
 }
 
@@ -271,13 +285,14 @@ static bool keep_cuts(const struct zf_grid_make *m, const struct cells *c, struc
 static struct zf_map *even_grid(const struct zf_grid_make *m, const struct cells *c,
                                 struct zf_err *err)
 {
-    struct zf_grid *g = new_grid(m, c->total, m->box->stride != NULL, err);
+    struct grid_rows rows;
+    struct zf_grid *g = new_grid(m, c->total, m->box->stride != NULL, &rows, err);
 
     if (!g || !keep_cuts(m, c, g, err)) {
         return NULL;
     }
     for (uint32_t i = 0; i < c->total; i++) {
-        put_box(m->box, c->owner[i], g, i);
+        put_box(m->box, c->owner[i], &rows, i);
     }
     return &g->map;
 }
@@ -286,7 +301,8 @@ static struct zf_map *uneven_grid(const struct zf_grid_make *m, const struct cel
                                   struct zf_err *err)
 {
     const struct zf_boxes *box = m->box;
-    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, err);
+    struct grid_rows rows;
+    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, &rows, err);
     uint32_t *lo = g ? zf_arena_get(m->keep, box->n, sizeof *lo, err) : NULL;
     uint32_t *hi = lo ? zf_arena_get(m->keep, box->n, sizeof *hi, err) : NULL;
 
@@ -300,7 +316,7 @@ static struct zf_map *uneven_grid(const struct zf_grid_make *m, const struct cel
         corners(box, c, i, first, last);
         lo[i] = cell_number(c, box->nd, first);
         hi[i] = cell_number(c, box->nd, last);
-        put_box(box, i, g, i);
+        put_box(box, i, &rows, i);
     }
     g->lo = lo;
     g->hi = hi;
@@ -333,11 +349,12 @@ static uint32_t neighbour(const struct zf_grid *g, uint32_t at)
     return at;
 }
 
-static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct zf_err *err)
+static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct grid_rows *rows,
+                                 struct zf_err *err)
 {
     const struct zf_boxes *box = m->box;
     uint64_t row = box->nd * sizeof(uint64_t);
-    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, err);
+    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, rows, err);
     uint32_t *order = g ? zf_arena_get(m->scratch, box->n, sizeof *order, err) : NULL;
     uint64_t *start = order ? zf_arena_get(m->keep, box->n, row, err) : NULL;
     uint64_t *size = start ? zf_arena_get(m->keep, box->n, row, err) : NULL;
@@ -353,7 +370,7 @@ static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct zf_err *er
         return NULL;
     }
     for (uint32_t i = 0; i < box->n; i++) {
-        put_box(box, order[i], g, i);
+        put_box(box, order[i], rows, i);
         memcpy(start + (uint64_t)i * box->nd, box->start + (uint64_t)order[i] * box->nd,
                (size_t)row);
         memcpy(size + (uint64_t)i * box->nd, box->size + (uint64_t)order[i] * box->nd, (size_t)row);
@@ -432,7 +449,8 @@ bool zf_grid_make(const struct zf_grid_make *m, struct zf_fault *fault_out, stru
         return false;
     }
     if (!fits) {
-        struct zf_grid *g = tree_grid(m, err);
+        struct grid_rows rows;
+        struct zf_grid *g = tree_grid(m, &rows, err);
 
         if (!g) {
             return false;
@@ -452,44 +470,45 @@ bool zf_grid_make(const struct zf_grid_make *m, struct zf_fault *fault_out, stru
 /* ---- degraded ----------------------------------------------------------------------------- */
 
 /* One cell of the mended grid: the part of its box that lies in it. */
-static void mend_cell(const struct zf_grid_make *m, const struct cells *c, struct zf_grid *g,
-                      uint32_t cell)
+static void mend_cell(const struct zf_grid_make *m, const struct cells *c,
+                      const struct grid_rows *r, uint32_t cell)
 {
     const struct zf_boxes *box = m->box;
-    uint64_t *stride = (uint64_t *)g->stride + (uint64_t)cell * g->nd;
+    uint64_t *stride = r->stride + (uint64_t)cell * r->nd;
     uint32_t owner = c->owner[cell], at[ZF_BOX_DIMS];
 
     if (owner == NONE || owner == TWICE) {
-        ((uint32_t *)g->src)[cell] = m->lost;
+        r->src[cell] = m->lost;
         return;
     }
-    cell_at(c, g->nd, cell, at);
-    put_box(box, owner, g, cell);
+    cell_at(c, r->nd, cell, at);
+    put_box(box, owner, r, cell);
     if (!box->strided || !box->strided[owner]) {
-        zf_packed_strides(g->nd, box->size + (uint64_t)owner * g->nd, stride);
+        zf_packed_strides(r->nd, box->size + (uint64_t)owner * r->nd, stride);
     }
-    ((bool *)g->strided)[cell] = true;
-    for (uint32_t d = 0; d < g->nd; d++) {
-        uint64_t in = c->cut[d][at[d]] - box->start[(uint64_t)owner * g->nd + d];
+    r->strided[cell] = true;
+    for (uint32_t d = 0; d < r->nd; d++) {
+        uint64_t in = c->cut[d][at[d]] - box->start[(uint64_t)owner * r->nd + d];
 
-        ((uint64_t *)g->off)[cell] += in * stride[d];
+        r->off[cell] += in * stride[d];
     }
 }
 
 /* Boxes that touch others are lost whole; nobody knows which of them is right. */
 static bool mend_tree(const struct zf_grid_make *m, struct zf_map **map_out, struct zf_err *err)
 {
-    struct zf_grid *g = tree_grid(m, err);
+    struct grid_rows rows;
+    struct zf_grid *g = tree_grid(m, &rows, err);
 
     if (!g) {
         return false;
     }
     for (uint32_t i = 0; i < g->n; i++) {
         if (neighbour(g, i) != i) {
-            ((uint32_t *)g->src)[i] = m->lost;
-            ((uint64_t *)g->off)[i] = 0;
-            if (g->strided) {
-                ((bool *)g->strided)[i] = false;
+            rows.src[i] = m->lost;
+            rows.off[i] = 0;
+            if (rows.strided) {
+                rows.strided[i] = false;
             }
         }
     }
@@ -516,12 +535,13 @@ bool zf_grid_mend(const struct zf_grid_make *m, struct zf_map **map_out, struct 
                            "too many boxes of a tensor lie on top of each other");
         }
     }
-    struct zf_grid *g = new_grid(m, c->total, true, err);
+    struct grid_rows rows;
+    struct zf_grid *g = new_grid(m, c->total, true, &rows, err);
     if (!g || !keep_cuts(m, c, g, err)) {
         return false;
     }
     for (uint32_t i = 0; i < c->total; i++) {
-        mend_cell(m, c, g, i);
+        mend_cell(m, c, &rows, i);
     }
     *map_out = &g->map;
     return true;
