@@ -18,7 +18,6 @@ libzf_model_la_SOURCES = \
 	src/model/map_grid.c \
 	src/model/map_parts.c \
 	src/model/map_slice.c \
-	src/model/map_source.c \
 	src/model/model.c \
 	src/model/pieces.c \
 	src/model/seal.c \

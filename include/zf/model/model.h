@@ -86,11 +86,6 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
     zf_checkpoint_free(*c);
 }
 
-/* A source of the bytes of m, a map of the checkpoint `owner`, which it takes (frees on failure
- * too).  For tensors that have to be put together before they can be a piece of another. */
-struct zf_source *zf_map_source_new(struct zf_checkpoint *owner, const struct zf_map *m,
-                                    const char *name, struct zf_err *err) ZF_CHECKED;
-
 /* Which names to keep and how to call them, applied to every set, the same way each time: `only`
  * and `except` look at the name in the checkpoint, then strip_prefix is taken off (names without it
  * stay), then each rename rule in turn replaces its first match.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors made of parts of other tensors, and a tensor as the source of a piece: every byte is
- * compared with that of a plain copy. */
+/* Tensors made of parts of other tensors: every byte is compared with that of a plain copy. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -276,51 +275,12 @@ static void parts_are_proved(void **state)
     }
 }
 
-/* A transposed tensor, packed by a build of its own, is a piece of another. */
-static void a_tensor_can_be_a_source(void **state)
-{
-    const uint64_t shape[2] = {13, 7}, stride[2] = {1, 13}, n = 13 * 7;
-    zf_auto(source) struct zf_source *s = noise(2 * n + 10);
-    struct zf_build *inner = fresh(false), *b = fresh(false);
-    uint16_t got[13 * 7];
-
-    (void)state;
-    struct zf_draft *d = start(inner, 0, 2, shape);
-    assert_ok(zf_draft_box(d, NULL, shape, (struct zf_from){s, 10, stride}, &err), &err);
-    struct zf_checkpoint *c = zf_build_seal(inner, "t", "", &err);
-    assert_ok(c, &err);
-    struct zf_source *made = zf_map_source_new(c, c->set[0].tensor[0].data, "made", &err);
-    assert_ok(made, &err);
-    assert_int_equal(made->size, n * ELEM);
-    assert_false(zf_source_pread(made, got, 2, n * ELEM - 1, &err));
-    for (uint64_t e = 0; e < n; e++) {
-        uint64_t from = 5 + e % 7 * 13 + e / 7, off = e * ELEM;
-        struct zf_trace t = zf_source_trace(made, off, 100);
-
-        assert_ptr_equal(t.src, s);
-        assert_int_equal(t.off, from * ELEM);
-        assert_int_equal(t.len, ELEM);
-        assert_ptr_equal(zf_source_origin(made, &off), s);
-        assert_int_equal(off, from * ELEM);
-    }
-    d = start(b, 1, 1, &n);
-    assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){.src = made}, &err), &err);
-    zf_source_unref(&made);
-    zf_auto(checkpoint) struct zf_checkpoint *whole = zf_build_seal(b, "t", "", &err);
-    assert_ok(whole, &err);
-    assert_ok(zf_map_read(whole->set[0].tensor[0].data, got, sizeof got, 0, &err), &err);
-    for (uint64_t e = 0; e < n; e++) {
-        assert_int_equal(got[e], at_source(s, 5 + e % 7 * 13 + e / 7));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_the_bytes_of_their_tensors),
         cmocka_unit_test(parts_that_cannot_be_are_refused),
         cmocka_unit_test(parts_are_proved),
-        cmocka_unit_test(a_tensor_can_be_a_source),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
