@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/vec.h>
 #include <zf/model/cast.h>
 
 #define AGREE_DEPTH 32
@@ -21,8 +22,7 @@ struct agree_pair {
 struct zf_agree {
     struct zf_arena *arena;
     const char *file;
-    struct agree_pair *pair;
-    size_t n, cap;
+    zf_vec(struct agree_pair) pair;
     bool sorted;
 };
 
@@ -47,7 +47,7 @@ void zf_agree_free(struct zf_agree *g)
 {
     if (g) {
         zf_arena_free(g->arena);
-        free(g->pair);
+        zf_vec_fini(&g->pair);
         free(g);
     }
 }
@@ -55,17 +55,10 @@ void zf_agree_free(struct zf_agree *g)
 static bool pair_add(struct zf_agree *g, const char *name, const char *text, bool needed,
                      struct zf_err *err)
 {
-    if (g->n == g->cap) {
-        size_t cap = 2 * g->cap + 64;
-        struct agree_pair *more = reallocarray(g->pair, cap, sizeof *more);
-
-        if (!more) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        g->pair = more;
-        g->cap = cap;
+    if (!zf_vec_room(&g->pair, 1, err)) {
+        return false;
     }
-    g->pair[g->n++] = (struct agree_pair){.name = name, .text = text, .needed = needed};
+    g->pair.at[g->pair.n++] = (struct agree_pair){.name = name, .text = text, .needed = needed};
     return text != NULL;
 }
 
@@ -300,8 +293,8 @@ static int by_name(const void *pa, const void *pb)
 
 static void agree_sort(struct zf_agree *g)
 {
-    if (!g->sorted && g->n > 0) {
-        qsort(g->pair, g->n, sizeof *g->pair, by_name);
+    if (!g->sorted && g->pair.n > 0) {
+        qsort(g->pair.at, g->pair.n, sizeof *g->pair.at, by_name);
     }
     g->sorted = true;
 }
@@ -326,9 +319,9 @@ bool zf_agree_compare(struct zf_agree *g, struct zf_agree *first, bool shared, s
 {
     agree_sort(g);
     agree_sort(first);
-    for (size_t i = 0, k = 0; i < g->n || k < first->n;) {
-        const struct agree_pair *a = i < g->n ? &g->pair[i] : NULL;
-        const struct agree_pair *b = k < first->n ? &first->pair[k] : NULL;
+    for (size_t i = 0, k = 0; i < g->pair.n || k < first->pair.n;) {
+        const struct agree_pair *a = i < g->pair.n ? &g->pair.at[i] : NULL;
+        const struct agree_pair *b = k < first->pair.n ? &first->pair.at[k] : NULL;
         int c = !a ? 1 : !b ? -1 : strcmp(a->name, b->name);
 
         if (c != 0 && !shared && (c < 0 ? a : b)->needed) {

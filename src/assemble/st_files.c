@@ -10,6 +10,7 @@
 #include <zf/assemble/files.h>
 #include <zf/base/bytes.h>
 #include <zf/base/name.h>
+#include <zf/base/vec.h>
 
 static const char suffix[] = ".safetensors";
 
@@ -96,16 +97,12 @@ static void st_files_drop(struct zf_st_file *file)
 
 static bool st_files_keep(struct zf_st_files *f, const struct zf_st_file *file, struct zf_err *err)
 {
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? f->cap * 2 : 8;
-        struct zf_st_file *bigger = realloc(f->file, cap * sizeof *bigger);
+    struct zf_st_file *grown = zf_vec_grow(f->file, f->n, 1, &f->cap, sizeof *grown, err);
 
-        if (!bigger) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
-        }
-        f->file = bigger;
-        f->cap = cap;
+    if (!grown) {
+        return false;
     }
+    f->file = grown;
     f->file[f->n++] = *file;
     return true;
 }
@@ -132,7 +129,8 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
     }
     bool loaded = load(&file, f, st, lim, err);
 
-    if (loaded && (check_size(&file, err) || st_files_judge(f, b, err)) && st_files_keep(f, &file, err)) {
+    if (loaded && (check_size(&file, err) || st_files_judge(f, b, err)) &&
+        st_files_keep(f, &file, err)) {
         return true;
     }
     st_files_drop(&file);

@@ -8,29 +8,22 @@
 
 bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *err)
 {
-    if (!src || (k->n > 0 && k->held[k->n - 1] == src)) {
+    if (!src || (k->held.n > 0 && k->held.at[k->held.n - 1] == src)) {
         return true;
     }
-    if (k->n == k->cap) {
-        size_t cap = k->cap ? 2 * k->cap : 64;
-        struct zf_source **more = reallocarray(k->held, cap, sizeof *more);
-
-        if (!more) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for tensors");
-        }
-        k->held = more;
-        k->cap = cap;
+    if (!zf_vec_room(&k->held, 1, err)) {
+        return false;
     }
-    k->held[k->n++] = zf_source_ref(src);
+    k->held.at[k->held.n++] = zf_source_ref(src);
     return true;
 }
 
 void zf_keeper_fini(struct zf_keeper *k)
 {
-    for (size_t i = 0; i < k->n; i++) {
-        zf_source_unref(&k->held[i]);
+    for (size_t i = 0; i < k->held.n; i++) {
+        zf_source_unref(&k->held.at[i]);
     }
-    free(k->held);
+    zf_vec_fini(&k->held);
     *k = (struct zf_keeper){0};
 }
 

@@ -224,7 +224,7 @@ static int conclude(struct workers *workers)
     if (workers->code == EXIT_OK && export_failed_for_good(&workers->failed, workers->run.plan)) {
         zf_export_journal_finish(workers->run.journal);
         (void)fsync(workers->run.root);
-        if (!workers->quiet && workers->failed.n == 0) {
+        if (!workers->quiet && workers->failed.of.n == 0) {
             export_progress_close(&workers->progress);
         }
     }

@@ -14,17 +14,13 @@
 void export_failed_add(struct export_failed *f, uint32_t i, const struct zf_err *err)
 {
     char text[1024];
+    struct zf_err memory;
 
-    if ((f->n & (f->n - 1)) == 0) {
-        struct export_failure *v = realloc(f->v, (f->n ? f->n * 2ul : 1) * sizeof *v);
-
-        if (!v) {
-            f->code = zf_err_exit(err);
-            return;
-        }
-        f->v = v;
+    if (!zf_vec_room(&f->of, 1, &memory)) {
+        f->code = zf_err_exit(err);
+        return;
     }
-    f->v[f->n++] =
+    f->of.at[f->of.n++] =
         (struct export_failure){.file = i, .why = strdup(zf_err_text(err, text, sizeof text))};
     f->code = f->code ? f->code : zf_err_exit(err);
 }
@@ -40,24 +36,24 @@ void export_failed_print(struct export_failed *f, const struct zf_export_plan *p
 {
     uint32_t failed = 0, lines = 0;
 
-    if (f->n == 0) {
+    if (f->of.n == 0) {
         return;
     }
-    qsort(f->v, f->n, sizeof *f->v, by_file);
-    for (uint32_t k = 0; k < f->n; k++) {
-        for (uint32_t i = f->v[k].file; i != UINT32_MAX; i = p->file[i].follows) {
+    qsort(f->of.at, f->of.n, sizeof *f->of.at, by_file);
+    for (size_t k = 0; k < f->of.n; k++) {
+        for (uint32_t i = f->of.at[k].file; i != UINT32_MAX; i = p->file[i].follows) {
             failed++;
         }
     }
     (void)fprintf(stderr, "zerofs: %" PRIu32 " of %" PRIu32 " files could not be exported:\n",
                   failed, p->n);
-    for (uint32_t k = 0; k < f->n && lines < MOST_LINES; k++) {
-        for (uint32_t i = f->v[k].file; i != UINT32_MAX && lines < MOST_LINES;
+    for (size_t k = 0; k < f->of.n && lines < MOST_LINES; k++) {
+        for (uint32_t i = f->of.at[k].file; i != UINT32_MAX && lines < MOST_LINES;
              i = p->file[i].follows) {
             lines++;
             (void)fputs("  ", stderr);
             print_name(stderr, p->file[i].from);
-            (void)fprintf(stderr, ": %s\n", f->v[k].why ? f->v[k].why : "cannot be read");
+            (void)fprintf(stderr, ": %s\n", f->of.at[k].why ? f->of.at[k].why : "cannot be read");
         }
     }
     if (failed > lines) {
@@ -69,17 +65,17 @@ bool export_failed_for_good(const struct export_failed *f, const struct zf_expor
 {
     bool lost = true;
 
-    for (uint32_t k = 0; k < f->n; k++) {
-        lost = lost && p->file[f->v[k].file].st.lost;
+    for (size_t k = 0; k < f->of.n; k++) {
+        lost = lost && p->file[f->of.at[k].file].st.lost;
     }
     return lost;
 }
 
 void export_failed_fini(struct export_failed *f)
 {
-    for (uint32_t k = 0; k < f->n; k++) {
-        free(f->v[k].why);
+    for (size_t k = 0; k < f->of.n; k++) {
+        free(f->of.at[k].why);
     }
-    free(f->v);
+    zf_vec_fini(&f->of);
     *f = (struct export_failed){0};
 }

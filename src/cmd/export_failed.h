@@ -3,14 +3,16 @@
 #ifndef ZF_CMD_EXPORT_FAILED_H
 #define ZF_CMD_EXPORT_FAILED_H
 
+#include <zf/base/vec.h>
 #include <zf/export/plan.h>
 
+struct export_failure {
+    uint32_t file; /* of the plan; a leader */
+    char *why;
+};
+
 struct export_failed {
-    struct export_failure {
-        uint32_t file; /* of the plan; a leader */
-        char *why;
-    } * v;
-    uint32_t n;
+    zf_vec(struct export_failure) of;
     int code; /* exit code of the first */
 };
 

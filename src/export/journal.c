@@ -2,6 +2,7 @@
 /* The file is read once, whole, at the beginning; only appended lines follow, one write each, so
  * that threads need no lock and a crash tears at most the last line.  The last line about a path
  * counts. */
+#include <zf/base/vec.h>
 #include <zf/export/journal.h>
 
 #include <errno.h>
@@ -22,8 +23,7 @@ struct line {
 struct zf_export_journal {
     int root, fd; /* root: borrowed */
     char *text;
-    struct line *line; /* sorted by path, one a path */
-    uint32_t n;
+    zf_vec(struct line) line; /* sorted by path, one a path */
 };
 
 static void boot_id(char out[64])
@@ -70,17 +70,13 @@ static bool parse(char *text, bool same_boot, struct line *out)
 
 static bool keep_line(struct zf_export_journal *j, struct line line)
 {
-    /* Room doubles whenever the count reaches a power of two. */
-    if ((j->n & (j->n - 1)) == 0) {
-        struct line *v = realloc(j->line, (j->n ? j->n * 2ul : 1) * sizeof *v);
+    struct zf_err err;
 
-        if (!v) {
-            return false;
-        }
-        j->line = v;
+    if (!zf_vec_room(&j->line, 1, &err)) {
+        return false;
     }
-    line.at = j->n;
-    j->line[j->n++] = line;
+    line.at = (uint32_t)j->line.n;
+    j->line.at[j->line.n++] = line;
     return true;
 }
 
@@ -99,14 +95,14 @@ static bool parse_all(struct zf_export_journal *j, const char *boot)
             return false;
         }
     }
-    if (j->n) {
-        qsort(j->line, j->n, sizeof *j->line, by_path);
+    if (j->line.n) {
+        qsort(j->line.at, j->line.n, sizeof *j->line.at, by_path);
     }
-    for (uint32_t i = 0; i < j->n; i++) {
-        n -= n > 0 && strcmp(j->line[n - 1].path, j->line[i].path) == 0;
-        j->line[n++] = j->line[i];
+    for (size_t i = 0; i < j->line.n; i++) {
+        n -= n > 0 && strcmp(j->line.at[n - 1].path, j->line.at[i].path) == 0;
+        j->line.at[n++] = j->line.at[i];
     }
-    j->n = n;
+    j->line.n = n;
     return true;
 }
 
@@ -194,19 +190,19 @@ struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err)
 struct zf_export_past zf_export_journal_past(const struct zf_export_journal *j, const char *path)
 {
     const struct line key = {.path = path, .at = 0};
-    uint32_t lo = 0, hi = j->n;
+    size_t lo = 0, hi = j->line.n;
 
     while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
+        size_t mid = lo + (hi - lo) / 2;
 
-        if (strcmp(j->line[mid].path, key.path) < 0) {
+        if (strcmp(j->line.at[mid].path, key.path) < 0) {
             lo = mid + 1;
         } else {
             hi = mid;
         }
     }
-    return lo < j->n && strcmp(j->line[lo].path, path) == 0 ? j->line[lo].past
-                                                            : (struct zf_export_past){0};
+    return lo < j->line.n && strcmp(j->line.at[lo].path, path) == 0 ? j->line.at[lo].past
+                                                                    : (struct zf_export_past){0};
 }
 
 bool zf_export_journal_part(struct zf_export_journal *j, const char *path, const char *id,
@@ -239,7 +235,7 @@ void zf_export_journal_free(struct zf_export_journal *j)
             (void)close(j->fd);
         }
         free(j->text);
-        free(j->line);
+        zf_vec_fini(&j->line);
         free(j);
     }
 }

@@ -3,6 +3,7 @@
  * Sorted by destination, two entries of one source are the same file asked for twice and one is
  * dropped, two of different sources are a clash of names.  Sorted by inode, neighbours are tied
  * tensors: the first is copied, the others link to it. */
+#include <zf/base/vec.h>
 #include <zf/export/plan.h>
 
 #include <string.h>
@@ -26,15 +27,11 @@ static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf
     if (st->kind != ZF_NODE_FILE) {
         return true;
     }
-    /* Room doubles whenever the count reaches a power of two. */
-    if ((p->n & (p->n - 1)) == 0) {
-        struct zf_export_file *v = realloc(p->file, (p->n ? p->n * 2ul : 1) * sizeof *v);
-
-        if (!v) {
-            return zf_fail_sys(err, "plan the export");
-        }
-        p->file = v;
+    struct zf_export_file *file = zf_vec_grow(p->file, p->n, 1, &p->cap, sizeof *file, err);
+    if (!file) {
+        return false;
     }
+    p->file = file;
     char *from = strdup(path);
     if (!from) {
         return zf_fail_sys(err, "plan the export");

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <zf/base/vec.h>
+
 /* Coarser than the clock of any file system in use (FAT: 2 s). */
 #define SETTLED_SECONDS 3
 /* Directories looked at; a save with more is judged by these. */
@@ -16,8 +18,8 @@
 
 struct fingerprint_walk {
     struct zf_store *st;
-    char **dir; /* still to be listed */
-    size_t n, cap, seen;
+    zf_vec(char *) dir; /* still to be listed */
+    size_t seen;
     int64_t newest; /* seconds */
     uint64_t hash;
 };
@@ -38,20 +40,13 @@ static uint64_t fingerprint_mix(uint64_t h, const void *p, size_t n)
 /* Takes path, which may be NULL; without memory it is left out. */
 static void fingerprint_push(struct fingerprint_walk *w, char *path)
 {
-    if (path && w->n == w->cap) {
-        size_t cap = w->cap ? 2 * w->cap : 16;
-        char **more = realloc(w->dir, cap * sizeof *more);
+    struct zf_err err;
 
-        if (more) {
-            w->dir = more;
-            w->cap = cap;
-        }
-    }
-    if (!path || w->n == w->cap || w->seen == FINGERPRINT_DIRS) {
+    if (!path || w->seen == FINGERPRINT_DIRS || !zf_vec_room(&w->dir, 1, &err)) {
         free(path);
         return;
     }
-    w->dir[w->n++] = path;
+    w->dir.at[w->dir.n++] = path;
     w->seen++;
 }
 
@@ -80,8 +75,8 @@ struct fingerprint fingerprint_take(const char *root, const char *dir, const str
 
     w.st = zf_store_dir(root, lim, &err);
     fingerprint_push(&w, strdup(dir));
-    while (w.st && w.n) {
-        zf_auto(mem) char *path = w.dir[--w.n];
+    while (w.st && w.dir.n) {
+        zf_auto(mem) char *path = w.dir.at[--w.dir.n];
         const struct zf_entry *e;
         size_t n;
 
@@ -94,9 +89,9 @@ struct fingerprint fingerprint_take(const char *root, const char *dir, const str
         }
     }
     zf_store_unref(&w.st);
-    while (w.n) {
-        free(w.dir[--w.n]);
+    while (w.dir.n) {
+        free(w.dir.at[--w.dir.n]);
     }
-    free(w.dir);
+    zf_vec_fini(&w.dir);
     return (struct fingerprint){.hash = w.hash, .settled = time(NULL) - w.newest > SETTLED_SECONDS};
 }

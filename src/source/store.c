@@ -10,6 +10,7 @@
 
 #include <zf/base/name.h>
 #include <zf/base/path.h>
+#include <zf/base/vec.h>
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -280,17 +281,9 @@ bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_er
                        "the directory has more than %" PRIu64 " entries (limit dir_entries)",
                        l->limit);
     }
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 32;
-        struct zf_entry *grown = reallocarray(l->entry, cap, sizeof *grown);
-
-        if (!grown) {
-            return zf_fail_sys(err, "keep a listing");
-        }
-        l->entry = grown;
-        l->cap = cap;
-    }
-    const char *name = zf_arena_str(l->names, e->name, strlen(e->name), err);
+    struct zf_entry *grown = zf_vec_grow(l->entry, l->n, 1, &l->cap, sizeof *grown, err);
+    const char *name = grown ? zf_arena_str(l->names, e->name, strlen(e->name), err) : NULL;
+    l->entry = grown ? grown : l->entry;
     if (!name) {
         return false;
     }

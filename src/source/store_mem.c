@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/vec.h>
+
 #include "store_kind.h"
 
 struct file {
@@ -11,8 +13,7 @@ struct file {
 };
 
 struct tree {
-    struct file *file;
-    size_t n;
+    zf_vec(struct file) file;
 };
 
 /* What follows "dir/" in path, or NULL when it does not lie in dir. */
@@ -28,8 +29,8 @@ static const char *below(const char *path, const char *dir)
 
 static bool has_dir(const struct tree *t, const char *dir)
 {
-    for (size_t i = 0; i < t->n; i++) {
-        if (below(t->file[i].path, dir)) {
+    for (size_t i = 0; i < t->file.n; i++) {
+        if (below(t->file.at[i].path, dir)) {
             return true;
         }
     }
@@ -53,8 +54,8 @@ static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct z
     if (!has_dir(t, dir)) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
     }
-    for (size_t i = 0; i < t->n; i++) {
-        const char *rest = below(t->file[i].path, dir);
+    for (size_t i = 0; i < t->file.n; i++) {
+        const char *rest = below(t->file.at[i].path, dir);
         size_t len = rest ? strcspn(rest, "/") : 0;
         zf_auto(mem) char *name = rest ? strndup(rest, len) : NULL;
 
@@ -65,7 +66,7 @@ static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct z
             continue;
         }
         struct zf_entry e = {.name = name, .kind = rest[len] ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
-        e.id.size = e.kind == ZF_ENTRY_FILE ? t->file[i].src->size : 0;
+        e.id.size = e.kind == ZF_ENTRY_FILE ? t->file.at[i].src->size : 0;
         e.what = e.kind == ZF_ENTRY_FILE ? "a file" : "a directory";
         if (!zf_listing_add(l, &e, err)) {
             return false;
@@ -81,9 +82,9 @@ static struct zf_source *mem_open(void *self, const char *path, const char *name
 
     (void)name;
     (void)known;
-    for (size_t i = 0; i < t->n; i++) {
-        if (strcmp(t->file[i].path, path) == 0) {
-            return zf_source_ref(t->file[i].src);
+    for (size_t i = 0; i < t->file.n; i++) {
+        if (strcmp(t->file.at[i].path, path) == 0) {
+            return zf_source_ref(t->file.at[i].src);
         }
     }
     if (has_dir(t, path)) {
@@ -113,11 +114,11 @@ static void mem_fini(void *self)
 {
     struct tree *t = self;
 
-    for (size_t i = 0; i < t->n; i++) {
-        free(t->file[i].path);
-        zf_source_unref(&t->file[i].src);
+    for (size_t i = 0; i < t->file.n; i++) {
+        free(t->file.at[i].path);
+        zf_source_unref(&t->file.at[i].src);
     }
-    free(t->file);
+    zf_vec_fini(&t->file);
     free(t);
 }
 
@@ -166,16 +167,14 @@ bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint
     if (!t) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this store is not in memory");
     }
-    struct file *grown = reallocarray(t->file, t->n + 1, sizeof *grown);
-    if (!grown) {
-        return zf_fail_sys(err, "add a file to a store");
+    if (!zf_vec_room(&t->file, 1, err)) {
+        return false;
     }
-    t->file = grown;
     zf_auto(source) struct zf_source *src = copy_of(path, p, n, err);
     char *name = src ? strdup(path) : NULL;
     if (!name) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    t->file[t->n++] = (struct file){.path = name, .src = zf_source_ref(src)};
+    t->file.at[t->file.n++] = (struct file){.path = name, .src = zf_source_ref(src)};
     return true;
 }

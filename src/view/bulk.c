@@ -47,17 +47,10 @@ static bool count(struct bulk_plan *p, uint64_t n, struct zf_err *err)
 
 static bool add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struct zf_err *err)
 {
-    if (p->n == p->cap) {
-        uint64_t cap = p->cap ? 2 * p->cap : 64;
-        struct zf_part *grown = realloc(p->part, cap * sizeof *grown);
-
-        if (!grown) {
-            return zf_fail_sys(err, "plan a file");
-        }
-        p->part = grown;
-        p->cap = cap;
+    if (!zf_vec_room(&p->part, 1, err)) {
+        return false;
     }
-    p->part[p->n++] = (struct zf_part){.map = map, .n = n};
+    p->part.at[p->part.n++] = (struct zf_part){.map = map, .n = n};
     return true;
 }
 
@@ -174,9 +167,9 @@ bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)
 static struct zf_map *build(struct bulk *b, struct zf_err *err)
 {
     struct bulk_plan p = {0};
-    struct zf_map *m = plan(b, &p, err) ? zf_map_of_parts(p.arena, p.part, p.n, err) : NULL;
+    struct zf_map *m = plan(b, &p, err) ? zf_map_of_parts(p.arena, p.part.at, p.part.n, err) : NULL;
 
-    free(p.part);
+    zf_vec_fini(&p.part);
     if (!m) {
         zf_arena_free(p.arena);
         (void)zf_err_in(err, "%s", b->kind->name);

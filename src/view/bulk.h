@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <zf/base/vec.h>
+
 #include "shelf.h"
 
 struct bulk;
@@ -21,8 +23,7 @@ struct bulk_hurt {
 /* Plans the file: its bytes as pieces in memory and tensors' data, in order; or only their size. */
 struct bulk_plan {
     struct zf_arena *arena;
-    struct zf_part *part;
-    uint64_t n, cap;
+    zf_vec(struct zf_part) part;
     uint64_t size;  /* bytes so far */
     bool only_size; /* nothing is kept */
     bool lost;      /* some of its bytes cannot be read */

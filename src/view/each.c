@@ -8,6 +8,7 @@
 
 #include <zf/base/glob.h>
 #include <zf/base/nearest.h>
+#include <zf/base/vec.h>
 #include <zf/view.h>
 
 /* Directories that only show the same tensors in another way.  hf/ itself is made of such files. */
@@ -30,20 +31,23 @@ static bool is_presentation(const char *dir, const char *name)
 
 /* Directories still to be listed; paths are malloc'ed. */
 struct todo {
-    char **path;
-    size_t n;
+    zf_vec(char *);
 };
 
-static bool push(struct todo *todo, const char *dir)
+static bool push(struct todo *todo, const char *dir, struct zf_err *err)
 {
-    char **path = realloc(todo->path, (todo->n + 1) * sizeof *path);
+    char **path = zf_vec_push(todo, err);
 
-    if (!path) {
-        return false;
+    return path && ((*path = strdup(dir)) ||
+                    zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing"));
+}
+
+static void drop(struct todo *todo)
+{
+    while (todo->n > 0) {
+        free(todo->at[--todo->n]);
     }
-    todo->path = path;
-    todo->path[todo->n] = strdup(dir);
-    return todo->path[todo->n] && ++todo->n;
+    zf_vec_fini(todo);
 }
 
 /* Malloc'ed: names may nest further than any fixed length. */
@@ -58,10 +62,10 @@ static char *join(const char *dir, const char *name)
 static void turn(struct todo *todo, size_t first)
 {
     for (size_t i = first, j = todo->n; i + 1 < j; i++, j--) {
-        char *p = todo->path[i];
+        char *p = todo->at[i];
 
-        todo->path[i] = todo->path[j - 1];
-        todo->path[j - 1] = p;
+        todo->at[i] = todo->at[j - 1];
+        todo->at[j - 1] = p;
     }
 }
 
@@ -87,8 +91,11 @@ static bool list(const struct zf_each *e, struct todo *todo, const char *dir, st
         }
         zf_auto(mem) char *path = join(dir, name);
 
-        if (!path || (st.kind == ZF_NODE_DIR && !push(todo, path))) {
+        if (!path) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
+        }
+        if (st.kind == ZF_NODE_DIR && !push(todo, path, err)) {
+            return false;
         }
         if (st.kind == ZF_NODE_DIR ? e->dir && !e->dir(e->ctx, path, &st, err)
                                    : !e->file(e->ctx, path, &st, err)) {
@@ -102,18 +109,14 @@ static bool list(const struct zf_each *e, struct todo *todo, const char *dir, st
 bool zf_each_file(const struct zf_each *e, const char *dir, struct zf_err *err)
 {
     struct todo todo = {0};
-    bool ok =
-        push(&todo, dir) || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
+    bool ok = push(&todo, dir, err);
 
     while (ok && todo.n > 0) {
-        zf_auto(mem) char *path = todo.path[--todo.n];
+        zf_auto(mem) char *path = todo.at[--todo.n];
 
         ok = list(e, &todo, path, err);
     }
-    while (todo.n > 0) {
-        free(todo.path[--todo.n]);
-    }
-    free(todo.path);
+    drop(&todo);
     return ok;
 }
 
@@ -124,10 +127,7 @@ bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err)
 
     one.all = true;
     bool ok = list(&one, &below, dir, err);
-    while (below.n > 0) {
-        free(below.path[--below.n]);
-    }
-    free(below.path);
+    drop(&below);
     return ok;
 }
 

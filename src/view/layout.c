@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/base/vec.h>
 
 #include "hf.h"
 #include "lost.h"
@@ -20,24 +21,17 @@ static const enum zf_dtype casts[] = {ZF_DT_COUNT, ZF_DT_F32, ZF_DT_F16, ZF_DT_B
 struct layout {
     struct tree *t;
     const struct zf_view_opts *o;
-    struct place *place;
-    uint32_t n, cap, bulk_cap;
+    zf_vec(struct place) place;
+    size_t bulk_cap;
     bool adapter; /* the root holds what PEFT calls an adapter */
 };
 
 static bool put(struct layout *p, struct place what, struct zf_err *err)
 {
-    if (p->n == p->cap) {
-        uint32_t cap = p->cap ? 2 * p->cap : 256;
-        struct place *grown = realloc(p->place, cap * sizeof *grown);
-
-        if (!grown) {
-            return zf_fail_sys(err, "plan the tree");
-        }
-        p->place = grown;
-        p->cap = cap;
+    if (!zf_vec_room(&p->place, 1, err)) {
+        return false;
     }
-    p->place[p->n++] = what;
+    p->place.at[p->place.n++] = what;
     return what.path != NULL;
 }
 
@@ -69,16 +63,13 @@ static bool put_bulk(struct layout *p, struct bulk_place what, struct zf_err *er
 {
     struct tree *t = p->t;
 
-    if (t->n_bulks == p->bulk_cap) {
-        uint32_t cap = p->bulk_cap ? 2 * p->bulk_cap : 64;
-        struct bulk **grown = realloc(t->bulk, cap * sizeof(struct bulk *));
+    struct bulk **grown =
+        zf_vec_grow(t->bulk, t->n_bulks, 1, &p->bulk_cap, sizeof(struct bulk *), err);
 
-        if (!grown) {
-            return zf_fail_sys(err, "plan the tree");
-        }
-        t->bulk = grown;
-        p->bulk_cap = cap;
+    if (!grown) {
+        return false;
     }
+    t->bulk = grown;
     struct bulk *b = zf_arena_get(t->arena, 1, sizeof *b, err);
     if (!b) {
         return false;
@@ -396,8 +387,9 @@ static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *er
     }
     t->set = zf_arena_get(t->arena, 2 * n, sizeof *t->set, err);
     t->shelf = t->set ? zf_arena_get(t->arena, n * SHELVES_PER_SET, sizeof *t->shelf, err) : NULL;
-    bool ok = t->shelf && put_all(&p, err) && nodes_build(&t->nodes, p.place, p.n, t->arena, err);
-    free(p.place);
+    bool ok = t->shelf && put_all(&p, err) &&
+              nodes_build(&t->nodes, p.place.at, (uint32_t)p.place.n, t->arena, err);
+    zf_vec_fini(&p.place);
     if (!ok) {
         return false;
     }

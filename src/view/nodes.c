@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <zf/base/name.h>
+#include <zf/base/vec.h>
 
 static size_t head_len(const char *path)
 {
@@ -48,30 +49,18 @@ struct pending {
 
 struct maker {
     struct nodes *out;
-    struct pending *todo; /* one a node */
+    zf_vec(struct pending) todo; /* one a node */
     const struct place *place;
     struct zf_arena *a;
-    uint32_t cap;
+    size_t cap;
 };
 
 static bool room(struct maker *m, struct zf_err *err)
 {
-    if (m->out->n < m->cap) {
-        return true;
-    }
-    uint32_t cap = m->cap ? m->cap * 2 : 256;
-    struct node *v = realloc(m->out->v, cap * sizeof *v);
-    if (!v) {
-        return zf_fail_sys(err, "build the tree");
-    }
-    m->out->v = v;
-    struct pending *todo = realloc(m->todo, cap * sizeof *todo);
-    if (!todo) {
-        return zf_fail_sys(err, "build the tree");
-    }
-    m->todo = todo;
-    m->cap = cap;
-    return true;
+    struct node *v = zf_vec_grow(m->out->v, m->out->n, 1, &m->cap, sizeof *v, err);
+
+    m->out->v = v ? v : m->out->v;
+    return v && zf_vec_room(&m->todo, 1, err);
 }
 
 /* Names that cannot be looked up: "", ".", "..", and those longer than a file's can be. */
@@ -125,7 +114,7 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
         .payload = own ? first->payload : 0,
         .hidden = own && first->hidden,
     };
-    m->todo[m->out->n] =
+    m->todo.at[m->todo.n++] =
         (struct pending){.lo = of.lo + n_own, .hi = of.hi, .depth = of.depth + len + 1};
     m->out->n++;
     return name != NULL;
@@ -138,7 +127,7 @@ bool node_is_dir(const struct node *n)
 
 static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
 {
-    struct pending p = m->todo[dir];
+    struct pending p = m->todo.at[dir];
     uint32_t first = m->out->n;
 
     for (uint32_t lo = p.lo; lo < p.hi;) {
@@ -173,7 +162,7 @@ static bool make_all(struct maker *m, uint32_t n, struct zf_err *err)
         .kind = rooted ? m->place[0].kind : NODE_DIR,
         .payload = rooted ? m->place[0].payload : 0,
     };
-    m->todo[0] = (struct pending){.lo = rooted, .hi = n};
+    m->todo.at[m->todo.n++] = (struct pending){.lo = rooted, .hi = n};
     m->out->n = 1;
     for (uint32_t k = 0; k < m->out->n; k++) {
         if (!make_children(m, k, err)) {
@@ -193,7 +182,7 @@ bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_a
         qsort(place, n, sizeof *place, cmp_place);
     }
     bool ok = make_all(&m, n, err);
-    free(m.todo);
+    zf_vec_fini(&m.todo);
     return ok;
 }
 

@@ -4,6 +4,7 @@
 #ifndef ZF_ASSEMBLE_TENSOR_REF_H
 #define ZF_ASSEMBLE_TENSOR_REF_H
 
+#include <zf/base/vec.h>
 #include <zf/codec/torch.h>
 #include <zf/model/build.h>
 
@@ -22,8 +23,7 @@ struct zf_tensor_ref {
  * its arena, which is borrowed.  {.arena = a} is an empty one. */
 struct zf_keeper {
     struct zf_arena *arena;
-    struct zf_source **held;
-    size_t n, cap;
+    zf_vec(struct zf_source *) held;
 };
 /* Takes a reference on src, which may be NULL.  Errors: ZF_E_NOMEM. */
 bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *err) ZF_CHECKED;

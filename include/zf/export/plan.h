@@ -18,6 +18,7 @@ struct zf_export_file {
 struct zf_export_plan {
     struct zf_export_file *file; /* in the order of the listing */
     uint32_t n;
+    size_t cap;
     uint64_t bytes; /* of all leaders */
 };
 
