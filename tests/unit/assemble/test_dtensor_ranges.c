@@ -141,6 +141,33 @@ static void cuts_by_hand(void **state)
     expect(alone, 1, 8, (const uint64_t[]){0, 2, 4, 6}, 2);
 }
 
+/* So many groups that their ranges fill a block of the arena to its last byte: what is written behind them breaks the
+ * heap, or a sanitizer's rules. */
+static void many_groups(void **state)
+{
+    static const uint64_t groups[] = {1000, 4000, 65535, 65536};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        struct zf_err err = {0};
+        zf_auto(arena) struct zf_arena *a = zf_arena_new(8 << 20, &err);
+        struct zf_mesh_axis axis[] = {STRIDED(2, groups[i])};
+        uint64_t len = 4 * groups[i];
+        struct zf_dtensor dt = {
+            .ndim = 1, .shape = &len, .n_axes = 1, .axis = axis, .has_coord = true};
+        struct zf_dim_ranges dim;
+
+        axis[0].coord = 1;
+        assert_ok(zf_boxes_dims(&dt, a, &dim, &err), &err);
+        assert_int_equal(dim.n, groups[i]);
+        assert_int_equal(dim.total, 2 * groups[i]);
+        for (uint64_t g = 0; g < groups[i]; g++) {
+            assert_int_equal(dim.range[g].lo, 4 * g + 2);
+            assert_int_equal(dim.range[g].hi, 4 * g + 4);
+        }
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -150,7 +177,7 @@ static void refusals(void **state)
     struct zf_dim_ranges dim;
     struct zf_mesh_axis partial[] = {{.size = 2, .place = ZF_PLACE_PARTIAL}};
     struct zf_mesh_axis uneven[] = {SHARD(2), STRIDED(2, 3)};
-    struct zf_mesh_axis huge[] = {STRIDED(2, UINT64_MAX)};
+    struct zf_mesh_axis huge[] = {STRIDED(2, UINT64_MAX)}, too_many[] = {STRIDED(2, 65537)};
     struct zf_dtensor dt = {
         .ndim = 1, .shape = &len, .n_axes = 1, .axis = partial, .has_coord = true};
 
@@ -165,6 +192,9 @@ static void refusals(void **state)
     dt.n_axes = 1;
     assert_false(zf_boxes_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "pieces");
+    dt.axis = too_many;
+    assert_false(zf_boxes_dims(&dt, a, &dim, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "pieces");
 }
 
 int main(void)
@@ -172,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mesh_tiles),
         cmocka_unit_test(cuts_by_hand),
+        cmocka_unit_test(many_groups),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
