@@ -423,4 +423,12 @@ for what, order in (("in the order of the groups", range), ("dealt", dealt)):
 with copy("zero2_w2") as tag:
     merge_shapes(tag, lambda n: range(n - 1, -1, -1))
     refused("one mapping in another order", tag, "do")
+# Without a list of buffers, empty tensors of the module are stage 3's placeholders, and only they.
+with copy("zero3_w2") as tag:
+    for f in files(tag, "model"):
+        with Archive(f) as a:
+            del a.root["buffer_names"]
+    listed = [{n for n in run("ls", c).stdout.split() if not n.startswith(b"state/")}
+              for c in (tag, os.path.join(DATA, "zero3_w2"))]
+    check("without buffer_names the same tensors are shown", listed[0] == listed[1], listed[0] ^ listed[1])
 done()
