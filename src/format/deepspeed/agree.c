@@ -1,77 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every file of one save repeats.  DeepSpeed writes each file by itself and into whatever the
- * directory already holds, so a rank that died leaves the file of an earlier save under the same
- * tag.  Buffers, random states, samplers, paddings and the client state are a rank's own and not
- * compared. Source: deepspeed/runtime/engine.py (_save_checkpoint, _save_zero_checkpoint),
- * runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py (state_dict), 0.3.14 … 0.19.8. */
+/* Values that every file of one save repeats.  DeepSpeed writes each file by itself and into
+ * whatever the directory already holds, so a rank that died leaves the file of an earlier save
+ * under the same tag.  Buffers, random states, samplers, paddings and the client state are a
+ * rank's own and not compared. Source: deepspeed/runtime/engine.py (_save_checkpoint,
+ * _save_zero_checkpoint), runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py
+ * (state_dict), 0.3.14 … 0.19.8. */
+#include "agree.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
 
-#include "agree.h"
-
 #define CONFIG "ds_config"
 #define INNER "optimizer_state_dict"
 
-static bool is_one_of(const char *name, const char *const *list)
+/* True if name is one of the words, which are separated by blanks. */
+static bool agree_is_one_of(const char *name, const char *words)
 {
-    while (*list && strcmp(*list, name) != 0) {
-        list++;
+    size_t len = strlen(name);
+
+    for (size_t n; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        if (n == len && memcmp(words, name, n) == 0) {
+            return true;
+        }
     }
-    return *list != NULL;
+    return false;
 }
 
 /* Settings that scripts give to one rank only (who prints and logs), and folders of a node. */
-static bool own_setting(const char *key, const char *name)
+static bool agree_own_setting(const char *key, const char *name)
 {
-    static const char *const mine[] = {"tensorboard",
-                                       "wandb",
-                                       "csv_monitor",
-                                       "comet",
-                                       "monitor_config",
-                                       "flops_profiler",
-                                       "comms_logger",
-                                       "steps_per_print",
-                                       "dump_state",
-                                       "autotuning",
-                                       "nvme_path",
-                                       "output_path",
-                                       "job_name",
-                                       "profile",
-                                       "verbose",
-                                       "memory_breakdown",
-                                       "wall_clock_breakdown",
-                                       "logging",
-                                       "local_rank",
-                                       NULL};
-
     (void)key;
-    return is_one_of(name, mine);
+    return agree_is_one_of(
+        name,
+        "tensorboard wandb csv_monitor comet monitor_config flops_profiler comms_logger "
+        "steps_per_print dump_state autotuning nvme_path output_path job_name profile verbose "
+        "memory_breakdown wall_clock_breakdown logging local_rank");
 }
 
 /* Prodigy and D-Adaptation estimate a step size from what a rank has of the weights. */
-static bool own_estimate(const char *key, const char *name)
+static bool agree_own_estimate(const char *key, const char *name)
 {
-    static const char *const mine[] = {"d",
-                                       "d_max",
-                                       "d_hat",
-                                       "d_numerator",
-                                       "d_denom",
-                                       "d_prev",
-                                       "shared_d",
-                                       "running_d_numerator",
-                                       "running_d_denom",
-                                       "sk_l1",
-                                       "sksq_weighted",
-                                       "dlr",
-                                       "numerator_weighted",
-                                       "gsq_weighted",
-                                       "effective_lr",
-                                       NULL};
-
     (void)key;
-    return is_one_of(name, mine);
+    return agree_is_one_of(
+        name,
+        "d d_max d_hat d_numerator d_denom d_prev shared_d running_d_numerator "
+        "running_d_denom sk_l1 sksq_weighted dlr numerator_weighted gsq_weighted effective_lr");
 }
 
 /* One file that is being read. */
@@ -83,8 +59,8 @@ struct zf_ds_said {
 /* The settings of one save are equal on all ranks that record them. */
 static bool add_common(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
-    return zf_agree_add(s->list, s->torch, CONFIG, zf_pv_get(root, CONFIG), own_setting, false,
-                        err) &&
+    return zf_agree_add(s->list, s->torch, CONFIG, zf_pv_get(root, CONFIG), agree_own_setting,
+                        false, err) &&
            zf_agree_add(s->list, s->torch, "ds_version", zf_pv_get(root, "ds_version"), NULL, false,
                         err) &&
            zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
@@ -152,8 +128,8 @@ static bool add_base(struct zf_ds_said *s, const char *key, const struct zf_pv *
         return add_steps(s, key, base, err);
     }
     (void)snprintf(name, sizeof name, "%s.param_groups", key);
-    if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(base, "param_groups"), own_estimate, true,
-                      err)) {
+    if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(base, "param_groups"), agree_own_estimate,
+                      true, err)) {
         return false;
     }
     (void)snprintf(name, sizeof name, "%s.state", key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all files of a save repeat. */
+/* Comparison of the values that all files of a save repeat. */
 #ifndef FORMAT_DEEPSPEED_AGREE_H
 #define FORMAT_DEEPSPEED_AGREE_H
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What has no flat vector: buffers, frozen parameters and tied names, each in the dtype it was
+/* Buffers, frozen parameters and tied names have no flat vector; each is served in the dtype it was
  * saved in. Source: deepspeed/runtime/engine.py (_get_buffer_names, _get_shared_params),
  * 0.6.0 … 0.19.8. */
-#include <string.h>
+#include "buffers.h"
 
 #include <zf/assemble/names.h>
 #include <zf/base/num.h>
 
-#include "buffers.h"
-
 #include "ties.h"
 #include "zero3.h"
 
-/* Under stage 3 whatever is no buffer stands in `module` as an empty tensor
+/* Under stage 3 whatever is no buffer is an empty tensor in `module`
  * (before 0.6: of one element). */
 static bool is_placeholder(const struct ds_rank *mp, const struct zf_ds_entry *e)
 {
@@ -24,20 +22,12 @@ static bool is_placeholder(const struct ds_rank *mp, const struct zf_ds_entry *e
     return m->has_buffers || e->view.n == 0;
 }
 
-static bool draft_extra(struct ds_rank *mp, const struct zf_ds_entry *e, struct zf_err *err)
-{
-    if (e->tensor) {
-        return zf_tensor_ref_draft(mp->save->b, ds_spot("extra", e->name), &e->view, NULL, err) !=
-               NULL;
-    }
-    return true;
-}
-
-/* Drafts entry i unless it is a second name; those are told from tie and shared_params later. */
+/* Drafts entry e, which is no second name of another. */
 static bool draft_entry(struct ds_rank *mp, const struct zf_ds_entry *e, struct zf_err *err)
 {
     if (zf_names_extra_state(e->name.p, e->name.n)) {
-        return draft_extra(mp, e, err);
+        return !e->tensor ||
+               zf_tensor_ref_draft(mp->save->b, ds_spot("extra", e->name), &e->view, NULL, err);
     }
     if (!e->tensor) {
         return zf_build_note(mp->save->b, err, "\"%.*s\" is left out: it is not a dense tensor",

@@ -14,7 +14,7 @@
 #include "zero12.h"
 #include "zero3.h"
 
-/* Is this tag directory written by DeepSpeed, and does its first file begin like a torch file? */
+/* How surely DeepSpeed wrote this tag directory: by its names, or by its first file as well. */
 static enum zf_fit look(struct zf_store *st, struct zf_ds_dir *dir, struct zf_arena *a)
 {
     struct zf_err err = {.code = ZF_OK};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rank 0's files hold besides the weights: state/<key>.json for the keys of the model-states
- * file, the client state among them, state/optim_states.json for the optimizer's, and extra/ for
- * tensors of the client state. */
+/* Rank 0's files hold more than the weights, which becomes state/<key>.json for the keys of the
+ * model-states file, the client state among them, state/optim_states.json for the optimizer's,
+ * and extra/ for tensors of the client state. */
+#include "extra_state.h"
+
 #include <string.h>
 
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_json.h>
 #include <zf/assemble/torch_place.h>
-
-#include "extra_state.h"
 
 /* These hold weights and are drafted elsewhere. */
 static bool is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)

@@ -40,7 +40,7 @@ static bool take_number(const char **s, uint32_t *out)
     return true;
 }
 
-/* What may follow ".pt": nothing, or "-W.N" of the parallel writer. */
+/* Takes the end of a name behind ".pt": nothing, or "-W.N" of the parallel writer. */
 static bool take_end(const char *s, uint32_t *writer)
 {
     uint32_t n;

@@ -25,7 +25,7 @@ struct zf_ds_dir {
     const char *universal; /* the folder of a universal checkpoint, or NULL */
 };
 
-/* Is this the name of one rank's file? */
+/* True for the name of one rank's file. */
 bool zf_ds_dir_owns(const char *name);
 /* A source inside a torch archive carries the name under which the archive was written:
  * "run/renamed.pt!zero_pp_rank_1_mp_rank_00_optim_states/data/0".  The rank must be that of the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group's masters stand in the order of `module`, with what the group does not train left out.
+/* A group's masters are in the order of `module`, with what the group does not train left out.
  * Which parameter each belongs to is proved by rounding: the earliest assignment that keeps the
  * order (each master to the first parameter of its shape, behind the one before, whose weights it
  * rounds to) and the latest one (the same from the end) bound all others, so where the two are
@@ -127,6 +127,10 @@ struct placed {
     const struct zf_tensor_ref *view;
     uint32_t i;
 };
+struct placed_list {
+    const struct placed *p;
+    uint32_t n;
+};
 
 static int by_place(const void *pa, const void *pb)
 {
@@ -208,33 +212,33 @@ static bool parts_fit(struct zf_ds_guess *q, const struct zf_tensor_ref *whole,
     return true;
 }
 
-/* The parts as the weights stand in one storage.  *n = 0: no storage is cut like that. */
+/* Cuts the vector where the weights of one storage are cut: out of `all`, sorted, those that are as
+ * long together and rounded from it.  out->n = 0: there are none. */
 static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
-                           const struct placed *p, uint32_t n_all, const struct placed **out,
-                           uint32_t *n, struct zf_err *err)
+                           struct placed_list all, struct placed_list *out, struct zf_err *err)
 {
     uint32_t n_fits = 0, bad = 0, most = 0;
     struct zf_mismatch miss = {.found = false};
 
-    *n = 0;
-    for (uint32_t i = 0, k; i < n_all; i += k) {
+    out->n = 0;
+    for (uint32_t i = 0, k; i < all.n; i += k) {
+        const struct placed *p = &all.p[i];
         uint64_t elements;
         uint32_t first_bad;
         bool yes;
 
-        k = run_of(&p[i], n_all - i, &elements);
+        k = run_of(p, all.n - i, &elements);
         if (elements != whole->n) {
             continue;
         }
-        if (!parts_fit(q, whole, &p[i], k, &first_bad, &yes, err)) {
+        if (!parts_fit(q, whole, p, k, &first_bad, &yes, err)) {
             return false;
         }
         if (yes && n_fits++ > 0) {
-            return unproven(q, g, (const uint32_t[]){(*out)->i, p[i].i}, err);
+            return unproven(q, g, (const uint32_t[]){out->p->i, p->i}, err);
         }
         if (yes) {
-            *out = &p[i];
-            *n = k;
+            *out = (struct placed_list){p, k};
         } else if (k > most) {
             most = k;
             bad = first_bad;
@@ -297,8 +301,8 @@ static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
                        const struct zf_pv *state, struct placed *p, struct placed *back,
                        struct zf_err *err)
 {
-    const struct placed *found = NULL;
-    uint32_t n = 0, n_all = 0, n_back;
+    struct placed_list found;
+    uint32_t n, n_all = 0, n_back;
 
     for (uint32_t i = 0; i < q->mp->model.n_entries; i++) {
         if (q->weight[i] && !q->used[i]) {
@@ -306,11 +310,11 @@ static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
         }
     }
     qsort(p, n_all, sizeof *p, by_place);
-    if (!cut_by_storage(q, g, whole, p, n_all, &found, &n, err)) {
+    if (!cut_by_storage(q, g, whole, (struct placed_list){p, n_all}, &found, err)) {
         return false;
     }
-    if (n > 0) {
-        return take_parts(q, g, whole, state, found, n, err);
+    if (found.n > 0) {
+        return take_parts(q, g, whole, state, found.p, found.n, err);
     }
     if (!cut_by_order(q, whole, false, p, &n, err) ||
         !cut_by_order(q, whole, true, back, &n_back, err)) {
@@ -367,7 +371,7 @@ static bool assign(struct zf_ds_guess *q, const struct zf_ds_masters *g, bool la
     return true;
 }
 
-/* The order does not say it, but each master fits one parameter only? */
+/* Assigns the masters where each fits one parameter only; *all = false: some fit more. */
 static bool assign_unordered(struct zf_ds_guess *q, const struct zf_ds_masters *g, uint32_t *to,
                              bool *all, struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nameless masters of a save without ZeRO, and the parameters that they are proved to belong to. */
+/* The nameless masters of a save without ZeRO, and the parameters they are proved to belong to. */
 #ifndef FORMAT_DEEPSPEED_MASTERS_H
 #define FORMAT_DEEPSPEED_MASTERS_H
 
@@ -24,8 +24,8 @@ struct zf_ds_masters {
 struct zf_ds_guess {
     struct ds_rank *mp;
     const uint32_t *tie;
-    bool *weight; /* [n_entries] is it a trained parameter, by all but its bytes? */
-    bool *used;   /* [n_entries] does it belong to a master? */
+    bool *weight; /* [n_entries] trained parameters, by all but their bytes */
+    bool *used;   /* [n_entries] those that belong to a master already */
     struct zf_sample sample;
     struct zf_ds_masters *group;
     uint64_t n_groups;
@@ -36,7 +36,8 @@ struct zf_ds_guess {
 
 /* Marks the weights of module and chooses how much of each is compared. */
 bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err) ZF_CHECKED;
-/* Are the weights of entry i what v, of as many elements, rounds to?  If not, q->miss says where. */
+/* Compares the weights of entry i with what v, of as many elements, rounds to; where they differ,
+ * *yes is false and q->miss says at which element. */
 bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
                        struct zf_err *err) ZF_CHECKED;
 /* Finds the pieces of a fused vector and whose they are.

@@ -233,7 +233,7 @@ static bool read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_
     return m->entry && zf_ds_model_index(ds, m, err);
 }
 
-/* Kinds of save that this reader does not put together, told by what the file says of itself. */
+/* Refuses kinds of save that are not read, by what the file says of itself. */
 static bool supported(const struct zf_pv *root, struct zf_err *err)
 {
     const struct zf_pv *module = zf_pv_get(root, "module");

@@ -10,7 +10,7 @@
 #include "extra_state.h"
 
 /* ZeroStageEnum as an int, as Enum(int), or as getattr(Enum, "name"): the last is what
- * CPython 3.11.0 … 3.11.2 pickled.  0 = not told, -1 = none of these. */
+ * CPython 3.11.0 … 3.11.2 pickled.  0 = not recorded, -1 = none of these. */
 static int read_stage(const struct zf_pv *v)
 {
     static const char *const names[] = {"disabled", "optimizer_states", "gradients", "weights"};

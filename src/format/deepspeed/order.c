@@ -71,7 +71,7 @@ static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct
     return true;
 }
 
-/* Does dealing the parameters to the ranks change their order? */
+/* True if dealing the parameters to the ranks changes their order. */
 static bool order_differs(const struct ds_rank *mp)
 {
     bool other = false;

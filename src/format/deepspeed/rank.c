@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a model-parallel rank: the model-states file of its first data-parallel rank, which names the
- * parameters, and every optimizer-states file, which must all be of one save.  Then says which
- * parameters each flat vector holds, and which data-parallel ranks have a part of it: all, as long
- * as no group holds experts. */
+/* Reads a model-parallel rank: the model-states file of its first data-parallel rank, which names
+ * the parameters, and every optimizer-states file, which must all be of one save.  Then says
+ * which parameters each flat vector holds, and which data-parallel ranks have a part of it: all,
+ * as long as no group holds experts. */
 #include "rank.h"
 
 #include <stdio.h>
@@ -164,7 +164,8 @@ static bool groups_fill(struct ds_rank *mp, const struct zf_ds_shapes *shapes, u
 }
 
 /* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
- * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the proof). */
+ * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the
+ * proof). */
 static struct zf_ds_shapes *groups_split(struct ds_rank *mp, const struct zf_ds_shapes *all,
                                          uint32_t n_parts, struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all model-parallel ranks of a save share. */
+/* Common to all model-parallel ranks of a save. */
 #ifndef FORMAT_DEEPSPEED_SAVE_H
 #define FORMAT_DEEPSPEED_SAVE_H
 
@@ -24,8 +24,8 @@ struct ds_save {
     struct zf_agree *said, *said_model, *said_optim;
 };
 
-/* Of file[n], sorted, those of data-parallel ranks below n_dp will be read next, in their order: they
- * are opened ahead. */
+/* Of file[n], sorted, those of data-parallel ranks below n_dp will be read next, in their order:
+ * they are opened ahead. */
 bool save_expect(struct ds_save *ds, const struct zf_ds_file *file, uint32_t n, uint32_t n_dp,
                  struct zf_err *err) ZF_CHECKED;
 

@@ -145,7 +145,7 @@ static bool load_all(struct ds_rank *mp, bool bin, struct zf_ds_model *out, stru
     return true;
 }
 
-/* Holds every trained name, once and with its shape? */
+/* True if m holds every trained name, once and with its shape. */
 static bool is_complete(const struct ds_rank *mp, const struct zf_ds_model *m)
 {
     for (uint32_t i = 1; i < m->n_entries; i++) {
@@ -199,7 +199,7 @@ static bool is_same_save(struct ds_rank *mp, const struct zf_ds_model *m, bool b
                                   kind, (int)bad.n, bad.p);
 }
 
-/* Draws from a gathered file if it is whole; a damaged one spoils nothing, it is only told. */
+/* Drafts a gathered file if it is whole; one that is damaged is only noted. */
 static bool draft_gathered(struct ds_rank *mp, bool bin, bool *done, struct zf_err *err)
 {
     struct zf_ds_model m = {.path = mp->model.path};

@@ -9,7 +9,7 @@
  * parameters are drafted.  NULL: no memory. */
 const uint32_t *zf_ds_ties_find(struct ds_rank *mp, const struct zf_ds_entry *entry, uint32_t n,
                                 struct zf_err *err) ZF_CHECKED;
-/* Is it a second name by shared_params? */
+/* True if shared_params lists it as a second name. */
 bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name);
 
 #endif

@@ -80,7 +80,7 @@ static bool is_state_file(const struct zf_entry *e)
     return e->kind != ZF_ENTRY_DIR && n > 3 && strcmp(e->name + n - 3, ".pt") == 0;
 }
 
-/* The parameter whose files stand in `path` ("zero/" and its name), if it has any. */
+/* The parameter whose files are in `path` ("zero/" and its name), if it has any. */
 static bool draft_param(struct ds_rank *mp, const char *path, uint64_t *left, struct zf_err *err)
 {
     struct zf_ds_name name = {path + strlen("zero/"), (uint32_t)strlen(path + strlen("zero/"))};

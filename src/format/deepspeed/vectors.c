@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All ranks must keep the same states of a group; each of these becomes one vector, whose pieces are
- * drafted as far as their ranks' files are there. */
+/* All ranks must keep the same states of a group; each of these becomes one vector, whose pieces
+ * are drafted as far as their ranks' files are there. */
 #include "vectors.h"
 
 #include <stdio.h>

@@ -92,7 +92,7 @@ static bool muon_place(struct ds_save *ds, const struct zf_flat_vector *flat,
 
 /* ---- partitions ---- */
 
-/* Has rank r as many elements as its partition, with or without padding? */
+/* True if rank r has as many elements as its partition, with or without padding. */
 static bool holds_partition(const struct zf_flat_vector *flat, const struct ds_vector *v,
                             uint32_t r)
 {

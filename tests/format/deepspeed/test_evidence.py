@@ -389,6 +389,14 @@ with copy("ds0_19_8_hftrainer_zero3_w2") as tag:
     r = run("ls", os.path.dirname(tag))
     check("empty tensors of a gathered file are two", all(b"stored/empty%d.f32\n" % i in r.stdout for i in (1, 2)), r)
 
+# The only rank left is none of the save's: there is nothing to go by, degraded or not.
+with copy("ds0_19_8_zero2_legacyser_w2") as tag:
+    one, last = files(tag, "optim")
+    os.rename(last, last.replace("rank_1", "rank_5"))
+    os.remove(one)
+    r = run("info", "-o", "degraded", tag)
+    check("only a rank of another save", r.returncode == 4 and b"no optimizer file of a rank" in r.stderr, r.stderr)
+
 # ---- one mapping for the parameters of all groups (before 0.5.4) -----------------------------------------------------
 
 
