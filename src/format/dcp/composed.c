@@ -289,6 +289,9 @@ static bool composed_join(struct zf_dcp_placing *p, const uint32_t *chunk, uint6
     if (!zf_names_place(p->names, p->path[c->key], &spot, err)) {
         return false;
     }
+    if (!spot.name) {
+        return true; /* not shown */
+    }
     for (uint32_t d = 0; d < k->ndim; d++) {
         j.whole = j.whole && p->d->box[c->box + k->ndim + d] == k->shape[d];
     }

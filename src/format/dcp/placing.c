@@ -5,7 +5,7 @@
 
 bool zf_dcp_placing_init(struct zf_dcp_placing *p, struct zf_err *err)
 {
-    p->names = zf_names_new(NULL, err);
+    p->names = zf_names_new(p->rule, err);
     p->file = calloc(p->d->n_files + 1, sizeof *p->file);
     p->items = calloc(p->d->n_files + 1, sizeof *p->items);
     return p->names && ((p->file && p->items) ||

@@ -14,6 +14,7 @@ struct zf_dcp_placing {
     struct zf_store *st;
     const struct zf_limits *lim;
     struct zf_build *b;
+    const struct zf_name_rule *rule; /* NULL = tensors are called by their paths */
     struct zf_names *names;
     struct zf_path *path;     /* [n_keys] */
     struct zf_source **file;  /* [n_files]; NULL = not there (degraded) */
@@ -21,7 +22,7 @@ struct zf_dcp_placing {
     uint32_t n_whole;         /* bytes items that were checked while mounting */
 };
 
-/* Makes names, file and items; d, st, lim and b are set.  Errors: ZF_E_NOMEM. */
+/* Makes names, file and items; d, st, lim, b and rule are set.  Errors: ZF_E_NOMEM. */
 bool zf_dcp_placing_init(struct zf_dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 void zf_dcp_placing_fini(struct zf_dcp_placing *p);
 static inline void zf_auto_dcp_placing(struct zf_dcp_placing *p)

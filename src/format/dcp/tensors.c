@@ -131,8 +131,9 @@ static bool tensors_add_items(struct zf_dcp_placing *p, const uint32_t *order, u
     return true;
 }
 
-/* Makes the draft of a key, without chunks.  A tensor whose shape is contradicted is lost as a whole,
- * and left out (*out = NULL) when it would be a file of no bytes, because that would look whole. */
+/* Makes the draft of a key, without chunks; *out is left alone when the tensor is not shown.  One whose
+ * shape is contradicted is lost as a whole, and not shown when it would be a file of no bytes, because
+ * that would look whole. */
 static bool tensors_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft **out,
                           struct zf_err *err)
 {
@@ -152,6 +153,9 @@ static bool tensors_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draf
     }
     if (!zf_names_place(p->names, p->path[key], &spot, err)) {
         return false;
+    }
+    if (!spot.name) {
+        return true;
     }
     if (zf_build_find(p->b, spot) && !zf_names_extra(p->names, p->path[key], &spot, err)) {
         return false;
@@ -271,9 +275,10 @@ static bool tensors_place(struct zf_dcp_placing *p, struct zf_err *err)
 }
 
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
-                  struct zf_build *b, struct zf_err *err)
+                  struct zf_build *b, const struct zf_name_rule *rule, struct zf_err *err)
 {
-    zf_auto(dcp_placing) struct zf_dcp_placing p = {.d = d, .st = st, .lim = lim, .b = b};
+    zf_auto(dcp_placing) struct zf_dcp_placing p = {
+        .d = d, .st = st, .lim = lim, .b = b, .rule = rule};
 
     return zf_dcp_placing_init(&p, err) && tensors_place(&p, err);
 }

@@ -3,11 +3,15 @@
 #ifndef FORMAT_DCP_TENSORS_H
 #define FORMAT_DCP_TENSORS_H
 
+#include <zf/assemble/names.h>
+
 #include "metadata.h"
 
 /* Opens the files and gives every key its place and every chunk its box.
+ * rule: how a dialect of this format calls its tensors, or NULL.
  * Errors: ZF_E_FORMAT a file is missing or too short, items overlap; of names and build. */
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
-                  struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+                  struct zf_build *b, const struct zf_name_rule *rule,
+                  struct zf_err *err) ZF_CHECKED;
 
 #endif
