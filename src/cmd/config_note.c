@@ -48,19 +48,9 @@ static bool weights_dtype(const struct zf_set *set, enum zf_dtype *out)
     return most > 0;
 }
 
-static const struct zf_blob *find_config(const struct zf_checkpoint *c)
-{
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
-        if (strcmp(c->blob[i].path, "config.json") == 0) {
-            return &c->blob[i];
-        }
-    }
-    return NULL;
-}
-
 char *config_note(const struct zf_checkpoint *c, const struct zf_limits *lim)
 {
-    const struct zf_blob *config = find_config(c);
+    const struct zf_blob *config = zf_checkpoint_blob(c, "config.json");
     enum zf_dtype says, have;
     char *text;
 

@@ -124,6 +124,10 @@ struct zf_build {
     uint64_t n_marks;
 };
 
+/* The order of a checkpoint's sets and files.  Like strcmp, but '/' sorts before every other byte, so
+ * that a directory is followed by what is in it. */
+int zf_path_order(const char *a, const char *b);
+
 /* Checkpoints carry their sources behind the public part. */
 struct zf_sealed {
     struct zf_checkpoint c; /* first */

@@ -15,6 +15,37 @@ const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char
     return NULL;
 }
 
+int zf_path_order(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    int x = *a == '/' ? 1 : *a ? (unsigned char)*a + 1 : 0;
+    int y = *b == '/' ? 1 : *b ? (unsigned char)*b + 1 : 0;
+    return x - y;
+}
+
+const struct zf_blob *zf_checkpoint_blob(const struct zf_checkpoint *c, const char *path)
+{
+    uint32_t lo = 0, hi = c->n_blobs;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        int cmp = zf_path_order(c->blob[mid].path, path);
+
+        if (cmp == 0) {
+            return &c->blob[mid];
+        }
+        if (cmp < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return NULL;
+}
+
 const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, size_t n)
 {
     uint32_t lo = 0, hi = s->n;

@@ -8,23 +8,10 @@
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-/* Like strcmp, but '/' sorts before every other byte, so that a directory is followed by what is
- * in it. */
-static int cmp_paths(const char *a, const char *b)
-{
-    while (*a && *a == *b) {
-        a++;
-        b++;
-    }
-    int x = *a == '/' ? 1 : *a ? (unsigned char)*a + 1 : 0;
-    int y = *b == '/' ? 1 : *b ? (unsigned char)*b + 1 : 0;
-    return x - y;
-}
-
 static int by_path(const void *a, const void *b)
 {
-    return cmp_paths((*(struct zf_draft_set *const *)a)->path,
-                     (*(struct zf_draft_set *const *)b)->path);
+    return zf_path_order((*(struct zf_draft_set *const *)a)->path,
+                         (*(struct zf_draft_set *const *)b)->path);
 }
 
 static int by_set_and_name(const void *a, const void *b)
@@ -39,7 +26,7 @@ static int by_set_and_name(const void *a, const void *b)
 
 static int blob_by_path(const void *a, const void *b)
 {
-    return cmp_paths(((const struct zf_blob *)a)->path, ((const struct zf_blob *)b)->path);
+    return zf_path_order(((const struct zf_blob *)a)->path, ((const struct zf_blob *)b)->path);
 }
 
 /* ---- tensors ------------------------------------------------------------------------------ */
@@ -127,7 +114,7 @@ static const struct zf_set *next_set(const struct zf_checkpoint *c, const char *
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
 
-        if (cmp_paths(c->set[mid].path, path) < 0) {
+        if (zf_path_order(c->set[mid].path, path) < 0) {
             lo = mid + 1;
         } else {
             hi = mid;

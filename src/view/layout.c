@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a checkpoint to its tree: which shelves and bulk files every set gets. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,20 +85,20 @@ static bool put_bulk(struct layout *p, struct bulk_place what, struct zf_err *er
 
 /* ---- hf/ -------------------------------------------------------------------------------------- */
 
-/* The side file's place in dir, hf/ of a set as `of` serves it. */
+/* Puts side file i, called `name`, into dir: hf/ of a set as `of` serves it. */
 static bool put_side_file(struct layout *p, const char *dir, const struct shelf *of, uint32_t i,
-                          struct zf_err *err)
+                          const char *name, struct zf_err *err)
 {
     const struct zf_blob *b = &p->t->c->blob[i];
 
-    if (of->cast != ZF_DT_COUNT && strcmp(b->path, HF_CONFIG) == 0) {
+    if (of->cast != ZF_DT_COUNT && strcmp(name, HF_CONFIG) == 0) {
         return put_bulk(p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
     }
     /* An adapter beside the shards is as it was saved, whatever is served beside it. */
-    if (of->cast != ZF_DT_COUNT && strcmp(b->path, HF_ADAPTER) == 0) {
+    if (of->cast != ZF_DT_COUNT && strcmp(name, HF_ADAPTER) == 0) {
         return true;
     }
-    return put(p, (struct place){join(p->t->arena, dir, b->path, err), NODE_BLOB, i, false}, err);
+    return put(p, (struct place){join(p->t->arena, dir, name, err), NODE_BLOB, i, false}, err);
 }
 
 /* Does the set hold a model's weights, or other tensors beside them? */
@@ -105,28 +106,61 @@ static bool holds_weights(const char *path)
 {
     static const char *const beside[] = {"optim", "extra", "stacked", "bucket"};
 
-    if (strncmp(path, "mp_rank_", 8) == 0 && strchr(path, '/')) {
-        path = strchr(path, '/') + 1;
-    }
-    size_t n = strcspn(path, "/");
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        if (strlen(beside[i]) == n && memcmp(beside[i], path, n) == 0) {
-            return false;
+    for (;; path++) {
+        size_t n = strcspn(path, "/");
+
+        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+            if (strlen(beside[i]) == n && memcmp(beside[i], path, n) == 0) {
+                return false;
+            }
+        }
+        path += n;
+        if (!*path) {
+            return true;
         }
     }
-    return true;
 }
 
-/* The files beside the weights (config.json, the tokenizer) are in the root, and in the hf/ of
- * every set of weights, so that from_pretrained finds them. */
+/* Is the first n bytes of the path a directory above what is at `path`, or the path itself? */
+static bool is_above(const char *dir, size_t n, const char *path)
+{
+    return n == 0 || (strncmp(dir, path, n) == 0 && (path[n] == '\0' || path[n] == '/'));
+}
+
+/* Has a directory between the first n bytes of the set's path and its end a file of this name? */
+static bool has_nearer(const struct zf_checkpoint *c, const char *set, size_t n, const char *name)
+{
+    char path[4096];
+
+    for (size_t end = n; set[end];) {
+        end += set[end] == '/';
+        end += strcspn(set + end, "/");
+        int len = snprintf(path, sizeof path, "%.*s/%s", (int)end, set, name);
+        if (len > 0 && (size_t)len < sizeof path && zf_checkpoint_blob(c, path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The files beside the weights (config.json, the tokenizer) are in the root or in a directory of one
+ * rank (mp_rank_03), and in the hf/ of every set of weights there, so that from_pretrained finds them;
+ * the nearest of a name counts. */
 static bool put_side_files(struct layout *p, const char *dir, const struct shelf *of,
                            struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
+    const char *set = of->of->set->path;
     bool ok = true;
 
-    for (uint32_t i = 0; ok && i < c->n_blobs && holds_weights(of->of->set->path); i++) {
-        ok = strchr(c->blob[i].path, '/') || put_side_file(p, dir, of, i, err);
+    for (uint32_t i = 0; ok && i < c->n_blobs && holds_weights(set); i++) {
+        const char *path = c->blob[i].path, *slash = strrchr(path, '/');
+        const char *name = slash ? slash + 1 : path;
+        size_t n = slash ? (size_t)(slash - path) : 0;
+
+        if (is_above(path, n, set) && !has_nearer(c, set, n, name)) {
+            ok = put_side_file(p, dir, of, i, name, err);
+        }
     }
     return ok;
 }
@@ -148,11 +182,8 @@ static bool is_adapter_file(void *ctx, struct zf_source *src, uint64_t off, uint
 static bool is_adapter(const struct zf_checkpoint *c)
 {
     const struct zf_set *root = zf_checkpoint_set(c, "");
-    bool config = false, file = false;
+    bool config = zf_checkpoint_blob(c, "adapter_config.json") != NULL, file = false;
 
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
-        config = config || strcmp(c->blob[i].path, "adapter_config.json") == 0;
-    }
     for (uint32_t i = 0; config && root && i < root->n && !file; i++) {
         (void)zf_map_each_source(root->tensor[i].data, is_adapter_file, &file);
         if (!file && zf_map_size(root->tensor[i].data) > 0) {

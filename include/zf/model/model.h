@@ -64,6 +64,8 @@ struct zf_checkpoint {
 
 /* Borrows the set at `path`, or NULL. */
 const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path);
+/* Borrows the file at `path`, or NULL (binary search). */
+const struct zf_blob *zf_checkpoint_blob(const struct zf_checkpoint *c, const char *path);
 /* Borrows the tensor of that raw name in the set, or NULL (binary search). */
 const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, size_t n);
 

@@ -357,6 +357,59 @@ static void a_long_list_of_sources_says_so(void **state)
     assert_int_equal(strtoull(more + 9, NULL, 10), n - listed);
 }
 
+/* A tree for each rank: sets, state/ and extra/ below it, and in its hf/ the side files of the rank,
+ * or those of the root that it has not. */
+static void a_prefix_has_a_tree_of_its_own(void **state)
+{
+    struct zf_build *b = made_build(false);
+    const uint64_t n = 3;
+    struct zf_stat s;
+
+    (void)state;
+    made_vector(b, "w", ZF_DT_F32, 3);
+    assert_ok(zf_build_text(b, "config.json", "{}", 2, &err), &err);
+    assert_ok(zf_build_text(b, "vocab.txt", "a", 1, &err), &err);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_ok(zf_build_prefix(b, rank ? "mp_rank_01" : "mp_rank_00", &err), &err);
+        made_vector(b, "w", ZF_DT_F32, 4 + (uint64_t)rank);
+        made_tensor(b, "stored", "w", ZF_DT_BF16, 1, &n);
+        made_tensor(b, "optim/exp_avg", "w", ZF_DT_F32, 1, &n);
+        made_tensor(b, "extra", "rng", ZF_DT_U8, 1, &n);
+        assert_ok(zf_build_text(b, "state/args.json", "[1]", 3, &err), &err);
+        assert_ok(zf_build_text(b, "extra/note", "12345", 5, &err), &err);
+    }
+    assert_ok(zf_build_text(b, "config.json", "{\"a\":1}", 7, &err), &err);
+    zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
+    assert_ok(t, &err);
+    static const struct {
+        const char *path;
+        uint64_t size;
+    } want[] = {
+        {"w.f32", 12},
+        {"mp_rank_00/w.f32", 16},
+        {"mp_rank_01/w.f32", 20},
+        {"mp_rank_01/npy/w.npy", 128 + 20},
+        {"mp_rank_01/optim/exp_avg/w.f32", 12},
+        {"mp_rank_01/state/args.json", 3},
+        {"mp_rank_01/extra/note", 5},
+        {"mp_rank_01/extra/rng.u8", 3},
+        {"mp_rank_01/config.json", 7},
+        {"hf/config.json", 2},
+        {"mp_rank_00/hf/config.json", 2},
+        {"mp_rank_00/hf/vocab.txt", 1},
+        {"mp_rank_01/hf/config.json", 7},
+        {"mp_rank_01/hf/vocab.txt", 1},
+        {"mp_rank_01/stored/hf/config.json", 7},
+        {"mp_rank_00/stored/hf/config.json", 2},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        assert_int_equal(walk(t, want[i].path).size, want[i].size);
+    }
+    assert_false(zf_tree_walk(t, "mp_rank_00/config.json", &s));
+    assert_false(zf_tree_walk(t, "mp_rank_01/optim/exp_avg/hf/config.json", &s));
+    assert_false(zf_tree_walk(t, "mp_rank_01/extra/hf/config.json", &s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +423,7 @@ int main(void)
         cmocka_unit_test(lost_bytes_are_errors_and_only_those),
         cmocka_unit_test(attributes_tell_what_a_file_is),
         cmocka_unit_test(a_long_list_of_sources_says_so),
+        cmocka_unit_test(a_prefix_has_a_tree_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
