@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/codec/json.h>
 #include <zf/overlay/index.h>
 #include <zf/overlay/lost.h>
 
@@ -112,15 +113,15 @@ static void print_json(const char *path, const struct zf_checkpoint *c, const ch
         (void)json_array_append_new(sets, json_set(&c->set[i]));
     }
     for (uint32_t i = 0; i < c->n_notes; i++) {
-        (void)json_array_append_new(notes, zf_index_string(c->note[i], strlen(c->note[i])));
+        (void)json_array_append_new(notes, zf_json_string(c->note[i], strlen(c->note[i])));
     }
     if (config) {
         (void)json_array_append_new(notes, json_string(config));
     }
     json_t *j = json_pack(
         "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o}", "schema", "zerofs.info/1",
-        "path", zf_index_string(path, strlen(path)), "format", c->format, "why",
-        zf_index_string(c->why, strlen(c->why)), "tag", zf_index_string(c->tag, strlen(c->tag)),
+        "path", zf_json_string(path, strlen(path)), "format", c->format, "why",
+        zf_json_string(c->why, strlen(c->why)), "tag", zf_json_string(c->tag, strlen(c->tag)),
         "step", c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces,
         "sets", sets, "files", (json_int_t)c->n_blobs, "notes", notes, "lost", zf_lost_json(c));
     (void)json_dumpf(j, stdout, JSON_INDENT(1));

@@ -5,6 +5,7 @@
 
 #include <zf/base/glob.h>
 #include <zf/base/name.h>
+#include <zf/codec/json.h>
 #include <zf/each.h>
 #include <zf/overlay/index.h>
 
@@ -99,7 +100,7 @@ static void show_json(const char *path, const struct zf_stat *st, const struct z
     } else {
         (void)json_object_set_new(j, "bytes", json_integer((json_int_t)st->size));
     }
-    (void)json_object_set_new(j, "path", zf_index_string(path, strlen(path)));
+    (void)json_object_set_new(j, "path", zf_json_string(path, strlen(path)));
     (void)json_dumpf(j, stdout, JSON_COMPACT);
     json_decref(j);
 }

@@ -5,12 +5,6 @@
 
 #include "options.h"
 
-struct mount_job {
-    const char *source,
-        *mountpoint; /* as given; made absolute before the process leaves its directory */
-    const struct opts *opts;
-};
-
 /* `zerofs mount` with its words; mount(8)'s helper, which answers otherwise, learns whether the
  * mount was there already.  Returns an exit code; failures have been reported. */
 int mount_command(const struct cmd *self, int argc, char **argv, bool *already_out);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/codec/json.h>
 #include <zf/mountpoint.h>
 #include <zf/overlay/index.h>
 
@@ -42,7 +43,7 @@ static void add_option(void *ctx, const char *text)
     }
     text = whole ? whole : text;
     if (!is_beside(text)) {
-        (void)json_array_append_new(ctx, zf_index_string(text, strlen(text)));
+        (void)json_array_append_new(ctx, zf_json_string(text, strlen(text)));
     }
 }
 
@@ -63,15 +64,15 @@ static json_t *shown_name(const char *source, const char *tag)
     zf_auto(mem) char *text = NULL;
 
     if (!t || (n > t && source[n - t - 1] == '/' && strcmp(source + n - t, tag) == 0)) {
-        return zf_index_string(source, n);
+        return zf_json_string(source, n);
     }
-    return asprintf(&text, "%s/%s", source, tag) < 0 ? NULL : zf_index_string(text, strlen(text));
+    return asprintf(&text, "%s/%s", source, tag) < 0 ? NULL : zf_json_string(text, strlen(text));
 }
 
 char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err)
 {
     json_t *j = json_pack("{s:s, s:o, s:o, s:o}", "schema", "zerofs.mount/1", "checkpoint",
-                          zf_index_string(job->source, strlen(job->source)), "shows",
+                          zf_json_string(job->source, strlen(job->source)), "shows",
                           shown_name(job->source, tag), "options", options_of(job->opts));
     char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
 

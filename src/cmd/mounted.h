@@ -5,7 +5,14 @@
 
 #include <zf/tree.h>
 
-#include "mount.h"
+#include "options.h"
+
+/* What is to be mounted where. */
+struct mount_job {
+    const char *source,
+        *mountpoint; /* as given; made absolute before the process leaves its directory */
+    const struct opts *opts;
+};
 
 /* The document /.zerofs/mount.json of a mount: what it shows, from where, with which options.
  * tag: the save inside job->source, or "".  Gives malloc'ed text. */

@@ -20,4 +20,5 @@ noinst_HEADERS += \
 	src/fs/buffer.h \
 	src/fs/ops.h \
 	src/fs/park.h \
+	src/fs/session.h \
 	$(NULL)

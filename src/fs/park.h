@@ -3,7 +3,7 @@
 #ifndef ZF_FS_PARK_H
 #define ZF_FS_PARK_H
 
-#include "ops.h"
+#include "session.h"
 
 /* A read as the kernel asked for it. */
 struct park_read {

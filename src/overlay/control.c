@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/codec/json.h>
 #include <zf/overlay/index.h>
 #include <zf/overlay/lost.h>
 #include <zf/view.h>
@@ -305,7 +306,7 @@ static void add_file(void *ctx, const struct zf_file_stats *s)
     json_t *files = ctx;
 
     (void)json_array_append_new(files, json_pack("{s:o, s:I, s:I, s:I, s:I}", "file",
-                                                 zf_index_string(s->path, strlen(s->path)), "size",
+                                                 zf_json_string(s->path, strlen(s->path)), "size",
                                                  (json_int_t)s->size, "reads", (json_int_t)s->reads,
                                                  "bytes", (json_int_t)s->bytes, "errors",
                                                  (json_int_t)s->errors));

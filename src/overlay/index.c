@@ -6,27 +6,8 @@
 #include <string.h>
 
 #include <zf/base/name.h>
+#include <zf/codec/json.h>
 #include <zf/overlay/lost.h>
-
-json_t *zf_index_string(const char *p, size_t n)
-{
-    json_t *j = json_stringn(p, n);
-    char *clean = j ? NULL : malloc(3 * n + 1);
-    size_t at = 0;
-
-    for (size_t i = 0; clean && i < n;) {
-        size_t len = zf_utf8_len(p + i, n - i);
-
-        memcpy(clean + at, len ? p + i : "\xef\xbf\xbd", len ? len : 3);
-        at += len ? len : 3;
-        i += len ? len : 1;
-    }
-    if (clean) {
-        j = json_stringn(clean, at);
-        free(clean);
-    }
-    return j;
-}
 
 static json_t *shape_of(const struct zf_tensor *t)
 {
@@ -48,10 +29,10 @@ json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t)
     size_t len = zf_name_encode(file, t->name, t->name_len, suffix);
     json_t *j =
         json_pack("{s:s, s:o, s:o, s:s, s:o, s:I}", "set", s->path, "name",
-                  zf_index_string(t->name, t->name_len), "file", zf_index_string(file, len),
-                  "dtype", dtype, "shape", shape_of(t), "bytes", (json_int_t)zf_map_size(t->data));
+                  zf_json_string(t->name, t->name_len), "file", zf_json_string(file, len), "dtype",
+                  dtype, "shape", shape_of(t), "bytes", (json_int_t)zf_map_size(t->data));
     if (j && same != t) {
-        (void)json_object_set_new(j, "alias_of", zf_index_string(same->name, same->name_len));
+        (void)json_object_set_new(j, "alias_of", zf_json_string(same->name, same->name_len));
     }
     if (j && t->lost) {
         (void)json_object_set_new(j, "lost", json_true());
@@ -65,12 +46,12 @@ static json_t *head_of(const struct zf_checkpoint *c)
     json_t *notes = json_array();
 
     for (uint32_t i = 0; notes && i < c->n_notes; i++) {
-        (void)json_array_append_new(notes, zf_index_string(c->note[i], strlen(c->note[i])));
+        (void)json_array_append_new(notes, zf_json_string(c->note[i], strlen(c->note[i])));
     }
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o?, s:I, s:o}", "schema", "zerofs.index/1", "zerofs",
-        PACKAGE_VERSION, "format", c->format, "why", zf_index_string(c->why, strlen(c->why)), "tag",
-        zf_index_string(c->tag, strlen(c->tag)), "step", c->has_step ? json_integer(c->step) : NULL,
+        PACKAGE_VERSION, "format", c->format, "why", zf_json_string(c->why, strlen(c->why)), "tag",
+        zf_json_string(c->tag, strlen(c->tag)), "step", c->has_step ? json_integer(c->step) : NULL,
         "pieces", (json_int_t)c->n_pieces, "notes", notes);
 }
 
@@ -117,7 +98,7 @@ static bool print_files(FILE *f, const struct zf_checkpoint *c)
 
     for (uint32_t i = 0; i < c->n_blobs; i++) {
         const struct zf_blob *b = &c->blob[i];
-        json_t *path = zf_index_string(b->path, strlen(b->path));
+        json_t *path = zf_json_string(b->path, strlen(b->path));
 
         if (!print_item(
                 f, &sep,

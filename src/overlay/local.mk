@@ -16,6 +16,7 @@ noinst_HEADERS += \
 	include/zf/overlay/index.h \
 	include/zf/overlay/log.h \
 	include/zf/overlay/lost.h \
+	include/zf/overlay/run_opts.h \
 	include/zf/overlay/runs.h \
 	src/overlay/fingerprint.h \
 	src/overlay/save.h \

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <zf/overlay/index.h>
+#include <zf/codec/json.h>
 
 /* Different files that are counted; who lost more has lost enough. */
 #define MOST_FILES 64
@@ -96,7 +96,7 @@ void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
 
 static json_t *text(const char *p)
 {
-    return zf_index_string(p ? p : "", p ? strlen(p) : 0);
+    return zf_json_string(p ? p : "", p ? strlen(p) : 0);
 }
 
 json_t *zf_lost_ranges(const struct zf_tensor *t)
@@ -129,7 +129,7 @@ json_t *zf_lost_json(const struct zf_checkpoint *c)
             if (t->lost) {
                 (void)json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "set",
                                                             text(c->set[s].path), "name",
-                                                            zf_index_string(t->name, t->name_len),
+                                                            zf_json_string(t->name, t->name_len),
                                                             "lost_bytes", zf_lost_ranges(t)));
             }
         }

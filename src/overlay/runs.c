@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include <zf/base/name.h>
+#include <zf/codec/json.h>
 #include <zf/find.h>
 #include <zf/overlay/control.h>
 #include <zf/overlay/index.h>
@@ -434,7 +435,7 @@ static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
 
     for (uint32_t k = 0; k < t->n; k++) {
         (void)json_array_append_new(names,
-                                    zf_index_string(t->tag[k]->name, strlen(t->tag[k]->name)));
+                                    zf_json_string(t->tag[k]->name, strlen(t->tag[k]->name)));
     }
     return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out,
                          err);

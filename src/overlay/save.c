@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <zf/codec/json.h>
 #include <zf/overlay/control.h>
 #include <zf/overlay/index.h>
 
@@ -133,8 +134,8 @@ static char *refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
 
     (void)zf_err_text(&why, text, sizeof text);
     return zf_index_dump(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.error/1", "tag",
-                                   zf_index_string(s->name, strlen(s->name)), "error",
-                                   zf_index_string(text, strlen(text))),
+                                   zf_json_string(s->name, strlen(s->name)), "error",
+                                   zf_json_string(text, strlen(text))),
                          n_out, err);
 }
 

@@ -8,7 +8,8 @@
 #ifndef OVERLAY_SAVE_H
 #define OVERLAY_SAVE_H
 
-#include <zf/overlay/runs.h>
+#include <zf/overlay/log.h>
+#include <zf/overlay/run_opts.h>
 
 struct save;
 

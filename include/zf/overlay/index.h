@@ -15,9 +15,6 @@ json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t);
 /* The whole document as text, malloc'ed; one tensor a line. */
 char *zf_index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err *err) ZF_CHECKED;
 
-/* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD. */
-json_t *zf_index_string(const char *p, size_t n);
-
 /* j, which is taken, as text for a file of /.zerofs; malloc'ed, *n_out bytes.
  * Errors: ZF_E_NOMEM, also when j is NULL. */
 char *zf_index_dump(json_t *j, size_t *n_out, struct zf_err *err);

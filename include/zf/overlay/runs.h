@@ -5,20 +5,7 @@
 #define ZF_OVERLAY_RUNS_H
 
 #include <zf/overlay/log.h>
-#include <zf/tree.h>
-
-/* How the saves are opened: by whoever knows what the user asked for. */
-struct zf_run_opts {
-    const struct zf_limits *lim;
-    bool xdev; /* sources may lie in other file systems than the run */
-    /* Gives the tree of the save `tag` of the directory `run`.  *withheld_out: bits of 0555 that are
-     * taken off its modes. */
-    struct zf_tree *(*open)(void *ctx, const char *run, const char *tag, uint16_t *withheld_out,
-                            struct zf_err *err);
-    /* The bits of a save that was not opened yet, by the directory it is in. */
-    uint16_t (*withheld)(void *ctx, const char *dir);
-    void *ctx;
-};
+#include <zf/overlay/run_opts.h>
 
 /* Borrows log and what o leads to, which must outlive the tree.
  * Errors: ZF_E_UNKNOWN no save is there; of the store. */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/codec/json.h>
 
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+
 /* Memory that jansson takes for a value, rounded up (2.13 … 2.14, 64 bit, with malloc's own share). */
 #define OBJECT_BYTES 256u
 #define ARRAY_BYTES 176u
@@ -68,6 +73,26 @@ json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim, str
         zf_fail(err, ZF_E_FORMAT, at < n ? at : n, "not sound JSON: %.120s", why.text);
     }
     return NULL;
+}
+
+json_t *zf_json_string(const char *p, size_t n)
+{
+    json_t *j = json_stringn(p, n);
+    char *clean = j ? NULL : malloc(3 * n + 1);
+    size_t at = 0;
+
+    for (size_t i = 0; clean && i < n;) {
+        size_t len = zf_utf8_len(p + i, n - i);
+
+        memcpy(clean + at, len ? p + i : "\xef\xbf\xbd", len ? len : 3);
+        at += len ? len : 3;
+        i += len ? len : 1;
+    }
+    if (clean) {
+        j = json_stringn(clean, at);
+        free(clean);
+    }
+    return j;
 }
 
 bool zf_json_u64(const json_t *j, uint64_t *out)

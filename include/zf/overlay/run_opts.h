@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the saves of a run are opened. */
+#ifndef ZF_OVERLAY_RUN_OPTS_H
+#define ZF_OVERLAY_RUN_OPTS_H
+
+#include <zf/base/limits.h>
+#include <zf/tree.h>
+
+/* Filled by whoever knows what the user asked for. */
+struct zf_run_opts {
+    const struct zf_limits *lim;
+    bool xdev; /* sources may lie in other file systems than the run */
+    /* Gives the tree of the save `tag` of the directory `run`.  *withheld_out: bits of 0555 that are
+     * taken off its modes. */
+    struct zf_tree *(*open)(void *ctx, const char *run, const char *tag, uint16_t *withheld_out,
+                            struct zf_err *err);
+    /* The bits of a save that was not opened yet, by the directory it is in. */
+    uint16_t (*withheld)(void *ctx, const char *dir);
+    void *ctx;
+};
+
+#endif

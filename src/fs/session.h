@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libfuse, and what the request handlers share with the session that runs them. */
+#ifndef ZF_FS_SESSION_H
+#define ZF_FS_SESSION_H
+
+#define FUSE_USE_VERSION 312
+#include <fuse_lowlevel.h>
+#include <stdatomic.h>
+
+#include <zf/fs.h>
+
+/* libfuse's user data: borrowed, immutable while serving but for what is atomic. */
+struct fs {
+    struct zf_tree *tree;
+    const struct zf_fs_opts *opts;
+    struct fuse_session *se;
+    atomic_bool shared_maps; /* the kernel maps files shared that go past its cache */
+    atomic_bool maps_told;
+};
+
+#endif
