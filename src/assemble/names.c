@@ -206,7 +206,7 @@ bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *er
     if (!names_rename(names, path, &to, err)) {
         return false;
     }
-    return to.set || to.path.n == 0 ||
+    return to.set || (to.path.n == 0 && path.n > 0) ||
            (zf_path_join(&names->key, to.path, err) && see(names, to.path, err));
 }
 
@@ -385,7 +385,7 @@ bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot 
     if ((!names->settled && !settle(names, err)) || !names_rename(names, path, &to, err)) {
         return false;
     }
-    if (to.set || to.path.n == 0) {
+    if (to.set || (to.path.n == 0 && path.n > 0)) {
         *out = (struct zf_spot){.name = NULL};
         return !to.set ||
                (zf_path_join(&names->key, path, err) &&
