@@ -6,7 +6,6 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_files.h>
-#include <zf/codec/torch.h>
 
 /* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
 static bool add(struct zf_torch_set *s, const char *name, struct zf_build *b, struct zf_err *err)
@@ -18,14 +17,6 @@ static bool add(struct zf_torch_set *s, const char *name, struct zf_build *b, st
         return false;
     }
     return zf_leave_out(b, name, NULL, err);
-}
-
-static bool is_torch(struct zf_store *st, const char *name)
-{
-    struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
-
-    return src && zf_torch_sniff(src);
 }
 
 bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
@@ -41,7 +32,7 @@ bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_
     }
     for (size_t i = 0; i < n; i++) {
         if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) ||
-            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS || !is_torch(st, e[i].name)) {
+            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS || !zf_torch_set_sniff(st, e[i].name)) {
             continue;
         }
         if (!add(s, e[i].name, b, err)) {
@@ -64,7 +55,7 @@ bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *e
     }
     for (size_t i = 0; i < n; i++) {
         if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name) &&
-            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS && is_torch(st, e[i].name)) {
+            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS && zf_torch_set_sniff(st, e[i].name)) {
             first = first ? first : e[i].name;
             found++;
         }

@@ -70,21 +70,16 @@ bool zf_lfs_fail(struct zf_err *err)
 
 const char *zf_lfs_find(struct zf_store *st, const char *only)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
-    size_t n;
+    struct zf_err ignored;
 
-    if (!zf_store_list(st, "", &e, &n, &ignored)) {
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || e[i].id.size >= POINTER_MAX ||
-            (only && strcmp(only, e[i].name) != 0)) {
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind != ZF_ENTRY_FILE || l.e->id.size >= POINTER_MAX ||
+            (only && strcmp(only, l.e->name) != 0)) {
             continue;
         }
-        zf_auto(source) struct zf_source *src = zf_store_open(st, e[i].name, &ignored);
+        zf_auto(source) struct zf_source *src = zf_store_open(st, l.e->name, &ignored);
         if (src && zf_lfs_is(src)) {
-            return e[i].name;
+            return l.e->name;
         }
     }
     return NULL;

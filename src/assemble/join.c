@@ -30,7 +30,7 @@ struct join {
     struct zf_build *b;
     struct zf_names *names;
     const struct zf_limits *lim;
-    struct parts parts;
+    struct parts_kept parts;
     struct zf_arena *temp;        /* until the end of the file */
     const struct join_file *file; /* whose leaves come now */
     struct zf_torch *torch;       /* the file itself, while it is open */

@@ -11,7 +11,7 @@
 
 #include <zf/base/hash.h>
 
-void parts_fini(struct parts *p)
+void parts_fini(struct parts_kept *p)
 {
     zf_keeper_fini(&p->keep);
     zf_index_fini(&p->by_path);
@@ -49,7 +49,7 @@ static bool parts_keep_path(struct zf_arena *a, struct zf_path path, struct zf_p
     return step != NULL;
 }
 
-static struct part_key *parts_key(struct parts *p, struct zf_path path, struct zf_err *err)
+static struct part_key *parts_key(struct parts_kept *p, struct zf_path path, struct zf_err *err)
 {
     uint64_t hash = zf_path_hash(path), at = 0;
     uint32_t i;
@@ -78,7 +78,7 @@ static bool parts_equal(const uint64_t *a, const uint64_t *b, uint64_t n)
 }
 
 /* A copy of v[n], or `like` when that is the same. */
-static const uint64_t *parts_keep(struct parts *p, const uint64_t *v, uint64_t n,
+static const uint64_t *parts_keep(struct parts_kept *p, const uint64_t *v, uint64_t n,
                                   const uint64_t *like, struct zf_err *err)
 {
     if (like && parts_equal(v, like, n)) {
@@ -92,7 +92,7 @@ static const uint64_t *parts_keep(struct parts *p, const uint64_t *v, uint64_t n
     return copy;
 }
 
-static bool parts_read_ref(struct parts *p, struct part_key *key, struct zf_torch *t,
+static bool parts_read_ref(struct parts_kept *p, struct part_key *key, struct zf_torch *t,
                            const struct zf_pv *v, struct zf_tensor_ref *out, struct zf_err *err)
 {
     const struct zf_tensor_ref *like = key->ref;
@@ -116,7 +116,7 @@ static bool parts_read_ref(struct parts *p, struct part_key *key, struct zf_torc
 }
 
 /* The rank's own tensor, of the type of the whole. */
-static bool parts_read_local(struct parts *p, const struct part *part, struct zf_torch *t,
+static bool parts_read_local(struct parts_kept *p, const struct part *part, struct zf_torch *t,
                              const struct zf_pv *v, struct zf_type whole, struct zf_tensor_ref *out,
                              struct zf_err *err)
 {
@@ -133,7 +133,7 @@ static bool parts_read_local(struct parts *p, const struct part *part, struct zf
                    whole.ndim);
 }
 
-static struct zf_tensor_ref *parts_refs(struct parts *p, struct part *part, uint64_t n,
+static struct zf_tensor_ref *parts_refs(struct parts_kept *p, struct part *part, uint64_t n,
                                         struct zf_err *err)
 {
     struct zf_tensor_ref *ref = zf_arena_get(p->keep.arena, n, sizeof *ref, err);
@@ -168,8 +168,8 @@ static bool parts_same_dtensor(const struct zf_dtensor *a, const struct zf_dtens
            parts_equal(a->shape, b->shape, a->ndim) && parts_same_mesh(a, b);
 }
 
-static const struct zf_dtensor *parts_keep_dtensor(struct parts *p, const struct zf_dtensor *dt,
-                                                   struct zf_err *err)
+static const struct zf_dtensor *parts_keep_dtensor(struct parts_kept *p,
+                                                   const struct zf_dtensor *dt, struct zf_err *err)
 {
     struct zf_dtensor *copy = zf_arena_get(p->keep.arena, 1, sizeof *copy, err);
     struct zf_mesh_axis *axis = zf_arena_get(p->keep.arena, dt->n_axes, sizeof *axis, err);
@@ -191,44 +191,7 @@ static const struct zf_dtensor *parts_keep_dtensor(struct parts *p, const struct
     return copy->shape ? copy : NULL;
 }
 
-static const uint64_t *parts_keep_coord(struct parts *p, const struct zf_dtensor *dt,
-                                        struct zf_err *err)
-{
-    uint64_t *coord = zf_arena_get(p->keep.arena, dt->n_axes, sizeof *coord, err);
-
-    for (uint32_t i = 0; coord && i < dt->n_axes; i++) {
-        coord[i] = dt->axis[i].coord;
-    }
-    p->coord = coord;
-    p->n_coord = dt->n_axes;
-    return coord;
-}
-
-static bool parts_same_coord(const struct parts *p, const struct zf_dtensor *dt)
-{
-    if (!p->coord || p->n_coord != dt->n_axes) {
-        return false;
-    }
-    for (uint32_t i = 0; i < dt->n_axes; i++) {
-        if (p->coord[i] != dt->axis[i].coord) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A summand is no piece: it is refused when the parts are joined, and its storage counts as unread. */
-static bool parts_is_summand(const struct zf_dtensor *dt)
-{
-    for (uint32_t i = 0; i < dt->n_axes; i++) {
-        if (dt->axis[i].place == ZF_PLACE_PARTIAL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parts_read_dtensor(struct parts *p, struct part *part, struct zf_torch *t,
+static bool parts_read_dtensor(struct parts_kept *p, struct part *part, struct zf_torch *t,
                                const struct zf_pv *v, struct zf_err *err)
 {
     struct part_key *key = part->key;
@@ -244,11 +207,13 @@ static bool parts_read_dtensor(struct parts *p, struct part *part, struct zf_tor
     if (!dt.has_coord) {
         return true;
     }
-    part->coord = parts_same_coord(p, &dt) ? p->coord : parts_keep_coord(p, &dt, err);
-    if (!part->coord || parts_is_summand(&dt)) {
-        return part->coord != NULL;
+    uint64_t *coord = zf_arena_get(p->keep.arena, dt.n_axes, sizeof *coord, err);
+
+    for (uint32_t i = 0; coord && i < dt.n_axes; i++) {
+        coord[i] = dt.axis[i].coord;
     }
-    struct zf_tensor_ref *ref = parts_refs(p, part, 1, err);
+    part->coord = coord;
+    struct zf_tensor_ref *ref = coord ? parts_refs(p, part, 1, err) : NULL;
 
     return ref && parts_read_local(p, part, t, dt.local,
                                    (struct zf_type){dt.dtype, dt.ndim, dt.shape}, ref, err);
@@ -268,7 +233,7 @@ static bool parts_same_sharded(const struct zf_sharded *a, const struct zf_shard
     return same;
 }
 
-static const struct zf_shard *parts_keep_shards(struct parts *p, const struct zf_shard *shard,
+static const struct zf_shard *parts_keep_shards(struct parts_kept *p, const struct zf_shard *shard,
                                                 uint64_t n, uint32_t ndim, struct zf_err *err)
 {
     struct zf_shard *copy = zf_arena_get(p->keep.arena, n, sizeof *copy, err);
@@ -283,8 +248,8 @@ static const struct zf_shard *parts_keep_shards(struct parts *p, const struct zf
     return copy;
 }
 
-static const struct zf_sharded *parts_keep_sharded(struct parts *p, const struct zf_sharded *st,
-                                                   struct zf_err *err)
+static const struct zf_sharded *parts_keep_sharded(struct parts_kept *p,
+                                                   const struct zf_sharded *st, struct zf_err *err)
 {
     struct zf_sharded *copy = zf_arena_get(p->keep.arena, 1, sizeof *copy, err);
 
@@ -299,7 +264,7 @@ static const struct zf_sharded *parts_keep_sharded(struct parts *p, const struct
     return copy->all ? copy : NULL;
 }
 
-static bool parts_read_sharded(struct parts *p, struct part *part, struct zf_torch *t,
+static bool parts_read_sharded(struct parts_kept *p, struct part *part, struct zf_torch *t,
                                const struct zf_pv *v, struct zf_err *err)
 {
     struct part_key *key = part->key;
@@ -330,7 +295,7 @@ static bool parts_read_sharded(struct parts *p, struct part *part, struct zf_tor
 
 /* ---- all ---- */
 
-static bool parts_read_kind(struct parts *p, struct part *part, struct zf_torch *t,
+static bool parts_read_kind(struct parts_kept *p, struct part *part, struct zf_torch *t,
                             const struct zf_pv *v, struct zf_err *err)
 {
     switch (part->kind) {
@@ -346,7 +311,7 @@ static bool parts_read_kind(struct parts *p, struct part *part, struct zf_torch 
     return ref && parts_read_ref(p, part->key, t, v, ref, err);
 }
 
-struct part *parts_read(struct parts *p, struct zf_torch *t, const struct zf_leaf *leaf,
+struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
                         struct zf_err *err)
 {
     struct part_key *key = parts_key(p, leaf->path, err);

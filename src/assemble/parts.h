@@ -40,18 +40,16 @@ struct part {
 };
 
 /* {.keep.arena = a} is empty; borrows a. */
-struct parts {
+struct parts_kept {
     struct zf_keeper keep;
     struct zf_index by_path;
     zf_vec(struct part_key *) keys; /* in the order of their first part */
-    const uint64_t *coord;          /* of the last part: all of a file have the same */
-    uint32_t n_coord;
 };
-void parts_fini(struct parts *p);
+void parts_fini(struct parts_kept *p);
 
 /* Reads a leaf of kind DENSE, DTENSOR or SHARDED of file t, which may be freed afterwards.  What is
  * wrong with it is kept as well, for whoever joins it.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
-struct part *parts_read(struct parts *p, struct zf_torch *t, const struct zf_leaf *leaf,
+struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
                         struct zf_err *err) ZF_CHECKED;
 
 /* Are both cut in one way? */

@@ -112,6 +112,14 @@ bool zf_torch_set_named(const char *name)
     return false;
 }
 
+bool zf_torch_set_sniff(struct zf_store *st, const char *name)
+{
+    struct zf_err ignored;
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
+
+    return src && zf_torch_sniff(src);
+}
+
 enum zf_torch_role zf_torch_set_role(const char *name)
 {
     static const char *const optimizer[] = {"optim"};

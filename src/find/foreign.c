@@ -152,14 +152,8 @@ static const struct foreign *foreign_save_row(struct zf_store *st, const struct 
 
 bool foreign_save(struct zf_store *st, struct zf_err *err)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
-    size_t n;
-
-    if (!zf_store_list(st, "", &e, &n, &ignored)) {
-        return false;
-    }
-    const struct foreign *f = foreign_save_row(st, e, n);
+    struct zf_entries l = zf_store_entries(st, "");
+    const struct foreign *f = foreign_save_row(st, l.e, (size_t)(l.end - l.e));
     return f && foreign_fail(f, err);
 }
 
@@ -234,18 +228,12 @@ static bool foreign_look(struct zf_store *st, const char *dir, struct zf_err *er
 static void foreign_push(struct zf_store *st, const char *dir, char **queue, size_t *n_queue)
 {
     struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
-    size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
-        return;
-    }
-    for (size_t i = 0; i < n && *n_queue < FOREIGN_DIRS; i++) {
-        if (e[i].kind != ZF_ENTRY_DIR) {
-            continue;
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_DIR && *n_queue < FOREIGN_DIRS) {
+            queue[*n_queue] = zf_relpath_join(dir, l.e->name, &ignored);
+            *n_queue += queue[*n_queue] != NULL;
         }
-        queue[*n_queue] = zf_relpath_join(dir, e[i].name, &ignored);
-        *n_queue += queue[*n_queue] != NULL;
     }
 }
 

@@ -341,6 +341,17 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
     return true;
 }
 
+struct zf_entries zf_store_entries(struct zf_store *st, const char *dir)
+{
+    struct zf_err ignored;
+    const struct zf_entry *e = NULL;
+    size_t n = 0;
+
+    return zf_store_list(st, dir, &e, &n, &ignored) && n > 0
+               ? (struct zf_entries){.e = e, .end = e + n}
+               : (struct zf_entries){NULL, NULL};
+}
+
 /* The entry at `path`, or NULL; lives as long as the store. */
 static const struct zf_entry *find_entry(struct zf_store *st, const char *path)
 {

@@ -48,6 +48,9 @@ bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err) ZF_CHECKED;
 /* Might a file of this name be one of torch.save's, by its ending? */
 bool zf_torch_set_named(const char *name);
 
+/* Does st's file `name` begin as torch.save writes it? */
+bool zf_torch_set_sniff(struct zf_store *st, const char *name);
+
 /* What a file of this name holds, where nothing else tells. */
 enum zf_torch_role zf_torch_set_role(const char *name);
 

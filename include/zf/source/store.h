@@ -67,6 +67,13 @@ struct zf_entry {
 bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
                    size_t *n_out, struct zf_err *err) ZF_CHECKED;
 
+/* The same, for a loop in which a directory that cannot be listed counts as empty:
+ * for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) */
+struct zf_entries {
+    const struct zf_entry *e, *end;
+};
+struct zf_entries zf_store_entries(struct zf_store *st, const char *dir);
+
 /* Is there such an entry?  Answers from the listing; false also when its directory cannot
  * be read. */
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind);

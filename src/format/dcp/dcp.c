@@ -61,17 +61,9 @@ static const char *number_behind(const char *name, const char *stem)
 /* The first entry of `dir` that `fits`, or NULL. */
 static const char *entry_of(struct zf_store *st, const char *dir, bool (*fits)(const char *name))
 {
-    const struct zf_entry *e;
-    struct zf_err ignored = {0};
-    size_t n;
-
-    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_DIR &&
-            fits(e[i].name)) { /* a FIFO is refused when it is opened */
-            return e[i].name;
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        if (l.e->kind != ZF_ENTRY_DIR && fits(l.e->name)) { /* a FIFO is refused when opened */
+            return l.e->name;
         }
     }
     return NULL;
@@ -116,19 +108,12 @@ static void find_pair(struct zf_store *st, struct parts *out)
  * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.20 … 1.15). */
 static void find_numbered(struct zf_store *st, const char *stem, struct parts *out)
 {
-    const struct zf_entry *e;
-    struct zf_err ignored = {0};
-    size_t n;
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        const char *number = l.e->kind == ZF_ENTRY_DIR ? number_behind(l.e->name, stem) : NULL;
 
-    if (!zf_store_list(st, "", &e, &n, &ignored)) {
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const char *number = e[i].kind == ZF_ENTRY_DIR ? number_behind(e[i].name, stem) : NULL;
-
-        if (number && is_save(st, e[i].name)) {
+        if (number && is_save(st, l.e->name)) {
             bool first = strcmp(number, "0") == 0;
-            add_part(out, e[i].name, (struct zf_dcp_group){.number = first ? NULL : number});
+            add_part(out, l.e->name, (struct zf_dcp_group){.number = first ? NULL : number});
         }
     }
 }

@@ -37,28 +37,21 @@ static inline void zf_auto_found(struct found *f)
 /* Do the safetensors files in `dir` hold boxes?  The first one tells, and any that is named so. */
 static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e, *first = NULL;
+    const char *first = NULL;
     char path[ZF_NAME_MAX + 16];
-    size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name) &&
-            (!first || zf_st_file_rank(e[i].name))) {
-            first = &e[i];
-            if (zf_st_file_rank(first->name)) {
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        bool ranked = zf_st_file_rank(l.e->name);
+
+        if (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name) && (!first || ranked)) {
+            first = l.e->name;
+            if (ranked) {
                 break;
             }
         }
     }
-    if (!first) {
-        return false;
-    }
-    snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", first->name);
-    return zf_st_file_has_boxes(st, path, lim);
+    snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", first ? first : "");
+    return first && zf_st_file_has_boxes(st, path, lim);
 }
 
 static bool look(const struct zf_save *save, const struct zf_open_opts *o, struct found *out,

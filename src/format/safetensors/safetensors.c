@@ -105,16 +105,11 @@ static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b,
 /* Is there the file of another rank, that holds other boxes of the same tensors? */
 static bool has_sibling(struct zf_store *st, const char *file)
 {
-    unsigned long rank = zf_st_file_rank(file);
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
-    size_t n;
+    unsigned long rank = zf_st_file_rank(file), other;
 
-    if (!rank || !zf_store_list(st, "", &e, &n, &ignored)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (zf_st_file_rank(e[i].name) && zf_st_file_rank(e[i].name) != rank) {
+    for (struct zf_entries l = zf_store_entries(st, ""); rank && l.e < l.end; l.e++) {
+        other = zf_st_file_rank(l.e->name);
+        if (other && other != rank) {
             return true;
         }
     }

@@ -9,7 +9,6 @@
 #include <zf/assemble/st_files.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/base/vec.h>
-#include <zf/codec/torch.h>
 #include <zf/format.h>
 
 extern const struct zf_format zf_format_ranks;
@@ -157,15 +156,8 @@ static bool complete(const struct groups *all, bool mixed)
 
 static bool has_safetensors(struct zf_store *st)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
-    size_t n;
-
-    if (!zf_store_list(st, "", &e, &n, &ignored)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name)) {
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name)) {
             return true;
         }
     }
@@ -175,22 +167,12 @@ static bool has_safetensors(struct zf_store *st)
 /* The first file of the group that begins as torch.save writes it, or NULL. */
 static const char *sound_one(struct zf_store *st, const struct group *g)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
     struct rank_name r;
-    size_t n;
 
-    if (!zf_store_list(st, "", &e, &n, &ignored)) {
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!parse(e[i].name, &r) || !same_group(g, e[i].name, &r)) {
-            continue;
-        }
-        zf_auto(source) struct zf_source *src = zf_store_open(st, e[i].name, &ignored);
-
-        if (src && zf_torch_sniff(src)) {
-            return e[i].name;
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (parse(l.e->name, &r) && same_group(g, l.e->name, &r) &&
+            zf_torch_set_sniff(st, l.e->name)) {
+            return l.e->name;
         }
     }
     return NULL;

@@ -9,24 +9,15 @@
 #include <zf/assemble/hf_index.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/base/name.h>
-#include <zf/codec/torch.h>
 #include <zf/format.h>
 
 extern const struct zf_format zf_format_torch;
 
 static const char index_tail[] = ".bin.index.json";
 
-static bool sniff(struct zf_store *st, const char *name)
-{
-    struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
-
-    return src && zf_torch_sniff(src);
-}
-
 static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *out)
 {
-    if (sniff(st, file)) {
+    if (zf_torch_set_sniff(st, file)) {
         out->fit = ZF_FIT_PROOF;
         snprintf(out->why, sizeof out->why, "%.100s begins as torch.save writes it", file);
     }
@@ -44,7 +35,8 @@ static bool probe_dir(struct zf_store *st, struct zf_probe *out, struct zf_err *
         return false;
     }
     for (size_t i = 0; i < n && out->fit != ZF_FIT_PROOF; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) || !sniff(st, e[i].name)) {
+        if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) ||
+            !zf_torch_set_sniff(st, e[i].name)) {
             continue;
         }
         out->fit = zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS ? ZF_FIT_PROOF : ZF_FIT_WEAK;
@@ -155,7 +147,7 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights,
                                e[i].what)) {
                 return false;
             }
-        } else if (e[i].kind == ZF_ENTRY_FILE && sniff(st, e[i].name) &&
+        } else if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_sniff(st, e[i].name) &&
                    !zf_torch_set_add(s, e[i].name, role, zf_coord_data(0), err)) {
             return false;
         }
