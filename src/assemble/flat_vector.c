@@ -105,7 +105,8 @@ bool zf_flat_slots(struct zf_flat_vector *v, struct zf_arena *a, struct zf_err *
     return at != NULL;
 }
 
-bool zf_flat_slot(const struct zf_flat_vector *v, uint32_t i, uint32_t rank, struct zf_piece *out)
+bool zf_flat_slot(const struct zf_flat_vector *v, uint32_t i, uint32_t rank,
+                  struct zf_flat_piece *out)
 {
     uint64_t slot = flat_ceil(v->len[i], v->n_ranks), first;
 
@@ -135,9 +136,9 @@ static uint32_t flat_rank_of(const struct zf_flat_vector *v, uint64_t y)
     return lo;
 }
 
-struct zf_piece zf_flat_piece(const struct zf_flat_vector *v, uint32_t i, uint64_t first)
+struct zf_flat_piece zf_flat_piece(const struct zf_flat_vector *v, uint32_t i, uint64_t first)
 {
-    struct zf_piece p = {.first = first};
+    struct zf_flat_piece p = {.first = first};
     uint64_t left = v->len[i] - first, room;
 
     if (v->begin) {

@@ -5,6 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
+bool groups_is_optimizer(const struct zf_pv *root)
+{
+    return zf_pv_is_map(zf_pv_get(root, "state")) && zf_pv_is_seq(zf_pv_get(root, "param_groups"));
+}
+
+bool groups_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
+                         struct zf_err *err)
+{
+    int64_t i;
+    double f;
+
+    if (zf_pv_int(v, &i)) {
+        return zf_build_scalar(b, *spot, ZF_DT_I64, &i, err);
+    }
+    return !zf_pv_float(v, &f) || zf_build_scalar(b, *spot, ZF_DT_F64, &f, err);
+}
+
+bool groups_is_number(const struct zf_pv *v)
+{
+    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
+}
+
 typedef bool optimizer_fn(void *ctx, const char *head, const struct zf_pv *optimizer,
                           struct zf_err *err);
 
@@ -14,14 +36,14 @@ static bool each_of_key(const char *key, const struct zf_pv *v, optimizer_fn *fn
 {
     char head[300];
 
-    if (zf_place_is_optimizer(v)) {
+    if (groups_is_optimizer(v)) {
         return fn(ctx, key, v, err);
     }
     for (uint64_t i = 0; zf_pv_is_seq(v) && i < zf_pv_len(v); i++) {
         const struct zf_pv *item = zf_pv_item(v, i);
 
         (void)snprintf(head, sizeof head, "%.250s.%" PRIu64, key, i);
-        if (zf_place_is_optimizer(item) && !fn(ctx, head, item, err)) {
+        if (groups_is_optimizer(item) && !fn(ctx, head, item, err)) {
             return false;
         }
     }
@@ -29,13 +51,13 @@ static bool each_of_key(const char *key, const struct zf_pv *v, optimizer_fn *fn
 }
 
 /* Calls fn for the optimizers of a file that stand where they are recognised by name. */
-static bool each_optimizer(const struct zf_place_file *f, optimizer_fn *fn, void *ctx,
+static bool each_optimizer(struct zf_torch *t, const char *file_head, optimizer_fn *fn, void *ctx,
                            struct zf_err *err)
 {
-    const struct zf_pv *root = zf_torch_root(f->torch);
+    const struct zf_pv *root = zf_torch_root(t);
 
-    if (f->head) {
-        return each_of_key(f->head, root, fn, ctx, err);
+    if (file_head) {
+        return each_of_key(file_head, root, fn, ctx, err);
     }
     for (uint64_t i = 0; zf_pv_is_map(root) && i < zf_pv_len(root); i++) {
         const struct zf_pv *key = zf_pv_key(root, i);
@@ -74,9 +96,9 @@ static bool see_names(void *ctx, const char *head, const struct zf_pv *optimizer
     return true;
 }
 
-bool zf_groups_see(struct zf_names *names, const struct zf_place_file *f, struct zf_err *err)
+bool zf_groups_see(struct zf_names *names, struct zf_torch *t, const char *head, struct zf_err *err)
 {
-    return each_optimizer(f, see_names, names, err);
+    return each_optimizer(t, head, see_names, names, err);
 }
 
 struct stepping {
@@ -109,7 +131,7 @@ static bool place_step(const struct stepping *s, const char *head, const struct 
     if (!zf_names_is_optim(spot) || zf_build_find(s->b, spot)) {
         return true;
     }
-    return zf_place_number(s->b, &spot, step, err);
+    return groups_place_number(s->b, &spot, step, err);
 }
 
 /* torch's own optimizers keep a step per parameter; apex and Transformer Engine one per group. */
@@ -122,7 +144,7 @@ static bool place_steps(void *ctx, const char *head, const struct zf_pv *optimiz
         const struct zf_pv *step = zf_pv_get(zf_pv_item(groups, g), "step");
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
-        if (!zf_place_is_number(step)) {
+        if (!groups_is_number(step)) {
             continue;
         }
         for (uint64_t i = 0; i < zf_pv_len(ids); i++) {
@@ -134,10 +156,10 @@ static bool place_steps(void *ctx, const char *head, const struct zf_pv *optimiz
     return true;
 }
 
-bool zf_groups_place(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
-                     struct zf_err *err)
+bool zf_groups_place(struct zf_build *b, struct zf_names *names, struct zf_torch *t,
+                     const char *head, struct zf_err *err)
 {
     struct stepping s = {.b = b, .names = names};
 
-    return each_optimizer(f, place_steps, &s, err);
+    return each_optimizer(t, head, place_steps, &s, err);
 }

@@ -5,15 +5,26 @@
 #ifndef ASSEMBLE_PARAM_GROUPS_H
 #define ASSEMBLE_PARAM_GROUPS_H
 
-#include <zf/assemble/torch_place.h>
+#include <zf/assemble/names.h>
+#include <zf/codec/torch.h>
+#include <zf/model/build.h>
 
-/* Tells names what the groups' `param_names` say.  Errors: ZF_E_NOMEM. */
-bool zf_groups_see(struct zf_names *names, const struct zf_place_file *f,
+/* True for the state dict of an optimizer (state and param_groups). */
+bool groups_is_optimizer(const struct zf_pv *v);
+
+/* A Python int or float as a tensor of no dimensions, i64 or f64; other values are left out. */
+bool groups_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
+                         struct zf_err *err) ZF_CHECKED;
+bool groups_is_number(const struct zf_pv *v);
+
+/* Enters in names what the groups' `param_names` say.  head: first step of every path of the file,
+ * or NULL.  Errors: ZF_E_NOMEM. */
+bool zf_groups_see(struct zf_names *names, struct zf_torch *t, const char *head,
                    struct zf_err *err) ZF_CHECKED;
 
 /* A group's integer or float `step` becomes optim/step/<name> for each of its parameters whose own
  * state has none.  Errors: of the build. */
-bool zf_groups_place(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
-                     struct zf_err *err) ZF_CHECKED;
+bool zf_groups_place(struct zf_build *b, struct zf_names *names, struct zf_torch *t,
+                     const char *head, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -13,6 +13,7 @@
 #include <zf/base/vec.h>
 
 #include "join.h"
+#include "param_groups.h"
 #include "ranks_agree.h"
 
 struct member {
@@ -258,7 +259,7 @@ bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_ro
         free(m);
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
     }
-    if (role == ZF_ROLE_WEIGHTS && zf_place_is_optimizer(zf_torch_root(torch))) {
+    if (role == ZF_ROLE_WEIGHTS && groups_is_optimizer(zf_torch_root(torch))) {
         role = ZF_ROLE_OPTIMIZER;
     }
     *m = (struct member){.torch = torch,

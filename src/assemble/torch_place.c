@@ -41,20 +41,7 @@ struct placing {
     int depth;
 };
 
-bool zf_place_is_optimizer(const struct zf_pv *root)
-{
-    return zf_pv_is_map(zf_pv_get(root, "state")) && zf_pv_is_seq(zf_pv_get(root, "param_groups"));
-}
-
 /* ---- one tensor ---- */
-
-bool zf_place_tensor(struct zf_build *b, const struct zf_spot *spot,
-                     const struct zf_torch_tensor *t, const char *where, struct zf_err *err)
-{
-    struct zf_tensor_ref r;
-
-    return zf_tensor_ref_of(t, &r, err) && zf_tensor_ref_draft(b, *spot, &r, where, err);
-}
 
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
                    struct zf_spot *out, struct zf_err *err)
@@ -112,23 +99,6 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
 
 /* ---- composed tensors ---- */
 
-bool zf_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
-                     struct zf_err *err)
-{
-    int64_t i;
-    double f;
-
-    if (zf_pv_int(v, &i)) {
-        return zf_build_scalar(b, *spot, ZF_DT_I64, &i, err);
-    }
-    return !zf_pv_float(v, &f) || zf_build_scalar(b, *spot, ZF_DT_F64, &f, err);
-}
-
-bool zf_place_is_number(const struct zf_pv *v)
-{
-    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
-}
-
 static bool postpone(struct placing *p, const struct zf_spot *spot, const struct zf_pv *v,
                      struct zf_err *err)
 {
@@ -166,8 +136,8 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
     if (part->tensor) {
         return place_dense(p, &spot, part->tensor, err);
     }
-    if (zf_place_is_number(part->value)) {
-        return zf_place_number(p->b, &spot, part->value, err);
+    if (groups_is_number(part->value)) {
+        return groups_place_number(p->b, &spot, part->value, err);
     }
     return part->value && zf_torch_kind(p->file->torch, part->value) != ZF_TORCH_NOT
                ? postpone(p, &spot, part->value, err)
@@ -261,11 +231,11 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
         const char *path = zf_names_blob(p->names, leaf->path, err);
         return path && zf_build_text(p->b, path, bytes, n, err);
     }
-    if (!zf_place_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path)) {
+    if (!groups_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path)) {
         return true;
     }
     return zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
-           (!zf_names_is_optim(spot) || zf_place_number(p->b, &spot, leaf->value, err));
+           (!zf_names_is_optim(spot) || groups_place_number(p->b, &spot, leaf->value, err));
 }
 
 static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
@@ -296,7 +266,7 @@ static bool see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
     struct zf_names *names = ctx;
 
     if (leaf->kind == ZF_TORCH_NOT &&
-        (!zf_place_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path))) {
+        (!groups_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path))) {
         return true;
     }
     return zf_names_see(names, leaf->path, err);
@@ -311,7 +281,7 @@ bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
         return true;
     }
     return zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
-           zf_groups_see(names, f, err);
+           zf_groups_see(names, f->torch, f->head, err);
 }
 
 bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
@@ -325,7 +295,7 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
         return false;
     }
     bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
-              (f->extra || zf_groups_place(b, names, f, err));
+              (f->extra || zf_groups_place(b, names, f->torch, f->head, err));
     zf_auto_out(&p.name);
     zf_auto_out(&p.where);
     zf_table_fini(&p.ties);

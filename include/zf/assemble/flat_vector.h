@@ -40,13 +40,14 @@ bool zf_flat_partitions(struct zf_flat_vector *v, const struct zf_flat_part *par
 bool zf_flat_slots(struct zf_flat_vector *v, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
 
 /* Elements [first, first + n) of a parameter begin at element `at` of the part of that rank. */
-struct zf_piece {
+struct zf_flat_piece {
     uint32_t rank;
     uint64_t first, n, at;
 };
 /* The longest piece of parameter i that begins at its element `first` < len[i]. */
-struct zf_piece zf_flat_piece(const struct zf_flat_vector *v, uint32_t i, uint64_t first);
+struct zf_flat_piece zf_flat_piece(const struct zf_flat_vector *v, uint32_t i, uint64_t first);
 /* Slots: the piece of parameter i that a rank has.  False: none. */
-bool zf_flat_slot(const struct zf_flat_vector *v, uint32_t i, uint32_t rank, struct zf_piece *out);
+bool zf_flat_slot(const struct zf_flat_vector *v, uint32_t i, uint32_t rank,
+                  struct zf_flat_piece *out);
 
 #endif

@@ -7,13 +7,6 @@
 #include <zf/codec/torch.h>
 #include <zf/model/build.h>
 
-/* Makes the tensor (set, name) of build b from one strided tensor of a file.  set: as
- * zf_build_tensor wants it.  where: for messages, or NULL.
- * Errors: of zf_build_tensor and zf_draft_*. */
-bool zf_place_tensor(struct zf_build *b, const struct zf_spot *spot,
-                     const struct zf_torch_tensor *t, const char *where,
-                     struct zf_err *err) ZF_CHECKED;
-
 /* One torch.save file that takes part in a checkpoint. */
 struct zf_place_file {
     struct zf_torch *torch;
@@ -38,13 +31,5 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
 /* The spot of a leaf, or one under extra/ when that is taken already. */
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
                    struct zf_spot *out, struct zf_err *err) ZF_CHECKED;
-
-/* A Python int or float as a tensor of no dimensions, i64 or f64; other values are left out. */
-bool zf_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
-                     struct zf_err *err) ZF_CHECKED;
-bool zf_place_is_number(const struct zf_pv *v);
-
-/* Is the root of a file the state dict of an optimizer (state and param_groups)? */
-bool zf_place_is_optimizer(const struct zf_pv *root);
 
 #endif

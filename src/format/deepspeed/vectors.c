@@ -129,14 +129,9 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
 {
     const struct zf_ds_part *p = &ds_group_first(g)->part[g->index];
     struct ds_vector v = {.group = g, .key = {"", 0}};
-    uint32_t dims = 0;
 
-    for (uint32_t i = 0; i < g->n; i++) {
-        dims = g->param[i].ndim > dims ? g->param[i].ndim : dims;
-    }
-    v.origin = zf_arena_get(ds->a, dims, sizeof *v.origin, err);
     v.part = zf_arena_get(ds->a, g->n_ranks, sizeof *v.part, err);
-    if (!v.origin || !v.part || !vector_masters(&v, err) || !place(ds, ctx, &v, err)) {
+    if (!v.part || !vector_masters(&v, err) || !place(ds, ctx, &v, err)) {
         return false;
     }
     for (uint32_t i = 0; i < p->n_states; i++) {
@@ -158,14 +153,14 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
 {
     const struct zf_ds_param *p = &v->group->param[i];
 
-    *out = (struct ds_target){.start = v->origin, .size = p->shape};
+    *out = (struct ds_target){.size = p->shape};
     out->draft = zf_build_tensor(ds->b, ds_spot(v->set, p->name),
                                  (struct zf_type){v->dtype, p->ndim, p->shape}, err);
     return out->draft != NULL;
 }
 
 /* Where the source of the piece's rank has it. */
-static bool vector_locate(const struct ds_vector *v, struct zf_piece p, struct zf_from *from,
+static bool vector_locate(const struct ds_vector *v, struct zf_flat_piece p, struct zf_from *from,
                           struct zf_err *err)
 {
     const struct zf_ds_flat *f = v->part[p.rank];
@@ -206,7 +201,7 @@ static struct zf_lost vector_lost(const struct ds_save *ds, const struct ds_vect
 }
 
 bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
-                  struct zf_piece p, struct zf_err *err)
+                  struct zf_flat_piece p, struct zf_err *err)
 {
     struct zf_from from = {0};
     char path[1024];
@@ -222,11 +217,12 @@ bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds
 
 /* A box of a matrix whose rows[2] columns follow each other in the vector. */
 static bool vector_box(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
-                       const uint64_t start[2], struct zf_piece p, struct zf_err *err)
+                       const uint64_t start[2], struct zf_flat_piece p, struct zf_err *err)
 {
     const uint64_t rows = to->size[0], stride[2] = {1, rows};
     const uint64_t size[2] = {p.n < rows ? p.n : rows, p.n < rows ? 1 : p.n / rows};
-    const uint64_t at[2] = {to->start[0] + start[0], to->start[1] + start[1]};
+    const uint64_t at[2] = {start[0] + (to->start ? to->start[0] : 0),
+                            start[1] + (to->start ? to->start[1] : 0)};
     struct zf_from from = {.stride = stride};
     char path[1024];
 
@@ -241,7 +237,7 @@ static bool vector_box(struct ds_save *ds, const struct ds_vector *v, const stru
 /* A piece of the column-by-column form of a matrix is at most a part of a column, whole columns,
  * and a part of one more. */
 static bool vector_columns(struct ds_save *ds, const struct ds_vector *v,
-                           const struct ds_target *to, struct zf_piece p, struct zf_err *err)
+                           const struct ds_target *to, struct zf_flat_piece p, struct zf_err *err)
 {
     uint64_t rows = to->size[0], end = p.first + p.n, left;
 
@@ -264,7 +260,7 @@ bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf
     for (uint32_t i = 0; i < v->group->n; i++) {
         bool columns = v->group->param[i].columns;
         struct ds_target to;
-        struct zf_piece p;
+        struct zf_flat_piece p;
 
         if (!vector_target(ds, v, i, &to, err)) {
             return false;
@@ -302,7 +298,7 @@ bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf
 
     miss->found = false;
     for (uint64_t x = span.first; x < end && !miss->found; x += n) {
-        struct zf_piece p = zf_flat_piece(w->flat, w->i, x);
+        struct zf_flat_piece p = zf_flat_piece(w->flat, w->i, x);
         const struct ds_optim *rank = w->group->rank[p.rank];
         const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
 

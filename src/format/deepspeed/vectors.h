@@ -16,7 +16,6 @@ struct ds_vector {
     enum zf_dtype dtype;
     const struct zf_ds_flat **part; /* [group->n_ranks]; NULL = that rank's file is lost */
     bool lean;                      /* cut like the masters */
-    const uint64_t *origin;         /* zeros, as many as any of the parameters has dimensions */
 };
 
 /* The first rank of the group whose file is there: the others must agree with it. */
@@ -33,14 +32,14 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
 /* Where a parameter's elements go: a box of a tensor. */
 struct ds_target {
     struct zf_draft *draft;
-    const uint64_t *start, *size;
+    const uint64_t *start, *size; /* start NULL: its corner */
 };
 /* Starts the tensor of parameter i in the vector's set. */
 bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
                    struct zf_err *err) ZF_CHECKED;
 /* Drafts a piece of the target, which is lost where the rank's file is. */
 bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
-                  struct zf_piece piece, struct zf_err *err) ZF_CHECKED;
+                  struct zf_flat_piece piece, struct zf_err *err) ZF_CHECKED;
 /* Drafts every parameter of the vector, cut as `flat` says. */
 bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
                   struct zf_err *err) ZF_CHECKED;

@@ -73,7 +73,7 @@ static bool muon_place(struct ds_save *ds, const struct zf_flat_vector *flat,
 {
     for (uint32_t i = 0; i < flat->n_params; i++) {
         struct touched t = muon_touched(flat, i);
-        struct zf_piece p = {.rank = t.first, .n = flat->len[i]};
+        struct zf_flat_piece p = {.rank = t.first, .n = flat->len[i]};
         struct ds_target to;
 
         while (p.rank + 1 < t.end && !v->part[p.rank]) {

@@ -168,7 +168,8 @@ static const struct zf_tensor_ref *find_fragment(const struct zf_ds_model *m, ui
 
 /* The piece of frozen parameter i on the rank whose model file is m. */
 static bool join_slice(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t i,
-                       struct zf_draft *d, struct zf_piece piece, uint64_t slot, struct zf_err *err)
+                       struct zf_draft *d, struct zf_flat_piece piece, uint64_t slot,
+                       struct zf_err *err)
 {
     const struct zf_ds_param *p = &mp->model.frozen.param[i];
     const struct zf_tensor_ref *v = find_fragment(m, i, p->name);
@@ -189,7 +190,7 @@ static bool join_slice(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t
                          err);
 }
 
-static bool lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_piece piece,
+static bool lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_piece piece,
                        struct zf_err *err)
 {
     char path[1024];
@@ -205,7 +206,7 @@ static bool join_rank(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t 
                       const struct zf_flat_vector *flat, struct zf_draft *const *draft,
                       struct zf_err *err)
 {
-    struct zf_piece piece;
+    struct zf_flat_piece piece;
 
     for (uint32_t i = 0; i < flat->n_params; i++) {
         uint64_t slot = flat->at[i + 1] - flat->at[i];

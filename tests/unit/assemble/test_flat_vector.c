@@ -54,7 +54,7 @@ static void check(const struct group *g)
         uint64_t x = 0;
 
         while (x < g->len[i]) {
-            struct zf_piece p = zf_flat_piece(&g->v, i, x);
+            struct zf_flat_piece p = zf_flat_piece(&g->v, i, x);
 
             assert_int_equal(p.first, x);
             assert_true(p.n > 0 && p.n <= g->len[i] - x);
@@ -121,7 +121,7 @@ static void slots(void **state)
         assert_ok(zf_flat_slots(&g.v, g.a, &err), &err);
         for (uint32_t i = 0; i < g.v.n_params; i++) {
             uint64_t slot = (g.len[i] + g.v.n_ranks - 1) / g.v.n_ranks;
-            struct zf_piece p;
+            struct zf_flat_piece p;
 
             for (uint64_t x = 0; x < g.len[i]; x++) {
                 g.place[i][x] = (struct place){(uint32_t)(x / slot), base + x % slot};
