@@ -11,20 +11,10 @@ static struct zf_hash_key key_own;
  * the bytes that the kernel gave the process when it began serve. */
 __attribute__((constructor)) static void key_draw(void)
 {
-    struct zf_err err;
-
-    if (!zf_hash_key_init(&key_own, &err)) {
+    /* Up to 256 bytes come in one piece once the kernel's pool is ready. */
+    if (getrandom(&key_own, sizeof key_own, 0) != (ssize_t)sizeof key_own) {
         memcpy(&key_own, (const void *)(uintptr_t)getauxval(AT_RANDOM), sizeof key_own);
     }
-}
-
-bool zf_hash_key_init(struct zf_hash_key *key, struct zf_err *err)
-{
-    /* Up to 256 bytes come in one piece once the kernel's pool is ready. */
-    if (getrandom(key, sizeof *key, 0) != (ssize_t)sizeof *key) {
-        return zf_fail_sys(err, "get random bytes");
-    }
-    return true;
 }
 
 static uint64_t rotl(uint64_t x, unsigned n)
@@ -53,8 +43,9 @@ static void mix(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const char *p, size_t n)
+uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const void *text, size_t n)
 {
+    const unsigned char *p = text;
     uint64_t v[4] = {key->k[0] ^ 0x736f6d6570736575u, key->k[1] ^ 0x646f72616e646f6du,
                      key->k[0] ^ 0x6c7967656e657261u, key->k[1] ^ 0x7465646279746573u};
     uint64_t word, last = (uint64_t)(sizeof seed + n) << 56;
@@ -66,7 +57,7 @@ uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const char *p,
         mix(v, word);
     }
     for (unsigned shift = 0; i < n; i++, shift += 8) {
-        last |= (uint64_t)(unsigned char)p[i] << shift;
+        last |= (uint64_t)p[i] << shift;
     }
     mix(v, last);
     v[2] ^= 0xff;

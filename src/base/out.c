@@ -9,13 +9,13 @@
 
 #define FIRST 256u /* bytes */
 
-/* Room for n bytes more, and for the zero byte behind them, which `cap` does not count. */
+/* Room for n bytes more, and for the zero byte behind them. */
 static bool out_room(struct zf_out *o, size_t n)
 {
-    if (o->bad || (o->p && n <= o->cap - o->n)) {
+    if (o->bad || n <= o->cap - o->n) {
         return !o->bad;
     }
-    size_t cap = o->p ? o->cap : FIRST;
+    size_t cap = o->cap ? o->cap : FIRST;
     while (cap - o->n < n && cap <= SIZE_MAX / 2) {
         cap *= 2;
     }
@@ -29,12 +29,10 @@ static bool out_room(struct zf_out *o, size_t n)
     return true;
 }
 
-void zf_out_add(struct zf_out *o, const void *p, size_t n)
+void zf_out_grow(struct zf_out *o, const void *p, size_t n)
 {
-    if (n && out_room(o, n)) {
-        memcpy(o->p + o->n, p, n);
-        o->n += n;
-        o->p[o->n] = '\0';
+    if (out_room(o, n)) {
+        zf_out_add(o, p, n);
     }
 }
 

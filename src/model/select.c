@@ -159,17 +159,6 @@ static bool is_kept(const struct selection *s, const char *name)
     return (how->n_only == 0 || only) && !except;
 }
 
-/* Puts a NUL behind the text, which does not count. */
-static bool terminate(struct zf_out *o, struct zf_err *err)
-{
-    zf_out_u8(o, '\0');
-    if (!zf_out_ok(o, err)) {
-        return false;
-    }
-    o->n--;
-    return true;
-}
-
 /* Appends the replacement: \1 to \9 are groups, \0 the whole match, a backslash before anything
  * else is dropped. */
 static void put_replacement(struct zf_out *o, const char *to, const char *name,
@@ -189,7 +178,7 @@ static void put_replacement(struct zf_out *o, const char *to, const char *name,
     }
 }
 
-/* The name after strip_prefix and all rules, in o, terminated. */
+/* The name after strip_prefix and all rules, in o. */
 static bool new_name(struct selection *s, const struct zf_tensor *old, struct zf_out *o,
                      struct zf_err *err)
 {
@@ -200,31 +189,26 @@ static bool new_name(struct selection *s, const struct zf_tensor *old, struct zf
         skip = 0;
     }
     s->prefix_used = s->prefix_used || skip;
-    o->n = 0;
+    zf_out_cut(o, 0);
     zf_out_add(o, old->name + skip, old->name_len - skip);
-    if (!terminate(o, err)) {
-        return false;
-    }
     for (uint32_t i = 0; i < s->n; i++) {
         zf_auto(out) struct zf_out next = {0};
         regmatch_t at[10];
 
-        if (regexec(&s->rule[i].re, o->p, 10, at, 0) != 0) {
+        if (regexec(&s->rule[i].re, zf_out_text(o), 10, at, 0) != 0) {
             continue;
         }
         s->rename_used[i] = true;
         size_t end = (size_t)at[0].rm_eo;
-        zf_out_add(&next, o->p, (size_t)at[0].rm_so);
-        put_replacement(&next, s->rule[i].to, o->p, at);
-        zf_out_add(&next, o->p + end, o->n - end);
-        if (!terminate(&next, err)) {
-            return false;
-        }
+        zf_out_add(&next, zf_out_text(o), (size_t)at[0].rm_so);
+        put_replacement(&next, s->rule[i].to, zf_out_text(o), at);
+        zf_out_add(&next, zf_out_text(o) + end, o->n - end);
+        next.bad = next.bad || o->bad;
         struct zf_out swap = *o;
         *o = next;
         next = swap;
     }
-    return true;
+    return zf_out_ok(o, err);
 }
 
 /* ---- sets --------------------------------------------------------------------------------- */
@@ -300,8 +284,8 @@ static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *s
             return false;
         }
         k[n] = (struct kept){*t, i};
-        if (name.n != t->name_len || memcmp(name.p, t->name, name.n) != 0) {
-            k[n].t.name = zf_arena_str(a, name.p, name.n, err);
+        if (name.n != t->name_len || memcmp(zf_out_text(&name), t->name, name.n) != 0) {
+            k[n].t.name = zf_arena_str(a, zf_out_text(&name), name.n, err);
             k[n].t.name_len = (uint32_t)name.n;
             if (!k[n].t.name) {
                 return false;

@@ -6,7 +6,8 @@
 #ifndef ZF_BASE_HASH_H
 #define ZF_BASE_HASH_H
 
-#include <zf/base/err.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* The hash of `seed` and then p[n].  Several texts are hashed by giving the hash of one as the seed
  * of the next, which keeps them apart: ("ab", "c") is not ("a", "bc"). */
@@ -22,7 +23,6 @@ uint64_t zf_hash_address(const void *p);
 struct zf_hash_key {
     uint64_t k[2];
 };
-bool zf_hash_key_init(struct zf_hash_key *key, struct zf_err *err) ZF_CHECKED;
-uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const char *p, size_t n);
+uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const void *p, size_t n);
 
 #endif

@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes or text being written; sticky like the cursor: after memory runs out every write is ignored
- * and `bad` stays set, so it is checked once, at the end.  A zero byte stands behind what is written,
- * so that it is a text as well. */
+/* Bytes or text being written; sticky like the cursor: once memory ran out `bad` stays set, and what
+ * was written is not all there, so it is checked once, at the end.  A zero byte follows what is
+ * written, so that it is a text as well. */
 #ifndef ZF_BASE_OUT_H
 #define ZF_BASE_OUT_H
+
+#include <string.h>
 
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 
 struct zf_out {
-    char *p; /* malloc'ed; owned; NULL until something was written */
-    size_t n, cap;
+    char *p;       /* malloc'ed; owned; NULL until something was written */
+    size_t n, cap; /* cap: without the zero byte */
     bool bad;
 };
 
-void zf_out_add(struct zf_out *o, const void *p, size_t n);
+/* zf_out_add where there is not enough room. */
+void zf_out_grow(struct zf_out *o, const void *p, size_t n);
+
+static inline void zf_out_add(struct zf_out *o, const void *p, size_t n)
+{
+    if (n > o->cap - o->n) {
+        zf_out_grow(o, p, n);
+    } else if (n) {
+        memcpy(o->p + o->n, p, n);
+        o->n += n;
+        o->p[o->n] = '\0';
+    }
+}
+
 void zf_out_str(struct zf_out *o, const char *s);
 void zf_out_u8(struct zf_out *o, uint8_t v);
 void zf_out_le16(struct zf_out *o, uint16_t v);

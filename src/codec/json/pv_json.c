@@ -66,7 +66,8 @@ static void indent(struct walk *w)
 static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *part)
 {
     struct zf_pvjson *o = &w->o;
-    uint64_t start = o->n, hash;
+    size_t start = o->out.n, end;
+    uint64_t hash;
 
     zf_pvjson_raw(o, "\"");
     if (part->name) {
@@ -74,15 +75,15 @@ static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *pa
     } else {
         zf_pvjson_key(o, part->key);
     }
-    uint64_t end = o->n;
+    end = o->out.n;
     zf_pvjson_raw(o, "\"");
     for (uint64_t again = l->at; !o->failed; again++) {
-        hash = zf_hash(0, o->buf + start, o->n - start);
+        hash = zf_hash(0, zf_out_text(&o->out) + start, o->out.n - start);
         if (!zf_table_get(&l->seen, hash)) {
             o->failed = !zf_table_put(&l->seen, hash, sizeof hash, o->err);
             break;
         }
-        o->n = end;
+        zf_out_cut(&o->out, end);
         zf_pvjson_fmt(o, "#%llu\"", (unsigned long long)again);
     }
     zf_pvjson_raw(o, ": ");
@@ -193,12 +194,11 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
         (void)uselocale(before);
         freelocale(c);
     }
-    if (w.o.failed) {
-        free(w.o.buf);
+    if (!zf_out_ok(&w.o.out, err) || w.o.failed) {
+        zf_auto_out(&w.o.out);
         return false;
     }
-    w.o.buf[w.o.n] = '\0';
-    *out = w.o.buf;
-    *len = w.o.n;
+    *out = w.o.out.p;
+    *len = w.o.out.n;
     return true;
 }

@@ -14,41 +14,13 @@
 /* Python prints no longer int either, as the conversion takes quadratic time. */
 #define BIGINT_BYTES 1785u
 
-static bool no_more(struct zf_pvjson *o)
+void zf_pvjson_too_long(struct zf_pvjson *o)
 {
-    o->failed = true;
-    o->n = o->cap = 0;
-    return false;
-}
-
-static bool room(struct zf_pvjson *o, uint64_t n)
-{
-    if (o->failed) {
-        return false;
-    }
-    if (n > o->limit || o->n > o->limit - n) {
+    if (!o->failed) {
+        o->failed = true;
         (void)zf_fail(o->err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "the text is longer than the limit text_bytes allows (%llu)",
                       (unsigned long long)o->limit);
-        return no_more(o);
-    }
-    uint64_t cap = (o->n + n + 256) * 2;
-    cap = cap < o->limit ? cap : o->limit;
-    char *p = cap < SIZE_MAX ? realloc(o->buf, (size_t)cap + 1) : NULL; /* 1: its end */
-    if (!p) {
-        (void)zf_fail_sys(o->err, "write JSON");
-        return no_more(o);
-    }
-    o->buf = p;
-    o->cap = cap;
-    return true;
-}
-
-void zf_pvjson_put_slow(struct zf_pvjson *o, const char *p, uint64_t n)
-{
-    if (room(o, n) && n) {
-        memcpy(o->buf + o->n, p, n);
-        o->n += n;
     }
 }
 

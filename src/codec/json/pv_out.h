@@ -3,30 +3,27 @@
 #ifndef CODEC_JSON_PV_OUT_H
 #define CODEC_JSON_PV_OUT_H
 
-#include <string.h>
-
+#include <zf/base/out.h>
 #include <zf/codec/pvjson.h>
 
 struct zf_pvjson {
-    char *buf;
-    uint64_t n, cap, limit; /* cap: 0 when no more may come, never above the limit */
-    bool failed;            /* *err says why; nothing more is written */
+    struct zf_out out;
+    uint64_t limit;
+    bool failed; /* what is written from now on does not count; *err or `out` says why */
     struct zf_err *err;
 };
 
-/* zf_pvjson_put when there is not enough room. */
-void zf_pvjson_put_slow(struct zf_pvjson *o, const char *p, uint64_t n);
+/* The text would become longer than the limit. */
+void zf_pvjson_too_long(struct zf_pvjson *o);
 
 static inline void zf_pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
 {
-    if (n > o->cap - o->n) {
-        zf_pvjson_put_slow(o, p, n);
+    if (n > o->limit - o->out.n) {
+        zf_pvjson_too_long(o);
         return;
     }
-    if (n) {
-        memcpy(o->buf + o->n, p, n);
-        o->n += n;
-    }
+    zf_out_add(&o->out, p, n);
+    o->failed |= o->out.bad;
 }
 
 /* The inside of a JSON string: escaped, without the quotes. */

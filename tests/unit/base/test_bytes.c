@@ -62,11 +62,51 @@ static void never_wraps(void **state)
     assert_int_equal(stride[2], 1);
 }
 
+/* What is written is a text all the time, can be taken back, and is given up once and for good. */
+static void writes_texts(void **state)
+{
+    zf_auto(out) struct zf_out o = {0};
+    struct zf_err err;
+
+    (void)state;
+    assert_string_equal(zf_out_text(&o), "");
+    zf_out_cut(&o, 0);
+    zf_out_add(&o, "", 0);
+    assert_null(o.p);
+    for (size_t i = 0; i < 1000; i++) {
+        zf_out_str(&o, "ab");
+        zf_out_fill(&o, '-', 1);
+        assert_int_equal(strlen(zf_out_text(&o)), 3 * (i + 1));
+        assert_true(o.n == 3 * (i + 1) && o.n <= o.cap);
+    }
+    zf_out_cut(&o, 5000);
+    assert_int_equal(o.n, 3000);
+    zf_out_cut(&o, 4);
+    assert_string_equal(zf_out_text(&o), "ab-a");
+    zf_out_dec(&o, UINT64_MAX);
+    assert_string_equal(zf_out_text(&o), "ab-a18446744073709551615");
+    assert_ok(zf_out_ok(&o, &err), &err);
+
+    static const size_t much[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 1};
+    for (size_t i = 0; i < sizeof much / sizeof much[0]; i++) {
+        zf_auto(out) struct zf_out lost = {0};
+
+        zf_out_str(&lost, "ab");
+        zf_out_fill(&lost, '-', much[i]);
+        zf_out_cut(&lost, 1);
+        zf_out_fill(&lost, '-', 1000);
+        assert_false(zf_out_ok(&lost, &err));
+        assert_err(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        assert_string_equal(zf_out_text(&lost), "a");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sticks_at_the_first_short_read),
         cmocka_unit_test(never_wraps),
+        cmocka_unit_test(writes_texts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

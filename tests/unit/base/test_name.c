@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <zf/base/name.h>
+#include <zf/base/path.h>
 
 static void check(const char *raw, size_t n, const char *suffix, const char *want)
 {
@@ -103,6 +104,26 @@ static void refuses_malformed_escapes(void **state)
     }
 }
 
+/* What a checkpoint may name: a path that stays below where it began, written in one way. */
+static void knows_safe_paths(void **state)
+{
+    static const char *const good[] = {"a",     "a/b", "a/b/c.pt", "...",  "a/...", ".a",
+                                       "..a/b", "a..", " /\n",     "a\\b", "~"};
+    static const char *const bad[] = {"",      "/",      "/a",        "//a",  "a/",  "a//b",
+                                      ".",     "..",     "./a",       "../a", "a/.", "a/..",
+                                      "a/./b", "a/../b", "../../etc", "a/b/"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(zf_relpath_ok(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (zf_relpath_ok(bad[i])) {
+            fail_msg("\"%s\" passed", bad[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +131,7 @@ int main(void)
         cmocka_unit_test(cuts_long_names_at_a_boundary),
         cmocka_unit_test(orders_naturally),
         cmocka_unit_test(refuses_malformed_escapes),
+        cmocka_unit_test(knows_safe_paths),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

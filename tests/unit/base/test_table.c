@@ -56,6 +56,9 @@ static void index_finds_all_of_a_hash(void **state)
         assert_ok(zf_index_add(&x, hash[i * i % kinds], i, &err), &err);
     }
     assert_int_equal(x.n, N);
+    size_t slots = x.n_slots;
+    assert_ok(zf_index_reserve(&x, N, &err) && x.n_slots == slots, &err);
+    assert_ok(zf_index_reserve(&x, 8 * N, &err) && x.n_slots > 8 * N, &err);
     for (size_t k = 0; k < kinds; k++) {
         bool met[N] = {false};
         uint32_t i;
