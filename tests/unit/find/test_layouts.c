@@ -7,7 +7,8 @@
 
 enum { MAX_FILES = 8 };
 
-/* A file is its path, and behind '=' its text; without a text it has what its name promises. */
+/* A file is its path, and behind '=' its text; without a text it has what its name promises.
+ * "a->b" is a link. */
 struct layout {
     const char *what;
     const char *file[MAX_FILES];
@@ -21,15 +22,16 @@ struct layout {
 };
 
 #define MODEL "mp_rank_00_model_states.pt"
+#define LONG "a_name_of_a_directory_that_is_longer_than_others_are_"
+/* A family's save in a directory below, shown as it is found; a refusal. */
+#define FOUND(family, dir) .format = (family), .store = (dir), .path = (dir), .shown = (dir)
+#define SAYS(how, text) .code = (how), .says = (text)
 
 static const struct layout layouts[] = {
     {"a save", {"model.safetensors"}, .format = "safetensors", .store = ""},
     {"a DeepSpeed tag",
      {"global_step5/" MODEL, "other/x"},
-     .format = "deepspeed",
-     .store = "global_step5",
-     .path = "global_step5",
-     .shown = "global_step5",
+     FOUND("deepspeed", "global_step5"),
      .note = "the checkpoint is in global_step5, the only one here"},
     {"a run directory",
      {"latest=global_step5", "global_step5/" MODEL, "global_step9/" MODEL},
@@ -45,10 +47,7 @@ static const struct layout layouts[] = {
      .shown = "global_step5"},
     {"a run directory whose save is of another family",
      {"latest=step5", "step5/model.safetensors", "step9/model.safetensors"},
-     .format = "safetensors",
-     .store = "step5",
-     .path = "step5",
-     .shown = "step5"},
+     FOUND("safetensors", "step5")},
     {"weights beside a save of another family",
      {"latest=step5", "step5/.metadata", "model.safetensors"},
      .format = "safetensors",
@@ -83,39 +82,32 @@ static const struct layout layouts[] = {
      .run = "checkpoint-60",
      .path = "checkpoint-60",
      .shown = "checkpoint-60/global_step60"},
+    {"-o tag by way of the run directory",
+     {"r/latest=global_step9", "r/global_step5/" MODEL, "r/global_step9/" MODEL},
+     .tag = "r/global_step5",
+     .format = "deepspeed",
+     .store = "r/global_step5",
+     .run = "r",
+     .path = "r",
+     .shown = "r/global_step5"},
     {"latest that names a wrapper",
      {"latest=out", "out/step5/model.safetensors"},
-     .format = "safetensors",
-     .store = "out/step5",
-     .path = "out/step5",
-     .shown = "out/step5"},
+     FOUND("safetensors", "out/step5")},
     {"a numbered series",
      {"step9/model.safetensors", "step10/model.safetensors", "step11/__0_0.distcp"},
-     .format = "safetensors",
-     .store = "step10",
-     .path = "step10",
-     .shown = "step10",
+     FOUND("safetensors", "step10"),
      .note = "step10 is the newest of 2 saves here; 1 more is unfinished or without weights"},
     {"-o tag=9",
      {"step9/model.safetensors", "step10/model.safetensors"},
      .tag = "9",
-     .format = "safetensors",
-     .store = "step9",
-     .path = "step9",
-     .shown = "step9"},
+     FOUND("safetensors", "step9")},
     {"only an optimizer", {"optimizer.pt"}, .format = "torch", .store = ""},
     {"an optimizer beside a save",
      {"optimizer.pt", "step5/model.safetensors"},
-     .format = "safetensors",
-     .store = "step5",
-     .path = "step5",
-     .shown = "step5"},
+     FOUND("safetensors", "step5")},
     {"an optimizer, and latest names the save",
      {"optimizer.pt", "latest=best", "best/model.safetensors", "last/model.safetensors"},
-     .format = "safetensors",
-     .store = "best",
-     .path = "best",
-     .shown = "best"},
+     FOUND("safetensors", "best")},
     {"weights whose save is gone",
      {"latest=global_step5", "model.safetensors"},
      .format = "safetensors",
@@ -161,75 +153,235 @@ static const struct layout layouts[] = {
     {"a file of something else",
      {"notes=hello", "model.safetensors"},
      .at = "notes",
-     .code = ZF_E_UNKNOWN,
-     .says = "this is neither a torch.save file nor safetensors"},
+     SAYS(ZF_E_UNKNOWN, "this is neither a torch.save file nor safetensors")},
     {"-o tag of a file",
      {"model.safetensors"},
      .tag = "9",
      .at = "model.safetensors",
-     .code = ZF_E_USAGE,
-     .says = "tag=9 chooses among the saves of a directory, but \"model.safetensors\" is a file"},
+     SAYS(ZF_E_USAGE,
+          "tag=9 chooses among the saves of a directory, but \"model.safetensors\" is a file")},
 
     {"two saves",
      {"best/model.safetensors", "last/model.safetensors"},
-     .code = ZF_E_UNKNOWN,
-     .says =
-         "several checkpoints are here and nothing says which is meant: best, last; point at one"},
+     SAYS(
+         ZF_E_UNKNOWN,
+         "several checkpoints are here and nothing says which is meant: best, last; point at one")},
     {"two saves further down",
      {"out/best/model.safetensors", "out/last/model.safetensors"},
-     .code = ZF_E_UNKNOWN,
-     .says = "out/best, out/last; point at one"},
+     SAYS(ZF_E_UNKNOWN, "out/best, out/last; point at one")},
     {"DeepSpeed's saves without latest",
      {"global_step1/" MODEL, "global_step2/" MODEL},
-     .code = ZF_E_UNKNOWN,
-     .says = "global_step1, global_step2"},
+     SAYS(ZF_E_UNKNOWN, "global_step1, global_step2")},
     {"one save in parts",
      {"model/w.safetensors", "optim/w.safetensors"},
-     .code = ZF_E_UNSUPPORTED,
-     .says = "this is one save in parts that zerofs does not put together: model, optim"},
+     SAYS(ZF_E_UNSUPPORTED,
+          "this is one save in parts that zerofs does not put together: model, optim")},
     {"latest that names nothing",
      {"latest=global_step9", "global_step5/" MODEL},
-     .code = ZF_E_FORMAT,
-     .says = "\"global_step9\", which is not here; saves here: global_step5 (choose one with"},
+     SAYS(ZF_E_FORMAT,
+          "\"global_step9\", which is not here; saves here: global_step5 (choose one with")},
     {"latest that names nothing, weights, and another save",
      {"latest=global_step9", "global_step5/" MODEL, "model.safetensors"},
-     .code = ZF_E_FORMAT,
-     .says = "\"global_step9\", which is not here; saves here: global_step5"},
+     SAYS(ZF_E_FORMAT, "\"global_step9\", which is not here; saves here: global_step5")},
     {"latest that names an optimizer's directory is followed",
      {"latest=a", "a/optimizer.pt", "b/model.safetensors"},
-     .format = "torch",
-     .store = "a",
-     .path = "a",
-     .shown = "a"},
+     FOUND("torch", "a")},
     {"latest that names a file",
      {"latest=notes", "notes=hello", "model.safetensors"},
-     .code = ZF_E_FORMAT,
-     .says = "\"notes\", but it is a file, not a directory"},
+     SAYS(ZF_E_FORMAT, "\"notes\", but it is a file, not a directory")},
     {"latest that names a directory without a save",
      {"latest=a", "a/notes=hello", "model.safetensors"},
-     .code = ZF_E_FORMAT,
-     .says = "\"a\", but it does not hold a save"},
+     SAYS(ZF_E_FORMAT, "\"a\", but it does not hold a save")},
     {"a DeepSpeed save and a DCP save in one directory: what was read beats a name",
      {MODEL, ".metadata"},
      .format = "dcp",
      .store = ""},
     {"two families that fit as well",
      {"zero_pp_rank_0_mp_rank_00_optim_states.pt", MODEL, ".metadata"},
-     .code = ZF_E_FORMAT,
-     .says = "two formats fit: deepspeed (1 model and 1 optimizer files of DeepSpeed) and dcp ("},
+     SAYS(ZF_E_FORMAT,
+          "two formats fit: deepspeed (1 model and 1 optimizer files of DeepSpeed) and dcp (")},
     {"-o tag that is not here",
      {"best/model.safetensors"},
      .tag = "worst",
-     .code = ZF_E_USAGE,
-     .says = "there is no save \"worst\" here; there are: best"},
-    {"nothing",
-     {"notes=hello", "a/notes=hello"},
-     .code = ZF_E_UNKNOWN,
-     .says = "no checkpoint is here: no"},
-    {"something else",
-     {"a/w.gguf=GGUF1234"},
-     .code = ZF_E_UNSUPPORTED,
-     .says = "a/w.gguf is a GGUF"},
+     SAYS(ZF_E_USAGE, "there is no save \"worst\" here; there are: best")},
+    {"nothing", {"notes=hello", "a/notes=hello"}, SAYS(ZF_E_UNKNOWN, "no checkpoint is here: no")},
+    {"something else", {"a/w.gguf=GGUF1234"}, SAYS(ZF_E_UNSUPPORTED, "a/w.gguf is a GGUF")},
+
+    /* ---- the words of -o tag ---- */
+    {"newest",
+     {"step9/model.safetensors", "step10/model.safetensors", "step11/__0_0.distcp",
+      "step12/__0_0.distcp"},
+     .tag = "newest",
+     FOUND("safetensors", "step10"),
+     .note = "step10 is the newest of 2 saves here; 2 more are unfinished or without weights"},
+    {"newest of one",
+     {"step9/model.safetensors", "step11/__0_0.distcp"},
+     .tag = "newest",
+     FOUND("safetensors", "step9"),
+     .note = "1 more is unfinished or without weights"},
+    {"newest of one without a step",
+     {"best/model.safetensors"},
+     .tag = "newest",
+     FOUND("safetensors", "best"),
+     .note = ""},
+    {"newest, and two older ones share a step",
+     {"epoch-9/model.safetensors", "step-9/model.safetensors", "step-10/model.safetensors"},
+     .tag = "newest",
+     FOUND("safetensors", "step-10"),
+     .note = "step-10 is the newest of 3 saves here"},
+    {"newest, and two share its step",
+     {"epoch-9/model.safetensors", "step-9/model.safetensors"},
+     .tag = "newest",
+     SAYS(ZF_E_USAGE, "tag=newest could mean more than one of these: epoch-9, step-9")},
+    {"newest without steps",
+     {"best/model.safetensors", "last/model.safetensors"},
+     .tag = "newest",
+     SAYS(ZF_E_USAGE, "tag=newest could mean more than one of these: best, last")},
+    {"newest, and one has no step",
+     {"best/model.safetensors", "step9/model.safetensors"},
+     .tag = "newest",
+     SAYS(ZF_E_USAGE, "could mean more than one of these: best, step9")},
+    {"newest of a save",
+     {"model.safetensors"},
+     .tag = "newest",
+     .format = "safetensors",
+     .store = ""},
+    {"newest of nothing",
+     {"notes=x"},
+     .tag = "newest",
+     SAYS(ZF_E_USAGE, "there is no save \"newest\" here, nor any other")},
+    {"a directory of that name",
+     {"newest/model.safetensors", "step9/model.safetensors"},
+     .tag = "newest",
+     FOUND("safetensors", "newest")},
+    {"a number",
+     {"step9/__0_0.distcp", "step10/model.safetensors"},
+     .tag = "9",
+     FOUND("dcp", "step9")},
+    {"a number further down",
+     {"run/step9/model.safetensors", "run/step10/model.safetensors"},
+     .tag = "9",
+     FOUND("safetensors", "run/step9")},
+    {"a number of 15 digits",
+     {"step123456789012345/model.safetensors", "step9/model.safetensors"},
+     .tag = "123456789012345",
+     FOUND("safetensors", "step123456789012345")},
+    {"a number that nothing has",
+     {"step9/model.safetensors"},
+     .tag = "7",
+     SAYS(ZF_E_USAGE, "there is no save \"7\" here; there are: step9")},
+    {"a number that two have",
+     {"epoch-9/model.safetensors", "step-9/model.safetensors", "step-8/model.safetensors"},
+     .tag = "9",
+     SAYS(ZF_E_USAGE, "tag=9 could mean more than one of these: ")},
+    {"latest",
+     {"latest=best", "best/model.safetensors", "last/model.safetensors"},
+     .tag = "latest",
+     FOUND("safetensors", "best")},
+    {"latest, and nothing says which",
+     {"best/model.safetensors", "last/model.safetensors"},
+     .tag = "latest",
+     SAYS(ZF_E_USAGE, "nothing here says which save is the latest; tag=newest")},
+    {"a path",
+     {"run/step9/model.safetensors", "run/step10/model.safetensors"},
+     .tag = "run/step9",
+     FOUND("safetensors", "run/step9")},
+
+    /* ---- pointer files ---- */
+    {"Megatron's",
+     {"latest_checkpointed_iteration.txt=10", "iter_0000010/model.safetensors",
+      "iter_0000020/model.safetensors"},
+     FOUND("safetensors", "iter_0000010")},
+    {"verl's",
+     {"latest_checkpointed_iteration.txt=10", "global_step_10/model.safetensors",
+      "global_step_20/model.safetensors"},
+     FOUND("safetensors", "global_step_10")},
+    {"Megatron's release",
+     {"latest_checkpointed_iteration.txt=release", "release/model.safetensors",
+      "iter_0000020/model.safetensors"},
+     FOUND("safetensors", "release")},
+    {"DeepSpeed's universal checkpoint",
+     {"latest_universal=u5", "u5/" MODEL, "u6/" MODEL},
+     .format = "deepspeed",
+     .store = "u5",
+     .run = "",
+     .shown = "u5"},
+    {"one digit",
+     {"latest_checkpointed_iteration.txt=5", "iter_0000005/model.safetensors",
+      "b/model.safetensors"},
+     FOUND("safetensors", "iter_0000005")},
+    {"a save that is gone, and nothing else",
+     {"latest=step9", "notes=x"},
+     SAYS(ZF_E_FORMAT, "\"step9\", which is not here; saves here: none")},
+    {"pointers all the way",
+     {"latest=a", "a/latest=b", "a/b/latest=c", "a/b/c/latest=d", "a/b/c/d/model.safetensors"},
+     FOUND("safetensors", "a/b/c/d")},
+    {"pointers further than that",
+     {"latest=a", "a/latest=b", "a/b/latest=c", "a/b/c/latest=d", "a/b/c/d/latest=e",
+      "a/b/c/d/e/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, "no checkpoint is here: no")},
+    {"a directory called latest",
+     {"latest/notes=x", "model.safetensors"},
+     .format = "safetensors",
+     .store = ""},
+    {"a save called latest beside weights",
+     {"latest/model.safetensors", "model.safetensors"},
+     .format = "safetensors",
+     .store = ""},
+    {"a save called latest", {"latest/model.safetensors"}, FOUND("safetensors", "latest")},
+
+    /* ---- further down ---- */
+    {"three directories down", {"a/b/c/model.safetensors"}, FOUND("safetensors", "a/b/c")},
+    {"four directories down",
+     {"a/b/c/d/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, "no checkpoint is here: no")},
+    {"hidden directories",
+     {".git/model.safetensors", "a/.git/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, "no checkpoint is here: no")},
+    {"names of two series",
+     {"iter-9/model.safetensors", "step-10/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, "which is meant: iter-9, step-10; point")},
+    {"a name and a step",
+     {"best/model.safetensors", "step9/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, "which is meant: best, step9; point")},
+    {"more names than a sentence holds",
+     {LONG "1/model.safetensors", LONG "2/model.safetensors", LONG "3/model.safetensors",
+      LONG "4/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, LONG "2, " LONG "3, …; point at one")},
+    {"the parts of one save, and another save",
+     {"a/model/w.safetensors", "a/optim/w.safetensors", "b/step5/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, "which is meant: a, b/step5; point")},
+    {"one part",
+     {"a/model/w.safetensors"},
+     FOUND("safetensors", "a/model"),
+     .note = "the checkpoint is in a/model, the only one here"},
+    {"parts of something else",
+     {"a/model/w.safetensors", "a/optim/w.safetensors", "a/x/.zarray"},
+     SAYS(ZF_E_UNSUPPORTED, "a checkpoint of zarr arrays")},
+    {"a parameter of a universal checkpoint",
+     {"a/fp32.pt", "a/model.safetensors"},
+     SAYS(ZF_E_UNKNOWN, "no checkpoint is here: no")},
+
+    /* ---- links ---- */
+    {"a link to a save beside it",
+     {"last->step-60", "step-60/model.safetensors"},
+     FOUND("safetensors", "step-60"),
+     .note = "the checkpoint is in step-60, the only one here"},
+    {"a link to a directory further down",
+     {"out/last->step-60", "out/step-60/model.safetensors"},
+     FOUND("safetensors", "out/step-60")},
+    {"a link called latest",
+     {"latest->step-9", "step-9/model.safetensors", "step-10/model.safetensors"},
+     .format = "safetensors",
+     .store = "latest",
+     .path = "step-9",
+     .shown = "step-9"},
+    {"a link called latest to nothing",
+     {"latest->gone", "model.safetensors"},
+     SAYS(ZF_E_FORMAT, "\"latest\", but it is a dangling link")},
+    {"a link out of the directory",
+     {"latest->/usr", "model.safetensors"},
+     SAYS(ZF_E_FORMAT, "leads out of the checkpoint")},
 };
 
 /* The contents that a file's name promises, as far as probing looks. */
@@ -257,28 +409,43 @@ static const char *contents(const char *path, size_t *n)
     return "x";
 }
 
-/* Lays the files out: in memory, or below root for a row that points at a file. */
+static bool needs_disk(const struct layout *l)
+{
+    bool link = false;
+
+    for (size_t i = 0; i < MAX_FILES && l->file[i]; i++) {
+        link = link || strstr(l->file[i], "->");
+    }
+    return link || l->at;
+}
+
+/* Lays the files out in memory or, if there are links or a file is pointed at, below root. */
 static struct zf_store *lay_out(struct fixture *f, const struct layout *l, const char *root)
 {
+    bool disk = needs_disk(l);
     char path[4200];
 
     for (size_t i = 0; i < MAX_FILES && l->file[i]; i++) {
-        const char *text = strchr(l->file[i], '=');
+        const char *text = strchr(l->file[i], '='), *link = strstr(l->file[i], "->");
         size_t n = text ? strlen(text + 1) : 0;
         char name[200];
 
-        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(l->file[i], "="), l->file[i]);
+        (void)snprintf(name, sizeof name, "%.*s",
+                       (int)(link ? (size_t)(link - l->file[i]) : strcspn(l->file[i], "=")),
+                       l->file[i]);
         const char *bytes = text ? text + 1 : contents(name, &n);
-        if (l->at) {
+        if (link) {
+            scratch_link(root, name, link + 2);
+        } else if (disk) {
             scratch_bytes(root, name, bytes, n);
         } else {
             assert_ok(zf_store_mem_add(f->st, name, bytes, n, &f->err), &f->err);
         }
     }
-    if (!l->at) {
+    if (!disk) {
         return zf_store_ref(f->st);
     }
-    scratch_path(root, l->at, path);
+    scratch_path(root, l->at ? l->at : "", path);
     return zf_store_dir(path, &f->lim, &f->err);
 }
 

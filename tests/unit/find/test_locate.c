@@ -137,6 +137,7 @@ static void test_latest_bad(void **state)
         add_text(f, "latest", bad[i]);
         not_found(f, ZF_E_FORMAT, "expected the name of a directory");
         assert_string_equal(f->err.path, "latest");
+        assert_int_equal(f->err.off, 0);
         teardown(state);
         setup(state);
     }
@@ -168,6 +169,8 @@ static void test_megatron_bad(void **state)
     add_save(f, "iter_0000010/model.safetensors");
     add_text(f, "latest_checkpointed_iteration.txt", "ten");
     not_found(f, ZF_E_FORMAT, "expected a number or \"release\"");
+    assert_string_equal(f->err.path, "latest_checkpointed_iteration.txt");
+    assert_int_equal(f->err.off, 0);
 }
 
 static void test_newest_of_series(void **state)
