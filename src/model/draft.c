@@ -87,7 +87,8 @@ static struct zf_piece *new_piece(struct zf_draft *d, struct zf_err *err)
         }
         d->last = block;
     }
-    struct zf_piece *p = (struct zf_piece *)(void *)(d->last->words + d->last->n * words);
+    /* Where a withdrawn piece was, not all is zero. */
+    struct zf_piece *p = memset(d->last->words + d->last->n * words, 0, (size_t)(words * 8));
     d->last->n++;
     d->n_pieces++;
     b->rest.n_pieces++;

@@ -167,10 +167,53 @@ static void undone_verbs_leave_nothing(void **state)
     assert_true(sealed > ROUNDS / 4);
 }
 
+/* A piece takes the place of one that was withdrawn, of which nothing may stay: neither that it was
+ * a part of another tensor nor its strides. */
+static void a_piece_in_the_place_of_another(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    const uint64_t shape[2] = {4, 2}, half[2] = {4, 1}, right[2] = {0, 1}, stride[2] = {3, 5};
+    unsigned char bytes[32], got[8];
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        bytes[i] = (unsigned char)i;
+    }
+    zf_auto(source) struct zf_source *s = zf_mem_new("x", bytes, 32, false, &err);
+    struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
+    assert_true(s && b);
+    const struct zf_from from = {.src = s, .off = 8};
+    const struct zf_type type = {ZF_DT_U8, 2, shape};
+    struct zf_draft *of = zf_build_tensor(b, (struct zf_spot){"", "a", 1}, type, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "b", 1}, type, &err);
+    struct zf_draft *boxes = zf_build_tensor(b, (struct zf_spot){"", "c", 1}, type, &err);
+    assert_true(of && d && boxes);
+    assert_ok(zf_draft_flat(of, 0, 8, from, &err), &err);
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_ok(zf_draft_flat(d, i, 1, from, &err), &err);
+    }
+    assert_ok(zf_draft_box(boxes, NULL, (uint64_t[]){1, 1}, from, &err), &err);
+    assert_ok(zf_draft_box(boxes, (uint64_t[]){1, 0}, (uint64_t[]){3, 1}, from, &err), &err);
+    assert_ok(zf_build_mark(b, &err), &err);
+    assert_ok(zf_draft_part(d, 2, 6, of, 0, &err), &err);
+    assert_ok(zf_draft_box(boxes, right, half, (struct zf_from){s, 8, stride}, &err), &err);
+    zf_build_undo(b);
+    assert_ok(zf_draft_flat(d, 2, 6, from, &err), &err);
+    assert_ok(zf_draft_run(boxes, right, half, 0, 4, from, &err), &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
+    assert_ok(c, &err);
+    assert_ok(zf_map_read(c->set[0].tensor[1].data, got, 8, 0, &err), &err);
+    assert_memory_equal(got, ((unsigned char[]){8, 8, 8, 9, 10, 11, 12, 13}), 8);
+    assert_ok(zf_map_read(c->set[0].tensor[2].data, got, 8, 0, &err), &err);
+    assert_memory_equal(got, ((unsigned char[]){8, 8, 8, 9, 9, 10, 10, 11}), 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(undone_verbs_leave_nothing),
+        cmocka_unit_test(a_piece_in_the_place_of_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
