@@ -3,4 +3,5 @@ EXTRA_DIST += \
 	docs/HACKING.md \
 	docs/architecture.md \
 	docs/formats \
+	docs/tour.md \
 	$(NULL)
