@@ -6,12 +6,12 @@
 
 const char *zf_absent(struct zf_store *st, const char *path, char *out)
 {
-    const char *what = zf_store_what(st, path);
+    const struct zf_entry *e = zf_store_find(st, path);
 
-    if (!what) {
+    if (!e) {
         (void)snprintf(out, ZF_ABSENT_MAX, "is missing");
     } else {
-        (void)snprintf(out, ZF_ABSENT_MAX, "is %s, not a file", what);
+        (void)snprintf(out, ZF_ABSENT_MAX, "is %s, not a file", e->what);
     }
     return out;
 }

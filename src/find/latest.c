@@ -86,7 +86,7 @@ static bool latest_no_file(struct zf_store *st, const char *file, struct zf_err 
 {
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "this is %s, not a file that names the latest save (choose one with -o tag=NAME)",
-            zf_store_what(st, file));
+            zf_store_find(st, file)->what);
     return zf_err_in(err, "%s", file);
 }
 

@@ -36,7 +36,7 @@ static enum promise_state promise_shut(struct promise *p, struct zf_store *st,
         char kind[120];
 
         (void)snprintf(kind, sizeof kind, "it is %s, neither a directory nor a link to one",
-                       zf_store_what(st, p->name));
+                       zf_store_find(st, p->name)->what);
         return promise_bad(p, kind);
     }
     return promise_bad(p, err->msg);

@@ -77,19 +77,9 @@ static uint32_t find_file(const struct tags *t, const char *file)
     return i;
 }
 
-static struct timespec mtime_of(const struct tags *t, const char *name)
+static bool add_tag(struct tags *t, struct zf_store *st, const char *name, struct zf_err *err)
 {
-    zf_auto(mem) char *path = NULL;
-    struct stat st;
-
-    if (asprintf(&path, "%s/%s", t->path, name) < 0) {
-        path = NULL;
-    }
-    return path && stat(path, &st) == 0 ? st.st_mtim : (struct timespec){.tv_sec = 0};
-}
-
-static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
-{
+    const struct zf_entry *dir = zf_store_find(st, name);
     uint32_t n = atomic_load_explicit(&t->n, memory_order_relaxed);
     struct tag *tag = n < MAX_TAGS ? calloc(1, sizeof *tag) : NULL;
 
@@ -105,20 +95,21 @@ static bool add_tag(struct tags *t, const char *name, struct zf_err *err)
         return false;
     }
     (void)zf_name_encode(tag->file, name, strlen(name), "");
-    tag->mtime = mtime_of(t, name);
+    tag->mtime = dir ? dir->id.mtime : tag->mtime;
     t->tag[n] = tag;
     atomic_store_explicit(&t->n, n + 1, memory_order_release);
     return true;
 }
 
-static bool take_list(struct tags *t, const struct zf_saves *list, struct zf_err *err)
+static bool take_list(struct tags *t, struct zf_store *st, const struct zf_saves *list,
+                      struct zf_err *err)
 {
     bool there[MAX_TAGS] = {false};
 
     for (size_t i = 0; i < list->n; i++) {
         uint32_t k = find_tag(t, list->name[i]);
 
-        if (k == t->n && !add_tag(t, list->name[i], err)) {
+        if (k == t->n && !add_tag(t, st, list->name[i], err)) {
             return false;
         }
         there[k] = true;
@@ -140,7 +131,7 @@ static bool look(struct tags *t, struct zf_err *err)
     if (!st || !zf_saves_list(st, t->o.lim, &list, err)) {
         return false;
     }
-    bool ok = take_list(t, &list, err);
+    bool ok = take_list(t, st, &list, err);
     zf_saves_free(&list);
     return ok;
 }
@@ -268,11 +259,11 @@ static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
     uint64_t inner;
 
     if (ino == ZF_TREE_ROOT) {
-        *out = (struct zf_stat){.ino = ino,
-                                .kind = ZF_NODE_DIR,
-                                .nlink = 2 + t->n,
-                                .mtime = mtime_of(t, "."),
-                                .live = true};
+        struct stat st = {0};
+
+        (void)stat(t->path, &st); /* now, unlike a store's listing */
+        *out = (struct zf_stat){
+            .ino = ino, .kind = ZF_NODE_DIR, .nlink = 2 + t->n, .mtime = st.st_mtim, .live = true};
         return true;
     }
     if (ino == INO_LATEST) {

@@ -352,8 +352,7 @@ struct zf_entries zf_store_entries(struct zf_store *st, const char *dir)
                : (struct zf_entries){NULL, NULL};
 }
 
-/* The entry at `path`, or NULL; lives as long as the store. */
-static const struct zf_entry *find_entry(struct zf_store *st, const char *path)
+const struct zf_entry *zf_store_find(struct zf_store *st, const char *path)
 {
     struct zf_err err;
     const struct zf_entry *entries;
@@ -376,16 +375,9 @@ static const struct zf_entry *find_entry(struct zf_store *st, const char *path)
 
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind)
 {
-    const struct zf_entry *e = find_entry(st, path);
+    const struct zf_entry *e = zf_store_find(st, path);
 
     return e && e->kind == kind;
-}
-
-const char *zf_store_what(struct zf_store *st, const char *path)
-{
-    const struct zf_entry *e = find_entry(st, path);
-
-    return e ? e->what : NULL;
 }
 
 bool zf_store_reaches(struct zf_store *st, const char *path, struct zf_err *err)
@@ -412,7 +404,7 @@ static bool open_make(struct zf_table *t, struct zf_kept *k, struct zf_err *err)
 /* "No such file" is not all that can be said of a link to nothing, nor is it missing: it is no file. */
 static void dangling(struct zf_store *st, const char *path, struct zf_err *err)
 {
-    const struct zf_entry *e = find_entry(st, path);
+    const struct zf_entry *e = zf_store_find(st, path);
 
     if (e && e->kind == ZF_ENTRY_OTHER) {
         char name[sizeof err->path];
@@ -444,7 +436,7 @@ struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf
 
 struct zf_source *zf_store_open_later(struct zf_store *st, const char *path, struct zf_err *err)
 {
-    const struct zf_entry *e = find_entry(st, path);
+    const struct zf_entry *e = zf_store_find(st, path);
 
     return open_known(st, path, e && e->kind == ZF_ENTRY_FILE && !e->fresh ? e : NULL, err);
 }

@@ -78,8 +78,9 @@ struct zf_entries zf_store_entries(struct zf_store *st, const char *dir);
  * be read. */
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind);
 
-/* What is there, as a static text ("a file", "a FIFO" …); NULL: nothing, or its directory cannot be read. */
-const char *zf_store_what(struct zf_store *st, const char *path);
+/* The entry at `path`, borrowed from its directory's listing; NULL: nothing is there, or that cannot
+ * be read. */
+const struct zf_entry *zf_store_find(struct zf_store *st, const char *path);
 
 /* May this path be opened as far as its place goes?  False, and err->sys is EXDEV, when it leads out
  * of the directory or to another file system; that nothing is there does not count. */
