@@ -42,14 +42,14 @@ void zf_dcp_free(struct zf_dcp *d)
 
 /* ---- keys ---- */
 
-static uint64_t key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
+static uint64_t metadata_key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
 {
     return zf_hash(d->at_group, p, n);
 }
 
 uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
 {
-    uint64_t hash = key_hash(d, p, n), at = 0;
+    uint64_t hash = metadata_key_hash(d, p, n), at = 0;
     uint32_t i;
 
     while ((i = zf_index_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
@@ -79,12 +79,12 @@ bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf
     *out = (uint32_t)d->n_keys;
     key[d->n_keys] = (struct zf_dcp_key){
         .name = p, .name_len = (uint32_t)n, .pass = d->n_passes, .group = d->at_group};
-    return zf_index_add(&d->keys, key_hash(d, p, n), *out, err) && ++d->n_keys;
+    return zf_index_add(&d->keys, metadata_key_hash(d, p, n), *out, err) && ++d->n_keys;
 }
 
 /* ---- chunks ---- */
 
-static uint64_t box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
+static uint64_t metadata_box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
 {
     return zf_hash(key, start, d->key[key].ndim * sizeof *start);
 }
@@ -104,7 +104,7 @@ struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidde
                                       const struct zf_limits *lim, struct zf_err *err)
 {
     struct zf_dcp_chunk *chunk;
-    uint64_t hash = box_hash(d, key, &d->box[d->n_box]);
+    uint64_t hash = metadata_box_hash(d, key, &d->box[d->n_box]);
 
     if (d->n_chunks >= lim->pieces || d->n_chunks >= ZF_DCP_NONE - 1) {
         zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu chunks (limit pieces)",
@@ -127,7 +127,7 @@ struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidde
 uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start,
                            uint64_t from)
 {
-    uint64_t hash = box_hash(d, key, start), at = 0;
+    uint64_t hash = metadata_box_hash(d, key, start), at = 0;
     uint32_t i;
 
     while ((i = zf_index_next(&d->chunks, hash, &at)) != ZF_DCP_NONE) {

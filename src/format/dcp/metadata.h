@@ -8,6 +8,7 @@
 #define FORMAT_DCP_METADATA_H
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/names.h>
 #include <zf/base/table.h>
 #include <zf/codec/pickle.h>
 #include <zf/model/build.h>
@@ -29,8 +30,8 @@ struct zf_dcp_key {
     const uint64_t *shape; /* [ndim] elements, as stored */
     const uint64_t
         *whole; /* [ndim - 1] the true shape of a flattened tensor (mcore_data.h), or NULL */
-    const struct zf_pv *path; /* planner_data's tuple, or NULL */
-    bool doubtful; /* -o degraded: its shape is contradicted, so no byte of it can be given */
+    struct zf_path path; /* by planner_data; n = 0: it has none */
+    bool doubtful;       /* -o degraded: its shape is contradicted, so no byte of it can be given */
     bool
         composed; /* set while placing (composed.h): its items are tensors made of several others */
 };

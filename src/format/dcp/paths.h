@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path that a key had in the state dict that was saved. */
+/* planner_data: the path that each key had in the state dict that was saved. */
 #ifndef FORMAT_DCP_PATHS_H
 #define FORMAT_DCP_PATHS_H
 
-#include <zf/assemble/names.h>
-
 #include "metadata.h"
+
+/* Reads the dict (NULL: there is none) into the keys' paths, after state_dict_metadata.
+ * Errors: ZF_E_FORMAT a path is not that of its key. */
+bool zf_dcp_take_paths(struct zf_dcp_reading *r, const struct zf_pv *dict,
+                       struct zf_err *err) ZF_CHECKED;
 
 /* The path of key k: what planner_data says, else the key as one step.  In a numbered group the number
  * is added to the first step ("model_1"); in a group with a head that head becomes the first step of
