@@ -18,22 +18,6 @@
 
 static const char index_tail[] = ".safetensors.index.json";
 
-/* What was found in a directory. */
-struct found {
-    char *index;     /* path of the index JSON, or NULL */
-    const char *dir; /* where the boxes are: "" or "sharded"; NULL = there are none */
-};
-
-static void found_fini(struct found *f)
-{
-    free(f->index);
-    f->index = NULL;
-}
-static inline void zf_auto_found(struct found *f)
-{
-    found_fini(f);
-}
-
 /* Do the safetensors files in `dir` hold boxes?  The first one tells, and any that is named so. */
 static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
@@ -54,19 +38,20 @@ static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_
     return first && zf_st_file_has_boxes(st, path, lim);
 }
 
-static bool look(const struct zf_save *save, const struct zf_open_opts *o, struct found *out,
-                 struct zf_err *err)
+/* The path of the index JSON, or NULL; then where the boxes are: "" or "sharded", NULL = nowhere. */
+static bool look(const struct zf_save *save, const struct zf_limits *lim, char **index,
+                 const char **dir, struct zf_err *err)
 {
     struct zf_store *st = save->store;
 
-    *out = (struct found){.index = NULL};
-    if (!zf_st_index_find(st, save->file, index_tail, &out->index, err)) {
+    *dir = NULL;
+    if (!zf_st_index_find(st, save->file, index_tail, index, err)) {
         return false;
     }
-    if (!out->index && !save->file) {
-        out->dir = dir_has_boxes(st, "", o->lim)          ? ""
-                   : dir_has_boxes(st, "sharded", o->lim) ? "sharded"
-                                                          : NULL;
+    if (!*index && !save->file) {
+        *dir = dir_has_boxes(st, "", lim)          ? ""
+               : dir_has_boxes(st, "sharded", lim) ? "sharded"
+                                                   : NULL;
     }
     return true;
 }
@@ -74,10 +59,11 @@ static bool look(const struct zf_save *save, const struct zf_open_opts *o, struc
 static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
-    zf_auto(found) struct found f = {.index = NULL};
+    zf_auto(mem) char *index = NULL;
+    const char *dir;
 
     out->fit = ZF_FIT_NO;
-    if (!look(save, o, &f, err)) {
+    if (!look(save, o->lim, &index, &dir, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -87,13 +73,13 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
         snprintf(out->why, sizeof out->why, "several index files");
         return true;
     }
-    if (f.index) {
+    if (index) {
         out->fit = ZF_FIT_PROOF;
-        snprintf(out->why, sizeof out->why, "the index %.120s", f.index);
-    } else if (f.dir) {
+        snprintf(out->why, sizeof out->why, "the index %.120s", index);
+    } else if (dir) {
         out->fit = ZF_FIT_PROOF;
         snprintf(out->why, sizeof out->why, "DCP_SHARDING_INFO in the headers%s",
-                 *f.dir ? " of sharded/" : "");
+                 *dir ? " of sharded/" : "");
     }
     return true;
 }
@@ -178,27 +164,28 @@ static bool open_hf(const struct zf_save *save, const struct zf_open_opts *o, st
                     struct zf_err *err)
 {
     struct zf_store *st = save->store;
-    zf_auto(found) struct found f = {.index = NULL};
+    zf_auto(mem) char *index = NULL;
+    const char *dir;
     zf_auto(st_files) struct zf_st_files files = {.n = 0};
     zf_auto(st_index) struct zf_st_index x = {.json = NULL};
 
-    if (!look(save, o, &f, err) || !zf_st_files_init(&files, o->lim, err)) {
+    if (!look(save, o->lim, &index, &dir, err) || !zf_st_files_init(&files, o->lim, err)) {
         return false;
     }
-    if (!f.index && !f.dir) {
+    if (!index && !dir) {
         return zf_fail(
             err, ZF_E_UNKNOWN, ZF_OFF_NONE,
             "found neither an index JSON nor safetensors files that hold boxes of tensors");
     }
     struct adding a = {&files, st, o->lim, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
-    bool indexed = f.index && zf_st_index_load(st, f.index, o->lim, &x, err);
-    if (f.index && !indexed && !zf_forgive(b, err)) {
+    bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);
+    if (index && !indexed && !zf_forgive(b, err)) {
         return false;
     }
-    if (indexed   ? !zf_st_index_read(&x, st, &reader, b, err)
-        : f.index ? !add_all(&files, st, "", o, b, err)
-                  : !add_boxes(&files, st, f.dir, o, b, err)) {
+    if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
+        : index ? !add_all(&files, st, "", o, b, err)
+                : !add_boxes(&files, st, dir, o, b, err)) {
         return false;
     }
     return zf_st_files_some(&files, err) && zf_st_join(&files, indexed ? &x : NULL, NULL, b, err) &&
