@@ -77,11 +77,16 @@ uint64_t zf_hash_str(uint64_t seed, const char *s)
     return zf_hash(seed, s, strlen(s));
 }
 
-/* Every step can be undone, so that no two addresses meet. */
-uint64_t zf_hash_address(const void *p)
+/* Every step can be undone, so that no two numbers meet. */
+uint64_t zf_hash_number(uint64_t v)
 {
-    uint64_t h = ((uint64_t)(uintptr_t)p ^ key_own.k[0]) * 0x9e3779b97f4a7c15u;
+    uint64_t h = (v ^ key_own.k[0]) * 0x9e3779b97f4a7c15u;
 
     h = ((h ^ h >> 32) + key_own.k[1]) * 0xd6e8feb86659fd93u;
     return h ^ h >> 32;
+}
+
+uint64_t zf_hash_address(const void *p)
+{
+    return zf_hash_number((uintptr_t)p);
 }

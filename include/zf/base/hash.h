@@ -16,7 +16,8 @@ uint64_t zf_hash(uint64_t seed, const void *p, size_t n);
 /* The same of a terminated text. */
 uint64_t zf_hash_str(uint64_t seed, const char *s);
 
-/* The hash of an address; no two addresses have the same. */
+/* The hash of a number, or of an address; no two have the same. */
+uint64_t zf_hash_number(uint64_t v);
 uint64_t zf_hash_address(const void *p);
 
 /* zf_hash() under a key of the caller's. */

@@ -7,31 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct zf_pickle_memo_far {
-    uint64_t key;
-    struct zf_pv *v; /* NULL = free */
+#include <zf/base/hash.h>
+
+/* Charged for an entry of the table: itself and its share of slots and of room to grow. */
+#define FAR_BYTES 40u
+
+struct memo_far {
+    uint64_t hash; /* of the key; no two keys have the same */
+    struct zf_pv *v;
 };
-
-/* The slot of a key, or the one it would take.  The upper bits of a seeded hash choose: no file can know
- * which keys meet, and a table that doubles keeps its order, so that growing walks both in one
- * sweep. */
-static struct zf_pickle_memo_far *place(const struct zf_pickle_memo *m, uint64_t key)
-{
-    uint64_t i = (key ^ m->far_seed) * 0x9e3779b97f4a7c15u;
-
-    i = (i ^ i >> 32) * 0xd6e8feb86659fd93u;
-    for (i >>= m->far_shift;; i++) {
-        struct zf_pickle_memo_far *f = &m->far[i & (m->far_cap - 1)];
-
-        if (!f->v || f->key == key) {
-            return f;
-        }
-    }
-}
 
 static struct zf_pv *far_get(const struct zf_pickle_memo *m, uint64_t key)
 {
-    return m->far_n ? place(m, key)->v : NULL;
+    const struct memo_far *f = m->far.index.n ? zf_table_get(&m->far, zf_hash_number(key)) : NULL;
+
+    return f ? f->v : NULL;
 }
 
 struct zf_pv *zf_pickle_memo_get(const struct zf_pickle_memo *m, uint64_t key)
@@ -65,31 +55,6 @@ static bool dense_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint6
     return true;
 }
 
-static bool far_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, struct zf_err *err)
-{
-    struct zf_pickle_memo old = *m;
-    uint64_t cap = m->far_cap ? m->far_cap * 2 : 64;
-
-    if (!zf_pickle_heap_charge(h, (cap - m->far_cap) * sizeof *m->far, err)) {
-        return false;
-    }
-    struct zf_pickle_memo_far *far = calloc(cap, sizeof *far);
-    if (!far) {
-        return zf_pickle_no_memory(err);
-    }
-    m->far = far;
-    m->far_cap = cap;
-    m->far_shift = old.far ? old.far_shift - 1 : 64 - 6;
-    m->far_seed = old.far ? old.far_seed : (uint64_t)(uintptr_t)far;
-    for (uint64_t i = 0; i < old.far_cap; i++) {
-        if (old.far[i].v) {
-            *place(m, old.far[i].key) = old.far[i];
-        }
-    }
-    free(old.far);
-    return true;
-}
-
 static bool count(struct zf_pickle_memo *m, const struct zf_pickle_heap *h, struct zf_err *err)
 {
     if (m->n >= h->lim->pickle_memo) {
@@ -104,18 +69,18 @@ static bool count(struct zf_pickle_memo *m, const struct zf_pickle_heap *h, stru
 static bool far_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
                     struct zf_pv *v, struct zf_err *err)
 {
-    if (m->far_n >= m->far_cap / 4 * 3 && !far_grow(m, h, err)) {
-        return false;
+    uint64_t hash = zf_hash_number(key);
+    struct memo_far *f = zf_table_get(&m->far, hash);
+
+    if (!f) {
+        f = count(m, h, err) && zf_pickle_heap_charge(h, FAR_BYTES, err)
+                ? zf_table_put(&m->far, hash, sizeof *f, err)
+                : NULL;
     }
-    struct zf_pickle_memo_far *f = place(m, key);
-    if (!f->v) {
-        if (!count(m, h, err)) {
-            return false;
-        }
-        m->far_n++;
+    if (f) {
+        f->v = v;
     }
-    *f = (struct zf_pickle_memo_far){.key = key, .v = v};
-    return true;
+    return f != NULL;
 }
 
 bool zf_pickle_memo_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
@@ -137,5 +102,5 @@ bool zf_pickle_memo_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint
 void zf_pickle_memo_fini(struct zf_pickle_memo *m)
 {
     free(m->dense);
-    free(m->far);
+    zf_table_fini(&m->far);
 }

@@ -3,15 +3,15 @@
 #ifndef CODEC_PICKLE_MEMO_H
 #define CODEC_PICKLE_MEMO_H
 
+#include <zf/base/table.h>
+
 #include "heap.h"
 
 struct zf_pickle_memo {
     struct zf_pv **dense; /* [dense_n], NULL = not set */
     uint64_t dense_n, dense_cap;
-    struct zf_pickle_memo_far *far; /* [far_cap], a power of two; open addressing */
-    uint64_t far_n, far_cap, far_seed;
-    unsigned far_shift; /* 64 - log2(far_cap) */
-    uint64_t n;         /* keys set */
+    struct zf_table far; /* the rest, by the hash of the key */
+    uint64_t n;          /* keys set */
 };
 
 struct zf_pv *zf_pickle_memo_get(const struct zf_pickle_memo *m, uint64_t key);
