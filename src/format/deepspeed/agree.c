@@ -57,7 +57,7 @@ struct zf_ds_said {
 };
 
 /* The settings of one save are equal on all ranks that record them. */
-static bool add_common(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_common(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     return zf_agree_add(s->list, s->torch, CONFIG, zf_pv_get(root, CONFIG), agree_own_setting,
                         false, err) &&
@@ -67,38 +67,38 @@ static bool add_common(struct zf_ds_said *s, const struct zf_pv *root, struct zf
                         true, err);
 }
 
-/* A scheduler's own measurements may differ, what it counts may not. */
-static bool add_scheduler(struct zf_ds_said *s, const struct zf_pv *v, struct zf_err *err)
+/* Adds the values of map that have these names, as in<name>. */
+static bool agree_add_each(struct zf_ds_said *s, const char *in, const struct zf_pv *map,
+                           const char *words, struct zf_err *err)
 {
-    static const char *const keys[] = {"last_batch_iteration", "last_epoch", "_step_count"};
-    char key[64];
+    char name[120];
 
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        (void)snprintf(key, sizeof key, "lr_scheduler.%s", keys[i]);
-        if (!zf_agree_add(s->list, s->torch, key, zf_pv_get(v, keys[i]), NULL, true, err)) {
+    for (size_t n; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        (void)snprintf(name, sizeof name, "%s%.*s", in, (int)n, words);
+        if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(map, name + strlen(in)), NULL, true,
+                          err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool add_model(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_model(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
-    static const char *const keys[] = {
-        "global_steps",  "global_samples",      "skipped_steps", "dp_world_size",
-        "mp_world_size", "frozen_param_shapes", "buffer_names",  "checkpoint_parallel_dimensions"};
-
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (!zf_agree_add(s->list, s->torch, keys[i], zf_pv_get(root, keys[i]), NULL, true, err)) {
-            return false;
-        }
-    }
-    return add_common(s, root, err) && add_scheduler(s, zf_pv_get(root, "lr_scheduler"), err);
+    return agree_add_each(s, "", root,
+                          "global_steps global_samples skipped_steps dp_world_size mp_world_size "
+                          "frozen_param_shapes buffer_names checkpoint_parallel_dimensions",
+                          err) &&
+           agree_add_common(s, root, err) &&
+           /* a scheduler's own measurements may differ, what it counts may not */
+           agree_add_each(s, "lr_scheduler.", zf_pv_get(root, "lr_scheduler"),
+                          "last_batch_iteration last_epoch _step_count", err);
 }
 
 /* The steps of every group: states[i] is a mapping with a "step". */
-static bool add_steps(struct zf_ds_said *s, const char *key, const struct zf_pv *states,
-                      struct zf_err *err)
+static bool agree_add_steps(struct zf_ds_said *s, const char *key, const struct zf_pv *states,
+                            struct zf_err *err)
 {
     char name[160];
 
@@ -119,13 +119,13 @@ static bool add_steps(struct zf_ds_said *s, const char *key, const struct zf_pv 
 }
 
 /* The optimizer inside: {"state": …, "param_groups": …}, or the elastic list of states. */
-static bool add_base(struct zf_ds_said *s, const char *key, const struct zf_pv *base,
-                     struct zf_err *err)
+static bool agree_add_base(struct zf_ds_said *s, const char *key, const struct zf_pv *base,
+                           struct zf_err *err)
 {
     char name[120];
 
     if (zf_pv_is_seq(base) && !zf_pv_is_map(base)) {
-        return add_steps(s, key, base, err);
+        return agree_add_steps(s, key, base, err);
     }
     (void)snprintf(name, sizeof name, "%s.param_groups", key);
     if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(base, "param_groups"), agree_own_estimate,
@@ -133,32 +133,22 @@ static bool add_base(struct zf_ds_said *s, const char *key, const struct zf_pv *
         return false;
     }
     (void)snprintf(name, sizeof name, "%s.state", key);
-    return add_steps(s, name, zf_pv_get(base, "state"), err);
+    return agree_add_steps(s, name, zf_pv_get(base, "state"), err);
 }
 
-static bool add_optim(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_optim(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
-    static const char *const keys[] = {"zero_stage",
-                                       "loss_scaler",
-                                       "dynamic_loss_scale",
-                                       "overflow",
-                                       "clip_grad",
-                                       "partition_count",
-                                       "ds_version",
-                                       "base_optimizer_state_step",
-                                       "param_alignment_paddings"};
     const struct zf_pv *in = zf_pv_get(root, INNER);
-    char name[80];
 
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        (void)snprintf(name, sizeof name, INNER ".%s", keys[i]);
-        if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(in, keys[i]), NULL, true, err)) {
-            return false;
-        }
-    }
-    return add_common(s, root, err) &&
-           add_base(s, INNER ".base_optimizer_state", zf_pv_get(in, "base_optimizer_state"), err) &&
-           add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);
+    return agree_add_each(s, INNER ".", in,
+                          "zero_stage loss_scaler dynamic_loss_scale overflow clip_grad "
+                          "partition_count ds_version base_optimizer_state_step "
+                          "param_alignment_paddings",
+                          err) &&
+           agree_add_common(s, root, err) &&
+           agree_add_base(s, INNER ".base_optimizer_state", zf_pv_get(in, "base_optimizer_state"),
+                          err) &&
+           agree_add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);
 }
 
 bool zf_ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
@@ -168,7 +158,7 @@ bool zf_ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, 
 
     zf_agree_free(ds->said);
     ds->said = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
-    return s.list && (model ? add_model : add_optim)(&s, zf_torch_root(t), err);
+    return s.list && (model ? agree_add_model : agree_add_optim)(&s, zf_torch_root(t), err);
 }
 
 bool zf_ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
