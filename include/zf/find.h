@@ -12,9 +12,6 @@
 
 #include <zf/format.h>
 
-/* Row i, or NULL past the end (for lists). */
-const struct zf_format *zf_format_row(size_t i);
-
 /* Finds the checkpoint that st means, chooses the format, opens and seals it.  Takes its own
  * reference on st.
  * Errors: ZF_E_UNKNOWN nothing fits (the sentence says what to point at, if something near does);

@@ -215,18 +215,13 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
 /* An entry that was passed over because it leads elsewhere may be what was meant. */
 static void locate_passed_over(struct zf_store *st, char *out, size_t n)
 {
-    const struct zf_entry *e = NULL;
-    size_t n_entries = 0;
     struct zf_err err;
 
     out[0] = '\0';
-    if (!zf_store_list(st, "", &e, &n_entries, &err)) {
-        return;
-    }
-    for (size_t i = 0; i < n_entries; i++) {
-        if (e[i].kind == ZF_ENTRY_OTHER && !zf_store_reaches(st, e[i].name, &err) &&
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_OTHER && !zf_store_reaches(st, l.e->name, &err) &&
             err.sys == EXDEV) {
-            (void)snprintf(out, n, "; \"%.40s\" was passed over: %.130s", e[i].name, err.msg);
+            (void)snprintf(out, n, "; \"%.40s\" was passed over: %.130s", l.e->name, err.msg);
             return;
         }
     }

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "latest.h"
 #include "save_name.h"
@@ -94,11 +95,12 @@ static bool match_refines(const struct zf_format *a, const struct zf_format *b)
 static bool match_no_format(const char *name, struct zf_err *err)
 {
     char list[200] = "";
-    const struct zf_format *f;
 
-    for (size_t i = 0; (f = zf_format_row(i)); i++) {
+    for (size_t i = 0; i < TABLE_ROWS; i++) {
         size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", f->name);
+        const char *comma = n && table_row[i] ? ", " : "";
+
+        snprintf(list + n, sizeof list - n, "%s%s", comma, table_row[i] ? table_row[i]->name : "");
     }
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no format \"%.40s\"; known are %s", name,
                    list);
@@ -109,17 +111,13 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
                       struct candidate fits[TABLE_ROWS], size_t *n_out, struct zf_err *err)
 {
     bool file = match_file(st) != NULL;
-    unsigned level, level_fits = 0;
-    const struct zf_format *f;
 
     *n_out = 0;
-    for (size_t i = 0; (f = table_row(i, &level)); i++) {
+    for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || *n_out == 0); i++) {
+        const struct zf_format *f = table_row[i];
         struct candidate c = {.format = f, .probe = {.fit = ZF_FIT_NO}};
 
-        if (*n_out && level != level_fits) {
-            break;
-        }
-        if ((o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file) ||
+        if (!f || (o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file) ||
             !match_save(m, st, o, f, &c.save)) {
             continue;
         }
@@ -128,7 +126,6 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
         }
         if (c.probe.fit != ZF_FIT_NO) {
             fits[(*n_out)++] = c;
-            level_fits = level;
         }
     }
     return true;

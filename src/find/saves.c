@@ -178,18 +178,13 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 static bool saves_dirs(struct zf_store *st, const char *dir, struct zf_saves *out,
                        struct zf_err *err)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_entry *e;
-    size_t n;
+    struct zf_entries l = zf_store_entries(st, dir);
 
-    if (!zf_store_list(st, dir, &e, &n, &ignored)) {
-        return true;
-    }
-    for (size_t i = 0; i < n && out->n < SAVES_DIRS; i++) {
-        if (e[i].kind != ZF_ENTRY_DIR || e[i].name[0] == '.' || saves_is_twin(st, dir, e[i].name)) {
+    for (; l.e < l.end && out->n < SAVES_DIRS; l.e++) {
+        if (l.e->kind != ZF_ENTRY_DIR || l.e->name[0] == '.' || saves_is_twin(st, dir, l.e->name)) {
             continue;
         }
-        zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
+        zf_auto(mem) char *path = zf_relpath_join(dir, l.e->name, err);
         if (!path || !saves_add(out, path, err)) {
             return false;
         }

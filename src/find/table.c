@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "table.h"
 
+#include <string.h>
+
 #define LEVEL()
 #define FORMAT(name) extern const struct zf_format zf_format_##name;
 #include "table.def"
 #undef LEVEL
 #undef FORMAT
 
-/* A NULL begins a new level. */
-static const struct zf_format *const table[] = {
+const struct zf_format *const table_row[TABLE_ROWS] = {
 #define LEVEL() NULL,
 #define FORMAT(name) &zf_format_##name,
 #include "table.def"
@@ -16,35 +17,11 @@ static const struct zf_format *const table[] = {
 #undef FORMAT
 };
 
-const struct zf_format *zf_format_row(size_t i)
-{
-    unsigned level;
-
-    return table_row(i, &level);
-}
-
-const struct zf_format *table_row(size_t i, unsigned *level_out)
-{
-    size_t seen = 0;
-
-    *level_out = 0;
-    for (size_t k = 0; k < sizeof table / sizeof table[0]; k++) {
-        if (!table[k]) {
-            ++*level_out;
-        } else if (seen++ == i) {
-            return table[k];
-        }
-    }
-    return NULL;
-}
-
 const struct zf_format *table_find(const char *name)
 {
-    const struct zf_format *f;
-
-    for (size_t i = 0; (f = zf_format_row(i)); i++) {
-        if (strcmp(f->name, name) == 0) {
-            return f;
+    for (size_t i = 0; i < TABLE_ROWS; i++) {
+        if (table_row[i] && strcmp(table_row[i]->name, name) == 0) {
+            return table_row[i];
         }
     }
     return NULL;

@@ -3,21 +3,19 @@
 #ifndef FIND_TABLE_H
 #define FIND_TABLE_H
 
-#include <string.h>
-
 #include <zf/find.h>
 
 enum {
-    TABLE_ROWS = 0
-#define LEVEL()
+#define LEVEL() +1
 #define FORMAT(name) +1
+    TABLE_ROWS = 0
 #include "table.def"
 #undef LEVEL
 #undef FORMAT
 };
 
-/* Row i and its level (1 = looked at first), or NULL past the end. */
-const struct zf_format *table_row(size_t i, unsigned *level_out);
+/* The families in the order of their levels; a NULL begins a level. */
+extern const struct zf_format *const table_row[TABLE_ROWS];
 
 /* The row of that name, or NULL. */
 const struct zf_format *table_find(const char *name);
