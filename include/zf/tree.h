@@ -23,6 +23,12 @@ struct zf_stat {
     uint16_t withheld; /* bits of its mode that the source does not give either */
 };
 
+struct zf_xattr {
+    char name[64];
+    char *value; /* the caller's, with room for cap bytes; len of them are filled, not terminated */
+    size_t cap, len;
+};
+
 struct zf_tree;
 struct zf_tree_ops {
     /* The entry `name` of directory `dir`; false when there is none. */
@@ -39,10 +45,8 @@ struct zf_tree_ops {
     bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
                  struct zf_err *err);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
-    /* Extended attribute i of ino (0 …); false past the end.  value gets *len <= cap bytes,
-     * not terminated. */
-    bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value, size_t cap,
-                  size_t *len);
+    /* Extended attribute i of ino (0 …); false past the end. */
+    bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out);
     void (*free)(struct zf_tree *t);
     /* Totals for statfs. */
     void (*totals)(struct zf_tree *t, uint64_t *files, uint64_t *bytes);

@@ -230,27 +230,26 @@ static bool sees_count(const struct fuse_file_info *fi)
     return fi->lock_owner != 0;
 }
 
-static void fail_read(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, void *buf,
-                      size_t n, uint64_t off, const struct zf_err *err)
+static void fail_read(const struct park_read *r, void *buf, const struct zf_err *err)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = fs_of(r->req);
     struct zf_stat s = {.lost = false};
     size_t good = 0;
 
-    if (fs->tree->ops->stat(fs->tree, ino, &s) && s.lost && sees_count(fi)) {
-        good = good_prefix(fs->tree, ino, buf, n, off);
+    if (fs->tree->ops->stat(fs->tree, r->ino, &s) && s.lost && sees_count(&r->fi)) {
+        good = good_prefix(fs->tree, r->ino, buf, r->size, (uint64_t)r->off);
     }
     if (good) {
-        (void)fuse_reply_buf(req, buf, good);
+        (void)fuse_reply_buf(r->req, buf, good);
         return;
     }
-    if (!sees_count(fi) && s.lost) {
+    if (!sees_count(&r->fi) && s.lost) {
         tell_maps(fs);
     }
     if (fs->opts->log) {
         fs->opts->log(fs->opts->log_ctx, err);
     }
-    (void)fuse_reply_err(req, zf_err_errno(err));
+    (void)fuse_reply_err(r->req, zf_err_errno(err));
 }
 
 /* Only the first attempt yields to a file that is busy: who looks for damage wants to know about
@@ -276,7 +275,7 @@ static void answer_read(const struct park_read *r)
         ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
     }
     if (!ok) {
-        fail_read(r->req, r->ino, &r->fi, buf, r->size, (uint64_t)r->off, &err);
+        fail_read(r, buf, &err);
         return;
     }
     (void)fuse_reply_buf(r->req, buf, n);
@@ -389,48 +388,47 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     struct fs *fs = fs_of(req);
-    size_t len;
+    struct zf_xattr x = {.cap = XATTR_MAX};
 
     /* ls, cp and the kernel ask for security.* and ACLs of every file they meet. */
     if (strncmp(name, OURS, strlen(OURS)) != 0) {
         (void)fuse_reply_err(req, ENODATA);
         return;
     }
-    char *value = zf_buffer_get(XATTR_MAX), key[64];
-    for (size_t i = 0; value && fs->tree->ops->xattr(fs->tree, ino, i, key, value, XATTR_MAX, &len);
-         i++) {
-        if (strcmp(key, name) != 0) {
+    x.value = zf_buffer_get(XATTR_MAX);
+    for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
+        if (strcmp(x.name, name) != 0) {
             continue;
         }
         if (size == 0) {
-            (void)fuse_reply_xattr(req, len);
-        } else if (len > size) {
+            (void)fuse_reply_xattr(req, x.len);
+        } else if (x.len > size) {
             (void)fuse_reply_err(req, ERANGE);
         } else {
-            (void)fuse_reply_buf(req, value, len);
+            (void)fuse_reply_buf(req, x.value, x.len);
         }
         return;
     }
     /* Never ENOSYS: it would switch attributes off for the whole mount. */
-    (void)fuse_reply_err(req, value ? ENODATA : ENOMEM);
+    (void)fuse_reply_err(req, x.value ? ENODATA : ENOMEM);
 }
 
 static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
     struct fs *fs = fs_of(req);
-    char *value = zf_buffer_get(XATTR_MAX), key[64], names[4096];
-    size_t len, used = 0;
+    struct zf_xattr x = {.value = zf_buffer_get(XATTR_MAX), .cap = XATTR_MAX};
+    char names[4096];
+    size_t used = 0;
 
-    for (size_t i = 0; value && fs->tree->ops->xattr(fs->tree, ino, i, key, value, XATTR_MAX, &len);
-         i++) {
-        size_t n = strlen(key) + 1;
+    for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
+        size_t n = strlen(x.name) + 1;
 
         if (used + n <= sizeof names) {
-            memcpy(names + used, key, n);
+            memcpy(names + used, x.name, n);
             used += n;
         }
     }
-    if (!value) {
+    if (!x.value) {
         (void)fuse_reply_err(req, ENOMEM);
     } else if (size == 0) {
         (void)fuse_reply_xattr(req, used);

@@ -229,12 +229,11 @@ static bool op_readlink(struct zf_tree *t, uint64_t ino, char *buf, size_t n)
     return in->ops->readlink && in->ops->readlink(in, ino, buf, n);
 }
 
-static bool op_xattr(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value,
-                     size_t cap, size_t *len)
+static bool op_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
 {
     enum file f;
 
-    return !mine(ino, &f) && of(t)->inner->ops->xattr(of(t)->inner, ino, i, name, value, cap, len);
+    return !mine(ino, &f) && of(t)->inner->ops->xattr(of(t)->inner, ino, i, out);
 }
 
 static void op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)

@@ -362,14 +362,13 @@ static bool op_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
     return tag && snprintf(buf, n, "%s", tag->file) > 0;
 }
 
-static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, char name[64], char *value,
-                     size_t cap, size_t *len)
+static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
 {
     uint32_t k;
     uint64_t inner;
     struct zf_tree *tree = enter(of(base), ino, &k, &inner);
 
-    return tree && tree->ops->xattr(tree, inner, i, name, value, cap, len);
+    return tree && tree->ops->xattr(tree, inner, i, out);
 }
 
 /* Only what was opened: df must not open every save. */

@@ -72,10 +72,9 @@ static bool refusal_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, u
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "no file has inode %llu", (unsigned long long)ino);
 }
 
-static bool refusal_xattr(struct zf_tree *t, uint64_t ino, size_t i, char name[64], char *value,
-                          size_t cap, size_t *len)
+static bool refusal_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
 {
-    (void)t, (void)ino, (void)i, (void)name, (void)value, (void)cap, (void)len;
+    (void)t, (void)ino, (void)i, (void)out;
     return false;
 }
 

@@ -231,11 +231,14 @@ static void put_packed(struct list *l, const struct zf_extent *e, uint64_t first
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* One dimension of the piece, which covers dimensions [d, to) of the tensor: where the
- * piece is in each.  False when it is no box there. */
-static bool split_dim(struct list *l, uint32_t d, uint32_t to, uint64_t inner, uint64_t start,
-                      uint64_t size, uint64_t stride)
+/* Dimension k of the piece, which covers dimensions [d, to) of the tensor: where the piece is in each.
+ * False when it is no box there. */
+static bool split_dim(struct list *l, uint32_t d, uint32_t to, const struct zf_extent *e,
+                      uint32_t k)
 {
+    uint64_t inner = e->shape[k], start = e->start[k], size = e->size[k];
+    uint64_t stride = e->stride ? e->stride[k] : 0;
+
     for (; d < to; d++) {
         inner /= l->dim[d];
         l->stride[d] = stride * inner;
@@ -272,8 +275,7 @@ static bool split(struct list *l, const struct zf_extent *e)
         while (to < nd && (whole < e->shape[k] || l->dim[to] == 1)) {
             whole *= l->dim[to++];
         }
-        if (whole != e->shape[k] ||
-            !split_dim(l, d, to, whole, e->start[k], e->size[k], e->stride ? e->stride[k] : 0)) {
+        if (whole != e->shape[k] || !split_dim(l, d, to, e, k)) {
             return false;
         }
         d = to;

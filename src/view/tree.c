@@ -187,12 +187,11 @@ static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uin
     return true;
 }
 
-static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, char name[64], char *value,
-                     size_t cap, size_t *len)
+static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
 {
     struct spot s;
 
-    return tree_spot(of(base), ino, &s) && tree_xattr(of(base), &s, i, name, value, cap, len);
+    return tree_spot(of(base), ino, &s) && tree_xattr(of(base), &s, i, out);
 }
 
 /* Every tensor once: presentations and ties take no room of their own. */

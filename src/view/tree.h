@@ -35,8 +35,7 @@ void tree_explain(const struct tree *t, const struct spot *s, uint64_t off, size
                   struct zf_err *err);
 
 /* Extended attribute k of the node at `s`; see struct zf_tree_ops. */
-bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[64], char *value,
-                size_t cap, size_t *len);
+bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, struct zf_xattr *out);
 
 extern const struct zf_tree_ops tree_ops;
 

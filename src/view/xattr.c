@@ -69,8 +69,7 @@ static void put(const struct tree *t, const struct spot *s, enum key key, size_t
     }
 }
 
-bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[64], char *value,
-                size_t cap, size_t *len)
+bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, struct zf_xattr *out)
 {
     static const char *const names[N_KEYS] = {
         [KEY_FORMAT] = "format",   [KEY_TAG] = "tag",     [KEY_STEP] = "step",
@@ -84,12 +83,12 @@ bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, char name[
         }
         zf_auto(out) struct zf_out o = {0};
 
-        put(t, s, (enum key)key, cap, &o);
-        (void)snprintf(name, 64, "user.zerofs.%s", names[key]);
+        put(t, s, (enum key)key, out->cap, &o);
+        (void)snprintf(out->name, sizeof out->name, "user.zerofs.%s", names[key]);
         /* A value that no attribute can hold is empty. */
-        *len = o.bad || o.n > cap ? 0 : o.n;
-        if (*len) {
-            memcpy(value, o.p, *len);
+        out->len = o.bad || o.n > out->cap ? 0 : o.n;
+        if (out->len) {
+            memcpy(out->value, o.p, out->len);
         }
         return true;
     }

@@ -286,12 +286,11 @@ static void lost_bytes_are_errors_and_only_those(void **state)
 
 static const char *attribute(struct zf_tree *t, uint64_t ino, const char *want, char *value)
 {
-    char name[64];
-    size_t len;
+    struct zf_xattr x = {.value = value, .cap = 4095};
 
-    for (size_t i = 0; t->ops->xattr(t, ino, i, name, value, 4095, &len); i++) {
-        value[len] = '\0';
-        if (strcmp(name, want) == 0) {
+    for (size_t i = 0; t->ops->xattr(t, ino, i, &x); i++) {
+        value[x.len] = '\0';
+        if (strcmp(x.name, want) == 0) {
             return value;
         }
     }
