@@ -100,7 +100,8 @@ bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
 }
 
 /* The path behind the prefix; NULL when it is too long for a path of the tree. */
-static const char *full_path(const struct zf_build *b, const char *path, char full[PATH_BYTES])
+static const char *build_full_path(const struct zf_build *b, const char *path,
+                                   char full[PATH_BYTES])
 {
     if (!*b->rest.prefix) {
         return path;
@@ -109,7 +110,7 @@ static const char *full_path(const struct zf_build *b, const char *path, char fu
     return n < 0 || n >= PATH_BYTES ? NULL : full;
 }
 
-static bool fail_long(const char *path, struct zf_err *err)
+static bool build_fail_long(const char *path, struct zf_err *err)
 {
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.200s\" is longer than a path can be", path);
 }
@@ -167,7 +168,7 @@ static struct zf_draft *find_in(const struct zf_build *b, const struct zf_draft_
 struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
 {
     char full[PATH_BYTES];
-    const char *path = full_path(b, spot.set, full);
+    const char *path = build_full_path(b, spot.set, full);
     struct zf_draft_set *s = path ? get_set(b, path) : NULL;
     struct zf_draft *d = s ? find_in(b, s, spot.name, spot.name_len) : NULL;
 
@@ -216,15 +217,15 @@ bool zf_type_equal(struct zf_type a, struct zf_type b)
 }
 
 /* A draft of that type at that place, with the sizes of its data. */
-static struct zf_draft *place_draft(struct zf_build *b, struct zf_spot spot, struct zf_type type,
-                                    struct zf_err *err)
+static struct zf_draft *build_place_draft(struct zf_build *b, struct zf_spot spot,
+                                          struct zf_type type, struct zf_err *err)
 {
     char full[PATH_BYTES];
-    const char *path = full_path(b, spot.set, full);
+    const char *path = build_full_path(b, spot.set, full);
     uint64_t *shape = zf_arena_get(b->keep, type.ndim, sizeof *shape, err);
 
     if (!path) {
-        (void)fail_long(spot.set, err);
+        (void)build_fail_long(spot.set, err);
         return NULL;
     }
     struct zf_draft_set *s = shape ? need_set(b, path, err) : NULL;
@@ -259,7 +260,7 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
                       shown, spot.name);
         return NULL;
     }
-    struct zf_draft *d = place_draft(b, spot, type, err);
+    struct zf_draft *d = build_place_draft(b, spot, type, err);
     if (d) {
         d->elems = elems;
         d->bytes = bytes;
@@ -308,9 +309,9 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
     if (!item || !check_path(path, err)) {
         return false;
     }
-    const char *whole = full_path(b, path, full);
+    const char *whole = build_full_path(b, path, full);
     if (!whole) {
-        return fail_long(path, err);
+        return build_fail_long(path, err);
     }
     if (b->rest.n_blobs >= b->lim.tensors || b->rest.n_blobs == UINT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -332,7 +333,7 @@ bool zf_build_has_file(const struct zf_build *b, const char *path)
 {
     const struct zf_blob_item *item = b->rest.blobs;
     char full[PATH_BYTES];
-    const char *whole = full_path(b, path, full);
+    const char *whole = build_full_path(b, path, full);
 
     while (whole && item && strcmp(item->path, whole) != 0) {
         item = item->next;

@@ -151,9 +151,6 @@ bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark,
 /* The same of a draft, unless it is newer than the mark. */
 bool build_save_draft(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
-/* "tensor \"x\" of shape [2, 3]" for messages. */
-#define ZF_DRAFT_TEXT 200
-const char *zf_draft_text(const struct zf_draft *d, char out[ZF_DRAFT_TEXT]);
 /* The draft whose pieces are d's. */
 static inline struct zf_draft *zf_draft_data(struct zf_draft *d)
 {
@@ -165,10 +162,6 @@ static inline uint64_t zf_piece_words(const struct zf_draft *d)
     return sizeof(struct zf_piece) / 8 +
            2 * (uint64_t)(d->ndim && d->kind == ZF_DRAFT_BOX ? d->ndim : 1);
 }
-
-/* A source of size bytes for d that lost those from `cut` on (zf_lost_behind), and its number. */
-bool zf_draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cut, uint64_t size,
-                          const struct zf_lost *how, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
 /* Makes d->map out of its pieces: the proof (prove.c). */
 bool zf_draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;

@@ -10,6 +10,8 @@ libzf_model_la_SOURCES = \
 	src/model/cast_avx2.c \
 	src/model/cast_scalar.c \
 	src/model/draft.c \
+	src/model/draft_box.c \
+	src/model/draft_run.c \
 	src/model/grid_prove.c \
 	src/model/loss.c \
 	src/model/map.c \
@@ -36,6 +38,8 @@ noinst_HEADERS += \
 	src/model/box_tree.h \
 	src/model/build_kind.h \
 	src/model/cast_kernels.h \
+	src/model/draft.h \
+	src/model/draft_run.h \
 	src/model/grid_kind.h \
 	src/model/map_flat.h \
 	src/model/map_grid.h \

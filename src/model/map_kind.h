@@ -38,7 +38,7 @@ static inline uint64_t zf_map_search(const uint64_t *first, uint64_t n, uint64_t
 }
 
 /* The extents of a map whose pieces are not boxes of its own: one for each of its runs. */
-bool zf_map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
+bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
 
 /* n zeros: pieces without a source, empty tensors. */
 struct zf_map *zf_map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err) ZF_CHECKED;

@@ -64,7 +64,7 @@ static bool parts_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
 }
 
 static const struct zf_map_ops parts_ops = {
-    .at = parts_at, .read = parts_read, .each = parts_each, .extents = zf_map_run_extents};
+    .at = parts_at, .read = parts_read, .each = parts_each, .extents = map_run_extents};
 
 struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, uint64_t n_parts,
                                struct zf_err *err)

@@ -41,7 +41,7 @@ static bool slice_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
 }
 
 static const struct zf_map_ops slice_ops = {
-    .at = slice_at, .read = slice_read, .each = slice_each, .extents = zf_map_run_extents};
+    .at = slice_at, .read = slice_read, .each = slice_each, .extents = map_run_extents};
 
 struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t off, uint64_t n,
                             struct zf_err *err)
@@ -67,7 +67,7 @@ struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t
     return &s->map;
 }
 
-bool zf_map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 {
     struct zf_run run;
 

@@ -4,7 +4,7 @@
 
 #include <zf/base/num.h>
 
-#include "build_kind.h"
+#include "draft.h"
 #include "map_flat.h"
 #include "map_grid.h"
 #include "map_kind.h"
@@ -30,17 +30,17 @@ static void coordinates(const struct zf_draft *d, uint64_t byte, char *out, size
 /* Puts the fault into *err, with the tensor's metadata as its place. */
 static bool tell(const struct zf_draft *d, struct zf_fault f, struct zf_err *err)
 {
-    char text[ZF_DRAFT_TEXT], a[80], b[80];
+    char text[DRAFT_TEXT], a[80], b[80];
     const char *by = f.kind == ZF_FAULT_HOLE ? "nothing" : "more than one piece";
 
     coordinates(d, f.first, a, sizeof a);
     coordinates(d, f.last, b, sizeof b);
     if (strcmp(a, b) == 0) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s: element %s is covered by %s",
-                      zf_draft_text(d, text), a, by);
+                      draft_text(d, text), a, by);
     } else {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s: elements %s to %s are covered by %s",
-                      zf_draft_text(d, text), a, b, by);
+                      draft_text(d, text), a, b, by);
     }
     return d->where ? zf_err_in(err, "%s", d->where) : false;
 }
@@ -53,16 +53,16 @@ static bool lose(struct zf_draft *d, struct zf_fault f, uint32_t *lost_out, stru
     (void)tell(d, f, err);
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return zf_draft_lost_source(d, NULL, 0, d->bytes, &(struct zf_lost){.why = text}, lost_out,
-                                err) &&
+    return draft_lost_source(d, NULL, 0, d->bytes, &(struct zf_lost){.why = text}, lost_out, err) &&
            zf_build_note(d->b, err, "%s", text);
 }
 
 /* ---- flat --------------------------------------------------------------------------------- */
 
 /* Proves the pieces, or mends them; NULL with err when the tensor is refused. */
-static struct zf_flat_piece *prove_flat(struct zf_draft *d, struct zf_flat_piece *p, uint64_t *n,
-                                        struct zf_arena *scratch, struct zf_err *err)
+static struct zf_flat_piece *pieces_prove_flat(struct zf_draft *d, struct zf_flat_piece *p,
+                                               uint64_t *n, struct zf_arena *scratch,
+                                               struct zf_err *err)
 {
     struct zf_fault fault = zf_flat_prove(p, *n, d->bytes);
     uint32_t lost;
@@ -77,10 +77,10 @@ static struct zf_flat_piece *prove_flat(struct zf_draft *d, struct zf_flat_piece
     return lose(d, fault, &lost, err) ? zf_flat_mend(p, *n, d->bytes, lost, scratch, n, err) : NULL;
 }
 
-static bool flat_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
-                     struct zf_arena *scratch, struct zf_err *err)
+static bool pieces_flat_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
+                            struct zf_arena *scratch, struct zf_err *err)
 {
-    p = prove_flat(d, p, &n, scratch, err);
+    p = pieces_prove_flat(d, p, &n, scratch, err);
     d->map = p ? zf_flat_map(d->b->keep, d->b->sources, p, n, d->bytes, err) : NULL;
     return d->map != NULL;
 }
@@ -89,14 +89,14 @@ static bool flat_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
 
 /* For the proof a part is a piece like others.  Its source's number, counted down from the largest,
  * is above those of all sources and says which tensor it is a part of. */
-static uint32_t part_number(uint64_t i)
+static uint32_t pieces_part_number(uint64_t i)
 {
     return UINT32_MAX - (uint32_t)i;
 }
 
 /* The map of one proved piece; zeros have none. */
-static bool part_map(struct zf_draft *d, const struct zf_flat_piece *p, struct zf_draft *const *of,
-                     struct zf_part *out, struct zf_err *err)
+static bool pieces_part_map(struct zf_draft *d, const struct zf_flat_piece *p,
+                            struct zf_draft *const *of, struct zf_part *out, struct zf_err *err)
 {
     const struct zf_sources *t = d->b->sources;
     struct zf_loss loss;
@@ -109,7 +109,7 @@ static bool part_map(struct zf_draft *d, const struct zf_flat_piece *p, struct z
         out->map = zf_map_of_source(d->b->keep, t->at[p->src], p->off, p->len, err);
         return out->map != NULL;
     }
-    const struct zf_draft *whole = of[part_number(p->src)];
+    const struct zf_draft *whole = of[pieces_part_number(p->src)];
     out->map = zf_map_slice(d->b->keep, whole->map, p->off, p->len, err);
     if (out->map && whole->lost && zf_map_loss(out->map, 0, &loss)) {
         d->lost = true;
@@ -118,14 +118,15 @@ static bool part_map(struct zf_draft *d, const struct zf_flat_piece *p, struct z
     return out->map != NULL;
 }
 
-static bool parts_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
-                      struct zf_draft *const *of, struct zf_arena *scratch, struct zf_err *err)
+static bool pieces_parts_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
+                             struct zf_draft *const *of, struct zf_arena *scratch,
+                             struct zf_err *err)
 {
-    p = prove_flat(d, p, &n, scratch, err);
+    p = pieces_prove_flat(d, p, &n, scratch, err);
     struct zf_part *part = p ? zf_arena_get(scratch, n, sizeof *part, err) : NULL;
 
     for (uint64_t i = 0; part && i < n; i++) {
-        if (!part_map(d, &p[i], of, &part[i], err)) {
+        if (!pieces_part_map(d, &p[i], of, &part[i], err)) {
             return false;
         }
     }
@@ -151,12 +152,13 @@ static bool flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_e
                                             .off = from->off,
                                             .src = (uint32_t)from->src};
             if (from->of) {
-                p[n - 1].src = part_number(n_of);
+                p[n - 1].src = pieces_part_number(n_of);
                 of[n_of++] = from->of;
             }
         }
     }
-    return n_of > 0 ? parts_map(d, p, n, of, scratch, err) : flat_map(d, p, n, scratch, err);
+    return n_of > 0 ? pieces_parts_map(d, p, n, of, scratch, err)
+                    : pieces_flat_map(d, p, n, scratch, err);
 }
 
 /* ---- joining dimensions ------------------------------------------------------------------- */
@@ -316,7 +318,7 @@ static bool flat_boxes(struct zf_draft *d, const struct zf_boxes *box, struct zf
         p[i] = (struct zf_flat_piece){
             .first = box->start[i], .len = box->size[i], .off = box->off[i], .src = box->src[i]};
     }
-    return flat_map(d, p, box->n, scratch, err);
+    return pieces_flat_map(d, p, box->n, scratch, err);
 }
 
 static bool box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)

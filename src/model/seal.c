@@ -45,7 +45,7 @@ static bool prove_all(struct zf_build *b, struct zf_err *err)
 
 /* Puts sets in the order of paths and drafts in that of sets and names; nobody looks for them by
  * number any more. */
-static void sort_all(struct zf_build *b)
+static void seal_sort(struct zf_build *b)
 {
     qsort(b->sets.at, b->sets.n, sizeof *b->sets.at, by_path);
     for (uint32_t i = 0; i < b->sets.n; i++) {
@@ -68,7 +68,7 @@ static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err
     if (!t) {
         return false;
     }
-    sort_all(b);
+    seal_sort(b);
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i], *data = zf_draft_data(d);
         uint8_t nan[16];

@@ -122,13 +122,14 @@ static bool holds_weights(const char *path)
 }
 
 /* Is the first n bytes of the path a directory above what is at `path`, or the path itself? */
-static bool is_above(const char *dir, size_t n, const char *path)
+static bool layout_is_above(const char *dir, size_t n, const char *path)
 {
     return n == 0 || (strncmp(dir, path, n) == 0 && (path[n] == '\0' || path[n] == '/'));
 }
 
 /* Has a directory between the first n bytes of the set's path and its end a file of this name? */
-static bool has_nearer(const struct zf_checkpoint *c, const char *set, size_t n, const char *name)
+static bool layout_has_nearer(const struct zf_checkpoint *c, const char *set, size_t n,
+                              const char *name)
 {
     char path[4096];
 
@@ -158,7 +159,7 @@ static bool put_side_files(struct layout *p, const char *dir, const struct shelf
         const char *name = slash ? slash + 1 : path;
         size_t n = slash ? (size_t)(slash - path) : 0;
 
-        if (is_above(path, n, set) && !has_nearer(c, set, n, name)) {
+        if (layout_is_above(path, n, set) && !layout_has_nearer(c, set, n, name)) {
             ok = put_side_file(p, dir, of, i, name, err);
         }
     }

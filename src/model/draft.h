@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all kinds of pieces of a draft have in common: their place, their source, what is said when they
+ * are wrong. */
+#ifndef MODEL_DRAFT_H
+#define MODEL_DRAFT_H
+
+#include "build_kind.h"
+
+/* "tensor \"x\" of shape [2, 3]" for messages. */
+#define DRAFT_TEXT 200
+const char *draft_text(const struct zf_draft *d, char out[DRAFT_TEXT]);
+
+/* Fails with a sentence about the tensor, at the place of its metadata. */
+bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what) ZF_CHECKED;
+
+/* Is the box inside the tensor?  *n_out = its elements; start NULL = from the tensor's corner.  A
+ * box without elements may be anywhere. */
+bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                      uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
+
+/* Room for a piece of d's kind, all zero. */
+struct zf_piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+
+/* The number of the source of a piece of `span` bytes at *from.  One that is too short is refused, or,
+ * when degraded, another stands in for it that lost the rest; *from is then a place in that. */
+bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, uint32_t *number,
+                       struct zf_err *err) ZF_CHECKED;
+/* A piece whose source is too short: refused, or, when degraded, noted. */
+bool draft_tolerate(struct zf_draft *d, const struct zf_from *from, struct zf_err *err) ZF_CHECKED;
+
+/* A source of size bytes for d that lost those from `cut` on (zf_lost_behind), and its number. */
+bool draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cut, uint64_t size,
+                       const struct zf_lost *how, uint32_t *out, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes as pieces of a tensor, packed in their source or with strides. */
+#include <string.h>
+
+#include <zf/base/num.h>
+
+#include "draft.h"
+#include "draft_run.h"
+
+/* Are these strides what a packed box has anyway?  Strides of extents of 1 mean nothing. */
+static bool box_is_packed(uint32_t ndim, const uint64_t *size, const uint64_t *stride)
+{
+    uint64_t want = 1;
+
+    for (uint32_t i = ndim; stride && i-- > 0;) {
+        if (size[i] > 1 && stride[i] != want) {
+            return false;
+        }
+        want *= size[i];
+    }
+    return true;
+}
+
+/* Bytes from the first to behind the last element of a box in its source. */
+static bool box_span(const struct zf_draft *d, const uint64_t *size, const uint64_t *stride,
+                     uint64_t *out)
+{
+    uint64_t last = 0;
+
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        if (!zf_mul_add(size[i] - 1, stride[i], last, &last)) {
+            return false;
+        }
+    }
+    return zf_add(last, 1, &last) && zf_mul(last, zf_dtype_info(d->dtype)->bytes, out);
+}
+
+static bool box_add(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                    const struct zf_piece *what, struct zf_err *err)
+{
+    if (!draft_run_use_boxes(d, err)) {
+        return false;
+    }
+    const uint64_t *stride = NULL;
+    if (what->stride) {
+        uint64_t *copy = zf_arena_get(d->b->temp, d->ndim, sizeof *copy, err);
+        if (!copy) {
+            return false;
+        }
+        memcpy(copy, what->stride, d->ndim * sizeof *copy);
+        stride = copy;
+    }
+    struct zf_piece *p = draft_new_piece(d, err);
+    if (!p) {
+        return false;
+    }
+    p->off = what->off;
+    p->src = what->src;
+    p->stride = stride;
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        p->box[i] = start ? start[i] : 0;
+        p->box[d->ndim + i] = size[i];
+    }
+    return true;
+}
+
+bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                  struct zf_from from, struct zf_err *err)
+{
+    uint64_t n = 0, span = 0, end;
+    uint32_t number;
+
+    d = zf_draft_data(d);
+    if (!draft_box_inside(d, start, size, &n, err)) {
+        return false;
+    }
+    if (n == 0) {
+        return true;
+    }
+    if (!from.src || box_is_packed(d->ndim, size, from.stride)) {
+        from.stride = NULL;
+    }
+    bool sane = true;
+    if (from.stride) {
+        sane = box_span(d, size, from.stride, &span);
+    } else {
+        span = n * zf_dtype_info(d->dtype)->bytes;
+    }
+    sane = sane && zf_add(from.off, span, &end);
+    if (from.src && !sane) {
+        const struct zf_lost how = {.file = from.src->name, .why = "ends before this piece"};
+
+        return draft_tolerate(d, &from, err) && zf_draft_lost_box(d, start, size, &how, err);
+    }
+    if (!draft_take_source(d, &from, span, &number, err)) {
+        return false;
+    }
+    struct zf_piece what = {.off = from.off, .stride = from.stride, .src = number};
+    return box_add(d, start, size, &what, err);
+}
+
+bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       const struct zf_lost *how, struct zf_err *err)
+{
+    uint64_t n = 0;
+    uint32_t number = 0;
+
+    d = zf_draft_data(d);
+    if (!draft_box_inside(d, start, size, &n, err)) {
+        return false;
+    }
+    if (n == 0) {
+        return true;
+    }
+    if (!draft_lost_source(d, NULL, 0, d->bytes, how, &number, err)) {
+        return false;
+    }
+    return box_add(d, start, size, &(struct zf_piece){.src = number}, err);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flat pieces and runs.  A run is a range of a box in the box's own order.  Where the box is one
+ * stretch of the tensor, so is the run, and it is kept flat: two numbers, and a map without
+ * dimensions.  Otherwise it is cut into smaller boxes, and from then on all of the tensor is boxes:
+ * flat pieces from before are cut too, so that seal has one kind to prove. */
+#include "draft_run.h"
+
+#include <stdio.h>
+
+#include <zf/base/num.h>
+
+#include "box.h"
+#include "draft.h"
+
+/* Elements [first, first + n) of a box in its C order, packed at byte `off` of source `src`. */
+struct run {
+    const uint64_t *start, *size; /* [ndim]; start NULL = the box begins where the tensor does */
+    uint64_t first, n;
+    uint64_t off, src;
+};
+
+/* Is the box one stretch of the tensor?  Then *out_first is where in the tensor the run begins. */
+static bool run_is_flat(const struct zf_draft *d, const struct run *r, uint64_t *out_first)
+{
+    uint64_t first = 0, step = 1;
+    bool whole = true; /* in all dimensions inside this one */
+
+    for (uint32_t i = d->ndim; i-- > 0;) {
+        if (!whole && r->size[i] != 1) {
+            return false;
+        }
+        whole = whole && r->size[i] == d->shape[i];
+        first += r->start ? r->start[i] * step : 0;
+        step *= d->shape[i];
+    }
+    *out_first = first + r->first;
+    return true;
+}
+
+/* A run of a box that is no stretch of the tensor is a few smaller boxes: the rest of a row, rows,
+ * and the beginning of one, in each dimension. */
+static bool run_add_boxes(struct zf_draft *d, const struct run *r, struct zf_err *err)
+{
+    uint64_t elem = zf_dtype_info(d->dtype)->bytes;
+
+    for (uint64_t done = 0; done < r->n;) {
+        struct zf_piece *p = draft_new_piece(d, err);
+
+        if (!p) {
+            return false;
+        }
+        p->off = r->off + done * elem;
+        p->src = r->src;
+        done +=
+            zf_box_sub(d->ndim, r->size, r->first + done, r->n - done, p->box, p->box + d->ndim);
+        for (uint32_t i = 0; r->start && i < d->ndim; i++) {
+            p->box[i] += r->start[i];
+        }
+    }
+    return true;
+}
+
+bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
+{
+    struct zf_piece_block *flat = d->first;
+    uint64_t words = zf_piece_words(d);
+
+    if (d->kind == ZF_DRAFT_BOX) {
+        return true;
+    }
+    if (d->n_parts > 0) {
+        return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
+    }
+    if (!build_save_draft(d, err)) {
+        return false;
+    }
+    d->kind = ZF_DRAFT_BOX;
+    d->b->rest.n_pieces -= d->n_pieces;
+    d->n_pieces = 0;
+    d->first = d->last = NULL;
+    for (; flat; flat = flat->next) {
+        for (uint64_t i = 0; i < flat->n; i++) {
+            const struct zf_piece *p = (const void *)(flat->words + i * words);
+            const struct run r = {
+                .size = d->shape, .first = p->box[0], .n = p->box[1], .off = p->off, .src = p->src};
+
+            if (!run_add_boxes(d, &r, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static struct zf_piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n,
+                                     struct zf_err *err)
+{
+    if (!build_save_draft(d, err)) {
+        return NULL;
+    }
+    d->kind = ZF_DRAFT_FLAT;
+    struct zf_piece *p = draft_new_piece(d, err);
+    if (p) {
+        p->box[0] = first;
+        p->box[1] = n;
+    }
+    return p;
+}
+
+static bool run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
+{
+    uint64_t first;
+
+    if (d->kind == ZF_DRAFT_BOX || !run_is_flat(d, r, &first)) {
+        return draft_run_use_boxes(d, err) && run_add_boxes(d, r, err);
+    }
+    struct zf_piece *p = run_new_flat(d, first, r->n, err);
+    if (!p) {
+        return false;
+    }
+    p->off = r->off;
+    p->src = r->src;
+    return true;
+}
+
+/* Is the run inside its box, and the box inside the tensor? */
+static bool run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err)
+{
+    uint64_t elems = 0;
+    char text[160];
+
+    if (!draft_box_inside(d, r->start, r->size, &elems, err)) {
+        return false;
+    }
+    if (zf_within(r->first, r->n, elems)) {
+        return true;
+    }
+    (void)snprintf(text, sizeof text,
+                   "has only %llu elements%s, but a slice of %llu begins at %llu",
+                   (unsigned long long)elems, r->size != d->shape ? " in a box" : "",
+                   (unsigned long long)r->n, (unsigned long long)r->first);
+    return draft_refuse(d, err, text);
+}
+
+static bool run_take(struct zf_draft *d, struct run r, struct zf_from from, struct zf_err *err)
+{
+    uint32_t number;
+
+    if (!run_inside(d, &r, err)) {
+        return false;
+    }
+    if (r.n == 0) {
+        return true;
+    }
+    if (from.stride) {
+        return draft_refuse(d, err, "has a flat slice with strides");
+    }
+    /* Inside the tensor, whose bytes were counted: cannot overflow. */
+    uint64_t bytes = r.n * zf_dtype_info(d->dtype)->bytes;
+    if (!draft_take_source(d, &from, bytes, &number, err)) {
+        return false;
+    }
+    r.off = from.off;
+    r.src = number;
+    return run_add(d, &r, err);
+}
+
+bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
+                  uint64_t n, struct zf_from from, struct zf_err *err)
+{
+    return run_take(zf_draft_data(d),
+                    (struct run){.start = start, .size = size, .first = first, .n = n}, from, err);
+}
+
+bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
+                   struct zf_err *err)
+{
+    return run_take(zf_draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, from,
+                    err);
+}
+
+static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how,
+                     struct zf_err *err)
+{
+    uint32_t number;
+
+    if (!run_inside(d, &r, err)) {
+        return false;
+    }
+    if (r.n == 0) {
+        return true;
+    }
+    if (!draft_lost_source(d, NULL, 0, d->bytes, how, &number, err)) {
+        return false;
+    }
+    r.src = number;
+    return run_add(d, &r, err);
+}
+
+bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       uint64_t first, uint64_t n, const struct zf_lost *how, struct zf_err *err)
+{
+    return run_lose(zf_draft_data(d),
+                    (struct run){.start = start, .size = size, .first = first, .n = n}, how, err);
+}
+
+bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
+                        struct zf_err *err)
+{
+    return run_lose(zf_draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, how,
+                    err);
+}
+
+bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
+                   uint64_t of_first, struct zf_err *err)
+{
+    d = zf_draft_data(d);
+    of = zf_draft_data(of);
+    if (!run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err)) {
+        return false;
+    }
+    /* Only what is older can be a part, so there are no cycles, and seal need not look for an order. */
+    if (of->number >= d->number || of->dtype != d->dtype || !zf_within(of_first, n, of->elems)) {
+        return draft_refuse(d, err, "has a part that is not inside an earlier tensor of its type");
+    }
+    if (d->kind == ZF_DRAFT_BOX) {
+        return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
+    }
+    struct zf_piece *p = n > 0 ? run_new_flat(d, first, n, err) : NULL;
+    if (p) {
+        p->off = of_first * zf_dtype_info(d->dtype)->bytes;
+        p->of = of;
+        d->n_parts++;
+    }
+    return p || n == 0;
+}

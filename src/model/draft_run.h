@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces of a draft that are ranges. */
+#ifndef MODEL_DRAFT_RUN_H
+#define MODEL_DRAFT_RUN_H
+
+#include "build_kind.h"
+
+/* Turns the flat pieces that d has so far into boxes, because one that is no stretch of the tensor
+ * comes.  Errors: ZF_E_FORMAT d has parts of other tensors. */
+bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+
+#endif
