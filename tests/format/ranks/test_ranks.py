@@ -105,6 +105,9 @@ expect("an empty last shard", rank_files((6,), [shard(0)], [rows(2 * i, 2 * i + 
        {":w": W})
 both = rank_files((2, 2), [strided(0, 2), shard(0)], [rows(0, 1, 2), rows(5, 6, 7), rows(3, 4), rows(8, 9)])
 expect("FSDP2 over tensor parallel", both, {":w": W})
+expect("groups of rows, half of each", rank_files((2,), [strided(0, 2)], [rows(0, 1, 2, 5, 6, 7), rows(3, 4, 8, 9)]), {":w": W})
+expect("three groups, the last shorter",
+       rank_files((2,), [strided(0, 3)], [rows(0, 1, 4, 5, 8), rows(2, 3, 6, 7, 9)]), {":w": W})
 hsdp = rank_files((2, 2), [replicate, shard(0)], 2 * [rows(0, 1, 2, 3, 4), rows(5, 6, 7, 8, 9)])
 expect("replicas of shards", hsdp, {":w": W})
 columns = rank_files((2,), [shard(1)],

@@ -113,6 +113,8 @@ expect("an index and its files", {**with_index, **first, **second}, {":a": A, ":
 expect("a Trainer's directory", {**with_index, **first, **second, **trainer},
        {":a": A, ":b": B, "optim/exp_avg:0": C, "extra:rng_state.cpu": C}, ["state/scheduler.pt.json"])
 expect("files without an index", {**first, **second}, {":a": A, ":b": B})
+expect("several models of accelerate", {"pytorch_model.bin": {"w": A}, "pytorch_model_1.bin": {"w": B},
+                                        "pytorch_model_12.bin": {"w": C}}, {":w": A, "model_1:w": B, "model_12:w": C})
 refused("a file of the index is missing", {**with_index, **first}, "is missing")
 tree = expect("the same, degraded", {**with_index, **first}, {":a": A}, degraded=True)
 check("what is lost is told", any("is missing" in n for n in tree.notes), tree.notes)
