@@ -186,21 +186,23 @@ def bytes_items_that_are_pickles():
     def pickled(c, item):
         with open(os.path.join(c.a.dir, item.relative_path), "r+b") as f:
             f.seek(item.offset)
-            data = mkdcp.pickle.dumps({"a": "b" * (item.length - 100)}, 4)
+            data = mkdcp.pickle.dumps({"a": "b" * (item.length - 100)}, pickled.protocol)
             f.write(data)
         pickled.data, item.length = data, len(data)
 
-    with Save() as s:
-        spoil(s, pickled)
-        s.cat("extra/train.step1", pickled.data)
+    for pickled.protocol in (2, 3, 4, 5):
+        with Save() as s:
+            spoil(s, pickled)
+            s.cat("extra/train.step1", pickled.data)
 
     def short(c, item):
         pickled(c, item)
         item.length += 1
 
-    with Save() as s:
-        spoil(s, short)
-        s.refused("train.step1", "a pickle ends 1 bytes earlier")
+    for pickled.protocol in (2, 3, 4, 5):
+        with Save() as s:
+            spoil(s, short)
+            s.refused("train.step1", "a pickle ends 1 bytes earlier")
 
 
 def many_bytes_items():
