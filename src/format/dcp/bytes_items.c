@@ -19,12 +19,11 @@
 
 static bool bytes_check_one(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
 {
-    if (p->n_whole >= WHOLE_MAX || (c->wrap == ZF_DCP_ZSTD && c->len > WHOLE_ZSTD_MAX)) {
+    if (p->n_whole >= WHOLE_MAX || (c->item.wrap == ZF_DCP_ZSTD && c->item.len > WHOLE_ZSTD_MAX)) {
         return true;
     }
     p->n_whole++;
-    c->whole =
-        zf_dcp_whole(p->file[c->file], zf_dcp_span_of(c, p->lim->inflate_bytes), p->lim, err);
+    c->whole = zf_dcp_whole(p->file[c->item.file], c->item, p->lim, err);
     return c->whole || zf_err_in(err, "!%.160s", p->d->key[c->key].name);
 }
 
@@ -51,12 +50,11 @@ bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct
         return false;
     }
     if (!c->lost && c->whole) {
-        return zf_build_blob(p->b, path, p->file[c->file], c->off, c->len, err);
+        return zf_build_blob(p->b, path, p->file[c->item.file], c->item.off, c->item.len, err);
     }
-    src = c->lost ? zf_lost_new(c->len, "the item of these bytes is missing or damaged", err)
-                  : zf_dcp_whole_new(p->file[c->file], zf_dcp_span_of(c, p->lim->inflate_bytes),
-                                     p->lim, err);
-    return src && zf_build_blob(p->b, path, src, 0, c->len, err);
+    src = c->lost ? zf_lost_new(c->item.len, "the item of these bytes is missing or damaged", err)
+                  : zf_dcp_whole_new(p->file[c->item.file], c->item, p->lim, err);
+    return src && zf_build_blob(p->b, path, src, 0, c->item.len, err);
 }
 
 /* The JSON of one item, or NULL. */
@@ -68,7 +66,7 @@ static char *bytes_value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk 
     char *text = NULL;
 
     zf_err_clear(&ignored);
-    if (!zf_dcp_look_init(&look, p->file[c->file], zf_dcp_span_of(c, ITEM_MAX * 16u), p->lim,
+    if (!zf_dcp_look_init(&look, p->file[c->item.file], c->item, ITEM_MAX * 16u, p->lim,
                           &ignored) ||
         !look.torch || zf_torch_kind(look.torch, zf_torch_root(look.torch)) != ZF_TORCH_NOT ||
         !zf_pv_json(zf_torch_root(look.torch), p->lim, NULL, &text, len_out, &ignored)) {
@@ -115,11 +113,11 @@ bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
         zf_auto(mem) char *value = NULL;
         uint64_t n = 0;
 
-        if (!k->is_bytes || c->lost || c->len > ITEM_MAX || total + c->len > TOTAL_MAX ||
+        if (!k->is_bytes || c->lost || c->item.len > ITEM_MAX || total + c->item.len > TOTAL_MAX ||
             zf_names_extra_state(k->name, strlen(k->name))) {
             continue;
         }
-        total += c->len;
+        total += c->item.len;
         value = bytes_value_of(p, c, &n);
         if (value && !bytes_add_entry(&out, &p->path[c->key], value, n, err)) {
             return false;

@@ -25,8 +25,8 @@
 static bool composed_open(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
                           struct zf_dcp_look *look, struct zf_err *err)
 {
-    return zf_dcp_look_init(look, p->file[c->file], zf_dcp_span_of(c, p->lim->inflate_bytes),
-                            p->lim, err);
+    return zf_dcp_look_init(look, p->file[c->item.file], c->item, p->lim->inflate_bytes, p->lim,
+                            err);
 }
 
 /* Must the item of data_len bytes be opened to know whether it is a plain tensor's?  A plain item is a
@@ -34,11 +34,11 @@ static bool composed_open(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c
 static bool composed_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
                             const struct zf_dcp_usual *usual)
 {
-    if (c->wrap != ZF_DCP_PLAIN || usual->n_looks >= LOOKS_MAX) {
+    if (c->item.wrap != ZF_DCP_PLAIN || usual->n_looks >= LOOKS_MAX) {
         return false; /* compressed: its length says nothing */
     }
-    return zf_dtype_info(dtype)->kind == 'q' || c->len < data_len ||
-           c->len - data_len < usual->least || c->len - data_len > usual->most;
+    return zf_dtype_info(dtype)->kind == 'q' || c->item.len < data_len ||
+           c->item.len - data_len < usual->least || c->item.len - data_len > usual->most;
 }
 
 /* Opens the item of chunk c: is it several tensors?  If not, *usual learns its length. */
@@ -56,8 +56,8 @@ static bool composed_is(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, 
     zf_err_clear(&ignored);
     *out = look.torch && zf_torch_kind(look.torch, zf_torch_root(look.torch)) == ZF_TORCH_PARTS &&
            !zf_dcp_look_tensor(&look, &t, &ignored);
-    if (!*out && c->len >= data_len) {
-        uint64_t added = c->len - data_len;
+    if (!*out && c->item.len >= data_len) {
+        uint64_t added = c->item.len - data_len;
 
         usual->least = added < usual->least ? added : usual->least;
         usual->most = added > usual->most ? added : usual->most;
@@ -74,7 +74,7 @@ static bool composed_check_empty(struct zf_dcp_placing *p, const struct zf_dcp_c
     struct zf_torch_tensor t;
     uint64_t n = 0;
 
-    if (usual->n_looks >= LOOKS_MAX || c->wrap == ZF_DCP_OTHER) {
+    if (usual->n_looks >= LOOKS_MAX || c->item.wrap == ZF_DCP_OTHER) {
         return true;
     }
     usual->n_looks++;
@@ -89,7 +89,7 @@ static bool composed_check_empty(struct zf_dcp_placing *p, const struct zf_dcp_c
         }
         n = zf_elems(t.ndim, t.shape, &n) ? n : 1;
     }
-    return n == 0 || zf_fail(err, ZF_E_FORMAT, c->off,
+    return n == 0 || zf_fail(err, ZF_E_FORMAT, c->item.off,
                              "the item of \"%.100s\" holds data, .metadata says that the tensor "
                              "has no elements",
                              p->d->key[c->key].name);
@@ -243,12 +243,12 @@ static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chu
         if (!look.torch ||
             !zf_torch_parts(look.torch, zf_torch_root(look.torch), composed_join_one, j, err)) {
             return look.torch ? false
-                              : zf_fail(err, ZF_E_FORMAT, c->off,
+                              : zf_fail(err, ZF_E_FORMAT, c->item.off,
                                         "the item is no torch.save file, others of "
                                         "its tensor are");
         }
         if (i && j->n_parts != n_parts) {
-            return zf_fail(err, ZF_E_FORMAT, c->off,
+            return zf_fail(err, ZF_E_FORMAT, c->item.off,
                            "\"%.120s\" has %u parts here, %u in another chunk", j->key->name,
                            j->n_parts, n_parts);
         }
@@ -334,7 +334,8 @@ bool zf_dcp_composed_put(struct zf_dcp_placing *p, uint32_t *order, struct zf_er
         for (end = i + 1; end < n && d->chunk[order[end]].key == c->key; end++) {
         }
         if (!composed_join(p, order + i, end - i, err)) {
-            zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : d->file[c->file].path);
+            zf_err_in(err, "%s",
+                      c->item.file == ZF_DCP_NONE ? ".metadata" : d->file[c->item.file].path);
             if (!zf_forgive(p->b, err)) {
                 return false;
             }

@@ -27,8 +27,8 @@ static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
         return NULL;
     }
     for (uint64_t i = 0; i < d->n_chunks; i++) {
-        if (d->chunk[i].file != ZF_DCP_NONE) {
-            used[d->chunk[i].file] = true;
+        if (d->chunk[i].item.file != ZF_DCP_NONE) {
+            used[d->chunk[i].item.file] = true;
         }
     }
     return used;
@@ -68,10 +68,10 @@ static int files_by_place(const void *a, const void *b, void *ctx)
     const struct zf_dcp_chunk *chunk = ctx;
     const struct zf_dcp_chunk *x = &chunk[*(const uint32_t *)a], *y = &chunk[*(const uint32_t *)b];
 
-    if (x->file != y->file) {
-        return x->file < y->file ? -1 : 1;
+    if (x->item.file != y->item.file) {
+        return x->item.file < y->item.file ? -1 : 1;
     }
-    return x->off < y->off ? -1 : x->off > y->off;
+    return x->item.off < y->item.off ? -1 : x->item.off > y->item.off;
 }
 
 bool zf_dcp_files_sort(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_out,
@@ -83,7 +83,7 @@ bool zf_dcp_files_sort(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_ou
     for (uint32_t i = 0; i < d->n_chunks; i++) {
         struct zf_dcp_chunk *c = &d->chunk[i];
 
-        if (c->file != ZF_DCP_NONE && !c->lost) {
+        if (c->item.file != ZF_DCP_NONE && !c->lost) {
             order[n++] = i;
             continue;
         }
@@ -104,7 +104,7 @@ uint64_t zf_dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_
 {
     uint64_t end = 1;
 
-    while (end < n && d->chunk[order[end]].file == d->chunk[order[0]].file) {
+    while (end < n && d->chunk[order[end]].item.file == d->chunk[order[0]].item.file) {
         end++;
     }
     return end;
@@ -118,31 +118,31 @@ bool zf_dcp_files_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_
 
     for (uint64_t i = 0; i < n; i++) {
         struct zf_dcp_chunk *c = &d->chunk[order[i]];
-        struct zf_source *file = p->file[c->file];
+        struct zf_source *file = p->file[c->item.file];
         bool ok = true;
 
         if (!file) {
             c->lost = true;
             continue;
         }
-        if (!zf_within(c->off, c->len, file->size)) {
-            zf_fail(err, ZF_E_FORMAT, c->off,
+        if (!zf_within(c->item.off, c->item.len, file->size)) {
+            zf_fail(err, ZF_E_FORMAT, c->item.off,
                     "the item of \"%.100s\" has %llu bytes, the file ends at byte %llu",
-                    files_key(d, c), SHOW(c->len), SHOW(file->size));
+                    files_key(d, c), SHOW(c->item.len), SHOW(file->size));
             ok = false;
-        } else if (before && c->len && before->off + before->len > c->off) {
+        } else if (before && c->item.len && before->item.off + before->item.len > c->item.off) {
             before->lost = true;
-            zf_fail(err, ZF_E_FORMAT, c->off, "the items of \"%.80s\" and \"%.80s\" overlap",
+            zf_fail(err, ZF_E_FORMAT, c->item.off, "the items of \"%.80s\" and \"%.80s\" overlap",
                     files_key(d, before), files_key(d, c));
             ok = false;
-        } else if (c->len > ZF_DCP_ITEM_MAX) {
-            zf_fail(err, ZF_E_UNSUPPORTED, c->off, "an item of %llu bytes", SHOW(c->len));
+        } else if (c->item.len > ZF_DCP_ITEM_MAX) {
+            zf_fail(err, ZF_E_UNSUPPORTED, c->item.off, "an item of %llu bytes", SHOW(c->item.len));
             ok = false;
         }
         if (!ok && !zf_dcp_lose(p, c, err)) {
             return false;
         }
-        before = c->len ? c : before;
+        before = c->item.len ? c : before;
     }
     return true;
 }

@@ -50,29 +50,29 @@ void zf_dcp_look_fini(struct zf_dcp_look *look)
     look->torch = NULL;
 }
 
-struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_span span,
+struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_item item, uint64_t max_bytes,
                               const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *packed = NULL;
     char name[40];
 
-    if (span.wrap == ZF_DCP_OTHER) {
-        (void)zf_fail(err, ZF_E_UNSUPPORTED, span.off,
+    if (item.wrap == ZF_DCP_OTHER) {
+        (void)zf_fail(err, ZF_E_UNSUPPORTED, item.off,
                       "the item was transformed by an extension other than zstd");
         return NULL;
     }
-    snprintf(name, sizeof name, "item@%" PRIu64, span.off);
-    packed = zf_window_new(file, span.off, span.len, name, err);
-    if (!packed || span.wrap == ZF_DCP_PLAIN) {
+    snprintf(name, sizeof name, "item@%" PRIu64, item.off);
+    packed = zf_window_new(file, item.off, item.len, name, err);
+    if (!packed || item.wrap == ZF_DCP_PLAIN) {
         return packed ? zf_source_ref(packed) : NULL;
     }
-    return items_unzstd(packed, span.max_bytes, lim, err);
+    return items_unzstd(packed, max_bytes, lim, err);
 }
 
-bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
-                      const struct zf_limits *lim, struct zf_err *err)
+bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_item item,
+                      uint64_t max_bytes, const struct zf_limits *lim, struct zf_err *err)
 {
-    *look = (struct zf_dcp_look){.body = zf_dcp_body(file, span, lim, err)};
+    *look = (struct zf_dcp_look){.body = zf_dcp_body(file, item, max_bytes, lim, err)};
     if (!look->body) {
         return false;
     }
@@ -224,15 +224,15 @@ static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item
 {
     const struct items *it = ctx;
     const struct zf_dcp_record *r = &it->record[item->number];
-    struct zf_dcp_span span = {
+    const struct zf_dcp_item range = {
         .off = item->rec_off, .len = r->len, .wrap = (enum zf_dcp_wrap)r->wrap};
     zf_auto(dcp_look) struct zf_dcp_look look = {0};
     struct zf_torch_tensor t;
     struct zf_from from;
 
     *out = (struct zf_item_at){0};
-    span.max_bytes = item->len + OVERHEAD_MAX; /* tensors are smaller than 2^63 */
-    if (!zf_dcp_look_init(&look, file, span, &it->lim, err)) {
+    /* Tensors are smaller than 2^63. */
+    if (!zf_dcp_look_init(&look, file, range, item->len + OVERHEAD_MAX, &it->lim, err)) {
         return false;
     }
     if (!look.torch) {

@@ -32,18 +32,14 @@ struct zf_dcp_look {
     struct zf_source *body; /* the item's bytes, decompressed */
     struct zf_torch *torch; /* NULL: no torch.save file */
 };
-/* Which bytes of a file an item is. */
-struct zf_dcp_span {
-    uint64_t off, len;
-    enum zf_dcp_wrap wrap;
-    uint64_t max_bytes; /* of the item once decompressed */
-};
-/* The item's bytes, decompressed; gives a reference.  Errors: ZF_E_UNSUPPORTED, ZF_E_FORMAT, ZF_E_LIMIT. */
-struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_span span,
+/* The item's bytes, decompressed to max_bytes at most; gives a reference.
+ * Errors: ZF_E_UNSUPPORTED, ZF_E_FORMAT, ZF_E_LIMIT. */
+struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_item item, uint64_t max_bytes,
                               const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 /* Errors: of zf_torch_open; ZF_E_UNSUPPORTED; ZF_E_LIMIT. */
-bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_span span,
-                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_item item,
+                      uint64_t max_bytes, const struct zf_limits *lim,
+                      struct zf_err *err) ZF_CHECKED;
 void zf_dcp_look_fini(struct zf_dcp_look *look);
 static inline void zf_auto_dcp_look(struct zf_dcp_look *look)
 {

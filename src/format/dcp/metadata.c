@@ -116,7 +116,8 @@ struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidde
         return NULL;
     }
     d->chunk = chunk;
-    chunk[d->n_chunks] = (struct zf_dcp_chunk){.key = key, .file = ZF_DCP_NONE, .box = d->n_box};
+    chunk[d->n_chunks] =
+        (struct zf_dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = d->n_box};
     if (!hidden && !zf_index_add(&d->chunks, hash, (uint32_t)d->n_chunks, err)) {
         return NULL;
     }

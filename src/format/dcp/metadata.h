@@ -42,23 +42,28 @@ enum zf_dcp_wrap {
     ZF_DCP_OTHER, /* any other transformation */
 };
 
+/* An item: a range of a file. */
+struct zf_dcp_item {
+    uint32_t file; /* number; ZF_DCP_NONE: none is recorded */
+    enum zf_dcp_wrap wrap;
+    uint64_t off, len; /* bytes */
+};
+
 /* One box of a tensor, or a bytes item. */
 struct zf_dcp_chunk {
-    uint32_t key, file; /* numbers; file ZF_DCP_NONE: no item is recorded */
-    uint64_t off, len;  /* bytes of the item in its file */
-    uint64_t box;       /* index in zf_dcp.box: ndim starts, then ndim sizes, in elements */
-    uint64_t addr;      /* set by tensors.c: address of the data in the items source of its file */
-    enum zf_dcp_wrap wrap;
-    bool lost;  /* its records contradict each other, or its item is damaged */
-    bool empty; /* of no elements, as its tensor */
-    bool whole; /* a bytes item that was found to be one whole file */
+    uint32_t key; /* number */
+    bool lost;    /* its records contradict each other, or its item is damaged */
+    bool empty;   /* of no elements, as its tensor */
+    bool whole;   /* a bytes item that was found to be one whole file */
+    struct zf_dcp_item item;
+    uint64_t box;  /* index in zf_dcp.box: ndim starts, then ndim sizes, in elements */
+    uint64_t addr; /* set by tensors.c: address of the data in the items source of its file */
 };
 
 /* Another rank's item for a chunk that is there already. */
 struct zf_dcp_copy {
-    uint32_t chunk, file; /* numbers */
-    uint64_t off, len;    /* bytes */
-    enum zf_dcp_wrap wrap;
+    uint32_t chunk; /* number */
+    struct zf_dcp_item item;
 };
 
 /* A file that items are in. */

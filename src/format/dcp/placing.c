@@ -24,12 +24,6 @@ void zf_dcp_placing_fini(struct zf_dcp_placing *p)
     zf_names_free(p->names);
 }
 
-struct zf_dcp_span zf_dcp_span_of(const struct zf_dcp_chunk *c, uint64_t max_bytes)
-{
-    return (struct zf_dcp_span){
-        .off = c->off, .len = c->len, .wrap = c->wrap, .max_bytes = max_bytes};
-}
-
 uint64_t zf_dcp_data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
 {
     const struct zf_dcp_key *k = &d->key[c->key];
@@ -41,7 +35,7 @@ uint64_t zf_dcp_data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
 
 bool zf_dcp_lose(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
 {
-    zf_err_in(err, "%s", c->file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->file].path);
+    zf_err_in(err, "%s", c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->item.file].path);
     if (!zf_forgive(p->b, err)) {
         return false;
     }

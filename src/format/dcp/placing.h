@@ -30,9 +30,6 @@ static inline void zf_auto_dcp_placing(struct zf_dcp_placing *p)
     zf_dcp_placing_fini(p);
 }
 
-/* Where the metadata says that the item of chunk c is; max_bytes: of it once decompressed. */
-struct zf_dcp_span zf_dcp_span_of(const struct zf_dcp_chunk *c, uint64_t max_bytes);
-
 /* Bytes of the elements of a chunk. */
 uint64_t zf_dcp_data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c);
 

@@ -16,21 +16,21 @@
 
 /* The values in an item, as a list to compare.  NULL with err->code = ZF_OK: it cannot be read; its own
  * first read will say why. */
-static struct zf_agree *copy_said(struct zf_dcp_placing *p, uint32_t file, struct zf_dcp_span span,
+static struct zf_agree *copy_said(struct zf_dcp_placing *p, struct zf_dcp_item item,
                                   const char *name, struct zf_err *err)
 {
+    struct zf_source *file = p->file[item.file];
     zf_auto(dcp_look) struct zf_dcp_look look = {0};
     zf_auto(agree) struct zf_agree *said = NULL;
 
-    span.max_bytes = COPY_BYTES_MAX * 16u;
-    if (!p->file[file] || span.len > COPY_BYTES_MAX) {
+    if (!file || item.len > COPY_BYTES_MAX) {
         return NULL;
     }
-    said = zf_agree_new(p->d->file[file].path, p->lim->model_memory, err);
+    said = zf_agree_new(p->d->file[item.file].path, p->lim->model_memory, err);
     if (!said) {
         return NULL;
     }
-    if (!zf_dcp_look_init(&look, p->file[file], span, p->lim, err) || !look.torch ||
+    if (!zf_dcp_look_init(&look, file, item, COPY_BYTES_MAX * 16u, p->lim, err) || !look.torch ||
         !zf_agree_add(said, look.torch, name, zf_torch_root(look.torch), NULL, false, err)) {
         if (err->code != ZF_E_NOMEM) {
             zf_err_clear(err); /* said where it is read */
@@ -46,15 +46,13 @@ static bool copy_check(struct zf_dcp_placing *p, const struct zf_dcp_copy *copy,
 {
     const struct zf_dcp_chunk *c = &p->d->chunk[copy->chunk];
     const char *name = p->d->key[c->key].name;
-    struct zf_dcp_span mine = {.off = copy->off, .len = copy->len, .wrap = copy->wrap};
-    struct zf_dcp_span shown = {.off = c->off, .len = c->len, .wrap = c->wrap};
     zf_auto(agree) struct zf_agree *a = NULL, *b = NULL;
 
-    if (c->lost || c->file == ZF_DCP_NONE) {
+    if (c->lost || c->item.file == ZF_DCP_NONE) {
         return true;
     }
-    a = copy_said(p, copy->file, mine, name, err);
-    b = a ? copy_said(p, c->file, shown, name, err) : NULL;
+    a = copy_said(p, copy->item, name, err);
+    b = a ? copy_said(p, c->item, name, err) : NULL;
     return b ? zf_agree_compare(a, b, true, err) : err->code == ZF_OK;
 }
 

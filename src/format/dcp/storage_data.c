@@ -44,15 +44,9 @@ static enum zf_dcp_wrap storage_wrap(const struct zf_pv *list)
                                                                                  : ZF_DCP_OTHER;
 }
 
-/* The range of a file that an item is. */
-struct storage_item {
-    uint32_t file;
-    uint64_t off, len;
-};
-
 /* Reads one _StorageInfo.  Its file must reach to the end of the item, whoever owns that. */
 static bool storage_read_item(struct zf_dcp_reading *r, const struct zf_pv *v, const char *name,
-                              struct storage_item *out, struct zf_err *err)
+                              struct zf_dcp_item *out, struct zf_err *err)
 {
     uint64_t end;
 
@@ -66,6 +60,7 @@ static bool storage_read_item(struct zf_dcp_reading *r, const struct zf_pv *v, c
     if (!storage_take_file(r, zf_pv_attr(v, "relative_path"), &out->file, err)) {
         return zf_err_in(err, "!%.160s", name);
     }
+    out->wrap = storage_wrap(zf_pv_attr(v, "transform_descriptors"));
     if (end > r->d->file[out->file].end) {
         r->d->file[out->file].end = end;
     }
@@ -108,7 +103,7 @@ static bool storage_pass_over(struct zf_dcp_reading *r, const struct zf_pv *info
 {
     struct zf_dcp *d = r->d;
     struct zf_dcp_copy *copy;
-    struct storage_item item;
+    struct zf_dcp_item item;
 
     if (!storage_read_item(r, info, "", &item, err)) {
         bool odd = err->code == ZF_E_FORMAT;
@@ -125,13 +120,7 @@ static bool storage_pass_over(struct zf_dcp_reading *r, const struct zf_pv *info
         return false;
     }
     d->copy = copy;
-    copy[d->n_copies++] = (struct zf_dcp_copy){
-        .chunk = chunk,
-        .file = item.file,
-        .off = item.off,
-        .len = item.len,
-        .wrap = storage_wrap(zf_pv_attr(info, "transform_descriptors")),
-    };
+    copy[d->n_copies++] = (struct zf_dcp_copy){.chunk = chunk, .item = item};
     return true;
 }
 
@@ -140,10 +129,10 @@ static bool storage_take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c,
                               const struct zf_pv *v, struct zf_err *err)
 {
     const char *name = r->d->key[c->key].name;
-    struct storage_item item;
+    struct zf_dcp_item item;
 
-    if (c->file != ZF_DCP_NONE || c->lost) {
-        c->file = ZF_DCP_NONE;
+    if (c->item.file != ZF_DCP_NONE || c->lost) {
+        c->item.file = ZF_DCP_NONE;
         c->lost = true;
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": storage_data has two items for one chunk", name);
@@ -152,10 +141,7 @@ static bool storage_take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c,
     if (!storage_read_item(r, v, name, &item, err)) {
         return false;
     }
-    c->file = item.file;
-    c->off = item.off;
-    c->len = item.len;
-    c->wrap = storage_wrap(zf_pv_attr(v, "transform_descriptors"));
+    c->item = item;
     c->lost = false;
     return true;
 }

@@ -77,7 +77,7 @@ static bool tensors_add_file(struct zf_dcp_placing *p, const uint32_t *order, ui
     struct zf_dcp *d = p->d;
     struct zf_dcp_record *record;
     struct zf_source **items;
-    uint64_t n_records = 0, file = d->chunk[order[0]].file;
+    uint64_t n_records = 0, file = d->chunk[order[0]].item.file;
 
     for (uint64_t i = 0; i < n; i++) {
         n_records += tensors_is_plain(d, &d->chunk[order[i]]);
@@ -96,9 +96,9 @@ static bool tensors_add_file(struct zf_dcp_placing *p, const uint32_t *order, ui
 
         if (tensors_is_plain(d, c)) {
             record[n_records++] = (struct zf_dcp_record){
-                .len = c->len & ZF_DCP_ITEM_MAX,
+                .len = c->item.len & ZF_DCP_ITEM_MAX,
                 .dtype = k->dtype & 63,
-                .wrap = c->wrap & 3,
+                .wrap = c->item.wrap & 3,
                 .shape = zf_dcp_shape_print(k->ndim, &d->box[c->box + k->ndim])};
         }
     }
@@ -111,7 +111,7 @@ static bool tensors_add_file(struct zf_dcp_placing *p, const uint32_t *order, ui
         struct zf_dcp_chunk *c = &d->chunk[order[i]];
 
         if (tensors_is_plain(d, c) &&
-            !zf_items_add(*items, c->off, zf_dcp_data_len(d, c), &c->addr, err)) {
+            !zf_items_add(*items, c->item.off, zf_dcp_data_len(d, c), &c->addr, err)) {
             return false;
         }
     }
@@ -168,11 +168,11 @@ static bool tensors_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draf
 static struct zf_lost tensors_why_lost(const struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
                                        char text[64], char path[1024])
 {
-    const struct zf_source *file = c->file == ZF_DCP_NONE ? NULL : p->file[c->file];
-    const char *name = c->file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->file].path;
+    const struct zf_source *file = c->item.file == ZF_DCP_NONE ? NULL : p->file[c->item.file];
+    const char *name = c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->item.file].path;
 
     (void)snprintf(path, 1024, "%s/%s", zf_store_name(p->st), name);
-    if (c->file == ZF_DCP_NONE) {
+    if (c->item.file == ZF_DCP_NONE) {
         return (struct zf_lost){.file = path, .why = "names no item for it that can be had"};
     }
     if (!file) {
@@ -180,11 +180,11 @@ static struct zf_lost tensors_why_lost(const struct zf_dcp_placing *p, const str
 
         return (struct zf_lost){.file = path, .why = there ? "cannot be opened" : "is missing"};
     }
-    if (!zf_within(c->off, c->len, file->size)) {
+    if (!zf_within(c->item.off, c->item.len, file->size)) {
         (void)snprintf(text, 64, "ends at byte %llu", SHOW(file->size));
         return (struct zf_lost){.file = path, .why = text};
     }
-    (void)snprintf(text, 64, "has a damaged item at byte %llu", SHOW(c->off));
+    (void)snprintf(text, 64, "has a damaged item at byte %llu", SHOW(c->item.off));
     return (struct zf_lost){.file = path, .why = text};
 }
 
@@ -224,7 +224,7 @@ static bool tensors_put_chunk(struct zf_dcp_placing *p, const struct zf_dcp_chun
     if (c->lost) {
         lost = tensors_why_lost(p, c, text, path);
     } else {
-        from.src = p->items[c->file];
+        from.src = p->items[c->item.file];
     }
     if (k->whole) {
         return tensors_put_run(k, draft, start, size, from, c->lost ? &lost : NULL, err);

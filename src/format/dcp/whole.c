@@ -123,16 +123,16 @@ static bool whole_body(struct zf_source *s, const struct zf_limits *lim, struct 
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "neither an archive nor a pickle begins there");
 }
 
-bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct zf_limits *lim,
+bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_item item, const struct zf_limits *lim,
                   struct zf_err *err)
 {
     zf_auto(source) struct zf_source *body = NULL;
     char why[sizeof err->msg];
 
-    if (span.wrap == ZF_DCP_OTHER) {
+    if (item.wrap == ZF_DCP_OTHER) {
         return true;
     }
-    body = zf_dcp_body(file, span, lim, err);
+    body = zf_dcp_body(file, item, lim->inflate_bytes, lim, err);
     if (body && whole_body(body, lim, err)) {
         return true;
     }
@@ -145,9 +145,9 @@ bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct 
     }
     (void)snprintf(why, sizeof why, "%s", err->msg);
     zf_err_clear(err);
-    return zf_fail(err, ZF_E_FORMAT, span.off,
+    return zf_fail(err, ZF_E_FORMAT, item.off,
                    "the item of %llu bytes is not one whole torch.save file or pickle: %.200s",
-                   (unsigned long long)span.len, why);
+                   (unsigned long long)item.len, why);
 }
 
 /* ---- checked before the first read ---- */
@@ -155,7 +155,7 @@ bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct 
 struct whole {
     struct zf_source src;
     struct zf_source *file;
-    struct zf_dcp_span span;
+    struct zf_dcp_item item;
     struct zf_limits lim;
     atomic_bool known; /* to be whole */
 };
@@ -165,19 +165,19 @@ static bool whole_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, 
     struct whole *w = (struct whole *)s;
 
     if (!atomic_load_explicit(&w->known, memory_order_relaxed)) {
-        if (!zf_dcp_whole(w->file, w->span, &w->lim, err)) {
+        if (!zf_dcp_whole(w->file, w->item, &w->lim, err)) {
             return false;
         }
         atomic_store_explicit(&w->known, true, memory_order_relaxed);
     }
-    return zf_source_pread(w->file, buf, n, w->span.off + off, err);
+    return zf_source_pread(w->file, buf, n, w->item.off + off, err);
 }
 
 static bool whole_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
     struct whole *w = (struct whole *)s;
 
-    *off += w->span.off;
+    *off += w->item.off;
     *parent_out = w->file;
     return true;
 }
@@ -198,7 +198,7 @@ static const struct zf_source_ops whole_ops = {
     .fini = whole_fini,
 };
 
-struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_span span,
+struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_item item,
                                    const struct zf_limits *lim, struct zf_err *err)
 {
     struct whole *w = calloc(1, sizeof *w);
@@ -207,12 +207,12 @@ struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_span sp
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for an item");
         return NULL;
     }
-    if (!zf_source_init(&w->src, &whole_ops, file->name, span.len, err)) {
+    if (!zf_source_init(&w->src, &whole_ops, file->name, item.len, err)) {
         free(w);
         return NULL;
     }
     w->file = zf_source_ref(file);
-    w->span = span;
+    w->item = item;
     w->lim = *lim;
     atomic_init(&w->known, false);
     return &w->src;

@@ -5,16 +5,16 @@
 
 #include "items.h"
 
-/* Is the range exactly one zip archive, torch.save stream or pickle, none of its bytes missing and no
+/* Is the item exactly one zip archive, torch.save stream or pickle, none of its bytes missing and no
  * others behind it?  Decompresses what is compressed; unknown transformations pass, and so do
  * pickles larger than lim->pickle_bytes.
  * Errors: ZF_E_FORMAT it is not; ZF_E_IO, ZF_E_STALE, ZF_E_NOMEM, ZF_E_LIMIT. */
-bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_span span, const struct zf_limits *lim,
+bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_item item, const struct zf_limits *lim,
                   struct zf_err *err) ZF_CHECKED;
 
-/* The bytes of the range as a source whose reads fail until one of them has found it whole.
+/* The bytes of the item as a source whose reads fail until one of them has found it whole.
  * Takes its own reference on file. */
-struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_span span,
+struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_item item,
                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif
