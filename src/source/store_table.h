@@ -3,8 +3,13 @@
 #ifndef SOURCE_STORE_TABLE_H
 #define SOURCE_STORE_TABLE_H
 
-#define HASH_NONFATAL_OOM 1
 #include <pthread.h>
+
+#include <zf/base/hash.h>
+
+/* Paths come from the checkpoint. */
+#define HASH_FUNCTION(p, n, hashv) ((hashv) = (unsigned)zf_hash(0, p, n))
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "store_kind.h"
