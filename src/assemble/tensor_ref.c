@@ -46,8 +46,8 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");
 }
 
-static const uint64_t *keeper_extents(struct zf_keeper *k, const uint64_t *p, uint32_t n,
-                                      struct zf_err *err)
+static const uint64_t *tensor_ref_extents(struct zf_keeper *k, const uint64_t *p, uint32_t n,
+                                          struct zf_err *err)
 {
     uint64_t *copy = zf_arena_get(k->arena, n, sizeof *copy, err);
 
@@ -69,28 +69,28 @@ bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf
         return false;
     }
     out->key = zf_arena_str(k->arena, out->key, strlen(out->key), err);
-    return out->key && (out->shape = keeper_extents(k, x.shape, x.ndim, err)) &&
-           (out->stride = keeper_extents(k, x.stride, x.ndim, err)) &&
+    return out->key && (out->shape = tensor_ref_extents(k, x.shape, x.ndim, err)) &&
+           (out->stride = tensor_ref_extents(k, x.stride, x.ndim, err)) &&
            zf_keeper_hold(k, out->src, err);
 }
 
-static int compare_u64(uint64_t a, uint64_t b)
+static int tensor_ref_order(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
 
 int zf_tensor_ref_cmp(const struct zf_tensor_ref *a, const struct zf_tensor_ref *b)
 {
-    int c = compare_u64((uintptr_t)a->src, (uintptr_t)b->src);
+    int c = tensor_ref_order((uintptr_t)a->src, (uintptr_t)b->src);
 
     c = c ? c : strcmp(a->key, b->key);
-    c = c ? c : compare_u64(a->off, b->off);
-    c = c ? c : compare_u64(a->dtype, b->dtype);
-    c = c ? c : compare_u64(a->ndim, b->ndim);
-    c = c ? c : compare_u64(a->packed, b->packed);
+    c = c ? c : tensor_ref_order(a->off, b->off);
+    c = c ? c : tensor_ref_order(a->dtype, b->dtype);
+    c = c ? c : tensor_ref_order(a->ndim, b->ndim);
+    c = c ? c : tensor_ref_order(a->packed, b->packed);
     for (uint32_t d = 0; c == 0 && d < a->ndim; d++) {
-        c = compare_u64(a->shape[d], b->shape[d]);
-        c = c || a->packed ? c : compare_u64(a->stride[d], b->stride[d]);
+        c = tensor_ref_order(a->shape[d], b->shape[d]);
+        c = c || a->packed ? c : tensor_ref_order(a->stride[d], b->stride[d]);
     }
     return c;
 }

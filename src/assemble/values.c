@@ -152,9 +152,9 @@ static bool values_extent(const struct zf_tensor_ref *r, uint64_t *out)
     return zf_mul(r->n ? last + 1 : 0, zf_dtype_info(r->dtype)->bytes, out);
 }
 
-static bool copy_check_bytes(struct zf_copy_check *c, const struct zf_tensor_ref *a,
-                             const struct zf_tensor_ref *b, struct zf_span at, bool *same,
-                             struct zf_err *err)
+static bool values_same_bytes(struct zf_copy_check *c, const struct zf_tensor_ref *a,
+                              const struct zf_tensor_ref *b, struct zf_span at, bool *same,
+                              struct zf_err *err)
 {
     if (c->compared >= COPY_ALL) {
         c->unchecked++;
@@ -185,11 +185,11 @@ bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
         return true;
     }
     if (len <= COPY_WHOLE) {
-        return copy_check_bytes(c, a, b, (struct zf_span){0, len}, same, err);
+        return values_same_bytes(c, a, b, (struct zf_span){0, len}, same, err);
     }
     const uint64_t at[] = {0, len / 2, len - COPY_PLACE};
     for (size_t i = 0; i < sizeof at / sizeof at[0] && *same; i++) {
-        if (!copy_check_bytes(c, a, b, (struct zf_span){at[i], COPY_PLACE}, same, err)) {
+        if (!values_same_bytes(c, a, b, (struct zf_span){at[i], COPY_PLACE}, same, err)) {
             return false;
         }
     }

@@ -18,7 +18,7 @@
 
 /* ---- optimizer files ---- */
 
-static bool missing_rank(const struct ds_rank *mp, uint64_t r, uint64_t n, struct zf_err *err)
+static bool rank_missing(const struct ds_rank *mp, uint64_t r, uint64_t n, struct zf_err *err)
 {
     const struct zf_ds_file *some = &mp->optim_file[0];
     char name[80], is[ZF_ABSENT_MAX];
@@ -31,8 +31,8 @@ static bool missing_rank(const struct ds_rank *mp, uint64_t r, uint64_t n, struc
                    mp->n_optim_files);
 }
 
-/* Refuses (degraded: notes) files of ranks that the save does not have, and ranks without a file. */
-static bool check_ranks(struct ds_rank *mp, uint64_t n, struct zf_err *err)
+/* Refuses (degraded: notes) files of ranks that the save does not have and ranks without a file. */
+static bool rank_check_files(struct ds_rank *mp, uint64_t n, struct zf_err *err)
 {
     bool degraded = mp->save->o->degraded;
     uint64_t next = 0;
@@ -54,15 +54,16 @@ static bool check_ranks(struct ds_rank *mp, uint64_t n, struct zf_err *err)
             continue;
         }
         if (f->dp != next && !degraded) {
-            return missing_rank(mp, next, n, err);
+            return rank_missing(mp, next, n, err);
         }
         next = f->dp + 1ull;
     }
-    return ((next >= n || degraded) && n <= RANKS_MAX) || missing_rank(mp, next, n, err);
+    return ((next >= n || degraded) && n <= RANKS_MAX) || rank_missing(mp, next, n, err);
 }
 
 /* Rank r must be cut like the first one that was read. */
-static bool same_cut(const struct ds_optim *r, const struct ds_optim *first, struct zf_err *err)
+static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first,
+                          struct zf_err *err)
 {
     if (r->partitions != first->partitions) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_count is %llu, but %llu in \"%s\"",
@@ -85,8 +86,8 @@ static bool same_cut(const struct ds_optim *r, const struct ds_optim *first, str
 }
 
 /* Degraded: a file that cannot be read is as good as missing. */
-static bool read_rank(struct ds_rank *mp, const struct zf_ds_file *f, struct ds_optim *out,
-                      struct zf_err *err)
+static bool rank_read_optim(struct ds_rank *mp, const struct zf_ds_file *f, struct ds_optim *out,
+                            struct zf_err *err)
 {
     if (zf_ds_optim_read(mp->save, f, out, err)) {
         return true;
@@ -99,14 +100,14 @@ static bool read_rank(struct ds_rank *mp, const struct zf_ds_file *f, struct ds_
 }
 
 /* Reads every optimizer file into mp->optim; ranks without one are lost. */
-static bool read_ranks(struct ds_rank *mp, struct zf_err *err)
+static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 {
     const struct zf_ds_file *f = mp->optim_file, *end = f + mp->n_optim_files;
     struct ds_optim first = {.lost = true};
     uint64_t n;
 
     for (; first.lost && f < end; f++) {
-        if (!read_rank(mp, f, &first, err)) {
+        if (!rank_read_optim(mp, f, &first, err)) {
             return false;
         }
     }
@@ -117,7 +118,7 @@ static bool read_ranks(struct ds_rank *mp, struct zf_err *err)
     if (first.dp >= n && mp->save->o->degraded) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file of a rank can be read");
     }
-    if (!zf_ds_agree_check(mp->save, false, err) || !check_ranks(mp, n, err)) {
+    if (!zf_ds_agree_check(mp->save, false, err) || !rank_check_files(mp, n, err)) {
         return false;
     }
     mp->n_dp = (uint32_t)n;
@@ -132,8 +133,9 @@ static bool read_ranks(struct ds_rank *mp, struct zf_err *err)
     for (; f < end && f->dp < n; f++) {
         struct ds_optim *r = &mp->optim[f->dp];
 
-        if (!read_rank(mp, f, r, err) ||
-            (!r->lost && (!same_cut(r, &first, err) || !zf_ds_agree_check(mp->save, false, err)))) {
+        if (!rank_read_optim(mp, f, r, err) ||
+            (!r->lost &&
+             (!rank_same_cut(r, &first, err) || !zf_ds_agree_check(mp->save, false, err)))) {
             return false;
         }
     }
@@ -143,8 +145,8 @@ static bool read_ranks(struct ds_rank *mp, struct zf_err *err)
 /* ---- groups ---- */
 
 /* Fills mp->group from the shapes of each of n groups. */
-static bool groups_fill(struct ds_rank *mp, const struct zf_ds_shapes *shapes, uint32_t n,
-                        struct zf_err *err)
+static bool rank_groups_fill(struct ds_rank *mp, const struct zf_ds_shapes *shapes, uint32_t n,
+                             struct zf_err *err)
 {
     mp->n_groups = n;
     mp->group = zf_arena_get(mp->save->a, n, sizeof *mp->group, err);
@@ -166,8 +168,8 @@ static bool groups_fill(struct ds_rank *mp, const struct zf_ds_shapes *shapes, u
 /* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
  * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the
  * proof). */
-static struct zf_ds_shapes *groups_split(struct ds_rank *mp, const struct zf_ds_shapes *all,
-                                         uint32_t n_parts, struct zf_err *err)
+static struct zf_ds_shapes *rank_groups_split(struct ds_rank *mp, const struct zf_ds_shapes *all,
+                                              uint32_t n_parts, struct zf_err *err)
 {
     struct zf_ds_shapes *out = zf_arena_get(mp->save->a, n_parts, sizeof *out, err);
     uint32_t next = 0;
@@ -194,12 +196,12 @@ static struct zf_ds_shapes *groups_split(struct ds_rank *mp, const struct zf_ds_
     return out;
 }
 
-static bool groups_make(struct ds_rank *mp, struct zf_err *err)
+static bool rank_groups_make(struct ds_rank *mp, struct zf_err *err)
 {
-    return groups_fill(mp, mp->model.group, mp->model.n_groups, err);
+    return rank_groups_fill(mp, mp->model.group, mp->model.n_groups, err);
 }
 
-static bool groups_add_ranks(struct ds_rank *mp, struct zf_err *err)
+static bool rank_groups_add_ranks(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_optim **rank = zf_arena_get(mp->save->a, mp->n_dp, sizeof(*rank), err);
 
@@ -213,7 +215,7 @@ static bool groups_add_ranks(struct ds_rank *mp, struct zf_err *err)
     return rank != NULL;
 }
 
-static bool groups_match(struct ds_rank *mp, struct zf_err *err)
+static bool rank_groups_match(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_optim *first = mp->optim;
 
@@ -230,9 +232,9 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
     }
     if (n == 1 && !mp->model.has_shapes && !first->sliced && first->n_parts > 1) {
         n = first->n_parts;
-        shapes = groups_split(mp, shapes, n, err);
+        shapes = rank_groups_split(mp, shapes, n, err);
     }
-    if (!shapes || !groups_fill(mp, shapes, n, err) || !groups_add_ranks(mp, err)) {
+    if (!shapes || !rank_groups_fill(mp, shapes, n, err) || !rank_groups_add_ranks(mp, err)) {
         return false;
     }
     if (n != first->n_parts) {
@@ -250,7 +252,7 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
 }
 
 /* A universal checkpoint has no ranks but those of the copied model-states files. */
-static bool match_universal(struct ds_rank *mp, struct zf_err *err)
+static bool rank_match_universal(struct ds_rank *mp, struct zf_err *err)
 {
     if (!mp->model.has_shapes) {
         zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -258,12 +260,12 @@ static bool match_universal(struct ds_rank *mp, struct zf_err *err)
         return zf_err_in(err, "%s", mp->model.path);
     }
     mp->n_dp = mp->n_model_files;
-    return groups_make(mp, err);
+    return rank_groups_make(mp, err);
 }
 
 /* ---- the rank ---- */
 
-static bool read_model(struct ds_rank *mp, struct zf_err *err)
+static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
 {
     return zf_ds_model_read(mp->save, &mp->model_file[0], &mp->model, err) &&
            zf_ds_agree_check(mp->save, true, err);
@@ -276,11 +278,11 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
                        "the model-states file of rank 0 is missing: it names the parameters");
     }
     if (mp->save->dir.universal) {
-        return read_model(mp, err) && match_universal(mp, err) &&
+        return rank_read_model(mp, err) && rank_match_universal(mp, err) &&
                zf_ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
     }
     if (mp->n_optim_files == 0 && !mp->save->dir.by_rank) {
-        return read_model(mp, err);
+        return rank_read_model(mp, err);
     }
     if (mp->n_optim_files == 0) {
         return zf_fail(
@@ -288,7 +290,7 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    return read_model(mp, err) && read_ranks(mp, err) && groups_match(mp, err);
+    return rank_read_model(mp, err) && rank_read_optims(mp, err) && rank_groups_match(mp, err);
 }
 
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)

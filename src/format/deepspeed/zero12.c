@@ -39,7 +39,7 @@ struct touched {
     uint32_t first, end; /* ranks [first, end) */
 };
 
-static struct touched muon_touched(const struct zf_flat_vector *flat, uint32_t i)
+static struct touched zero12_muon_touched(const struct zf_flat_vector *flat, uint32_t i)
 {
     if (flat->len[i] == 0) {
         return (struct touched){0, 0};
@@ -48,11 +48,11 @@ static struct touched muon_touched(const struct zf_flat_vector *flat, uint32_t i
                             zf_flat_piece(flat, i, flat->len[i] - 1).rank + 1};
 }
 
-static bool muon_is_whole(const struct zf_flat_vector *flat, const struct ds_vector *v,
-                          uint64_t *sum)
+static bool zero12_muon_is_whole(const struct zf_flat_vector *flat, const struct ds_vector *v,
+                                 uint64_t *sum)
 {
     for (uint32_t i = 0; i < flat->n_params; i++) {
-        struct touched t = muon_touched(flat, i);
+        struct touched t = zero12_muon_touched(flat, i);
 
         for (uint32_t r = t.first; r < t.end; r++) {
             sum[r] += flat->len[i];
@@ -68,11 +68,11 @@ static bool muon_is_whole(const struct zf_flat_vector *flat, const struct ds_vec
 
 /* Each parameter from the first of its ranks that is not lost.  at[r]: elements of rank r in front
  * of the next parameter there. */
-static bool muon_place(struct ds_save *ds, const struct zf_flat_vector *flat,
-                       const struct ds_vector *v, uint64_t *at, struct zf_err *err)
+static bool zero12_muon_place(struct ds_save *ds, const struct zf_flat_vector *flat,
+                              const struct ds_vector *v, uint64_t *at, struct zf_err *err)
 {
     for (uint32_t i = 0; i < flat->n_params; i++) {
-        struct touched t = muon_touched(flat, i);
+        struct touched t = zero12_muon_touched(flat, i);
         struct zf_flat_piece p = {.rank = t.first, .n = flat->len[i]};
         struct ds_target to;
 
@@ -93,8 +93,8 @@ static bool muon_place(struct ds_save *ds, const struct zf_flat_vector *flat,
 /* ---- partitions ---- */
 
 /* True if rank r has as many elements as its partition, with or without padding. */
-static bool holds_partition(const struct zf_flat_vector *flat, const struct ds_vector *v,
-                            uint32_t r)
+static bool zero12_holds_partition(const struct zf_flat_vector *flat, const struct ds_vector *v,
+                                   uint32_t r)
 {
     uint64_t n = v->part[r]->n, cut = flat->begin[r + 1] - flat->begin[r];
 
@@ -121,7 +121,7 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
 
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
         ranks += v->part[r] != NULL;
-        fits += v->part[r] && holds_partition(flat, v, r);
+        fits += v->part[r] && zero12_holds_partition(flat, v, r);
     }
     if (state && (muon || fits < ranks)) {
         uint64_t *sum = zf_arena_get(ds->a, 2ull * flat->n_ranks, sizeof *sum, err);
@@ -129,8 +129,8 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
         if (!sum) {
             return false;
         }
-        if (muon_is_whole(flat, v, sum)) {
-            return muon_place(ds, flat, v, sum + flat->n_ranks, err);
+        if (zero12_muon_is_whole(flat, v, sum)) {
+            return zero12_muon_place(ds, flat, v, sum + flat->n_ranks, err);
         }
     }
     if (fits == 0 && state) {

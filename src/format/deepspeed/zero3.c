@@ -22,7 +22,8 @@ static bool zero3_lay(struct ds_save *ds, const struct ds_group *g, struct zf_fl
 }
 
 /* How long a swap file with `want` elements is, given the unit it is rounded up to. */
-static bool swap_length(uint64_t unit, const struct zf_ds_flat *f, uint64_t want, uint64_t *out)
+static bool zero3_swap_length(uint64_t unit, const struct zf_ds_flat *f, uint64_t want,
+                              uint64_t *out)
 {
     uint64_t bytes;
 
@@ -30,27 +31,27 @@ static bool swap_length(uint64_t unit, const struct zf_ds_flat *f, uint64_t want
            zf_mul(bytes / unit + (bytes % unit != 0), unit, out);
 }
 
-static bool has_length(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want)
+static bool zero3_has_length(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want)
 {
     uint64_t a, b;
 
     if (!f->swapped) {
         return f->n == want;
     }
-    return (swap_length(ds->swap_unit[0], f, want, &a) && f->swapped == a) ||
-           (swap_length(ds->swap_unit[1], f, want, &b) && f->swapped == b);
+    return (zero3_swap_length(ds->swap_unit[0], f, want, &a) && f->swapped == a) ||
+           (zero3_swap_length(ds->swap_unit[1], f, want, &b) && f->swapped == b);
 }
 
 /* A swap file of another length is damaged, or of an earlier run. */
-static bool check_swap(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want,
-                       struct zf_err *err)
+static bool zero3_check_swap(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want,
+                             struct zf_err *err)
 {
     uint64_t bytes = 0;
 
-    if (!f->swapped || has_length(ds, f, want)) {
+    if (!f->swapped || zero3_has_length(ds, f, want)) {
         return true;
     }
-    if (!swap_length(ds->swap_unit[0], f, want, &bytes)) {
+    if (!zero3_swap_length(ds->swap_unit[0], f, want, &bytes)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a group has more than 2^64 bytes");
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -62,11 +63,11 @@ static bool check_swap(const struct ds_save *ds, const struct zf_ds_flat *f, uin
 }
 
 /* Degraded: what is in such a file is lost. */
-static bool check_swaps(struct ds_save *ds, const struct ds_vector *v, uint64_t want,
-                        struct zf_err *err)
+static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uint64_t want,
+                              struct zf_err *err)
 {
     for (uint32_t r = 0; r < v->group->n_ranks; r++) {
-        if (!v->part[r] || check_swap(ds, v->part[r], want, err)) {
+        if (!v->part[r] || zero3_check_swap(ds, v->part[r], want, err)) {
             continue;
         }
         if (!ds->o->degraded) {
@@ -80,14 +81,14 @@ static bool check_swaps(struct ds_save *ds, const struct ds_vector *v, uint64_t 
     return true;
 }
 
-static bool check_lengths(const struct ds_save *ds, const struct ds_group *g, uint64_t want,
-                          struct zf_err *err)
+static bool zero3_check_lengths(const struct ds_save *ds, const struct ds_group *g, uint64_t want,
+                                struct zf_err *err)
 {
     for (uint32_t r = 0; r < g->n_ranks; r++) {
         const struct ds_optim *rank = g->rank[r];
         const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[g->index].master;
 
-        if (f && !f->swapped && !has_length(ds, f, want)) {
+        if (f && !f->swapped && !zero3_has_length(ds, f, want)) {
             zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "fp32_flat_groups[%u] has %llu elements, expected %llu for its %u parameters on "
@@ -106,11 +107,11 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
     uint64_t want = flat->at[flat->n_params];
     uint32_t fits = 0, others = 0;
 
-    if (!check_swaps(ds, v, want, err)) {
+    if (!zero3_check_swaps(ds, v, want, err)) {
         return false;
     }
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
-        bool same = v->part[r] && has_length(ds, v->part[r], want);
+        bool same = v->part[r] && zero3_has_length(ds, v->part[r], want);
 
         fits += same;
         others += v->part[r] && !same;
@@ -142,7 +143,7 @@ bool zf_ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
         const struct ds_group *group = &mp->group[g];
 
         if (!zero3_lay(mp->save, group, &flat, err) ||
-            !check_lengths(mp->save, group, flat.at[flat.n_params], err) ||
+            !zero3_check_lengths(mp->save, group, flat.at[flat.n_params], err) ||
             !vector_each(mp->save, group, zero3_place, &flat, err)) {
             return false;
         }
@@ -152,8 +153,8 @@ bool zf_ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- frozen parameters, whose slots are in the model-states files ---- */
 
-static const struct zf_tensor_ref *find_fragment(const struct zf_ds_model *m, uint32_t hint,
-                                                 struct zf_ds_name name)
+static const struct zf_tensor_ref *zero3_find_fragment(const struct zf_ds_model *m, uint32_t hint,
+                                                       struct zf_ds_name name)
 {
     if (hint < m->n_fragments && zf_ds_name_eq(m->fragment[hint].name, name)) {
         return &m->fragment[hint].view;
@@ -167,12 +168,12 @@ static const struct zf_tensor_ref *find_fragment(const struct zf_ds_model *m, ui
 }
 
 /* The piece of frozen parameter i on the rank whose model file is m. */
-static bool join_slice(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t i,
-                       struct zf_draft *d, struct zf_flat_piece piece, uint64_t slot,
-                       struct zf_err *err)
+static bool zero3_join_slice(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t i,
+                             struct zf_draft *d, struct zf_flat_piece piece, uint64_t slot,
+                             struct zf_err *err)
 {
     const struct zf_ds_param *p = &mp->model.frozen.param[i];
-    const struct zf_tensor_ref *v = find_fragment(m, i, p->name);
+    const struct zf_tensor_ref *v = zero3_find_fragment(m, i, p->name);
 
     if (v && v->src && !zf_ds_dir_same_rank(m->path, v->src->name, err)) {
         return false;
@@ -190,8 +191,8 @@ static bool join_slice(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t
                          err);
 }
 
-static bool lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_piece piece,
-                       struct zf_err *err)
+static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_piece piece,
+                             struct zf_err *err)
 {
     char path[1024];
 
@@ -202,9 +203,9 @@ static bool lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_pi
 }
 
 /* m: the model file of rank r, or NULL where it is missing. */
-static bool join_rank(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t r,
-                      const struct zf_flat_vector *flat, struct zf_draft *const *draft,
-                      struct zf_err *err)
+static bool zero3_join_rank(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t r,
+                            const struct zf_flat_vector *flat, struct zf_draft *const *draft,
+                            struct zf_err *err)
 {
     struct zf_flat_piece piece;
 
@@ -212,15 +213,15 @@ static bool join_rank(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t 
         uint64_t slot = flat->at[i + 1] - flat->at[i];
 
         if (zf_flat_slot(flat, i, r, &piece) &&
-            !(m ? join_slice(mp, m, i, draft[i], piece, slot, err)
-                : lose_slice(mp, draft[i], piece, err))) {
+            !(m ? zero3_join_slice(mp, m, i, draft[i], piece, slot, err)
+                : zero3_lose_slice(mp, draft[i], piece, err))) {
             return false;
         }
     }
     return true;
 }
 
-static const struct zf_ds_file *model_file(const struct ds_rank *mp, uint32_t r)
+static const struct zf_ds_file *zero3_model_file(const struct ds_rank *mp, uint32_t r)
 {
     for (uint32_t i = 0; i < mp->n_model_files; i++) {
         if (mp->model_file[i].dp == r) {
@@ -231,8 +232,8 @@ static const struct zf_ds_file *model_file(const struct ds_rank *mp, uint32_t r)
 }
 
 /* Starts a tensor of every frozen parameter and says how they are cut. */
-static struct zf_draft **start_frozen(struct ds_rank *mp, struct zf_flat_vector *flat,
-                                      struct zf_err *err)
+static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_vector *flat,
+                                            struct zf_err *err)
 {
     const struct zf_ds_shapes *frozen = &mp->model.frozen;
     uint64_t *len = zf_arena_get(mp->save->a, frozen->n, sizeof *len, err);
@@ -240,7 +241,7 @@ static struct zf_draft **start_frozen(struct ds_rank *mp, struct zf_flat_vector 
 
     for (uint32_t i = 0; len && draft && i < frozen->n; i++) {
         const struct zf_ds_param *p = &frozen->param[i];
-        const struct zf_tensor_ref *v = find_fragment(&mp->model, i, p->name);
+        const struct zf_tensor_ref *v = zero3_find_fragment(&mp->model, i, p->name);
 
         if (!v) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -271,9 +272,9 @@ bool zf_ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
     if (!save_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err)) {
         return false;
     }
-    draft = start_frozen(mp, &flat, err);
+    draft = zero3_start_frozen(mp, &flat, err);
     for (uint32_t r = 0; draft && r < mp->n_dp; r++) {
-        const struct zf_ds_file *f = model_file(mp, r);
+        const struct zf_ds_file *f = zero3_model_file(mp, r);
         struct zf_ds_model m = mp->model;
 
         if (!f && !zf_build_degraded(mp->save->b)) {
@@ -289,7 +290,7 @@ bool zf_ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
             (!zf_ds_model_read(mp->save, f, &m, err) || !zf_ds_agree_check(mp->save, true, err))) {
             return false;
         }
-        if (!join_rank(mp, f ? &m : NULL, r, &flat, draft, err)) {
+        if (!zero3_join_rank(mp, f ? &m : NULL, r, &flat, draft, err)) {
             return false;
         }
     }
@@ -299,8 +300,8 @@ bool zf_ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
 /* ---- weights that were gathered into a file beside the tag ---- */
 
 /* Compares one parameter at the places of the sample. */
-static bool compare_gathered(const struct vector_weight *w, const struct zf_sample *sample,
-                             bool *same, struct zf_err *err)
+static bool zero3_compare_gathered(const struct vector_weight *w, const struct zf_sample *sample,
+                                   bool *same, struct zf_err *err)
 {
     struct zf_mismatch miss = {.found = false};
     struct zf_span span;
@@ -338,8 +339,8 @@ bool zf_ds_zero3_rounds(struct ds_rank *mp, const struct zf_ds_model *m, struct 
             bool same = true;
 
             if (e && e->view.packed && e->view.src &&
-                !compare_gathered(&(struct vector_weight){group, &flat, i, &e->view}, &sample,
-                                  &same, err)) {
+                !zero3_compare_gathered(&(struct vector_weight){group, &flat, i, &e->view}, &sample,
+                                        &same, err)) {
                 return false;
             }
             if (!same) {
