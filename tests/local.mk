@@ -26,7 +26,7 @@ ZF_VIEW = libzf-view.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
 ZF_ALL = libzf-fs.la libzf-view.la $(ZF_FORMAT)
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) -I$(top_srcdir)/tests
 
-noinst_HEADERS += tests/support/build_verbs.h tests/support/golden.h tests/support/in_memory.h tests/support/unit.h
+noinst_HEADERS += tests/support/build_verbs.h tests/support/fault.h tests/support/golden.h tests/support/in_memory.h tests/support/unit.h
 EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/readers.py tests/support/tap.py tests/support/torchfile.py \
 	tests/support/tsan.supp
 

@@ -7,7 +7,6 @@ libzf_source_la_SOURCES = \
 	src/source/blocks.h \
 	src/source/cache.c \
 	src/source/cache.h \
-	src/source/fault.c \
 	src/source/file.c \
 	src/source/file.h \
 	src/source/gate.c \

@@ -160,10 +160,6 @@ struct zf_source *zf_lost_behind(struct zf_source *parent, uint64_t cut, uint64_
  * texts are the source's) is filled when it is. */
 bool zf_source_lost(const struct zf_source *s, uint64_t off, uint64_t *until, struct zf_lost *out);
 
-/* Tests: passes through to parent, but fails (ZF_E_IO) whatever touches [off, off+len). */
-struct zf_source *zf_fault_new(struct zf_source *parent, uint64_t off, uint64_t len,
-                               struct zf_err *err) ZF_CHECKED;
-
 /* For makers of new kinds: fills the common head, with one reference and its own copy of name.  On
  * failure nothing is to be freed. */
 bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const char *name,

@@ -2,6 +2,7 @@
 /* Each byte of a file in turn cannot be read: a reader that needs it fails with the reason that it was given, one that
  * does not gives what it gives for the whole file. */
 #include "fixture.h"
+#include "support/fault.h"
 
 #include <zf/codec/safetensors.h>
 #include <zf/codec/torch.h>
@@ -49,7 +50,7 @@ static uint64_t fail_everywhere(const char *path, reader_fn *read)
 
     assert_ok(read(src, whole, sizeof whole, &err), &err);
     for (uint64_t off = 0; off < src->size; off++) {
-        zf_auto(source) struct zf_source *bad = zf_fault_new(src, off, 1, &err);
+        zf_auto(source) struct zf_source *bad = fault_new(src, off, 1, &err);
 
         assert_ok(bad, &err);
         zf_err_clear(&err);

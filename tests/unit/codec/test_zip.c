@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/codec/zip.h>
 
+#include "support/fault.h"
 #include "unit/codec/fixture.h"
 
 static char dir[64];
@@ -245,7 +246,7 @@ static void passes_on_failing_reads(void **state)
     (void)state;
     for (uint64_t off = 0; off < src->size; off++) {
         struct zf_err err;
-        zf_auto(source) struct zf_source *bad = zf_fault_new(src, off, 1, &err);
+        zf_auto(source) struct zf_source *bad = fault_new(src, off, 1, &err);
 
         assert_ok(bad != NULL, &err);
         zf_auto(zip) struct zf_zip *z = zf_zip_open(bad, &lim, &err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zlib's own one-shot deflate is the other side of every comparison. */
 #include "support/unit.h"
+#include "support/fault.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -257,7 +258,7 @@ static void a_failing_read_may_be_tried_again(void **state)
 
     (void)state;
     zf_auto(source) struct zf_source *mem = zf_mem_new("z", p.deflated, p.n_deflated, false, &err);
-    zf_auto(source) struct zf_source *bad = zf_fault_new(mem, p.n_deflated - 9, 1, &err);
+    zf_auto(source) struct zf_source *bad = fault_new(mem, p.n_deflated - 9, 1, &err);
     zf_auto(source) struct zf_source *s = zf_inflate_new(bad, p.n, p.crc, &lim, &err);
     for (int i = 0; i < 2; i++) {
         assert_false(zf_source_pread(s, &b, 1, p.n - 1, &err));

@@ -2,6 +2,7 @@
 /* The small sources: memory, windows, swapped, lost and faulty bytes, and the door in front of
  * them. */
 #include "support/unit.h"
+#include "support/fault.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -169,7 +170,7 @@ static void faults_travel(void **state)
     (void)state;
     zf_auto(source) struct zf_source *s = memory();
     for (uint64_t bad = 0; bad < SIZE; bad++) {
-        zf_auto(source) struct zf_source *f = zf_fault_new(s, bad, 2, &err);
+        zf_auto(source) struct zf_source *f = fault_new(s, bad, 2, &err);
         zf_auto(source) struct zf_source *w = zf_window_new(f, 0, SIZE, "w", &err);
         zf_auto(source) struct zf_source *t = zf_swap_new(w, 2, &err);
 

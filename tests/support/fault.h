@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A source with a bad spot, to test that failures travel. */
+#ifndef TESTS_SUPPORT_FAULT_H
+#define TESTS_SUPPORT_FAULT_H
+
+#include <stdlib.h>
+
 #include <zf/source/source.h>
 
 struct fault {
@@ -8,7 +13,8 @@ struct fault {
     uint64_t off, len;
 };
 
-static bool fault_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+static inline bool fault_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
+                               struct zf_err *err)
 {
     struct fault *f = (struct fault *)s;
 
@@ -19,7 +25,7 @@ static bool fault_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, 
     return zf_source_pread(f->parent, buf, n, off, err);
 }
 
-static void fault_fini(struct zf_source *s)
+static inline void fault_fini(struct zf_source *s)
 {
     struct fault *f = (struct fault *)s;
 
@@ -34,8 +40,9 @@ static const struct zf_source_ops fault_ops = {
     .fini = fault_fini,
 };
 
-struct zf_source *zf_fault_new(struct zf_source *parent, uint64_t off, uint64_t len,
-                               struct zf_err *err)
+/* Passes through to parent, but fails (ZF_E_IO) whatever touches [off, off + len). */
+static inline struct zf_source *fault_new(struct zf_source *parent, uint64_t off, uint64_t len,
+                                          struct zf_err *err)
 {
     struct fault *f = calloc(1, sizeof *f);
 
@@ -52,3 +59,5 @@ struct zf_source *zf_fault_new(struct zf_source *parent, uint64_t off, uint64_t 
     f->len = len;
     return &f->src;
 }
+
+#endif
