@@ -35,6 +35,7 @@ noinst_HEADERS += \
 	include/zf/assemble/files.h \
 	include/zf/assemble/flat_vector.h \
 	include/zf/assemble/hf_index.h \
+	include/zf/assemble/key_path.h \
 	include/zf/assemble/names.h \
 	include/zf/assemble/open_opts.h \
 	include/zf/assemble/st_files.h \

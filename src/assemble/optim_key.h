@@ -3,7 +3,7 @@
 #ifndef ASSEMBLE_OPTIM_KEY_H
 #define ASSEMBLE_OPTIM_KEY_H
 
-#include <zf/assemble/names.h>
+#include <zf/assemble/key_path.h>
 #include <zf/base/table.h>
 
 /* Is p[n] exactly this word, one of these, all digits; does it start with it; how long is it up to

@@ -8,7 +8,7 @@
 #ifndef MODEL_BOX_H
 #define MODEL_BOX_H
 
-#include "pieces.h"
+#include "boxes.h"
 
 struct zf_box {
     struct zf_source *src;         /* NULL = zeros */

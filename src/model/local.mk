@@ -44,6 +44,6 @@ noinst_HEADERS += \
 	src/model/map_flat.h \
 	src/model/map_grid.h \
 	src/model/map_kind.h \
-	src/model/pieces.h \
+	src/model/boxes.h \
 	src/model/sources.h \
 	$(NULL)

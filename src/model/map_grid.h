@@ -3,7 +3,7 @@
 #ifndef MODEL_MAP_GRID_H
 #define MODEL_MAP_GRID_H
 
-#include "pieces.h"
+#include "boxes.h"
 
 struct zf_grid_make {
     struct zf_arena *keep, *scratch; /* what stays; what goes when the tensor is done */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* From the pieces of a draft to its map: pieces that are ranges of bytes go to map_flat.c, boxes, whose dimensions are joined
+ * where all of them are whole, to grid_prove.c, and parts of other tensors to map_parts.c; each proves that together
+ * they cover the tensor exactly once. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +11,7 @@
 #include "map_flat.h"
 #include "map_grid.h"
 #include "map_kind.h"
-#include "pieces.h"
+#include "boxes.h"
 
 /* ---- what to say -------------------------------------------------------------------------- */
 

@@ -6,25 +6,11 @@
 #ifndef ZF_ASSEMBLE_NAMES_H
 #define ZF_ASSEMBLE_NAMES_H
 
+#include <zf/assemble/key_path.h>
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 #include <zf/base/out.h>
 #include <zf/model/build.h>
-
-/* One step of a path.  A dict key is text (an integer key: its decimal text); a position in a list
- * is text too, with `index` set. */
-struct zf_step {
-    const char *p;
-    size_t n;
-    bool index;
-};
-
-/* A path of one step is a flat key: dots in it are never nesting, except that an optimizer's entry
- * is recognised by its spelling (`optim….state.…`). */
-struct zf_path {
-    const struct zf_step *step;
-    uint32_t n;
-};
 
 /* The steps joined by dots; replaces what out held.  Errors: ZF_E_NOMEM. */
 bool zf_path_join(struct zf_out *out, struct zf_path path, struct zf_err *err) ZF_CHECKED;

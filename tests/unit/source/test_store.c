@@ -324,6 +324,21 @@ static void memory_behaves_as_a_directory(void **state)
     assert_int_equal(err.code, ZF_E_NOENT);
 }
 
+/* A file of the working directory, by its bare name. */
+static void focuses_on_a_bare_name(void **state)
+{
+    char before[4096];
+
+    scratch_file(*state, "f", "text");
+    scratch_file(*state, "other", "no");
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(*state), 0);
+    zf_auto(store) struct zf_store *st = open_store("f");
+    assert_int_equal(chdir(before), 0);
+    assert_string_equal(zf_store_focus(st), "f");
+    assert_text(st, "f", "text");
+}
+
 /* A program whose standard input is closed gets 0 for the first file that it opens. */
 static void descriptor_0_is_as_good_as_any(void **state)
 {
@@ -353,6 +368,7 @@ int main(void)
         SCRATCH(counts_entries_before_it_keeps_them),
         SCRATCH(focuses_on_one_file),
         SCRATCH(focuses_on_a_link_that_leads_away),
+        SCRATCH(focuses_on_a_bare_name),
         SCRATCH(outlives_the_working_directory),
         SCRATCH(sub_stores_share_files),
         SCRATCH(refuses_paths_that_lead_away),

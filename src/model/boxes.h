@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between draft and map: the pieces of one tensor in bytes, with as few dimensions as
- * they allow. */
-#ifndef MODEL_PIECES_H
-#define MODEL_PIECES_H
+/* The boxes of one tensor in bytes, with as few dimensions as they allow: between draft and map. */
+#ifndef MODEL_BOXES_H
+#define MODEL_BOXES_H
 
 #include <zf/base/limits.h>
 
