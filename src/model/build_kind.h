@@ -41,7 +41,7 @@ struct zf_draft {
     const char *where;     /* or NULL */
     const void *mem;       /* MEM; checkpoint's arena */
     struct zf_piece_block *first, *last;
-    struct zf_map *map; /* once sealed */
+    const struct zf_map *map; /* once sealed */
     uint64_t n_pieces, n_parts, elems, bytes;
     uint64_t number; /* in order of creation: of zf_build's drafts */
     uint64_t mark;   /* the last one since which it was saved */

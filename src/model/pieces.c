@@ -133,6 +133,10 @@ static bool pieces_parts_map(struct zf_draft *d, struct zf_flat_piece *p, uint64
             return false;
         }
     }
+    if (part && n == 1 && part->map) {
+        d->map = part->map; /* a slice, so that a slice of d needs no other map than this one's */
+        return true;
+    }
     d->map = part ? zf_map_of_parts(d->b->keep, part, n, err) : NULL;
     return d->map != NULL;
 }
@@ -342,16 +346,20 @@ static bool box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_er
                                 .box = box,
                                 .max_cells = d->b->lim.grid_cells};
     struct zf_fault fault;
-    if (!zf_grid_make(&make, &fault, &d->map, err)) {
+    struct zf_map *map = NULL;
+    if (!zf_grid_make(&make, &fault, &map, err)) {
         return false;
     }
-    if (fault.kind == ZF_FAULT_NONE) {
-        return true;
+    if (fault.kind != ZF_FAULT_NONE) {
+        if (!d->b->degraded) {
+            return tell(d, fault, err);
+        }
+        if (!lose(d, fault, &make.lost, err) || !zf_grid_mend(&make, &map, err)) {
+            return false;
+        }
     }
-    if (!d->b->degraded) {
-        return tell(d, fault, err);
-    }
-    return lose(d, fault, &make.lost, err) && zf_grid_mend(&make, &d->map, err);
+    d->map = map;
+    return true;
 }
 
 bool zf_draft_prove(struct zf_draft *d, struct zf_err *err)

@@ -99,26 +99,28 @@ static void make_of_boxes(struct zf_build *b, int i, struct made *m, struct zf_s
 static void make_of_parts(struct zf_build *b, int i, struct made *all, struct zf_source *s)
 {
     struct made *m = &all[i];
+    const struct made *before = i > 0 ? &all[i - 1] : NULL;
+    bool whole = before && rnd(3) == 0; /* one part of the tensor just before */
 
-    m->n = 1 + rnd(MOST);
+    m->n = 1 + rnd(whole ? before->n : MOST);
     m->d = start(b, i, 1, &m->n);
     for (uint64_t at = 0, n; at < m->n; at += n) {
         uint64_t from = rnd(1024);
 
-        n = 1 + rnd(m->n - at < 64 ? m->n - at : 64);
-        if (i == 0 || rnd(4) == 0) {
+        n = whole ? m->n : 1 + rnd(m->n - at < 64 ? m->n - at : 64);
+        if (i == 0 || (!whole && rnd(4) == 0)) {
             assert_ok(zf_draft_flat(m->d, at, n, (struct zf_from){s, from * ELEM, NULL}, &err),
                       &err);
             for (uint64_t k = 0; k < n; k++) {
                 m->want[at + k] = at_source(s, from + k);
                 m->lost[at + k] = false;
             }
-        } else if (rnd(8) == 0) {
+        } else if (!whole && rnd(8) == 0) {
             assert_ok(zf_draft_flat(m->d, at, n, (struct zf_from){0}, &err), &err);
             memset(&m->want[at], 0, n * ELEM);
             memset(&m->lost[at], 0, n);
         } else {
-            const struct made *of = &all[rnd((uint64_t)i)];
+            const struct made *of = whole ? before : &all[rnd((uint64_t)i)];
 
             n = n < of->n ? n : of->n;
             from = rnd(of->n - n + 1);
@@ -275,12 +277,57 @@ static void parts_are_proved(void **state)
     }
 }
 
+/* Lost elements read as NaN unless the tensor's very shape is a guess; a part is told the same. */
+static void parts_are_filled_as_their_tensor(void **state)
+{
+    const uint64_t n = 4;
+    uint16_t got;
+
+    (void)state;
+    for (int guess = 0; guess < 2; guess++) {
+        const struct zf_lost how = {.why = "is missing", .unshaped = guess != 0};
+        struct zf_build *b = fresh(true);
+        zf_auto(source) struct zf_source *s = noise(64);
+
+        zf_build_fill_lost(b);
+        struct zf_draft *of = start(b, 0, 1, &n), *d = start(b, 1, 1, &n), *e = start(b, 2, 1, &n);
+        assert_ok(zf_draft_flat(of, 0, 2, (struct zf_from){.src = s}, &err), &err);
+        assert_ok(zf_draft_lost_flat(of, 2, 2, &how, &err), &err);
+        assert_ok(zf_draft_part(d, 0, 4, of, 0, &err), &err);
+        assert_ok(zf_draft_part(e, 0, 2, of, 0, &err), &err);
+        assert_ok(zf_draft_part(e, 2, 2, of, 0, &err), &err);
+        zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
+        assert_ok(c, &err);
+        assert_true(find(c, "b")->lost);
+        assert_int_equal(find(c, "b")->filled, !guess);
+        assert_false(find(c, "c")->lost);
+        assert_int_equal(zf_map_read(find(c, "b")->data, &got, ELEM, 3 * ELEM, &err), !guess);
+    }
+}
+
+static void a_value_has_no_pieces(void **state)
+{
+    zf_auto(build) struct zf_build *b = fresh(false);
+    const float value = 1;
+
+    (void)state;
+    assert_ok(zf_build_scalar(b, (struct zf_spot){"", "w", 1}, ZF_DT_F32, &value, &err), &err);
+    struct zf_draft *d = zf_build_find(b, (struct zf_spot){"", "w", 1});
+    assert_non_null(d);
+    assert_false(zf_draft_flat(d, 0, 1, (struct zf_from){0}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is a value and has pieces besides");
+    assert_false(zf_draft_box(d, NULL, NULL, (struct zf_from){0}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is a value and has pieces besides");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_the_bytes_of_their_tensors),
         cmocka_unit_test(parts_that_cannot_be_are_refused),
         cmocka_unit_test(parts_are_proved),
+        cmocka_unit_test(parts_are_filled_as_their_tensor),
+        cmocka_unit_test(a_value_has_no_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
