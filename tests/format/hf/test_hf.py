@@ -27,6 +27,18 @@ def index_decides():
         c.told("hf: the index")
 
 
+def index_names_another_file():
+    """The tensor behind "a", by name, is in the file that the index names for "a"."""
+    with Case() as c:
+        c.safetensors("x.safetensors", A)
+        c.safetensors("y.safetensors", {"b": ("U8", [4], b"bbbb")})
+        c.file(INDEX, {"weight_map": {"a": "y.safetensors", "b": "y.safetensors"}})
+        c.refused(INDEX, '"a" in y.safetensors, but no file holds it')
+        c.cat("a.u8", b"1234", "-o", "degraded")
+        c.cat("b.u8", b"bbbb", "-o", "degraded")
+        c.told("says that tensor a is in y.safetensors; it is in x.safetensors", opts=("-o", "degraded"))
+
+
 def index_promises_too_much():
     with Case() as c:
         c.safetensors("x.safetensors", A)
@@ -154,6 +166,7 @@ def one_rank_of_several():
 main(
     [
         index_decides,
+        index_names_another_file,
         index_promises_too_much,
         index_leads_outside,
         broken_indices,
