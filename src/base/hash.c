@@ -5,15 +5,15 @@
 #include <sys/auxv.h>
 #include <sys/random.h>
 
-static struct zf_hash_key key_own;
+static struct zf_hash_key hash_key;
 
 /* Before main(), so that nobody has to ask whether there is a key.  Where getrandom() is forbidden,
  * the bytes that the kernel gave the process when it began serve. */
-__attribute__((constructor)) static void key_draw(void)
+__attribute__((constructor)) static void hash_draw_key(void)
 {
     /* Up to 256 bytes come in one piece once the kernel's pool is ready. */
-    if (getrandom(&key_own, sizeof key_own, 0) != (ssize_t)sizeof key_own) {
-        memcpy(&key_own, (const void *)(uintptr_t)getauxval(AT_RANDOM), sizeof key_own);
+    if (getrandom(&hash_key, sizeof hash_key, 0) != (ssize_t)sizeof hash_key) {
+        memcpy(&hash_key, (const void *)(uintptr_t)getauxval(AT_RANDOM), sizeof hash_key);
     }
 }
 
@@ -69,7 +69,7 @@ uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const void *te
 
 uint64_t zf_hash(uint64_t seed, const void *p, size_t n)
 {
-    return zf_hash_of(&key_own, seed, p, n);
+    return zf_hash_of(&hash_key, seed, p, n);
 }
 
 uint64_t zf_hash_str(uint64_t seed, const char *s)
@@ -80,9 +80,9 @@ uint64_t zf_hash_str(uint64_t seed, const char *s)
 /* Every step can be undone, so that no two numbers meet. */
 uint64_t zf_hash_number(uint64_t v)
 {
-    uint64_t h = (v ^ key_own.k[0]) * 0x9e3779b97f4a7c15u;
+    uint64_t h = (v ^ hash_key.k[0]) * 0x9e3779b97f4a7c15u;
 
-    h = ((h ^ h >> 32) + key_own.k[1]) * 0xd6e8feb86659fd93u;
+    h = ((h ^ h >> 32) + hash_key.k[1]) * 0xd6e8feb86659fd93u;
     return h ^ h >> 32;
 }
 

@@ -11,7 +11,7 @@
 
 #define FIRST_SLOTS 16u
 
-static void index_put(struct zf_index *x, uint64_t word)
+static void table_put_word(struct zf_index *x, uint64_t word)
 {
     size_t i = (size_t)(word >> 32);
 
@@ -38,7 +38,7 @@ bool zf_index_reserve(struct zf_index *x, size_t n, struct zf_err *err)
     }
     for (size_t i = 0; i < x->n_slots; i++) {
         if (x->slot[i]) {
-            index_put(&more, x->slot[i]);
+            table_put_word(&more, x->slot[i]);
         }
     }
     free(x->slot);
@@ -51,7 +51,7 @@ bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number, struct zf_
     if (!zf_index_reserve(x, x->n + 1, err)) {
         return false;
     }
-    index_put(x, (hash >> 32) << 32 | (number + 1u));
+    table_put_word(x, (hash >> 32) << 32 | (number + 1u));
     x->n++;
     return true;
 }
@@ -93,7 +93,7 @@ uint32_t zf_index_next(const struct zf_index *x, uint64_t hash, uint64_t *at)
     return ZF_INDEX_NONE;
 }
 
-static uint64_t *entry_at(const struct zf_table *t, size_t i)
+static uint64_t *table_entry(const struct zf_table *t, size_t i)
 {
     return (uint64_t *)(void *)((char *)t->entry + i * t->each);
 }
@@ -104,8 +104,8 @@ void *zf_table_get(const struct zf_table *t, uint64_t hash)
     uint32_t i;
 
     while ((i = zf_index_next(&t->index, hash, &at)) != ZF_INDEX_NONE) {
-        if (*entry_at(t, i) == hash) {
-            return entry_at(t, i);
+        if (*table_entry(t, i) == hash) {
+            return table_entry(t, i);
         }
     }
     return NULL;
@@ -127,7 +127,7 @@ void *zf_table_put(struct zf_table *t, uint64_t hash, size_t each, struct zf_err
     if (!zf_index_add(&t->index, hash, (uint32_t)n, err)) {
         return NULL;
     }
-    uint64_t *made = memset(entry_at(t, n), 0, each);
+    uint64_t *made = memset(table_entry(t, n), 0, each);
     *made = hash;
     return made;
 }

@@ -42,7 +42,7 @@ static bool push(struct todo *todo, const char *dir, struct zf_err *err)
                     zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing"));
 }
 
-static void drop(struct todo *todo)
+static void each_drop(struct todo *todo)
 {
     while (todo->n > 0) {
         free(todo->at[--todo->n]);
@@ -116,7 +116,7 @@ bool zf_each_file(const struct zf_each *e, const char *dir, struct zf_err *err)
 
         ok = list(e, &todo, path, err);
     }
-    drop(&todo);
+    each_drop(&todo);
     return ok;
 }
 
@@ -127,7 +127,7 @@ bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err)
 
     one.all = true;
     bool ok = list(&one, &below, dir, err);
-    drop(&below);
+    each_drop(&below);
     return ok;
 }
 

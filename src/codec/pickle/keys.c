@@ -262,7 +262,7 @@ static bool check_many(struct check *c, const struct zf_pv *map, struct zf_index
     return true;
 }
 
-static bool check_one(struct check *c, const struct zf_pv *map, struct zf_err *err)
+static bool keys_check_one(struct check *c, const struct zf_pv *map, struct zf_err *err)
 {
     struct zf_index seen = {0};
     bool ok = map->n <= FEW ? check_few(c, map, err) : check_many(c, map, &seen, err);
@@ -277,7 +277,7 @@ bool zf_pickle_maps_check(const struct zf_pickle_maps *m, uint64_t bytes, struct
     bool ok = true;
 
     for (uint64_t i = 0; ok && i < m->n; i++) {
-        ok = check_one(&c, m->v[i], err);
+        ok = keys_check_one(&c, m->v[i], err);
         if (ok && c.work == 0) {
             ok =
                 zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
