@@ -113,6 +113,12 @@ expect("an index and its files", {**with_index, **first, **second}, {":a": A, ":
 expect("a Trainer's directory", {**with_index, **first, **second, **trainer},
        {":a": A, ":b": B, "optim/exp_avg:0": C, "extra:rng_state.cpu": C}, ["state/scheduler.pt.json"])
 expect("files without an index", {**first, **second}, {":a": A, ":b": B})
+head = json.dumps({"w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode()
+published = {"model.safetensors": struct.pack("<Q", len(head)) + head + b"x"}
+for name, noted in ("m.bin", True), ("copy", False):
+    tree = Tree({**published, name: {"w": A}})
+    check(f"weights in {name} beside safetensors: {'a note' if noted else 'no word'}",
+          tree.code == 0 and ["not shown" in n for n in tree.notes] == [True] * noted, f"{tree.err} {tree.notes}")
 expect("several models of accelerate", {"pytorch_model.bin": {"w": A}, "pytorch_model_1.bin": {"w": B},
                                         "pytorch_model_12.bin": {"w": C}}, {":w": A, "model_1:w": B, "model_12:w": C})
 refused("a file of the index is missing", {**with_index, **first}, "is missing")
