@@ -8,12 +8,15 @@
 
 #include <stdlib.h>
 
+/* Bytes behind the output that a cast must leave alone. */
+#define BEHIND 64
+
 int main(int argc, char **argv)
 {
     const struct zf_cast_kernels *k = zf_cast_kernels_scalar();
     enum zf_dtype from, to;
     size_t n = 0, cap = 4u << 20;
-    char *in = malloc(cap), *out = malloc(4 * cap);
+    char *in = malloc(cap), *out = malloc(4 * cap + BEHIND), behind[BEHIND];
 
     if (argc != 4 || !in || !out || !zf_dtype_by_suffix(argv[1], &from) ||
         !zf_dtype_by_suffix(argv[2], &to) || !zf_can_cast(from, to)) {
@@ -23,8 +26,13 @@ int main(int argc, char **argv)
         return 77;
     }
     n = fread(in, 1, cap, stdin) / zf_dtype_info(from)->bytes;
-    zf_cast_kernels_run(k, out, to, in, from, n);
     size_t bytes = n * zf_dtype_info(to)->bytes;
+    memset(behind, 0x5a, sizeof behind);
+    memcpy(out + bytes, behind, sizeof behind);
+    zf_cast_kernels_run(k, out, to, in, from, n);
+    if (memcmp(out + bytes, behind, sizeof behind) != 0) {
+        return 3;
+    }
     bool ok = fwrite(out, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
     free(in);
     free(out);
