@@ -52,8 +52,8 @@ void zf_agree_free(struct zf_agree *g)
     }
 }
 
-static bool pair_add(struct zf_agree *g, const char *name, const char *text, bool needed,
-                     struct zf_err *err)
+static bool agree_pair_add(struct zf_agree *g, const char *name, const char *text, bool needed,
+                           struct zf_err *err)
 {
     if (!zf_vec_room(&g->pair, 1, err)) {
         return false;
@@ -64,7 +64,7 @@ static bool pair_add(struct zf_agree *g, const char *name, const char *text, boo
 
 /* ---- one value as a text ---- */
 
-static const char *float_text(struct zf_arena *a, double f, struct zf_err *err)
+static const char *agree_float_text(struct zf_arena *a, double f, struct zf_err *err)
 {
     char text[40];
 
@@ -78,8 +78,8 @@ static const char *float_text(struct zf_arena *a, double f, struct zf_err *err)
 }
 
 /* The one element of a tensor: a number, or its bytes where there is no C type for it. */
-static const char *element_text(struct zf_arena *a, const uint8_t *p, enum zf_dtype dtype,
-                                struct zf_err *err)
+static const char *agree_element_text(struct zf_arena *a, const uint8_t *p, enum zf_dtype dtype,
+                                      struct zf_err *err)
 {
     union {
         int64_t i64;
@@ -94,18 +94,18 @@ static const char *element_text(struct zf_arena *a, const uint8_t *p, enum zf_dt
         return zf_arena_fmt(a, err, "%" PRId64, dtype == ZF_DT_I64 ? v.i64 : v.i32);
     }
     if (dtype == ZF_DT_F64) {
-        return float_text(a, v.f64, err);
+        return agree_float_text(a, v.f64, err);
     }
     if (zf_can_cast(dtype, ZF_DT_F32)) {
         zf_cast(&v.f32, ZF_DT_F32, p, dtype, 1);
-        return float_text(a, v.f32, err);
+        return agree_float_text(a, v.f32, err);
     }
     return zf_arena_fmt(a, err, "0x%" PRIx64, v.bits);
 }
 
 /* *out stays NULL for a tensor that is not compared. */
-static bool tensor_text(struct zf_agree *g, struct zf_torch *t, const struct zf_pv *v,
-                        const char **out, struct zf_err *err)
+static bool agree_tensor_text(struct zf_agree *g, struct zf_torch *t, const struct zf_pv *v,
+                              const char **out, struct zf_err *err)
 {
     struct zf_torch_tensor x;
     uint8_t p[16];
@@ -127,13 +127,13 @@ static bool tensor_text(struct zf_agree *g, struct zf_torch *t, const struct zf_
     if (!zf_source_pread(x.storage->src, p, bytes, x.off_elems * bytes, err)) {
         return false;
     }
-    *out = element_text(g->arena, p, x.dtype, err);
+    *out = agree_element_text(g->arena, p, x.dtype, err);
     return *out != NULL;
 }
 
 /* *out stays NULL for what is no plain value. */
-static bool plain_text(struct zf_agree *g, const struct zf_pv *v, const char **out,
-                       struct zf_err *err)
+static bool agree_plain_text(struct zf_agree *g, const struct zf_pv *v, const char **out,
+                             struct zf_err *err)
 {
     uint64_t n = 0;
     int64_t i;
@@ -151,7 +151,7 @@ static bool plain_text(struct zf_agree *g, const struct zf_pv *v, const char **o
         *out = zf_pv_int(v, &i) ? zf_arena_fmt(g->arena, err, "%" PRId64, i) : "";
         break;
     case ZF_PV_FLOAT:
-        *out = zf_pv_float(v, &f) ? float_text(g->arena, f, err) : "";
+        *out = zf_pv_float(v, &f) ? agree_float_text(g->arena, f, err) : "";
         break;
     case ZF_PV_STR: {
         const char *p = zf_pv_text(v, &n);
@@ -205,8 +205,8 @@ static const struct zf_pv *agree_inside(const struct zf_pv *v)
 }
 
 /* The name of child i; *skip: it is not compared. */
-static const char *child_name(struct zf_agree *g, const struct agree_frame *f, uint64_t i,
-                              zf_agree_free_fn *may_differ, bool *skip, struct zf_err *err)
+static const char *agree_child_name(struct zf_agree *g, const struct agree_frame *f, uint64_t i,
+                                    zf_agree_free_fn *may_differ, bool *skip, struct zf_err *err)
 {
     const struct zf_pv *key = zf_pv_key(f->v, i);
     uint64_t n;
@@ -237,11 +237,11 @@ static bool agree_one(struct zf_agree *g, struct zf_torch *t, const char *name,
     const char *text = NULL;
     bool tensor = zf_torch_kind(t, v) != ZF_TORCH_NOT;
 
-    if (!(tensor ? tensor_text(g, t, v, &text, err) : plain_text(g, v, &text, err))) {
+    if (!(tensor ? agree_tensor_text(g, t, v, &text, err) : agree_plain_text(g, v, &text, err))) {
         return false;
     }
     *inside = tensor || text ? NULL : agree_inside(v);
-    return !text || pair_add(g, name, text, needed, err);
+    return !text || agree_pair_add(g, name, text, needed, err);
 }
 
 bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const struct zf_pv *v,
@@ -263,7 +263,7 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
             depth--;
             continue;
         }
-        const char *name = child_name(g, top, i, may_differ, &skip, err);
+        const char *name = agree_child_name(g, top, i, may_differ, &skip, err);
         if (!name) {
             return false;
         }
@@ -283,7 +283,7 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
 
 /* ---- comparing ---- */
 
-static int by_name(const void *pa, const void *pb)
+static int agree_by_name(const void *pa, const void *pb)
 {
     const struct agree_pair *a = pa, *b = pb;
     int c = strcmp(a->name, b->name);
@@ -294,14 +294,14 @@ static int by_name(const void *pa, const void *pb)
 static void agree_sort(struct zf_agree *g)
 {
     if (!g->sorted && g->pair.n > 0) {
-        qsort(g->pair.at, g->pair.n, sizeof *g->pair.at, by_name);
+        qsort(g->pair.at, g->pair.n, sizeof *g->pair.at, agree_by_name);
     }
     g->sorted = true;
 }
 
 /* Only one of the files names it. */
-static bool one_sided(const struct zf_agree *g, const struct zf_agree *first,
-                      const struct agree_pair *p, bool mine, struct zf_err *err)
+static bool agree_one_sided(const struct zf_agree *g, const struct zf_agree *first,
+                            const struct agree_pair *p, bool mine, struct zf_err *err)
 {
     if (mine) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -325,7 +325,7 @@ bool zf_agree_compare(struct zf_agree *g, struct zf_agree *first, bool shared, s
         int c = !a ? 1 : !b ? -1 : strcmp(a->name, b->name);
 
         if (c != 0 && !shared && (c < 0 ? a : b)->needed) {
-            return one_sided(g, first, c < 0 ? a : b, c < 0, err);
+            return agree_one_sided(g, first, c < 0 ? a : b, c < 0, err);
         }
         if (c == 0 && strcmp(a->text, b->text) != 0) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -8,7 +8,8 @@
 #include <zf/assemble/torch_files.h>
 
 /* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
-static bool add(struct zf_torch_set *s, const char *name, struct zf_build *b, struct zf_err *err)
+static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_build *b,
+                           struct zf_err *err)
 {
     if (zf_torch_set_add(s, name, zf_torch_set_role(name), zf_coord_data(0), err)) {
         return true;
@@ -35,7 +36,7 @@ bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_
             zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS || !zf_torch_set_sniff(st, e[i].name)) {
             continue;
         }
-        if (!add(s, e[i].name, b, err)) {
+        if (!companions_add(s, e[i].name, b, err)) {
             return false;
         }
         added++;

@@ -10,7 +10,7 @@
 
 /* Part `coord` of `size` parts of a range:
  * each as long as the first, the last ones shorter or empty. */
-static struct zf_range chunk(struct zf_range r, uint64_t size, uint64_t coord)
+static struct range ranges_chunk(struct range r, uint64_t size, uint64_t coord)
 {
     uint64_t len = r.hi - r.lo;
     uint64_t each = len / size + (len % size != 0), lo = 0, hi = 0;
@@ -19,19 +19,19 @@ static struct zf_range chunk(struct zf_range r, uint64_t size, uint64_t coord)
         lo = len;
     }
     hi = len - lo < each ? len : lo + each;
-    return (struct zf_range){.lo = r.lo + lo, .hi = r.lo + hi};
+    return (struct range){.lo = r.lo + lo, .hi = r.lo + hi};
 }
 
-static void cut(struct zf_dim_ranges *dim, const struct zf_mesh_axis *axis)
+static void ranges_cut(struct dim_ranges *dim, const struct zf_mesh_axis *axis)
 {
     for (uint64_t i = 0; i < dim->n; i++) {
-        dim->range[i] = chunk(dim->range[i], axis->size, axis->coord);
+        dim->range[i] = ranges_chunk(dim->range[i], axis->size, axis->coord);
     }
 }
 
 /* Cuts every range into groups first, and each group as usual. */
-static bool cut_groups(struct zf_dim_ranges *dim, const struct zf_mesh_axis *axis, uint64_t groups,
-                       struct zf_arena *a, struct zf_err *err)
+static bool ranges_cut_groups(struct dim_ranges *dim, const struct zf_mesh_axis *axis,
+                              uint64_t groups, struct zf_arena *a, struct zf_err *err)
 {
     uint64_t n;
 
@@ -39,13 +39,14 @@ static bool cut_groups(struct zf_dim_ranges *dim, const struct zf_mesh_axis *axi
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "a strided placement makes more than %d pieces", MAX_RANGES);
     }
-    struct zf_range *more = zf_arena_get(a, n, sizeof *more, err);
+    struct range *more = zf_arena_get(a, n, sizeof *more, err);
     if (!more) {
         return false;
     }
     for (uint64_t i = 0; i < dim->n; i++) {
         for (uint64_t g = 0; g < groups; g++) {
-            more[i * groups + g] = chunk(chunk(dim->range[i], groups, g), axis->size, axis->coord);
+            more[i * groups + g] =
+                ranges_chunk(ranges_chunk(dim->range[i], groups, g), axis->size, axis->coord);
         }
     }
     dim->range = more;
@@ -54,8 +55,8 @@ static bool cut_groups(struct zf_dim_ranges *dim, const struct zf_mesh_axis *axi
 }
 
 /* The strided axes of dimension d in the order in which they cut: the finest first. */
-static const struct zf_mesh_axis *next_strided(const struct zf_dtensor *dt, uint32_t d,
-                                               const struct zf_mesh_axis *last)
+static const struct zf_mesh_axis *ranges_next_strided(const struct zf_dtensor *dt, uint32_t d,
+                                                      const struct zf_mesh_axis *last)
 {
     const struct zf_mesh_axis *best = NULL;
 
@@ -72,8 +73,8 @@ static const struct zf_mesh_axis *next_strided(const struct zf_dtensor *dt, uint
     return best;
 }
 
-static bool cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_arena *a,
-                    struct zf_dim_ranges *dim, struct zf_err *err)
+static bool ranges_cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_arena *a,
+                           struct dim_ranges *dim, struct zf_err *err)
 {
     uint64_t parts = 1;
 
@@ -81,13 +82,13 @@ static bool cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_arena *a,
         const struct zf_mesh_axis *x = &dt->axis[i];
 
         if (x->place == ZF_PLACE_SHARD && x->dim == d) {
-            cut(dim, x);
+            ranges_cut(dim, x);
             if (!zf_mul(parts, x->size, &parts)) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the mesh has more than 2^64 ranks");
             }
         }
     }
-    for (const struct zf_mesh_axis *x = NULL; (x = next_strided(dt, d, x));) {
+    for (const struct zf_mesh_axis *x = NULL; (x = ranges_next_strided(dt, d, x));) {
         uint64_t groups = x->split_factor > parts ? x->split_factor / parts : 1;
 
         if (x->split_factor > parts && x->split_factor % parts != 0) {
@@ -95,7 +96,7 @@ static bool cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_arena *a,
                            "a strided placement of split factor %" PRIu64 " over %" PRIu64 " parts",
                            x->split_factor, parts);
         }
-        if (!cut_groups(dim, x, groups, a, err)) {
+        if (!ranges_cut_groups(dim, x, groups, a, err)) {
             return false;
         }
         if (!zf_mul(parts, x->size, &parts)) {
@@ -105,8 +106,8 @@ static bool cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_arena *a,
     return true;
 }
 
-bool zf_boxes_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct zf_dim_ranges *dim,
-                   struct zf_err *err)
+bool boxes_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ranges *dim,
+                struct zf_err *err)
 {
     for (uint32_t i = 0; i < dt->n_axes; i++) {
         if (dt->axis[i].place == ZF_PLACE_PARTIAL) {
@@ -123,9 +124,9 @@ bool zf_boxes_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct zf_di
         if (!dim[d].range) {
             return false;
         }
-        dim[d].range[0] = (struct zf_range){.lo = 0, .hi = dt->shape[d]};
+        dim[d].range[0] = (struct range){.lo = 0, .hi = dt->shape[d]};
         dim[d].n = 1;
-        if (!cut_dim(dt, d, a, &dim[d], err)) {
+        if (!ranges_cut_dim(dt, d, a, &dim[d], err)) {
             return false;
         }
         dim[d].total = 0;

@@ -6,21 +6,21 @@
 
 #include <zf/codec/dtensor.h>
 
-struct zf_range {
+struct range {
     uint64_t lo, hi;
 };
 
 /* The part is the product of the dimensions' ranges: usually one range each, several after a
  * strided cut. */
-struct zf_dim_ranges {
-    struct zf_range *range;
+struct dim_ranges {
+    struct range *range;
     uint64_t n;
     uint64_t total; /* elements along the dimension */
 };
 
 /* Fills dim [dt->ndim], in arena a: what the rank at dt's coordinate owns.
  * Errors: ZF_E_UNSUPPORTED a partial sum, a strided cut that does not fit its mesh; ZF_E_LIMIT. */
-bool zf_boxes_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct zf_dim_ranges *dim,
-                   struct zf_err *err) ZF_CHECKED;
+bool boxes_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ranges *dim,
+                struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -17,7 +17,7 @@ const char *zf_absent(struct zf_store *st, const char *path, char *out)
 }
 
 /* Reads one to five digits; *p moves behind them.  0 = there are none, or more. */
-static size_t series_digits(const char **p, unsigned long *out)
+static size_t files_series_digits(const char **p, unsigned long *out)
 {
     size_t n = strspn(*p, "0123456789");
 
@@ -37,10 +37,10 @@ bool zf_series_parse(const char *name, struct zf_series *out)
         return false;
     }
     out->stem = (size_t)(at - 1 - name);
-    size_t wide = series_digits(&at, &out->number);
+    size_t wide = files_series_digits(&at, &out->number);
 
     at = of + 4;
-    size_t wide_of = series_digits(&at, &out->of);
+    size_t wide_of = files_series_digits(&at, &out->of);
 
     out->padded = wide == 5 && wide_of == 5;
     out->tail = at;

@@ -16,7 +16,7 @@ void zf_st_index_fini(struct zf_st_index *x)
 }
 
 /* Gathers the file names of the map, each once.  A set of them is kept as a JSON object. */
-static bool gather(struct zf_st_index *x, struct zf_err *err)
+static bool hf_index_gather(struct zf_st_index *x, struct zf_err *err)
 {
     zf_auto(json) json_t *seen = json_object();
     const char *tensor;
@@ -48,8 +48,8 @@ static bool gather(struct zf_st_index *x, struct zf_err *err)
     return true;
 }
 
-static bool load(struct zf_st_index *x, struct zf_store *st, const struct zf_limits *lim,
-                 struct zf_err *err)
+static bool hf_index_load(struct zf_st_index *x, struct zf_store *st, const struct zf_limits *lim,
+                          struct zf_err *err)
 {
     uint64_t n = 0;
     zf_auto(mem) char *text = zf_store_slurp(st, x->path, lim->json_bytes, &n, err);
@@ -66,7 +66,7 @@ static bool load(struct zf_st_index *x, struct zf_store *st, const struct zf_lim
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "expected an object \"weight_map\", found none");
     }
-    return gather(x, err);
+    return hf_index_gather(x, err);
 }
 
 bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_limits *lim,
@@ -76,7 +76,7 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
     if (!out->path) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
     }
-    if (load(out, st, lim, err)) {
+    if (hf_index_load(out, st, lim, err)) {
         return true;
     }
     zf_st_index_fini(out);

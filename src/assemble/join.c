@@ -95,7 +95,7 @@ static struct join_first *join_first_of(struct join *j, const struct zf_draft *d
 }
 
 /* "float32 [4, 6]" */
-static const char *describe(struct zf_type t, char *out, size_t n)
+static const char *join_describe(struct zf_type t, char *out, size_t n)
 {
     int at = snprintf(out, n, "%s [", zf_dtype_info(t.dtype)->torch);
 
@@ -108,7 +108,7 @@ static const char *describe(struct zf_type t, char *out, size_t n)
 }
 
 /* "2 x 4 (Shard(0), Replicate)" */
-static const char *describe_mesh(const struct zf_dtensor *dt, char *out, size_t n)
+static const char *join_describe_mesh(const struct zf_dtensor *dt, char *out, size_t n)
 {
     static const char *const word[] = {"Replicate", "Shard", "_StridedShard", "Partial"};
     int at = 0;
@@ -143,8 +143,8 @@ static bool join_check_mesh(struct join *j, const struct zf_draft *d, const stru
     return f->dt == dt || parts_same_mesh(dt, f->dt) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "its mesh is %s, but %s in \"%.80s\": files of different saves",
-                   describe_mesh(dt, here, sizeof here), describe_mesh(f->dt, there, sizeof there),
-                   f->file);
+                   join_describe_mesh(dt, here, sizeof here),
+                   join_describe_mesh(f->dt, there, sizeof there), f->file);
 }
 
 /* Every rank lists the shards of all. */
@@ -199,8 +199,8 @@ static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct z
     if (f) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "it is %s, but %s in \"%.80s\": files of different saves",
-                      describe(type, here, sizeof here),
-                      describe(zf_draft_type(d), there, sizeof there), f->file);
+                      join_describe(type, here, sizeof here),
+                      join_describe(zf_draft_type(d), there, sizeof there), f->file);
     }
     return NULL;
 }
@@ -241,14 +241,15 @@ static bool join_box(struct zf_draft *d, const struct zf_tensor_ref *r, const ui
 
 /* ---- DTensor ---- */
 
-/* Where an odometer over the ranges of all dimensions stands. */
+/* The position of an odometer over the ranges of all dimensions. */
 struct odometer {
     uint64_t *at;    /* [ndim] index of the range */
     uint64_t *local; /* [ndim] where it begins in the local tensor */
     uint64_t *start, *size;
 };
 
-static bool odometer_new(struct odometer *o, uint32_t ndim, struct zf_arena *a, struct zf_err *err)
+static bool join_odometer_new(struct odometer *o, uint32_t ndim, struct zf_arena *a,
+                              struct zf_err *err)
 {
     uint64_t *four = zf_arena_get(a, 4 * (uint64_t)ndim + 1, sizeof *four, err);
 
@@ -259,7 +260,7 @@ static bool odometer_new(struct odometer *o, uint32_t ndim, struct zf_arena *a, 
     return true;
 }
 
-static bool odometer_next(struct odometer *o, const struct zf_dim_ranges *dim, uint32_t ndim)
+static bool join_odometer_next(struct odometer *o, const struct dim_ranges *dim, uint32_t ndim)
 {
     for (uint32_t d = ndim; d-- > 0;) {
         o->local[d] += dim[d].range[o->at[d]].hi - dim[d].range[o->at[d]].lo;
@@ -272,17 +273,17 @@ static bool odometer_next(struct odometer *o, const struct zf_dim_ranges *dim, u
 }
 
 static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tensor_ref *r,
-                       const struct zf_dim_ranges *dim, struct zf_err *err)
+                       const struct dim_ranges *dim, struct zf_err *err)
 {
     struct odometer o;
     bool seen;
 
-    if (!odometer_new(&o, r->ndim, j->temp, err)) {
+    if (!join_odometer_new(&o, r->ndim, j->temp, err)) {
         return false;
     }
     do {
         for (uint32_t k = 0; k < r->ndim; k++) {
-            struct zf_range range = dim[k].range[o.at[k]];
+            struct range range = dim[k].range[o.at[k]];
 
             o.start[k] = range.lo;
             o.size[k] = range.hi - range.lo;
@@ -291,11 +292,11 @@ static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tenso
             (!seen && !join_box(d, r, o.start, o.size, o.local, err))) {
             return false;
         }
-    } while (odometer_next(&o, dim, r->ndim));
+    } while (join_odometer_next(&o, dim, r->ndim));
     return true;
 }
 
-static bool join_check_local(const struct zf_tensor_ref *t, const struct zf_dim_ranges *dim,
+static bool join_check_local(const struct zf_tensor_ref *t, const struct dim_ranges *dim,
                              bool *empty, struct zf_err *err)
 {
     bool here = false, there = false;
@@ -344,8 +345,8 @@ static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part 
     if (!p->coord) {
         return true;
     }
-    struct zf_dim_ranges *dim = zf_arena_get(j->temp, p->dt->ndim, sizeof *dim, err);
-    if (!dim || !join_placed(j, p, &dt, err) || !zf_boxes_dims(&dt, j->temp, dim, err) ||
+    struct dim_ranges *dim = zf_arena_get(j->temp, p->dt->ndim, sizeof *dim, err);
+    if (!dim || !join_placed(j, p, &dt, err) || !boxes_dims(&dt, j->temp, dim, err) ||
         !join_check_local(p->ref, dim, &empty, err)) {
         return false;
     }
@@ -546,7 +547,7 @@ bool join_finish(struct join *j, struct zf_err *err)
     for (size_t i = 0; i < j->parts.keys.n; i++) {
         const struct part_key *key = j->parts.keys.at[i];
 
-        if (key->copies.first && !zf_replicas_place(&j->replicas, key->path, &key->copies, err)) {
+        if (key->copies.first && !replicas_place(&j->replicas, key->path, &key->copies, err)) {
             return false;
         }
     }

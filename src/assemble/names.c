@@ -32,7 +32,7 @@ static const char *const own_names[] = {
     "pytorch_model.bin",
 };
 
-struct pending;
+struct names_pending;
 
 struct name_head {
     uint64_t hash;
@@ -52,12 +52,12 @@ struct zf_names {
     struct zf_table masters; /* names that have a master copy */
     struct zf_table entries; /* (key, name) -> struct name_head */
     struct zf_table ids;     /* (head, id) -> struct name_id */
-    struct pending *pending;
+    struct names_pending *pending;
     struct zf_arena *arena;
     struct zf_out key, set, name, word;
 };
 
-#define ONE_OF(p, n, words) zf_word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
+#define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* ---- paths ---- */
 
@@ -103,15 +103,15 @@ static bool names_put(struct zf_table *t, const char *p, size_t n, struct zf_err
 }
 
 /* A flat entry cannot be split, nor an id named, before everything was seen. */
-struct pending {
-    struct pending *next;
+struct names_pending {
+    struct names_pending *next;
     struct optim_key entry;
 };
 
 /* The entry's name as the tree spells it: integer ids by their parameter. */
-static void reduce_entry(const struct zf_names *names, struct optim_key *e)
+static void names_reduce_entry(const struct zf_names *names, struct optim_key *e)
 {
-    if (zf_word_digits(e->name, e->name_len)) {
+    if (word_digits(e->name, e->name_len)) {
         const struct name_id *known =
             zf_table_get(&names->ids, names_hash(e->head, e->head_len, e->name, e->name_len));
         if (known) {
@@ -122,31 +122,31 @@ static void reduce_entry(const struct zf_names *names, struct optim_key *e)
 }
 
 /* An id without a name is not known to shadow anything, so it stays with the optimizer. */
-static bool is_master(const struct optim_key *e)
+static bool names_is_master(const struct optim_key *e)
 {
-    return ONE_OF(e->key, e->key_len, master_words) && !zf_word_digits(e->name, e->name_len);
+    return ONE_OF(e->key, e->key_len, master_words) && !word_digits(e->name, e->name_len);
 }
 
-static bool remember_entry(struct zf_names *names, struct optim_key *e, struct zf_err *err)
+static bool names_remember_entry(struct zf_names *names, struct optim_key *e, struct zf_err *err)
 {
     uint64_t head = zf_hash(0, e->head, e->head_len) | 2;
 
-    if (!zf_entry_split(e, &names->params)) {
+    if (!entry_split(e, &names->params)) {
         return true;
     }
-    reduce_entry(names, e);
+    names_reduce_entry(names, e);
     struct name_head *known = zf_table_put(
         &names->entries, names_hash(e->key, e->key_len, e->name, e->name_len), sizeof *known, err);
     if (!known) {
         return false;
     }
     known->head = known->head == 0 || known->head == head ? head : 1;
-    return !is_master(e) || names_put(&names->masters, e->name, e->name_len, err);
+    return !names_is_master(e) || names_put(&names->masters, e->name, e->name_len, err);
 }
 
-static bool postpone(struct zf_names *names, const struct optim_key *e, struct zf_err *err)
+static bool names_postpone(struct zf_names *names, const struct optim_key *e, struct zf_err *err)
 {
-    struct pending *p = zf_arena_get(names->arena, 1, sizeof *p, err);
+    struct names_pending *p = zf_arena_get(names->arena, 1, sizeof *p, err);
 
     if (!p) {
         return false;
@@ -169,18 +169,18 @@ static bool postpone(struct zf_names *names, const struct optim_key *e, struct z
     return true;
 }
 
-static bool see(struct zf_names *names, struct zf_path path, struct zf_err *err)
+static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
     struct optim_key e;
     const char *key = zf_out_text(&names->key);
     size_t n = names->key.n;
 
-    if (zf_entry_parse(path, key, n, &e)) {
+    if (entry_parse(path, key, n, &e)) {
         /* Names and ids are complete only when everything was seen. */
-        return e.name && !zf_word_digits(e.name, e.name_len) ? remember_entry(names, &e, err)
-                                                             : postpone(names, &e, err);
+        return e.name && !word_digits(e.name, e.name_len) ? names_remember_entry(names, &e, err)
+                                                          : names_postpone(names, &e, err);
     }
-    int c = path.n > 1 ? zf_container(path.step[0].p, path.step[0].n) : -1;
+    int c = path.n > 1 ? container(path.step[0].p, path.step[0].n) : -1;
     if (c >= 0 && !path.step[1].index) {
         size_t at = path.step[0].n + 1;
 
@@ -207,7 +207,7 @@ bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *er
         return false;
     }
     return to.set || (to.path.n == 0 && path.n > 0) ||
-           (zf_path_join(&names->key, to.path, err) && see(names, to.path, err));
+           (zf_path_join(&names->key, to.path, err) && names_see(names, to.path, err));
 }
 
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
@@ -216,7 +216,7 @@ bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
     struct optim_key e;
 
     return zf_path_join(&names->key, path, &err) &&
-           zf_entry_parse(path, zf_out_text(&names->key), names->key.n, &e);
+           entry_parse(path, zf_out_text(&names->key), names->key.n, &e);
 }
 
 bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
@@ -245,11 +245,11 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
     return true;
 }
 
-/* Everything was seen: now the postponed entries can be told. */
-static bool settle(struct zf_names *names, struct zf_err *err)
+/* Everything was seen: now the postponed entries can be named. */
+static bool names_settle(struct zf_names *names, struct zf_err *err)
 {
-    for (struct pending *p = names->pending; p; p = p->next) {
-        if (!remember_entry(names, &p->entry, err)) {
+    for (struct names_pending *p = names->pending; p; p = p->next) {
+        if (!names_remember_entry(names, &p->entry, err)) {
             return false;
         }
     }
@@ -260,8 +260,8 @@ static bool settle(struct zf_names *names, struct zf_err *err)
 
 /* ---- places ---- */
 
-static bool place_set(struct zf_names *names, const char *dir, const char *p, size_t n,
-                      struct zf_err *err)
+static bool names_place_set(struct zf_names *names, const char *dir, const char *p, size_t n,
+                            struct zf_err *err)
 {
     char file[ZF_NAME_MAX + 1];
     size_t len = zf_name_encode(file, p, n, "");
@@ -273,8 +273,8 @@ static bool place_set(struct zf_names *names, const char *dir, const char *p, si
 }
 
 /* The place `name` in a set, which NULL leaves as it was composed. */
-static bool place_as(struct zf_names *names, const char *set, const char *name, size_t n,
-                     struct zf_spot *out, struct zf_err *err)
+static bool names_place_as(struct zf_names *names, const char *set, const char *name, size_t n,
+                           struct zf_spot *out, struct zf_err *err)
 {
     if (set) {
         zf_out_cut(&names->set, 0);
@@ -291,12 +291,12 @@ bool zf_names_is_optim(struct zf_spot spot)
     return strncmp(spot.set, OPTIM, strlen(OPTIM)) == 0;
 }
 
-static bool place_entry(struct zf_names *names, struct optim_key *e, struct zf_spot *out,
-                        struct zf_err *err)
+static bool names_place_entry(struct zf_names *names, struct optim_key *e, struct zf_spot *out,
+                              struct zf_err *err)
 {
-    reduce_entry(names, e);
-    if (is_master(e)) {
-        return place_as(names, "", e->name, e->name_len, out, err);
+    names_reduce_entry(names, e);
+    if (names_is_master(e)) {
+        return names_place_as(names, "", e->name, e->name_len, out, err);
     }
     const struct name_head *known =
         zf_table_get(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len));
@@ -306,27 +306,27 @@ static bool place_entry(struct zf_names *names, struct optim_key *e, struct zf_s
         zf_out_str(&names->name, ".");
     }
     zf_out_add(&names->name, e->name, e->name_len);
-    return zf_out_ok(&names->name, err) && place_set(names, OPTIM, e->key, e->key_len, err) &&
-           place_as(names, NULL, names->name.p, names->name.n, out, err);
+    return zf_out_ok(&names->name, err) && names_place_set(names, OPTIM, e->key, e->key_len, err) &&
+           names_place_as(names, NULL, names->name.p, names->name.n, out, err);
 }
 
 /* A weight under its reduced name, or under stored/ when a master shadows it. */
-static bool place_weight(struct zf_names *names, const char *name, size_t n, struct zf_spot *out,
-                         struct zf_err *err)
+static bool names_place_weight(struct zf_names *names, const char *name, size_t n,
+                               struct zf_spot *out, struct zf_err *err)
 {
     bool shadowed = zf_table_get(&names->masters, zf_hash(0, name, n)) != NULL;
 
-    return place_as(names, shadowed ? "stored" : "", name, n, out, err);
+    return names_place_as(names, shadowed ? "stored" : "", name, n, out, err);
 }
 
 /* "rng", "np_rng", "cuda_rng_state": is one of the words of p[n] "rng"? */
-static bool is_random_state(const char *p, size_t n)
+static bool names_is_random_state(const char *p, size_t n)
 {
     for (size_t at = 0; at < n;) {
         const char *end = memchr(p + at, '_', n - at);
         size_t len = end ? (size_t)(end - p) - at : n - at;
 
-        if (zf_word_is(p + at, len, "rng")) {
+        if (word_is(p + at, len, "rng")) {
             return true;
         }
         at += len + 1;
@@ -334,47 +334,46 @@ static bool is_random_state(const char *p, size_t n)
     return false;
 }
 
-static bool place_beside(struct zf_names *names, struct zf_path path, const char *key, size_t n,
-                         struct zf_spot *out, struct zf_err *err)
+static bool names_place_beside(struct zf_names *names, struct zf_path path, const char *key,
+                               size_t n, struct zf_spot *out, struct zf_err *err)
 {
     size_t head = path.step[0].n;
 
     if (path.n == 1) {
-        return place_as(names, "extra", key, n, out, err);
+        return names_place_as(names, "extra", key, n, out, err);
     }
-    if (!place_set(names, "", key, head, err)) {
+    if (!names_place_set(names, "", key, head, err)) {
         return false;
     }
-    if (zf_names_reserved(zf_out_text(&names->set)) || is_random_state(key, head)) {
-        return place_as(names, "extra", key, n, out, err);
+    if (zf_names_reserved(zf_out_text(&names->set)) || names_is_random_state(key, head)) {
+        return names_place_as(names, "extra", key, n, out, err);
     }
-    return place_as(names, NULL, key + head + 1, n - head - 1, out, err);
+    return names_place_as(names, NULL, key + head + 1, n - head - 1, out, err);
 }
 
-static bool place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
-                  struct zf_err *err)
+static bool names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
+                        struct zf_err *err)
 {
     struct optim_key e;
     const char *key = zf_out_text(&names->key);
     size_t n = names->key.n;
 
-    if (zf_entry_parse(path, key, n, &e) && zf_entry_split(&e, &names->params)) {
-        return place_entry(names, &e, out, err);
+    if (entry_parse(path, key, n, &e) && entry_split(&e, &names->params)) {
+        return names_place_entry(names, &e, out, err);
     }
-    if (zf_word_starts(key, n, "rng_state")) {
-        return place_as(names, "extra", key, n, out, err);
+    if (word_starts(key, n, "rng_state")) {
+        return names_place_as(names, "extra", key, n, out, err);
     }
     const char *container = zf_names_container(names);
     if (!container) {
-        return place_weight(names, key, n, out, err);
+        return names_place_weight(names, key, n, out, err);
     }
-    if (path.n > 1 && zf_word_is(path.step[0].p, path.step[0].n, container) &&
-        !path.step[1].index) {
+    if (path.n > 1 && word_is(path.step[0].p, path.step[0].n, container) && !path.step[1].index) {
         size_t at = path.step[0].n + 1;
 
-        return place_weight(names, key + at, n - at, out, err);
+        return names_place_weight(names, key + at, n - at, out, err);
     }
-    return place_beside(names, path, key, n, out, err);
+    return names_place_beside(names, path, key, n, out, err);
 }
 
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
@@ -382,16 +381,16 @@ bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot 
 {
     struct zf_renamed to;
 
-    if ((!names->settled && !settle(names, err)) || !names_rename(names, path, &to, err)) {
+    if ((!names->settled && !names_settle(names, err)) || !names_rename(names, path, &to, err)) {
         return false;
     }
     if (to.set || (to.path.n == 0 && path.n > 0)) {
         *out = (struct zf_spot){.name = NULL};
         return !to.set ||
                (zf_path_join(&names->key, path, err) &&
-                place_as(names, to.set, zf_out_text(&names->key), names->key.n, out, err));
+                names_place_as(names, to.set, zf_out_text(&names->key), names->key.n, out, err));
     }
-    return zf_path_join(&names->key, to.path, err) && place(names, to.path, out, err);
+    return zf_path_join(&names->key, to.path, err) && names_place(names, to.path, out, err);
 }
 
 bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
@@ -406,13 +405,13 @@ bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot 
                     struct zf_err *err)
 {
     return zf_path_join(&names->key, path, err) &&
-           place_as(names, "extra", zf_out_text(&names->key), names->key.n, out, err);
+           names_place_as(names, "extra", zf_out_text(&names->key), names->key.n, out, err);
 }
 
 const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
     return zf_path_join(&names->key, path, err) &&
-                   place_set(names, "extra/", zf_out_text(&names->key), names->key.n, err)
+                   names_place_set(names, "extra/", zf_out_text(&names->key), names->key.n, err)
                ? zf_out_text(&names->set)
                : NULL;
 }
@@ -421,7 +420,7 @@ const char *zf_names_container(const struct zf_names *names)
 {
     for (int i = 0; i < ZF_CONTAINERS; i++) {
         if (names->has[i]) {
-            return zf_container_name(i);
+            return container_name(i);
         }
     }
     return NULL;
@@ -430,7 +429,7 @@ const char *zf_names_container(const struct zf_names *names)
 bool zf_names_reserved(const char *encoded)
 {
     return ONE_OF(encoded, strlen(encoded), own_names) ||
-           zf_word_starts(encoded, strlen(encoded), "mp_rank_");
+           word_starts(encoded, strlen(encoded), "mp_rank_");
 }
 
 struct zf_names *zf_names_new(const struct zf_name_rule *rule, struct zf_err *err)

@@ -15,27 +15,27 @@ static const char *const state_words[] = {
     "param",           "exp_avg_res",       "square_avg",
 };
 
-bool zf_word_is(const char *p, size_t n, const char *word)
+bool word_is(const char *p, size_t n, const char *word)
 {
     return strlen(word) == n && memcmp(p, word, n) == 0;
 }
 
-bool zf_word_of(const char *p, size_t n, const char *const *words, size_t n_words)
+bool word_of(const char *p, size_t n, const char *const *words, size_t n_words)
 {
     for (size_t i = 0; i < n_words; i++) {
-        if (zf_word_is(p, n, words[i])) {
+        if (word_is(p, n, words[i])) {
             return true;
         }
     }
     return false;
 }
 
-static bool word_char(char c)
+static bool optim_key_word_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-bool zf_word_digits(const char *p, size_t n)
+bool word_digits(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (p[i] < '0' || p[i] > '9') {
@@ -45,7 +45,7 @@ bool zf_word_digits(const char *p, size_t n)
     return n > 0;
 }
 
-bool zf_word_starts(const char *p, size_t n, const char *word)
+bool word_starts(const char *p, size_t n, const char *word)
 {
     size_t w = strlen(word);
 
@@ -53,50 +53,50 @@ bool zf_word_starts(const char *p, size_t n, const char *word)
 }
 
 /* A whole word that starts with "optim". */
-static bool optimizer_word(const char *p, size_t n)
+static bool optim_key_optimizer_word(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!word_char(p[i])) {
+        if (!optim_key_word_char(p[i])) {
             return false;
         }
     }
-    return zf_word_starts(p, n, "optim");
+    return word_starts(p, n, "optim");
 }
 
-size_t zf_word_len(const char *p, size_t n)
+size_t word_len(const char *p, size_t n)
 {
     const char *dot = memchr(p, '.', n);
 
     return dot ? (size_t)(dot - p) : n;
 }
 
-const char *zf_container_name(int i)
+const char *container_name(int i)
 {
     return containers[i];
 }
 
-int zf_container(const char *p, size_t n)
+int container(const char *p, size_t n)
 {
     for (int i = 0; i < ZF_CONTAINERS; i++) {
-        if (zf_word_is(p, n, containers[i])) {
+        if (word_is(p, n, containers[i])) {
             return i;
         }
     }
     return -1;
 }
 
-#define ONE_OF(p, n, words) zf_word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
+#define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* The parts of `text` behind ".state." when the path itself says where the name ends. */
-static void split_by_path(struct optim_key *e, struct zf_path path, uint32_t state)
+static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, uint32_t state)
 {
     if (path.n < state + 3) {
         return;
     }
     const struct zf_step *name = &path.step[state + 1], *key = &path.step[state + 2];
-    bool id = name->index || zf_word_digits(name->p, name->n);
+    bool id = name->index || word_digits(name->p, name->n);
     if (path.n > state + 3 && !id) {
-        return; /* nested further: only the known parameters tell */
+        return; /* nested further: only the known parameters decide */
     }
     e->name = e->text;
     e->name_len = name->n;
@@ -113,37 +113,37 @@ static void split_by_path(struct optim_key *e, struct zf_path path, uint32_t sta
     }
 }
 
-/* Does key[n] start with an optimizer's name?  It may stand behind one other word, as in
+/* Does key[n] start with an optimizer's name?  It may follow one other word, as in
  * `app.optim` and `chained_0.optimizer`, but not inside a container:
  * a model may have an `optim_head`. */
-static bool optimizer_head(const char *key, size_t n)
+static bool optim_key_optimizer_head(const char *key, size_t n)
 {
-    size_t w = zf_word_len(key, n);
+    size_t w = word_len(key, n);
 
-    if (optimizer_word(key, w)) {
+    if (optim_key_optimizer_word(key, w)) {
         return true;
     }
-    if (w == n || zf_container(key, w) >= 0) {
+    if (w == n || container(key, w) >= 0) {
         return false;
     }
-    return optimizer_word(key + w + 1, zf_word_len(key + w + 1, n - w - 1));
+    return optim_key_optimizer_word(key + w + 1, word_len(key + w + 1, n - w - 1));
 }
 
-bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e)
+bool entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e)
 {
     static const char mark[] = ".state.";
     const size_t mark_len = sizeof mark - 1;
 
     *e = (struct optim_key){0};
-    if (!optimizer_head(key, n)) {
+    if (!optim_key_optimizer_head(key, n)) {
         return false;
     }
     size_t at = 0;
     for (uint32_t i = 0; i < path.n; at += path.step[i].n + 1, i++) {
-        if (i > 0 && i + 1 < path.n && zf_word_is(path.step[i].p, path.step[i].n, "state")) {
+        if (i > 0 && i + 1 < path.n && word_is(path.step[i].p, path.step[i].n, "state")) {
             *e = (struct optim_key){.head = key, .head_len = at - 1, .text = key + at + 6};
             e->text_len = n - at - 6;
-            split_by_path(e, path, i);
+            optim_key_split_by_path(e, path, i);
             return true;
         }
     }
@@ -158,7 +158,7 @@ bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct optim
 }
 
 /* Splits e->text at `dot`. */
-static void split_at(struct optim_key *e, size_t dot, bool key_first)
+static void optim_key_split_at(struct optim_key *e, size_t dot, bool key_first)
 {
     const char *a = e->text, *b = e->text + dot + 1;
     size_t an = dot, bn = e->text_len - dot - 1;
@@ -169,7 +169,7 @@ static void split_at(struct optim_key *e, size_t dot, bool key_first)
     e->key_len = key_first ? an : bn;
 }
 
-bool zf_entry_split(struct optim_key *e, const struct zf_table *params)
+bool entry_split(struct optim_key *e, const struct zf_table *params)
 {
     size_t last = SIZE_MAX;
 
@@ -182,15 +182,15 @@ bool zf_entry_split(struct optim_key *e, const struct zf_table *params)
         }
         last = last == SIZE_MAX ? i : last;
         if (zf_table_get(params, zf_hash(0, e->text, i))) {
-            split_at(e, i, false);
+            optim_key_split_at(e, i, false);
             return true;
         }
     }
     if (last == SIZE_MAX) {
         return false;
     }
-    size_t first = zf_word_len(e->text, e->text_len);
+    size_t first = word_len(e->text, e->text_len);
     bool key_first = ONE_OF(e->text, first, state_words);
-    split_at(e, key_first ? first : last, key_first);
+    optim_key_split_at(e, key_first ? first : last, key_first);
     return true;
 }

@@ -8,17 +8,17 @@
 
 /* Is p[n] exactly this word, one of these, all digits; does it start with it; how long is it up to
  * a dot? */
-bool zf_word_is(const char *p, size_t n, const char *word);
-bool zf_word_of(const char *p, size_t n, const char *const *words, size_t n_words);
-bool zf_word_digits(const char *p, size_t n);
-bool zf_word_starts(const char *p, size_t n, const char *word);
-size_t zf_word_len(const char *p, size_t n);
+bool word_is(const char *p, size_t n, const char *word);
+bool word_of(const char *p, size_t n, const char *const *words, size_t n_words);
+bool word_digits(const char *p, size_t n);
+bool word_starts(const char *p, size_t n, const char *word);
+size_t word_len(const char *p, size_t n);
 
 /* The names that a checkpoint gives to its model, best first. */
 enum { ZF_CONTAINERS = 4 };
-const char *zf_container_name(int i);
+const char *container_name(int i);
 /* The number of a container's name, or -1. */
-int zf_container(const char *p, size_t n);
+int container(const char *p, size_t n);
 
 /* An optimizer's entry, taken apart.  The texts point into the joined key. */
 struct optim_key {
@@ -29,10 +29,10 @@ struct optim_key {
 };
 
 /* Is the path whose joined key is key[n] an optimizer's entry?  Fills *e, which borrows key. */
-bool zf_entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e);
+bool entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e);
 
 /* Splits a flat entry: at the longest parameter in `params` (hashes of their names), else behind a
  * key in front, else at the last dot.  False when there is no dot at all. */
-bool zf_entry_split(struct optim_key *e, const struct zf_table *params);
+bool entry_split(struct optim_key *e, const struct zf_table *params);
 
 #endif

@@ -31,8 +31,8 @@ typedef bool optimizer_fn(void *ctx, const char *head, const struct zf_pv *optim
                           struct zf_err *err);
 
 /* One key of a file: an optimizer, or a list of them (Lightning's optimizer_states). */
-static bool each_of_key(const char *key, const struct zf_pv *v, optimizer_fn *fn, void *ctx,
-                        struct zf_err *err)
+static bool groups_each_of_key(const char *key, const struct zf_pv *v, optimizer_fn *fn, void *ctx,
+                               struct zf_err *err)
 {
     char head[300];
 
@@ -50,14 +50,14 @@ static bool each_of_key(const char *key, const struct zf_pv *v, optimizer_fn *fn
     return true;
 }
 
-/* Calls fn for the optimizers of a file that stand where they are recognised by name. */
-static bool each_optimizer(struct zf_torch *t, const char *file_head, optimizer_fn *fn, void *ctx,
-                           struct zf_err *err)
+/* Calls fn for the optimizers of a file that are recognised by their place. */
+static bool groups_each_optimizer(struct zf_torch *t, const char *file_head, optimizer_fn *fn,
+                                  void *ctx, struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(t);
 
     if (file_head) {
-        return each_of_key(file_head, root, fn, ctx, err);
+        return groups_each_of_key(file_head, root, fn, ctx, err);
     }
     for (uint64_t i = 0; zf_pv_is_map(root) && i < zf_pv_len(root); i++) {
         const struct zf_pv *key = zf_pv_key(root, i);
@@ -65,15 +65,15 @@ static bool each_optimizer(struct zf_torch *t, const char *file_head, optimizer_
         const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
         if (text && strncmp(text, "optim", 5) == 0 &&
-            !each_of_key(text, zf_pv_val(root, i), fn, ctx, err)) {
+            !groups_each_of_key(text, zf_pv_val(root, i), fn, ctx, err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool see_names(void *ctx, const char *head, const struct zf_pv *optimizer,
-                      struct zf_err *err)
+static bool groups_see_names(void *ctx, const char *head, const struct zf_pv *optimizer,
+                             struct zf_err *err)
 {
     const struct zf_pv *groups = zf_pv_get(optimizer, "param_groups");
 
@@ -96,9 +96,9 @@ static bool see_names(void *ctx, const char *head, const struct zf_pv *optimizer
     return true;
 }
 
-bool zf_groups_see(struct zf_names *names, struct zf_torch *t, const char *head, struct zf_err *err)
+bool groups_see(struct zf_names *names, struct zf_torch *t, const char *head, struct zf_err *err)
 {
-    return each_optimizer(t, head, see_names, names, err);
+    return groups_each_optimizer(t, head, groups_see_names, names, err);
 }
 
 struct stepping {
@@ -106,8 +106,8 @@ struct stepping {
     struct zf_names *names;
 };
 
-static bool place_step(const struct stepping *s, const char *head, const struct zf_pv *id,
-                       const struct zf_pv *step, struct zf_err *err)
+static bool groups_place_step(const struct stepping *s, const char *head, const struct zf_pv *id,
+                              const struct zf_pv *step, struct zf_err *err)
 {
     char digits[24];
     uint64_t number, n = 0;
@@ -135,8 +135,8 @@ static bool place_step(const struct stepping *s, const char *head, const struct 
 }
 
 /* torch's own optimizers keep a step per parameter; apex and Transformer Engine one per group. */
-static bool place_steps(void *ctx, const char *head, const struct zf_pv *optimizer,
-                        struct zf_err *err)
+static bool groups_place_steps(void *ctx, const char *head, const struct zf_pv *optimizer,
+                               struct zf_err *err)
 {
     const struct zf_pv *groups = zf_pv_get(optimizer, "param_groups");
 
@@ -148,7 +148,7 @@ static bool place_steps(void *ctx, const char *head, const struct zf_pv *optimiz
             continue;
         }
         for (uint64_t i = 0; i < zf_pv_len(ids); i++) {
-            if (!place_step(ctx, head, zf_pv_item(ids, i), step, err)) {
+            if (!groups_place_step(ctx, head, zf_pv_item(ids, i), step, err)) {
                 return false;
             }
         }
@@ -156,10 +156,10 @@ static bool place_steps(void *ctx, const char *head, const struct zf_pv *optimiz
     return true;
 }
 
-bool zf_groups_place(struct zf_build *b, struct zf_names *names, struct zf_torch *t,
-                     const char *head, struct zf_err *err)
+bool groups_place(struct zf_build *b, struct zf_names *names, struct zf_torch *t, const char *head,
+                  struct zf_err *err)
 {
     struct stepping s = {.b = b, .names = names};
 
-    return each_optimizer(t, head, place_steps, &s, err);
+    return groups_each_optimizer(t, head, groups_place_steps, &s, err);
 }

@@ -19,12 +19,12 @@ bool groups_is_number(const struct zf_pv *v);
 
 /* Enters in names what the groups' `param_names` say.  head: first step of every path of the file,
  * or NULL.  Errors: ZF_E_NOMEM. */
-bool zf_groups_see(struct zf_names *names, struct zf_torch *t, const char *head,
-                   struct zf_err *err) ZF_CHECKED;
+bool groups_see(struct zf_names *names, struct zf_torch *t, const char *head,
+                struct zf_err *err) ZF_CHECKED;
 
 /* A group's integer or float `step` becomes optim/step/<name> for each of its parameters whose own
  * state has none.  Errors: of the build. */
-bool zf_groups_place(struct zf_build *b, struct zf_names *names, struct zf_torch *t,
-                     const char *head, struct zf_err *err) ZF_CHECKED;
+bool groups_place(struct zf_build *b, struct zf_names *names, struct zf_torch *t, const char *head,
+                  struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -18,13 +18,13 @@
 
 #include <zf/assemble/agree.h>
 
-struct zf_ranks_said {
+struct ranks_said {
     struct zf_agree *plain;  /* what the trainer counts */
     struct zf_agree *params; /* which parameters each group has */
     struct zf_agree *groups; /* settings of the groups, steps of the entries */
 };
 
-void zf_ranks_said_free(struct zf_ranks_said *s)
+void ranks_said_free(struct ranks_said *s)
 {
     if (s) {
         zf_agree_free(s->plain);
@@ -34,7 +34,7 @@ void zf_ranks_said_free(struct zf_ranks_said *s)
     }
 }
 
-static bool said_one_of(const char *name, const char *const *list)
+static bool ranks_said_one_of(const char *name, const char *const *list)
 {
     while (*list && strcmp(*list, name) != 0) {
         list++;
@@ -44,7 +44,7 @@ static bool said_one_of(const char *name, const char *const *list)
 
 /* The lists of parameters are compared by themselves; Prodigy and D-Adaptation estimate from what a rank has
  * of the weights. */
-static bool said_own(const char *key, const char *name)
+static bool ranks_said_own(const char *key, const char *name)
 {
     static const char *const own[] = {"params",
                                       "param_names",
@@ -62,17 +62,17 @@ static bool said_own(const char *key, const char *name)
                                       NULL};
 
     (void)key;
-    return said_one_of(name, own);
+    return ranks_said_one_of(name, own);
 }
 
-static bool said_is_number(const struct zf_pv *v)
+static bool ranks_said_is_number(const struct zf_pv *v)
 {
     return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
 }
 
 /* Numbers of these names in a mapping. */
-static bool add_numbers(struct zf_ranks_said *s, struct zf_torch *t, const char *head,
-                        const struct zf_pv *map, const char *const *names, struct zf_err *err)
+static bool ranks_add_numbers(struct ranks_said *s, struct zf_torch *t, const char *head,
+                              const struct zf_pv *map, const char *const *names, struct zf_err *err)
 {
     char key[96];
 
@@ -80,14 +80,14 @@ static bool add_numbers(struct zf_ranks_said *s, struct zf_torch *t, const char 
         const struct zf_pv *v = zf_pv_is_map(map) ? zf_pv_get(map, *names) : NULL;
 
         (void)snprintf(key, sizeof key, "%s%s%s", head, *head ? "." : "", *names);
-        if (said_is_number(v) && !zf_agree_add(s->plain, t, key, v, NULL, false, err)) {
+        if (ranks_said_is_number(v) && !zf_agree_add(s->plain, t, key, v, NULL, false, err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool add_counters(struct zf_ranks_said *s, struct zf_torch *t, struct zf_err *err)
+static bool ranks_add_counters(struct ranks_said *s, struct zf_torch *t, struct zf_err *err)
 {
     static const char *const top[] = {"step",
                                       "global_step",
@@ -107,13 +107,13 @@ static bool add_counters(struct zf_ranks_said *s, struct zf_torch *t, struct zf_
     static const char *const where[] = {"lr_scheduler", "scheduler", "sched", NULL};
     const struct zf_pv *root = zf_torch_root(t);
 
-    if (!add_numbers(s, t, "", root, top, err)) {
+    if (!ranks_add_numbers(s, t, "", root, top, err)) {
         return false;
     }
     for (size_t i = 0; where[i]; i++) {
         const struct zf_pv *v = zf_pv_is_map(root) ? zf_pv_get(root, where[i]) : NULL;
 
-        if (!add_numbers(s, t, where[i], v, schedule, err)) {
+        if (!ranks_add_numbers(s, t, where[i], v, schedule, err)) {
             return false;
         }
     }
@@ -121,7 +121,7 @@ static bool add_counters(struct zf_ranks_said *s, struct zf_torch *t, struct zf_
 }
 
 /* Is a value of the entry a rank's piece of a tensor that the others have pieces of as well? */
-static bool has_pieces(struct zf_torch *t, const struct zf_pv *entry)
+static bool ranks_has_pieces(struct zf_torch *t, const struct zf_pv *entry)
 {
     for (uint64_t i = 0; i < zf_pv_len(entry); i++) {
         enum zf_torch_kind kind = zf_torch_kind(t, zf_pv_val(entry, i));
@@ -133,8 +133,8 @@ static bool has_pieces(struct zf_torch *t, const struct zf_pv *entry)
     return false;
 }
 
-static bool add_steps(struct zf_ranks_said *s, struct zf_torch *t, const char *head,
-                      const struct zf_pv *state, struct zf_err *err)
+static bool ranks_add_steps(struct ranks_said *s, struct zf_torch *t, const char *head,
+                            const struct zf_pv *state, struct zf_err *err)
 {
     char name[320];
 
@@ -148,7 +148,7 @@ static bool add_steps(struct zf_ranks_said *s, struct zf_torch *t, const char *h
         }
         if (zf_pv_kind(key) == ZF_PV_STR) {
             (void)snprintf(name, sizeof name, "%sstate.%.250s.step", head, zf_pv_text(key, &n));
-        } else if (zf_pv_u64(key, &id) && has_pieces(t, entry)) {
+        } else if (zf_pv_u64(key, &id) && ranks_has_pieces(t, entry)) {
             (void)snprintf(name, sizeof name, "%sstate[%" PRIu64 "].step", head, id);
         } else {
             continue;
@@ -160,8 +160,8 @@ static bool add_steps(struct zf_ranks_said *s, struct zf_torch *t, const char *h
     return true;
 }
 
-static bool add_groups(struct zf_ranks_said *s, struct zf_torch *t, const char *head,
-                       const struct zf_pv *groups, struct zf_err *err)
+static bool ranks_add_groups(struct ranks_said *s, struct zf_torch *t, const char *head,
+                             const struct zf_pv *groups, struct zf_err *err)
 {
     char name[120];
 
@@ -173,7 +173,7 @@ static bool add_groups(struct zf_ranks_said *s, struct zf_torch *t, const char *
         }
         (void)snprintf(name, sizeof name, "%sparam_groups[%" PRIu64 "]", head, i);
         if (!zf_agree_add(s->params, t, name, zf_pv_get(group, "params"), NULL, true, err) ||
-            !zf_agree_add(s->groups, t, name, group, said_own, false, err)) {
+            !zf_agree_add(s->groups, t, name, group, ranks_said_own, false, err)) {
             return false;
         }
     }
@@ -181,7 +181,7 @@ static bool add_groups(struct zf_ranks_said *s, struct zf_torch *t, const char *
 }
 
 /* The optimizer may be the file itself or one of its values. */
-static bool add_optimizers(struct zf_ranks_said *s, struct zf_torch *t, struct zf_err *err)
+static bool ranks_add_optimizers(struct ranks_said *s, struct zf_torch *t, struct zf_err *err)
 {
     static const char *const where[] = {"optim", "optimizer", "optim_state_dict",
                                         "optimizer_state_dict", NULL};
@@ -198,18 +198,18 @@ static bool add_optimizers(struct zf_ranks_said *s, struct zf_torch *t, struct z
             (void)snprintf(head, sizeof head, "%s.", where[i - 1]);
         }
         if (zf_pv_is_map(optim) &&
-            (!add_groups(s, t, head, zf_pv_get(optim, "param_groups"), err) ||
-             !add_steps(s, t, head, zf_pv_get(optim, "state"), err))) {
+            (!ranks_add_groups(s, t, head, zf_pv_get(optim, "param_groups"), err) ||
+             !ranks_add_steps(s, t, head, zf_pv_get(optim, "state"), err))) {
             return false;
         }
     }
     return true;
 }
 
-struct zf_ranks_said *zf_ranks_said_new(struct zf_torch *t, const char *path,
-                                        const struct zf_limits *lim, struct zf_err *err)
+struct ranks_said *ranks_said_new(struct zf_torch *t, const char *path, const struct zf_limits *lim,
+                                  struct zf_err *err)
 {
-    zf_auto(ranks_said) struct zf_ranks_said *s = calloc(1, sizeof *s);
+    zf_auto(ranks_said) struct ranks_said *s = calloc(1, sizeof *s);
 
     if (!s) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -218,15 +218,15 @@ struct zf_ranks_said *zf_ranks_said_new(struct zf_torch *t, const char *path,
     s->plain = zf_agree_new(path, lim->model_memory, err);
     s->params = s->plain ? zf_agree_new(path, lim->model_memory, err) : NULL;
     s->groups = s->params ? zf_agree_new(path, lim->model_memory, err) : NULL;
-    if (!s->groups || !add_counters(s, t, err) || !add_optimizers(s, t, err)) {
+    if (!s->groups || !ranks_add_counters(s, t, err) || !ranks_add_optimizers(s, t, err)) {
         return NULL;
     }
-    struct zf_ranks_said *done = s;
+    struct ranks_said *done = s;
     s = NULL;
     return done;
 }
 
-bool zf_ranks_said_compare(struct zf_ranks_said *s, struct zf_ranks_said *first, struct zf_err *err)
+bool ranks_said_compare(struct ranks_said *s, struct ranks_said *first, struct zf_err *err)
 {
     if (!zf_agree_compare(s->plain, first->plain, true, err)) {
         return false;

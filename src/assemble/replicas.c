@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plain tensor in the files of several ranks may be one that all of them hold (a buffer, a step, a
  * norm under tensor parallelism), or one that each has for itself (a random state, or a piece that
- * nothing describes).  Nothing in the files tells these apart but the values: equal copies are one
+ * nothing describes).  Nothing in the files distinguishes these but the values: equal copies are one
  * tensor.  Where they differ no rank's is the tensor, so each is shown under extra/ by itself. */
 #include "replicas.h"
 
@@ -40,8 +40,8 @@ static bool replicas_place_each(struct replicas_place *p, struct zf_path path,
                spot.name);
 }
 
-bool zf_replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,
-                       struct zf_err *err)
+bool replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,
+                    struct zf_err *err)
 {
     struct zf_spot spot;
 

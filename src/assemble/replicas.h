@@ -30,7 +30,7 @@ struct replicas_place {
 /* Places the tensor of that path: once where all who have it hold the same, else each copy under
  * extra/<key>.<place>, with a note.  Two copies are compared as zf_copy_check_equal says.
  * Errors: of the build; of the sources. */
-bool zf_replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,
-                       struct zf_err *err) ZF_CHECKED;
+bool replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,
+                    struct zf_err *err) ZF_CHECKED;
 
 #endif

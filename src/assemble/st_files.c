@@ -36,7 +36,7 @@ void zf_st_files_fini(struct zf_st_files *f)
     *f = (struct zf_st_files){.n = 0};
 }
 
-static const char *meta(const struct zf_st_header *h, const char *key)
+static const char *st_files_meta(const struct zf_st_header *h, const char *key)
 {
     for (uint64_t i = 0; i < h->n_meta; i++) {
         if (strcmp(h->meta_key[i], key) == 0) {
@@ -46,9 +46,10 @@ static const char *meta(const struct zf_st_header *h, const char *key)
     return NULL;
 }
 
-static bool load_boxes(struct zf_st_file *file, const struct zf_limits *lim, struct zf_err *err)
+static bool st_files_load_boxes(struct zf_st_file *file, const struct zf_limits *lim,
+                                struct zf_err *err)
 {
-    const char *text = meta(&file->head, boxes_key);
+    const char *text = st_files_meta(&file->head, boxes_key);
 
     if (!text) {
         return true;
@@ -65,8 +66,8 @@ static bool load_boxes(struct zf_st_file *file, const struct zf_limits *lim, str
 }
 
 /* Header and boxes of one file; its size is for check_size. */
-static bool load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store *st,
-                 const struct zf_limits *lim, struct zf_err *err)
+static bool st_files_load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store *st,
+                          const struct zf_limits *lim, struct zf_err *err)
 {
     file->src = zf_store_open(st, file->path, err);
     if (file->src && zf_lfs_is(file->src)) {
@@ -74,10 +75,10 @@ static bool load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store
         return zf_err_in(err, "%s", file->path);
     }
     return file->src && zf_st_load_head(file->src, f->arena, lim, &file->head, err) &&
-           load_boxes(file, lim, err);
+           st_files_load_boxes(file, lim, err);
 }
 
-static bool check_size(const struct zf_st_file *file, struct zf_err *err)
+static bool st_files_check_size(const struct zf_st_file *file, struct zf_err *err)
 {
     uint64_t size = file->src->size, end = file->head.end_off;
 
@@ -127,9 +128,9 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
     if (!file.path) {
         return false;
     }
-    bool loaded = load(&file, f, st, lim, err);
+    bool loaded = st_files_load(&file, f, st, lim, err);
 
-    if (loaded && (check_size(&file, err) || st_files_judge(f, b, err)) &&
+    if (loaded && (st_files_check_size(&file, err) || st_files_judge(f, b, err)) &&
         st_files_keep(f, &file, err)) {
         return true;
     }
@@ -193,14 +194,14 @@ unsigned long zf_st_file_rank(const char *name)
 }
 
 /* Entries that every file has, and the boxes, say nothing about the training. */
-static bool is_usual(const char *key, const char *val)
+static bool st_files_is_usual(const char *key, const char *val)
 {
     return strcmp(key, boxes_key) == 0 || strcmp(key, "DCP_VERSION") == 0 ||
            (strcmp(key, "format") == 0 && strcmp(val, "pt") == 0);
 }
 
-static bool show_metadata(const struct zf_st_file *file, bool alone, struct zf_build *b,
-                          struct zf_err *err)
+static bool st_files_show_metadata(const struct zf_st_file *file, bool alone, struct zf_build *b,
+                                   struct zf_err *err)
 {
     zf_auto(json) json_t *all = json_object();
     zf_auto(mem) char *text = NULL;
@@ -210,7 +211,7 @@ static bool show_metadata(const struct zf_st_file *file, bool alone, struct zf_b
 
     for (uint64_t i = 0; ok && i < file->head.n_meta; i++) {
         const char *k = file->head.meta_key[i], *v = file->head.meta_val[i];
-        news = news || !is_usual(k, v);
+        news = news || !st_files_is_usual(k, v);
         ok = strcmp(k, boxes_key) == 0 || json_object_set_new(all, k, json_string(v)) == 0;
     }
     if (ok && !news) {
@@ -231,15 +232,15 @@ static bool show_metadata(const struct zf_st_file *file, bool alone, struct zf_b
 bool zf_st_files_metadata(const struct zf_st_files *f, struct zf_build *b, struct zf_err *err)
 {
     for (size_t i = 0; i < f->n; i++) {
-        if (!show_metadata(&f->file[i], f->n == 1, b, err)) {
+        if (!st_files_show_metadata(&f->file[i], f->n == 1, b, err)) {
             return false;
         }
     }
     return true;
 }
 
-/* Does the key stand anywhere in the header's text?  Much cheaper than reading it as JSON. */
-static bool mentions_boxes(struct zf_source *src)
+/* Is the key anywhere in the header's text?  Much cheaper than reading it as JSON. */
+static bool st_files_mentions_boxes(struct zf_source *src)
 {
     struct zf_err ignored = {.code = ZF_OK};
     uint8_t word[8];
@@ -261,6 +262,6 @@ bool zf_st_file_has_boxes(struct zf_store *st, const char *path, const struct zf
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, &ignored);
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
 
-    return arena && src && mentions_boxes(src) &&
-           zf_st_load_head(src, arena, lim, &head, &ignored) && meta(&head, boxes_key);
+    return arena && src && st_files_mentions_boxes(src) &&
+           zf_st_load_head(src, arena, lim, &head, &ignored) && st_files_meta(&head, boxes_key);
 }

@@ -32,7 +32,7 @@ struct zf_torch_set {
     zf_vec(struct member *) member;
     bool beside, several; /* places */
     struct ranks_said_of {
-        struct zf_ranks_said *said;
+        struct ranks_said *said;
         const struct member *by;
     } first;             /* of the files of a kind */
     struct zf_err wrong; /* with the content of a file; reported when all files are there */
@@ -65,7 +65,7 @@ struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
     return done;
 }
 
-static void member_free(struct member *m)
+static void files_member_free(struct member *m)
 {
     zf_torch_free(m->torch);
     free((char *)m->file.path);
@@ -79,9 +79,9 @@ void zf_torch_set_free(struct zf_torch_set *s)
     }
     join_free(s->join);
     zf_names_free(s->names);
-    zf_ranks_said_free(s->first.said);
+    ranks_said_free(s->first.said);
     for (size_t i = 0; i < s->member.n; i++) {
-        member_free(s->member.at[i]);
+        files_member_free(s->member.at[i]);
     }
     zf_torch_ahead_fini(&s->ahead);
     zf_vec_fini(&s->member);
@@ -90,7 +90,7 @@ void zf_torch_set_free(struct zf_torch_set *s)
 
 /* ---- names of files ---- */
 
-static bool has_word(const char *name, const char *const *words, size_t n)
+static bool files_has_word(const char *name, const char *const *words, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (strncmp(name, words[i], strlen(words[i])) == 0) {
@@ -130,14 +130,15 @@ enum zf_torch_role zf_torch_set_role(const char *name)
         "dl_state",   "meta.pt",          "args.",     "custom_checkpoint_", "data.pt",
         "dataloader", "train_dataloader", "common.pt"};
 
-    if (has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0])) {
+    if (files_has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0])) {
         return ZF_ROLE_OPTIMIZER;
     }
-    return has_word(name, rest, sizeof rest / sizeof rest[0]) ? ZF_ROLE_REST : ZF_ROLE_WEIGHTS;
+    return files_has_word(name, rest, sizeof rest / sizeof rest[0]) ? ZF_ROLE_REST
+                                                                    : ZF_ROLE_WEIGHTS;
 }
 
 /* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending and of the rank. */
-static void stem_of(char out[64], const char *path)
+static void files_stem_of(char out[64], const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strcspn(name, ".");
@@ -151,18 +152,18 @@ static void stem_of(char out[64], const char *path)
 
 /* ---- the members ---- */
 
-/* The first step of the file's paths.  Several optimizers are told apart by their files. */
-static void set_head(const struct zf_torch_set *s, struct member *m)
+/* The first step of the file's paths.  Several optimizers are named after their files. */
+static void files_set_head(const struct zf_torch_set *s, struct member *m)
 {
     m->head[0] = '\0';
     if (m->role == ZF_ROLE_REST) {
-        stem_of(m->head, m->file.path);
+        files_stem_of(m->head, m->file.path);
         return;
     }
     if (m->role != ZF_ROLE_OPTIMIZER) {
         return;
     }
-    stem_of(m->head, m->file.path);
+    files_stem_of(m->head, m->file.path);
     if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER) {
         (void)snprintf(m->head, sizeof m->head, "optimizer");
     }
@@ -188,7 +189,7 @@ static struct zf_place_file file_of(const struct member *m)
 }
 
 /* Bytes of the path in front of the rank's number. */
-static size_t rank_at(const char *path)
+static size_t files_rank_at(const char *path)
 {
     size_t n = 0;
 
@@ -199,27 +200,27 @@ static size_t rank_at(const char *path)
 }
 
 /* Of the same kind: names that differ in the rank only. */
-static bool same_kind(const struct member *a, const struct member *b)
+static bool files_same_kind(const struct member *a, const struct member *b)
 {
-    size_t n = rank_at(a->file.path);
+    size_t n = files_rank_at(a->file.path);
 
-    return a->role == b->role && n == rank_at(b->file.path) &&
+    return a->role == b->role && n == files_rank_at(b->file.path) &&
            strncmp(a->file.path, b->file.path, n) == 0;
 }
 
 /* The files of each kind must repeat the same, whichever of them was read first. */
 static bool torch_files_agree(struct zf_torch_set *s, const struct member *m, struct zf_err *err)
 {
-    zf_auto(ranks_said) struct zf_ranks_said *said =
-        zf_ranks_said_new(m->torch, m->file.path, s->lim, err);
+    zf_auto(ranks_said) struct ranks_said *said =
+        ranks_said_new(m->torch, m->file.path, s->lim, err);
 
     if (!said) {
         return err->path[0] ? false : zf_err_in(err, "%s", m->file.path);
     }
-    if (s->first.said && same_kind(m, s->first.by)) {
-        return zf_ranks_said_compare(said, s->first.said, err);
+    if (s->first.said && files_same_kind(m, s->first.by)) {
+        return ranks_said_compare(said, s->first.said, err);
     }
-    zf_ranks_said_free(s->first.said);
+    ranks_said_free(s->first.said);
     s->first = (struct ranks_said_of){said, m};
     said = NULL;
     return true;
@@ -267,7 +268,7 @@ bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_ro
                          .role = role};
     torch = NULL;
     name = NULL;
-    set_head(s, m);
+    files_set_head(s, m);
     s->member.at[s->member.n++] = m;
     bool sound = !s->several || s->wrong.code != ZF_OK || torch_files_read(s, m, err);
 
@@ -295,7 +296,7 @@ struct owners {
     size_t at;
 };
 
-static bool own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+static bool files_own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct owners *o = ctx;
 
@@ -320,26 +321,26 @@ static bool own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
     return true;
 }
 
-static bool is_first_weights(const struct member *m)
+static bool files_is_first_weights(const struct member *m)
 {
     return m->role == ZF_ROLE_WEIGHTS && zf_coord_is_first(m->file.at);
 }
 
 /* No two files of weights of one rank may hold the same key. */
-static bool check_owners(const struct zf_torch_set *s, struct zf_err *err)
+static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
 {
     struct owners o = {.set = s};
-    struct zf_visit visit = {.fn = own, .ctx = &o};
+    struct zf_visit visit = {.fn = files_own, .ctx = &o};
     size_t weights = 0;
     bool ok = true;
 
     for (size_t i = 0; i < s->member.n; i++) {
-        weights += is_first_weights(s->member.at[i]);
+        weights += files_is_first_weights(s->member.at[i]);
     }
     for (o.at = 0; ok && weights > 1 && o.at < s->member.n; o.at++) {
         const struct member *m = s->member.at[o.at];
 
-        if (is_first_weights(m)) {
+        if (files_is_first_weights(m)) {
             const char *head = m->head[0] ? m->head : NULL;
             ok = zf_walk(m->torch, zf_torch_root(m->torch), head, s->lim, &visit, err);
         }
@@ -351,7 +352,7 @@ static bool check_owners(const struct zf_torch_set *s, struct zf_err *err)
 /* ---- placing ---- */
 
 /* The step that a file of weights names at its top, for `info`. */
-static void tell_step(const struct member *m, struct zf_build *b)
+static void files_tell_step(const struct member *m, struct zf_build *b)
 {
     static const char *const key[] = {"global_step", "step", "iteration", "iter"};
     const struct zf_pv *root = zf_torch_root(m->torch);
@@ -367,7 +368,7 @@ static void tell_step(const struct member *m, struct zf_build *b)
 }
 
 /* What a file holds at its top, for a sentence. */
-static void describe_root(const struct zf_torch *t, char out[160])
+static void files_describe_root(const struct zf_torch *t, char out[160])
 {
     const struct zf_pv *root = zf_torch_root(t);
     static const char *const kind[] = {
@@ -388,7 +389,7 @@ static void describe_root(const struct zf_torch *t, char out[160])
 /* A storage that nobody shows is not passed over in silence: it is counted, and a checkpoint that
  * has storages but no tensor is refused, for an empty directory would be taken for the answer.
  * Files of other ranks are copies of what the first one shows. */
-static bool note_unread(const struct zf_torch_set *s, struct zf_err *err)
+static bool files_note_unread(const struct zf_torch_set *s, struct zf_err *err)
 {
     struct zf_build *b = s->b;
     const struct member *met = NULL;
@@ -417,7 +418,7 @@ static bool note_unread(const struct zf_torch_set *s, struct zf_err *err)
     }
     const char *note = zf_build_first_note(b);
 
-    describe_root(met->torch, root);
+    files_describe_root(met->torch, root);
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                   "%llu %s, but no tensor that could be shown; %s%.200s", (unsigned long long)n_met,
                   n_met == 1 ? "storage" : "storages", note ? "" : "at its top is ",
@@ -426,20 +427,20 @@ static bool note_unread(const struct zf_torch_set *s, struct zf_err *err)
     return zf_forgive(b, err);
 }
 
-static bool place_open(struct zf_torch_set *s, const struct member *m, bool alone,
-                       struct zf_err *err)
+static bool files_place_open(struct zf_torch_set *s, const struct member *m, bool alone,
+                             struct zf_err *err)
 {
     struct zf_place_file f = file_of(m);
 
     f.take = join_take;
     f.ctx = s->join;
-    tell_step(m, s->b);
+    files_tell_step(m, s->b);
     return join_file(s->join, &m->file, m->torch, err) &&
            zf_place_all(s->b, s->names, &f, s->lim, err) &&
            zf_state_add(s->b, &f, alone && !s->beside ? NULL : f.path, s->lim, err);
 }
 
-static bool place_members(struct zf_torch_set *s, struct zf_err *err)
+static bool files_place_members(struct zf_torch_set *s, struct zf_err *err)
 {
     size_t n_open = 0;
 
@@ -449,16 +450,17 @@ static bool place_members(struct zf_torch_set *s, struct zf_err *err)
     for (size_t i = 0; i < s->member.n; i++) {
         const struct member *m = s->member.at[i];
 
-        if (m->torch ? !place_open(s, m, n_open == 1, err) : !join_kept(s->join, &m->file, err)) {
+        if (m->torch ? !files_place_open(s, m, n_open == 1, err)
+                     : !join_kept(s->join, &m->file, err)) {
             return false;
         }
     }
-    return join_finish(s->join, err) && note_unread(s, err);
+    return join_finish(s->join, err) && files_note_unread(s, err);
 }
 
 /* "pytorch_model_1.bin": the second model of accelerate's save_state; answers its number, else
  * NULL. Source: accelerate/checkpointing.py, save_accelerator_state (0.20 … 1.15). */
-static const char *model_number(const struct member *m)
+static const char *files_model_number(const struct member *m)
 {
     static const char stem[] = "pytorch_model_";
     const char *number = m->file.path + sizeof stem - 1;
@@ -469,14 +471,14 @@ static const char *model_number(const struct member *m)
                : NULL;
 }
 
-/* Several models: the first is the container, the others stand beside it. */
-static void name_models(struct zf_torch_set *s)
+/* Several models: the first is the container, the others lie beside it. */
+static void files_name_models(struct zf_torch_set *s)
 {
     bool several = false;
 
     for (size_t i = 0; i < s->member.n; i++) {
         struct member *m = s->member.at[i];
-        const char *number = model_number(m);
+        const char *number = files_model_number(m);
 
         if (number) {
             (void)snprintf(m->head, sizeof m->head, "model_%.*s", (int)strcspn(number, "."),
@@ -495,8 +497,8 @@ static void name_models(struct zf_torch_set *s)
 
 bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err)
 {
-    name_models(s);
-    if (!check_owners(s, err)) {
+    files_name_models(s);
+    if (!files_check_owners(s, err)) {
         return false;
     }
     if (s->wrong.code != ZF_OK) {
@@ -510,5 +512,5 @@ bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err)
             return zf_err_in(err, "%s", f.path);
         }
     }
-    return place_members(s, err);
+    return files_place_members(s, err);
 }

@@ -29,7 +29,7 @@ struct state {
     struct zf_out path;
 };
 
-static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+static bool json_note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct state *s = ctx;
 
@@ -48,7 +48,7 @@ static bool note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
     return t->path != NULL;
 }
 
-static bool tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
+static bool json_tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
 {
     const struct state *s = ctx;
     const struct named_tensor *t = zf_table_get(&s->tensors, zf_hash_address(v));
@@ -64,11 +64,11 @@ static bool tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
 
 /* state/<name>.json with v, unless v holds nothing but tensors.
  * prefix: the first step of its paths. */
-static bool add_value(struct state *s, const char *name, size_t name_len, const char *prefix,
-                      const struct zf_pv *v, struct zf_err *err)
+static bool json_add_value(struct state *s, const char *name, size_t name_len, const char *prefix,
+                           const struct zf_pv *v, struct zf_err *err)
 {
-    const struct zf_pvjson_special special = {.fn = tell_tensor, .ctx = s};
-    struct zf_visit visit = {.fn = note_leaf, .ctx = s};
+    const struct zf_pvjson_special special = {.fn = json_tell_tensor, .ctx = s};
+    struct zf_visit visit = {.fn = json_note_leaf, .ctx = s};
     char path[6 + ZF_NAME_MAX + 1] = "state/";
     zf_auto(mem) char *text = NULL;
     uint64_t n;
@@ -93,7 +93,7 @@ static bool add_value(struct state *s, const char *name, size_t name_len, const 
 }
 
 /* The name of a top-level key.  What is no text gets a name by its place. */
-static const char *key_name(const struct zf_pv *key, uint64_t i, char buf[32], size_t *n)
+static const char *json_key_name(const struct zf_pv *key, uint64_t i, char buf[32], size_t *n)
 {
     uint64_t len = 0;
     int64_t number;
@@ -112,7 +112,7 @@ static const char *key_name(const struct zf_pv *key, uint64_t i, char buf[32], s
 }
 
 /* Is the pair i of a mapping the last with its key, so the one that counts? */
-static bool counts(const struct zf_pv *root, uint64_t i)
+static bool json_counts(const struct zf_pv *root, uint64_t i)
 {
     const struct zf_pv *key = zf_pv_key(root, i);
 
@@ -120,17 +120,17 @@ static bool counts(const struct zf_pv *root, uint64_t i)
            zf_pv_get(root, zf_pv_text(key, &(uint64_t){0})) == zf_pv_val(root, i);
 }
 
-static bool add_keys(struct state *s, const struct zf_pv *root, struct zf_err *err)
+static bool json_add_keys(struct state *s, const struct zf_pv *root, struct zf_err *err)
 {
     char buf[32];
     size_t n;
 
     for (uint64_t i = 0; i < zf_pv_len(root); i++) {
         const struct zf_pv *v = zf_pv_val(root, i);
-        const char *name = key_name(zf_pv_key(root, i), i, buf, &n);
+        const char *name = json_key_name(zf_pv_key(root, i), i, buf, &n);
 
-        if (zf_torch_kind(s->file->torch, v) == ZF_TORCH_NOT && counts(root, i) &&
-            !add_value(s, name, n, name, v, err)) {
+        if (zf_torch_kind(s->file->torch, v) == ZF_TORCH_NOT && json_counts(root, i) &&
+            !json_add_value(s, name, n, name, v, err)) {
             return false;
         }
     }
@@ -138,7 +138,7 @@ static bool add_keys(struct state *s, const struct zf_pv *root, struct zf_err *e
 }
 
 /* How many top-level values are no tensors. */
-static uint64_t n_plain_keys(const struct state *s, const struct zf_pv *root)
+static uint64_t json_n_plain_keys(const struct state *s, const struct zf_pv *root)
 {
     uint64_t n = 0;
 
@@ -154,7 +154,7 @@ bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char 
     struct state s = {.b = b, .file = f, .lim = lim};
     const struct zf_pv *root = zf_torch_root(f->torch);
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, err);
-    bool keys = !name && zf_pv_is_map(root) && n_plain_keys(&s, root) <= KEYS_MAX;
+    bool keys = !name && zf_pv_is_map(root) && json_n_plain_keys(&s, root) <= KEYS_MAX;
 
     if (!arena) {
         return false;
@@ -164,8 +164,8 @@ bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char 
     uint64_t most = zf_limits_meta(lim, zf_torch_pickle_bytes(f->torch)) / 4;
     s.text_lim.text_bytes = most < lim->text_bytes ? most : lim->text_bytes;
     name = name ? name : "value";
-    bool ok =
-        keys ? add_keys(&s, root, err) : add_value(&s, name, strlen(name), f->head, root, err);
+    bool ok = keys ? json_add_keys(&s, root, err)
+                   : json_add_value(&s, name, strlen(name), f->head, root, err);
     zf_auto_out(&s.path);
     zf_table_fini(&s.tensors);
     return ok;

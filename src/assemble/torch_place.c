@@ -52,7 +52,7 @@ bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path pa
     return !zf_build_find(b, *out) || zf_names_extra(names, path, out, err);
 }
 
-static uint64_t tie_hash(const struct zf_tensor_ref *r, const char *set)
+static uint64_t place_tie_hash(const struct zf_tensor_ref *r, const char *set)
 {
     const uint64_t head[] = {r->off, (uint64_t)r->dtype, r->ndim};
     uint64_t h = zf_hash(0, head, sizeof head);
@@ -72,7 +72,7 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
     }
     bool may_tie = !zf_names_is_optim(*spot) && t->storage->key && r.n > 0;
     struct tie *tie =
-        may_tie ? zf_table_put(&p->ties, tie_hash(&r, spot->set), sizeof *tie, err) : NULL;
+        may_tie ? zf_table_put(&p->ties, place_tie_hash(&r, spot->set), sizeof *tie, err) : NULL;
     if (may_tie && !tie) {
         return false;
     }
@@ -99,8 +99,8 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
 
 /* ---- composed tensors ---- */
 
-static bool postpone(struct placing *p, const struct zf_spot *spot, const struct zf_pv *v,
-                     struct zf_err *err)
+static bool place_postpone(struct placing *p, const struct zf_spot *spot, const struct zf_pv *v,
+                           struct zf_err *err)
 {
     struct later *l = zf_arena_get(p->arena, 1, sizeof *l, err);
 
@@ -140,12 +140,12 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
         return groups_place_number(p->b, &spot, part->value, err);
     }
     return part->value && zf_torch_kind(p->file->torch, part->value) != ZF_TORCH_NOT
-               ? postpone(p, &spot, part->value, err)
+               ? place_postpone(p, &spot, part->value, err)
                : true;
 }
 
 /* A tensor that cannot be shown is left out with a note; damage is an error. */
-static bool leave_out(struct placing *p, const struct zf_spot *spot, struct zf_err *err)
+static bool place_leave_out(struct placing *p, const struct zf_spot *spot, struct zf_err *err)
 {
     if (err->code != ZF_E_UNSUPPORTED && !(err->code == ZF_E_FORMAT && zf_build_degraded(p->b))) {
         (void)zf_err_in(err, "%s!", spot->name);
@@ -165,7 +165,8 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
                              p->file->path, spot->name);
     case ZF_TORCH_PARTS:
         p->spot = *spot;
-        return zf_torch_parts(p->file->torch, v, place_part, p, err) || leave_out(p, spot, err);
+        return zf_torch_parts(p->file->torch, v, place_part, p, err) ||
+               place_leave_out(p, spot, err);
     case ZF_TORCH_DTENSOR:
     case ZF_TORCH_SHARDED:
         return zf_build_note(p->b, err, "%s: \"%s\" is left out: one rank's piece of a tensor",
@@ -174,7 +175,7 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
         return true;
     default:
         return zf_torch_tensor(p->file->torch, v, &t, err) ? place_dense(p, spot, &t, err)
-                                                           : leave_out(p, spot, err);
+                                                           : place_leave_out(p, spot, err);
     }
 }
 
@@ -206,7 +207,7 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
 /* ---- a whole file ---- */
 
 /* The bytes of a value, or of an io.BytesIO; NULL when it holds none. */
-static const char *bytes_of(struct placing *p, const struct zf_pv *v, uint64_t *n)
+static const char *place_bytes_of(struct placing *p, const struct zf_pv *v, uint64_t *n)
 {
     struct zf_err ignored;
     const char *bytes;
@@ -225,7 +226,7 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
     uint64_t n;
     const struct zf_step *last = leaf->path.n ? &leaf->path.step[leaf->path.n - 1] : NULL;
     const char *bytes =
-        last && zf_names_extra_state(last->p, last->n) ? bytes_of(p, leaf->value, &n) : NULL;
+        last && zf_names_extra_state(last->p, last->n) ? place_bytes_of(p, leaf->value, &n) : NULL;
 
     if (bytes) {
         const char *path = zf_names_blob(p->names, leaf->path, err);
@@ -261,7 +262,7 @@ static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err
     return place_value(p, &spot, leaf->kind, leaf->value, err) && place_later(p, &spot, err);
 }
 
-static bool see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+static bool place_see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct zf_names *names = ctx;
 
@@ -275,13 +276,13 @@ static bool see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
                   const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_visit see = {.fn = see_leaf, .ctx = names};
+    struct zf_visit see = {.fn = place_see_leaf, .ctx = names};
 
     if (f->extra) {
         return true;
     }
     return zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
-           zf_groups_see(names, f->torch, f->head, err);
+           groups_see(names, f->torch, f->head, err);
 }
 
 bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
@@ -295,7 +296,7 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
         return false;
     }
     bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
-              (f->extra || zf_groups_place(b, names, f->torch, f->head, err));
+              (f->extra || groups_place(b, names, f->torch, f->head, err));
     zf_auto_out(&p.name);
     zf_auto_out(&p.where);
     zf_table_fini(&p.ties);

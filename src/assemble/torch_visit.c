@@ -34,7 +34,7 @@ struct frame {
 };
 
 /* What is known of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
- * it stands, but lists that hold the next one twice would make 2^n tensors out of n lists. */
+ * it is referenced, but lists that hold the next one twice would make 2^n tensors out of n lists. */
 enum { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
 struct seen {
     uint64_t hash; /* of its address */
@@ -53,7 +53,7 @@ struct step_at {
     bool index;
 };
 
-struct walk {
+struct visit_walk {
     struct zf_torch *torch;
     const struct zf_limits *lim;
     struct zf_visit *visit;
@@ -68,7 +68,7 @@ struct walk {
     uint64_t n_tensors;
 };
 
-static void walk_fini(struct walk *w)
+static void visit_walk_fini(struct visit_walk *w)
 {
     zf_auto_out(&w->key);
     zf_auto_out(&w->name);
@@ -78,7 +78,8 @@ static void walk_fini(struct walk *w)
     zf_vec_fini(&w->frame);
 }
 
-static bool add_step(struct walk *w, const char *p, size_t n, bool index, struct zf_err *err)
+static bool visit_add_step(struct visit_walk *w, const char *p, size_t n, bool index,
+                           struct zf_err *err)
 {
     struct step_at *s = zf_vec_push(&w->at, err);
 
@@ -90,7 +91,7 @@ static bool add_step(struct walk *w, const char *p, size_t n, bool index, struct
     return zf_out_ok(&w->key, err);
 }
 
-static bool extend_step(struct walk *w, const char *p, size_t n, struct zf_err *err)
+static bool visit_extend_step(struct visit_walk *w, const char *p, size_t n, struct zf_err *err)
 {
     struct step_at *last = &w->at.at[w->at.n - 1];
 
@@ -100,17 +101,18 @@ static bool extend_step(struct walk *w, const char *p, size_t n, struct zf_err *
     return zf_out_ok(&w->key, err);
 }
 
-static bool name_child(struct walk *w, enum naming how, const char *p, size_t n, bool index,
-                       struct zf_err *err)
+static bool visit_name_child(struct visit_walk *w, enum naming how, const char *p, size_t n,
+                             bool index, struct zf_err *err)
 {
     if (how == BY_NONE) {
         return true;
     }
-    return how == BY_DOT && w->at.n > 0 ? extend_step(w, p, n, err) : add_step(w, p, n, index, err);
+    return how == BY_DOT && w->at.n > 0 ? visit_extend_step(w, p, n, err)
+                                        : visit_add_step(w, p, n, index, err);
 }
 
 /* The text of a key that is no plain text, as Python would print it where it is simple. */
-static void odd_key(struct zf_out *out, const struct zf_pv *key, uint64_t i)
+static void visit_odd_key(struct zf_out *out, const struct zf_pv *key, uint64_t i)
 {
     char buf[256];
     int64_t number;
@@ -134,7 +136,7 @@ static void odd_key(struct zf_out *out, const struct zf_pv *key, uint64_t i)
 }
 
 /* The text of key i: a tuple is written one level deep, "(torch.bfloat16, torch.float32)". */
-static void key_text(struct zf_out *out, const struct zf_pv *key, uint64_t i)
+static void visit_key_text(struct zf_out *out, const struct zf_pv *key, uint64_t i)
 {
     uint64_t n;
     enum zf_pv_kind kind = zf_pv_kind(key);
@@ -145,7 +147,7 @@ static void key_text(struct zf_out *out, const struct zf_pv *key, uint64_t i)
         return;
     }
     if (kind != ZF_PV_TUPLE) {
-        odd_key(out, key, i);
+        visit_odd_key(out, key, i);
         return;
     }
     zf_out_str(out, "(");
@@ -157,14 +159,14 @@ static void key_text(struct zf_out *out, const struct zf_pv *key, uint64_t i)
         if (p) {
             zf_out_add(out, p, n);
         } else {
-            odd_key(out, item, k);
+            visit_odd_key(out, item, k);
         }
     }
     zf_out_str(out, ")");
 }
 
 /* Is it the (dict, slots) pair of an object with __slots__? */
-static bool is_attributes(const struct zf_pv *state)
+static bool visit_is_attributes(const struct zf_pv *state)
 {
     for (uint64_t i = 0; i < zf_pv_len(state); i++) {
         const struct zf_pv *half = zf_pv_item(state, i);
@@ -178,7 +180,7 @@ static bool is_attributes(const struct zf_pv *state)
 
 /* What is looked into for the children of v, or NULL for a plain value.
  * An instance is its attributes. */
-static const struct zf_pv *inside(const struct zf_pv *v, enum naming *naming)
+static const struct zf_pv *visit_inside(const struct zf_pv *v, enum naming *naming)
 {
     *naming = BY_STEP;
     switch (zf_pv_kind(v)) {
@@ -204,13 +206,13 @@ static const struct zf_pv *inside(const struct zf_pv *v, enum naming *naming)
         return state;
     }
     if (zf_pv_kind(state) == ZF_PV_TUPLE) {
-        *naming = is_attributes(state) ? BY_NONE : BY_DOT;
+        *naming = visit_is_attributes(state) ? BY_NONE : BY_DOT;
         return state;
     }
     return zf_pv_args(v);
 }
 
-static bool is_table_of_module(const struct frame *f, const struct zf_out *name)
+static bool visit_is_table_of_module(const struct frame *f, const struct zf_out *name)
 {
     static const char *const table[] = {"_parameters", "_buffers", "_modules"};
 
@@ -225,7 +227,8 @@ static bool is_table_of_module(const struct frame *f, const struct zf_out *name)
     return false;
 }
 
-static bool push(struct walk *w, const struct zf_pv *v, struct frame *f, struct zf_err *err)
+static bool visit_push(struct visit_walk *w, const struct zf_pv *v, struct frame *f,
+                       struct zf_err *err)
 {
     if (w->frame.n >= w->lim->pickle_depth) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -243,7 +246,7 @@ static bool push(struct walk *w, const struct zf_pv *v, struct frame *f, struct 
 }
 
 /* Goes back to the path outside of a value. */
-static void restore(struct walk *w, const struct frame *f)
+static void visit_restore(struct visit_walk *w, const struct frame *f)
 {
     w->at.n = f->n_steps;
     zf_out_cut(&w->key, f->key_len);
@@ -253,7 +256,7 @@ static void restore(struct walk *w, const struct frame *f)
 }
 
 /* Leaves the innermost value and says what it held. */
-static bool pop(struct walk *w, struct zf_err *err)
+static bool visit_pop(struct visit_walk *w, struct zf_err *err)
 {
     struct frame *f = &w->frame.at[--w->frame.n];
 
@@ -269,24 +272,24 @@ static bool pop(struct walk *w, struct zf_err *err)
         w->frame.at[w->frame.n - 1].tensors |= f->tensors;
     }
     if (w->n_named > w->frame.n) {
-        restore(w, f);
+        visit_restore(w, f);
         w->n_named--;
     }
     return true;
 }
 
-static void child_text(struct zf_out *out, const struct frame *f, uint64_t i)
+static void visit_child_text(struct zf_out *out, const struct frame *f, uint64_t i)
 {
     zf_out_cut(out, 0);
     if (f->mapping) {
-        key_text(out, zf_pv_key(f->v, i), i);
+        visit_key_text(out, zf_pv_key(f->v, i), i);
     } else {
         zf_out_dec(out, i);
     }
 }
 
 /* Adds the names that the path to the current child of the innermost value still lacks. */
-static bool name_all(struct walk *w, struct zf_err *err)
+static bool visit_name_all(struct visit_walk *w, struct zf_err *err)
 {
     for (; w->n_named < w->frame.n; w->n_named++) {
         struct frame *f = &w->frame.at[w->n_named];
@@ -295,33 +298,34 @@ static bool name_all(struct walk *w, struct zf_err *err)
         f->key_len = w->key.n;
         f->n_steps = w->at.n;
         f->last_len = w->at.n ? w->at.at[w->at.n - 1].n : 0;
-        child_text(name, f, f->next - 1);
+        visit_child_text(name, f, f->next - 1);
         if (!zf_out_ok(name, err)) {
             return false;
         }
-        enum naming how = is_table_of_module(f, name) ? BY_NONE : f->naming;
-        if (!name_child(w, how, zf_out_text(name), name->n, !f->mapping, err)) {
+        enum naming how = visit_is_table_of_module(f, name) ? BY_NONE : f->naming;
+        if (!visit_name_child(w, how, zf_out_text(name), name->n, !f->mapping, err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool is_number(const struct zf_pv *v)
+static bool visit_is_number(const struct zf_pv *v)
 {
     return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
 }
 
-static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind, struct zf_err *err)
+static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
+                       struct zf_err *err)
 {
     const struct frame *top = w->frame.n ? &w->frame.at[w->frame.n - 1] : NULL;
     bool in_list = kind == ZF_TORCH_NOT && top && !top->mapping;
 
-    if (in_list && !is_number(v)) {
+    if (in_list && !visit_is_number(v)) {
         w->visit->n_unnamed++; /* bytes are asked for by their key only */
         return true;
     }
-    if (!name_all(w, err)) {
+    if (!visit_name_all(w, err)) {
         return false;
     }
     if (in_list && top->n_steps < ENTRY_STEPS) {
@@ -348,8 +352,8 @@ static bool leaf(struct walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
 }
 
 /* Marks a value as being looked into; *fresh_out: may it be, or is it open or known to be empty? */
-static bool remember(struct walk *w, const struct zf_pv *in, struct frame *f, bool *fresh_out,
-                     struct zf_err *err)
+static bool visit_remember(struct visit_walk *w, const struct zf_pv *in, struct frame *f,
+                           bool *fresh_out, struct zf_err *err)
 {
     struct seen *s = zf_table_put(&w->seen, zf_hash_address(in), sizeof *s, err);
 
@@ -367,7 +371,7 @@ static bool remember(struct walk *w, const struct zf_pv *in, struct frame *f, bo
 }
 
 /* Is v a container of Python's own, and so no tensor? */
-static bool is_container(const struct zf_pv *v)
+static bool visit_is_container(const struct zf_pv *v)
 {
     switch (zf_pv_kind(v)) {
     case ZF_PV_DICT:
@@ -381,20 +385,21 @@ static bool is_container(const struct zf_pv *v)
 }
 
 /* Shows v, or goes into it.  outer: how names are made where it is. */
-static bool enter(struct walk *w, const struct zf_pv *v, enum naming outer, struct zf_err *err)
+static bool visit_enter(struct visit_walk *w, const struct zf_pv *v, enum naming outer,
+                        struct zf_err *err)
 {
-    enum zf_torch_kind kind = is_container(v) ? ZF_TORCH_NOT : zf_torch_kind(w->torch, v);
+    enum zf_torch_kind kind = visit_is_container(v) ? ZF_TORCH_NOT : zf_torch_kind(w->torch, v);
     struct frame f = {0};
-    const struct zf_pv *in = kind == ZF_TORCH_NOT ? inside(v, &f.naming) : NULL;
+    const struct zf_pv *in = kind == ZF_TORCH_NOT ? visit_inside(v, &f.naming) : NULL;
 
     if (!in) {
-        return leaf(w, v, kind, err);
+        return visit_leaf(w, v, kind, err);
     }
     f.many = zf_pv_many(v) || zf_pv_many(in);
     if (f.many) {
         bool fresh;
 
-        if (!remember(w, in, &f, &fresh, err)) {
+        if (!visit_remember(w, in, &f, &fresh, err)) {
             return false;
         }
         if (!fresh) {
@@ -402,10 +407,10 @@ static bool enter(struct walk *w, const struct zf_pv *v, enum naming outer, stru
         }
     }
     f.naming = outer == BY_DOT && f.naming == BY_STEP ? BY_DOT : f.naming;
-    return push(w, in, &f, err);
+    return visit_push(w, in, &f, err);
 }
 
-static const struct zf_pv *child_at(const struct zf_pv *v, bool mapping, uint64_t i)
+static const struct zf_pv *visit_child_at(const struct zf_pv *v, bool mapping, uint64_t i)
 {
     return mapping ? zf_pv_val(v, i) : zf_pv_item(v, i);
 }
@@ -413,7 +418,7 @@ static const struct zf_pv *child_at(const struct zf_pv *v, bool mapping, uint64_
 /* The kinds of plain values whose name nobody asks for, below a container.  A file can hold millions
  * of these, and making a name costs more than reading the value.  open: how many values are, the
  * container counted. */
-static uint32_t bare_kinds(const struct walk *w, bool mapping, size_t open)
+static uint32_t visit_bare_kinds(const struct visit_walk *w, bool mapping, size_t open)
 {
     uint32_t kinds = 1u << ZF_PV_NONE | 1u << ZF_PV_BOOL | 1u << ZF_PV_STR | 1u << ZF_PV_BIGINT |
                      1u << ZF_PV_GLOBAL | 1u << ZF_PV_EXT;
@@ -426,28 +431,28 @@ static uint32_t bare_kinds(const struct walk *w, bool mapping, size_t open)
 }
 
 /* Is v a small container of bare values? */
-static bool is_flat(const struct walk *w, const struct zf_pv *v)
+static bool visit_is_flat(const struct visit_walk *w, const struct zf_pv *v)
 {
     uint64_t n = zf_pv_len(v);
 
-    if (n == 0 || n > FLAT_MAX || !is_container(v) || zf_pv_many(v) ||
+    if (n == 0 || n > FLAT_MAX || !visit_is_container(v) || zf_pv_many(v) ||
         w->frame.n >= w->lim->pickle_depth) {
         return false;
     }
-    return zf_pv_span(v, 0, bare_kinds(w, zf_pv_is_map(v), w->frame.n + 1)) == n;
+    return zf_pv_span(v, 0, visit_bare_kinds(w, zf_pv_is_map(v), w->frame.n + 1)) == n;
 }
 
 /* Counts the children of the innermost value from the next on that need no name; true: none is
  * left. */
-static bool skip_bare(struct walk *w, struct frame *top)
+static bool visit_skip_bare(struct visit_walk *w, struct frame *top)
 {
-    uint32_t kinds = bare_kinds(w, top->mapping, w->frame.n);
+    uint32_t kinds = visit_bare_kinds(w, top->mapping, w->frame.n);
 
     while (top->next < top->n) {
         uint64_t bare = zf_pv_span(top->v, top->next, kinds);
         uint64_t empty = zf_pv_span(top->v, top->next + bare, ZF_PV_EMPTY);
-        const struct zf_pv *child = child_at(top->v, top->mapping, top->next + bare + empty);
-        uint64_t flat = is_flat(w, child);
+        const struct zf_pv *child = visit_child_at(top->v, top->mapping, top->next + bare + empty);
+        uint64_t flat = visit_is_flat(w, child);
 
         w->visit->n_unnamed += bare + flat;
         top->next += bare + empty + flat;
@@ -459,33 +464,34 @@ static bool skip_bare(struct walk *w, struct frame *top)
 }
 
 /* The next child of the innermost value. */
-static bool advance(struct walk *w, struct zf_err *err)
+static bool visit_advance(struct visit_walk *w, struct zf_err *err)
 {
     struct frame *top = &w->frame.at[w->frame.n - 1];
 
-    if (skip_bare(w, top)) {
+    if (visit_skip_bare(w, top)) {
         return true;
     }
-    const struct zf_pv *child = child_at(top->v, top->mapping, top->next++);
+    const struct zf_pv *child = visit_child_at(top->v, top->mapping, top->next++);
     if (w->n_named == w->frame.n) { /* the child before this one was named */
-        restore(w, top);
+        visit_restore(w, top);
         w->n_named--;
     }
     /* Inside an object all is joined. */
-    return enter(w, child, top->naming == BY_STEP ? BY_STEP : BY_DOT, err);
+    return visit_enter(w, child, top->naming == BY_STEP ? BY_STEP : BY_DOT, err);
 }
 
-static bool run(struct walk *w, const struct zf_pv *v, const char *prefix, struct zf_err *err)
+static bool visit_run(struct visit_walk *w, const struct zf_pv *v, const char *prefix,
+                      struct zf_err *err)
 {
     w->prefixed = prefix != NULL;
-    if ((prefix && !add_step(w, prefix, strlen(prefix), false, err)) ||
-        !enter(w, v, BY_STEP, err)) {
+    if ((prefix && !visit_add_step(w, prefix, strlen(prefix), false, err)) ||
+        !visit_enter(w, v, BY_STEP, err)) {
         return false;
     }
     while (w->frame.n > 0) {
         struct frame *top = &w->frame.at[w->frame.n - 1];
 
-        if (top->next < top->n ? !advance(w, err) : !pop(w, err)) {
+        if (top->next < top->n ? !visit_advance(w, err) : !visit_pop(w, err)) {
             return false;
         }
     }
@@ -495,9 +501,9 @@ static bool run(struct walk *w, const struct zf_pv *v, const char *prefix, struc
 bool zf_walk(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
              const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err)
 {
-    struct walk w = {.torch = t, .lim = lim, .visit = visit};
-    bool ok = run(&w, v, prefix, err);
+    struct visit_walk w = {.torch = t, .lim = lim, .visit = visit};
+    bool ok = visit_run(&w, v, prefix, err);
 
-    walk_fini(&w);
+    visit_walk_fini(&w);
     return ok;
 }

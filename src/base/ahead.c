@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-struct place {
+struct ahead_place {
     bool done;
     void *made;
     struct zf_err err; /* when made is NULL */
@@ -26,14 +26,14 @@ struct zf_ahead {
     bool stop;
     unsigned failures;     /* that wait to be taken */
     uint64_t begun, taken; /* begun - taken places are in use */
-    struct place place[ZF_AHEAD_MOST];
+    struct ahead_place place[ZF_AHEAD_MOST];
 };
 
 /* Makes the next thing; the lock is held, but not meanwhile. */
 static void ahead_make(struct zf_ahead *a)
 {
     uint64_t i = a->begun++;
-    struct place *p = &a->place[i % ZF_AHEAD_MOST];
+    struct ahead_place *p = &a->place[i % ZF_AHEAD_MOST];
 
     (void)pthread_mutex_unlock(&a->lock);
     p->made = a->work.make(a->work.ctx, i, &p->err);
@@ -96,7 +96,7 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
 
 void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err)
 {
-    struct place *p = &a->place[a->taken % ZF_AHEAD_MOST];
+    struct ahead_place *p = &a->place[a->taken % ZF_AHEAD_MOST];
 
     assert(a->taken < a->n);
     (void)pthread_mutex_lock(&a->lock);

@@ -15,15 +15,15 @@
 #define BLOCK_MAX (1u << 20)
 #define ALIGN _Alignof(max_align_t)
 
-struct block {
-    struct block *next;
+struct arena_block {
+    struct arena_block *next;
     size_t size, at; /* at: handed out from the front (aligned); strings come from the back */
     size_t back;
     _Alignas(max_align_t) char data[];
 };
 
 struct zf_arena {
-    struct block *head;
+    struct arena_block *head;
     uint64_t used, budget;
     size_t next_size;
 };
@@ -41,7 +41,7 @@ struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err)
     return a;
 }
 
-static bool room(struct zf_arena *a, size_t n, struct zf_err *err)
+static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
 {
     if (n > a->budget - a->used) {
         return zf_fail(
@@ -53,7 +53,7 @@ static bool room(struct zf_arena *a, size_t n, struct zf_err *err)
         return true;
     }
     size_t size = n > a->next_size ? n : a->next_size;
-    struct block *b = calloc(1, sizeof *b + size);
+    struct arena_block *b = calloc(1, sizeof *b + size);
     if (!b) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "out of memory after %llu bytes (the limits pickle_memory and model_memory "
@@ -73,7 +73,7 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
 {
     uint64_t bytes;
 
-    if (!zf_mul(n, size, &bytes) || bytes > SIZE_MAX - ALIGN - sizeof(struct block)) {
+    if (!zf_mul(n, size, &bytes) || bytes > SIZE_MAX - ALIGN - sizeof(struct arena_block)) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "%llu things of %llu bytes do not fit into memory", (unsigned long long)n,
                       (unsigned long long)size);
@@ -81,7 +81,7 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
     }
     size_t take = ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
     take = take ? take : ALIGN;
-    if (!room(a, take, err)) {
+    if (!arena_room(a, take, err)) {
         return NULL;
     }
     void *p = a->head->data + a->head->at;
@@ -92,13 +92,13 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
 
 char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err *err)
 {
-    if (n > SIZE_MAX - ALIGN - sizeof(struct block) - 1) {
+    if (n > SIZE_MAX - ALIGN - sizeof(struct arena_block) - 1) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes does not fit into memory",
                       (unsigned long long)n);
         return NULL;
     }
     size_t take = (size_t)n + 1;
-    if (!room(a, take, err)) {
+    if (!arena_room(a, take, err)) {
         return NULL;
     }
     /* From the back, so that texts of any length leave the front aligned. */
@@ -140,7 +140,7 @@ void zf_arena_free(struct zf_arena *a)
         return;
     }
     while (a->head) {
-        struct block *next = a->head->next;
+        struct arena_block *next = a->head->next;
 
         free(a->head);
         a->head = next;

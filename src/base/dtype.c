@@ -46,7 +46,7 @@ uint32_t zf_dtype_nan(enum zf_dtype t, uint8_t out[16])
     return n;
 }
 
-static bool same(const char *row, const char *name, size_t n)
+static bool dtype_same(const char *row, const char *name, size_t n)
 {
     return row && strlen(row) == n && memcmp(row, name, n) == 0;
 }
@@ -54,7 +54,7 @@ static bool same(const char *row, const char *name, size_t n)
 bool zf_dtype_by_suffix(const char *name, enum zf_dtype *out)
 {
     for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (same(table[i].suffix, name, strlen(name))) {
+        if (dtype_same(table[i].suffix, name, strlen(name))) {
             *out = (enum zf_dtype)i;
             return true;
         }
@@ -75,13 +75,13 @@ static const struct {
 bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out)
 {
     for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (same(table[i].torch, name, n)) {
+        if (dtype_same(table[i].torch, name, n)) {
             *out = (enum zf_dtype)i;
             return true;
         }
     }
     for (size_t i = 0; i < sizeof second_names / sizeof second_names[0]; i++) {
-        if (same(second_names[i].name, name, n)) {
+        if (dtype_same(second_names[i].name, name, n)) {
             *out = second_names[i].t;
             return true;
         }
@@ -92,7 +92,7 @@ bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out)
 bool zf_dtype_by_storage(const char *name, size_t n, enum zf_dtype *out)
 {
     for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (same(table[i].storage, name, n)) {
+        if (dtype_same(table[i].storage, name, n)) {
             *out = (enum zf_dtype)i;
             return true;
         }
@@ -103,7 +103,7 @@ bool zf_dtype_by_storage(const char *name, size_t n, enum zf_dtype *out)
 bool zf_dtype_by_safetensors(const char *name, enum zf_dtype *out)
 {
     for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (same(table[i].safetensors, name, strlen(name))) {
+        if (dtype_same(table[i].safetensors, name, strlen(name))) {
             *out = (enum zf_dtype)i;
             return true;
         }

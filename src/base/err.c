@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Names and values from a stranger's file go to terminals and logs: no control bytes. */
-static void defang(char *s)
+static void err_defang(char *s)
 {
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
@@ -31,12 +31,12 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
     va_start(ap, fmt);
     (void)vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
-    defang(err->msg);
+    err_defang(err->msg);
     return false;
 }
 
 /* strerror_r as POSIX has it fills `text`; glibc's may answer with text of its own. */
-static const char *sys_text(int sys, char *text, size_t n)
+static const char *err_sys_text(int sys, char *text, size_t n)
 {
 #ifdef STRERROR_R_CHAR_P
     return strerror_r(sys, text, n);
@@ -54,13 +54,13 @@ bool zf_fail_sys(struct zf_err *err, const char *what)
                   sys == ENOMEM   ? ZF_E_NOMEM
                   : sys == ENOENT ? ZF_E_NOENT
                                   : ZF_E_IO,
-                  ZF_OFF_NONE, "cannot %s: %s", what, sys_text(sys, text, sizeof text));
+                  ZF_OFF_NONE, "cannot %s: %s", what, err_sys_text(sys, text, sizeof text));
     err->sys = sys;
     return false;
 }
 
 /* Both ends of a path say more than its middle. */
-static void cut_middle(char *out, size_t n, const char *in)
+static void err_cut_middle(char *out, size_t n, const char *in)
 {
     size_t len = strlen(in), head = n / 3;
 
@@ -90,8 +90,8 @@ bool zf_err_in(struct zf_err *err, const char *fmt, ...)
     bool tight = n == 0 || err->path[0] == '\0' || err->path[0] == '!' || outer[n - 1] == '!' ||
                  outer[n - 1] == '/';
     (void)snprintf(joined, sizeof joined, "%s%s%s", outer, tight ? "" : "/", err->path);
-    defang(joined);
-    cut_middle(err->path, sizeof err->path, joined);
+    err_defang(joined);
+    err_cut_middle(err->path, sizeof err->path, joined);
     return false;
 }
 

@@ -17,29 +17,29 @@ __attribute__((constructor)) static void hash_draw_key(void)
     }
 }
 
-static uint64_t rotl(uint64_t x, unsigned n)
+static uint64_t hash_rotl(uint64_t x, unsigned n)
 {
     return x << n | x >> (64 - n);
 }
 
-static void round_of(uint64_t v[4])
+static void hash_round_of(uint64_t v[4])
 {
     v[0] += v[1];
-    v[1] = rotl(v[1], 13) ^ v[0];
-    v[0] = rotl(v[0], 32);
+    v[1] = hash_rotl(v[1], 13) ^ v[0];
+    v[0] = hash_rotl(v[0], 32);
     v[2] += v[3];
-    v[3] = rotl(v[3], 16) ^ v[2];
+    v[3] = hash_rotl(v[3], 16) ^ v[2];
     v[0] += v[3];
-    v[3] = rotl(v[3], 21) ^ v[0];
+    v[3] = hash_rotl(v[3], 21) ^ v[0];
     v[2] += v[1];
-    v[1] = rotl(v[1], 17) ^ v[2];
-    v[2] = rotl(v[2], 32);
+    v[1] = hash_rotl(v[1], 17) ^ v[2];
+    v[2] = hash_rotl(v[2], 32);
 }
 
-static void mix(uint64_t v[4], uint64_t word)
+static void hash_mix(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
-    round_of(v);
+    hash_round_of(v);
     v[0] ^= word;
 }
 
@@ -51,18 +51,18 @@ uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const void *te
     uint64_t word, last = (uint64_t)(sizeof seed + n) << 56;
     size_t i = 0;
 
-    mix(v, seed);
+    hash_mix(v, seed);
     for (; n - i >= sizeof word; i += sizeof word) {
         memcpy(&word, p + i, sizeof word);
-        mix(v, word);
+        hash_mix(v, word);
     }
     for (unsigned shift = 0; i < n; i++, shift += 8) {
         last |= (uint64_t)p[i] << shift;
     }
-    mix(v, last);
+    hash_mix(v, last);
     v[2] ^= 0xff;
     for (int r = 0; r < 3; r++) {
-        round_of(v);
+        hash_round_of(v);
     }
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }

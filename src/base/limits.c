@@ -22,19 +22,19 @@ uint64_t zf_limits_meta(const struct zf_limits *lim, uint64_t disk)
     return zf_mul_add(disk, lim->meta_memory, lim->meta_slack, &bytes) ? bytes : UINT64_MAX;
 }
 
-struct row {
+struct limits_row {
     const char *name, *unit, *what;
     size_t at;
 };
 
-static const struct row rows[] = {
+static const struct limits_row rows[] = {
 #define X(name, dflt, unit, what) {#name, unit, what, offsetof(struct zf_limits, name)},
     ZF_LIMITS(X)
 #undef X
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 
-static bool unknown(const char *name, int n, struct zf_err *err)
+static bool limits_unknown(const char *name, int n, struct zf_err *err)
 {
     char known[320] = "";
     size_t at = 0;
@@ -65,5 +65,5 @@ bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err 
         memcpy((char *)lim + rows[i].at, &v, sizeof v);
         return true;
     }
-    return unknown(assignment, (int)(n < 80 ? n : 80), err);
+    return limits_unknown(assignment, (int)(n < 80 ? n : 80), err);
 }

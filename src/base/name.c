@@ -61,7 +61,7 @@ bool zf_utf8_valid(const char *p, size_t n)
     return true;
 }
 
-static bool escaped(unsigned char c, bool first)
+static bool name_escaped(unsigned char c, bool first)
 {
     return c < 0x20 || c == 0x7f || c == '/' || c == '%' || (c == '.' && first);
 }
@@ -73,7 +73,7 @@ struct encoder {
     size_t at, cut, keep;
 };
 
-static void put(struct encoder *e, const char *p, size_t n)
+static void name_put(struct encoder *e, const char *p, size_t n)
 {
     if (e->at + n <= ZF_NAME_MAX) {
         memcpy(e->out + e->at, p, n);
@@ -84,20 +84,20 @@ static void put(struct encoder *e, const char *p, size_t n)
     }
 }
 
-static void encode(struct encoder *e, const char *raw, size_t n)
+static void name_encode(struct encoder *e, const char *raw, size_t n)
 {
     for (size_t i = 0; i < n && e->at <= ZF_NAME_MAX;) {
         unsigned char c = (unsigned char)raw[i];
         size_t len = zf_utf8_len(raw + i, n - i);
 
-        if (len == 0 || (len == 1 && escaped(c, e->at == 0))) {
+        if (len == 0 || (len == 1 && name_escaped(c, e->at == 0))) {
             char hex[4];
 
             (void)snprintf(hex, sizeof hex, "%%%02X", c);
-            put(e, hex, 3);
+            name_put(e, hex, 3);
             i++;
         } else {
-            put(e, raw + i, len);
+            name_put(e, raw + i, len);
             i += len;
         }
     }
@@ -108,10 +108,10 @@ size_t zf_name_encode(char out[ZF_NAME_MAX + 1], const char *raw, size_t n, cons
     size_t tail = 1 + 16 + strlen(suffix);
     struct encoder e = {.out = out, .keep = tail < ZF_NAME_MAX ? ZF_NAME_MAX - tail : 0};
 
-    encode(&e, raw, n);
-    encode(&e, suffix, strlen(suffix));
+    name_encode(&e, raw, n);
+    name_encode(&e, suffix, strlen(suffix));
     if (e.at == 0) {
-        put(&e, "%", 1);
+        name_put(&e, "%", 1);
     }
     if (e.at <= ZF_NAME_MAX) {
         out[e.at] = '\0';
@@ -128,7 +128,7 @@ size_t zf_name_encode(char out[ZF_NAME_MAX + 1], const char *raw, size_t n, cons
     return at + strlen(suffix);
 }
 
-static int hex_digit(char c)
+static int name_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
@@ -142,8 +142,8 @@ bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n)
             out[at++] = file[i];
             continue;
         }
-        int hi = n - i > 2 ? hex_digit(file[i + 1]) : -1;
-        int lo = n - i > 2 ? hex_digit(file[i + 2]) : -1;
+        int hi = n - i > 2 ? name_hex_digit(file[i + 1]) : -1;
+        int lo = n - i > 2 ? name_hex_digit(file[i + 2]) : -1;
         if (hi < 0 || lo < 0) {
             return false;
         }
@@ -155,13 +155,13 @@ bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n)
     return true;
 }
 
-static bool digit(const char *p, size_t i, size_t n)
+static bool name_digit(const char *p, size_t i, size_t n)
 {
     return i < n && p[i] >= '0' && p[i] <= '9';
 }
 
 /* Compares the numbers at a[*i] and b[*j] and moves past them. */
-static int cmp_number(const char *a, size_t an, size_t *i, const char *b, size_t bn, size_t *j)
+static int name_cmp_number(const char *a, size_t an, size_t *i, const char *b, size_t bn, size_t *j)
 {
     while (*i < an && a[*i] == '0') {
         (*i)++;
@@ -170,10 +170,10 @@ static int cmp_number(const char *a, size_t an, size_t *i, const char *b, size_t
         (*j)++;
     }
     size_t x = *i, y = *j;
-    while (digit(a, *i, an)) {
+    while (name_digit(a, *i, an)) {
         (*i)++;
     }
-    while (digit(b, *j, bn)) {
+    while (name_digit(b, *j, bn)) {
         (*j)++;
     }
     size_t nx = *i - x, ny = *j - y;
@@ -188,8 +188,8 @@ int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn)
     size_t i = 0, j = 0;
 
     while (i < an && j < bn) {
-        if (digit(a, i, an) && digit(b, j, bn)) {
-            int c = cmp_number(a, an, &i, b, bn, &j);
+        if (name_digit(a, i, an) && name_digit(b, j, bn)) {
+            int c = name_cmp_number(a, an, &i, b, bn, &j);
 
             if (c) {
                 return c;

@@ -13,7 +13,7 @@
 #define MOST_EDITS 3u
 #define LONGEST 512u
 
-static unsigned min3(unsigned a, unsigned b, unsigned c)
+static unsigned nearest_min3(unsigned a, unsigned b, unsigned c)
 {
     unsigned ab = a < b ? a : b;
 
@@ -41,7 +41,7 @@ static unsigned nearest_edits(const char *a, size_t n_a, const char *b, size_t n
             /* Outside of the band of the row above nothing was computed: it is too far. */
             unsigned above = j < i + most ? up[j] : most + 1;
 
-            now[j] = min3(above + 1, now[j - 1] + 1, up[j - 1] + (a[i - 1] != b[j - 1]));
+            now[j] = nearest_min3(above + 1, now[j - 1] + 1, up[j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
                 up2[j - 2] + 1 < now[j]) {
                 now[j] = up2[j - 2] + 1;

@@ -63,7 +63,7 @@ void zf_out_dec(struct zf_out *o, uint64_t v)
 }
 
 /* Number of bytes from p on that need no escape in a JSON string. */
-static size_t plain(const char *p, size_t n)
+static size_t out_plain(const char *p, size_t n)
 {
     size_t i = 0;
 
@@ -82,7 +82,7 @@ void zf_out_json(struct zf_out *o, const char *p, size_t n)
 {
     zf_out_u8(o, '"');
     for (size_t i = 0; i < n; i++) {
-        size_t run = plain(p + i, n - i);
+        size_t run = out_plain(p + i, n - i);
         char esc[8];
 
         zf_out_add(o, p + i, run);

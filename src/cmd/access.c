@@ -21,8 +21,8 @@
 #define FOR_OTHER 0005u
 
 /* The classes of the mount that `bit` (4 read, 1 search) of this file is given to. */
-static mode_t given_to(const struct access *a, const char *path, const struct stat *st,
-                       unsigned bit)
+static mode_t access_given_to(const struct access *a, const char *path, const struct stat *st,
+                              unsigned bit)
 {
     bool group = st->st_mode & bit << 3, other = st->st_mode & bit;
 
@@ -35,7 +35,7 @@ static mode_t given_to(const struct access *a, const char *path, const struct st
     return group && other ? FOR_GROUP | FOR_OTHER : 0;
 }
 
-static void withhold(struct access *a, mode_t bits, const char *path, mode_t mode)
+static void access_withhold(struct access *a, mode_t bits, const char *path, mode_t mode)
 {
     if (bits && !a->first) {
         a->first = strdup(path);
@@ -44,20 +44,21 @@ static void withhold(struct access *a, mode_t bits, const char *path, mode_t mod
     a->withheld |= bits;
 }
 
-static void look_at(struct access *a, const char *path)
+static void access_look_at(struct access *a, const char *path)
 {
     struct stat st;
     mode_t all = FOR_GROUP | FOR_OTHER;
 
     if (stat(path, &st) != 0) {
-        withhold(a, all, path, 0);
+        access_withhold(a, all, path, 0);
     } else {
-        withhold(a, all & ~given_to(a, path, &st, S_ISDIR(st.st_mode) ? 1 : 4), path, st.st_mode);
+        access_withhold(a, all & ~access_given_to(a, path, &st, S_ISDIR(st.st_mode) ? 1 : 4), path,
+                        st.st_mode);
     }
 }
 
 /* `dir` is cut from its end, and is whole again afterwards. */
-static void look_above(struct access *a, char *dir)
+static void access_look_above(struct access *a, char *dir)
 {
     if (a->last_dir && strcmp(a->last_dir, dir) == 0) {
         return;
@@ -68,10 +69,10 @@ static void look_above(struct access *a, char *dir)
         char cut = slash[1];
 
         slash[1] = '\0'; /* "/", "/data/", … */
-        look_at(a, dir);
+        access_look_at(a, dir);
         slash[1] = cut;
     }
-    look_at(a, dir);
+    access_look_at(a, dir);
 }
 
 void access_add(struct access *a, const char *path)
@@ -80,12 +81,12 @@ void access_add(struct access *a, const char *path)
     char *slash = real ? strrchr(real, '/') : NULL;
 
     if (!slash) {
-        withhold(a, FOR_GROUP | FOR_OTHER, path, 0);
+        access_withhold(a, FOR_GROUP | FOR_OTHER, path, 0);
         return;
     }
-    look_at(a, real);
+    access_look_at(a, real);
     *slash = '\0';
-    look_above(a, slash == real ? strcpy(real, "/") : real);
+    access_look_above(a, slash == real ? strcpy(real, "/") : real);
 }
 
 struct zf_each_file {
@@ -94,7 +95,7 @@ struct zf_each_file {
     int n; /* its length */
 };
 
-static void add_file(void *ctx, const struct zf_file_stats *s)
+static void access_add_file(void *ctx, const struct zf_file_stats *s)
 {
     const struct zf_each_file *e = ctx;
     zf_auto(mem) char *path = NULL;
@@ -113,7 +114,7 @@ void access_add_checkpoint(struct access *a, const struct zf_checkpoint *c, cons
     if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode)) {
         e.n = (int)(strrchr(source, '/') ? strrchr(source, '/') - source : 0);
     }
-    zf_store_stats(c->store, add_file, &e);
+    zf_store_stats(c->store, access_add_file, &e);
 }
 
 void access_fini(struct access *a)

@@ -13,7 +13,7 @@
 
 #define CHUNK (1u << 20)
 
-static bool write_all(const char *p, size_t n, struct zf_err *err)
+static bool cat_write_all(const char *p, size_t n, struct zf_err *err)
 {
     while (n > 0) {
         ssize_t k = write(STDOUT_FILENO, p, n);
@@ -29,7 +29,7 @@ static bool write_all(const char *p, size_t n, struct zf_err *err)
     return true;
 }
 
-static bool copy(struct zf_tree *t, uint64_t ino, struct zf_err *err)
+static bool cat_copy(struct zf_tree *t, uint64_t ino, struct zf_err *err)
 {
     zf_auto(mem) char *buf = malloc(CHUNK);
     uint64_t off = 0;
@@ -39,7 +39,7 @@ static bool copy(struct zf_tree *t, uint64_t ino, struct zf_err *err)
         return zf_fail_sys(err, "copy");
     }
     do {
-        if (!t->ops->read(t, ino, buf, CHUNK, off, &n, err) || !write_all(buf, n, err)) {
+        if (!t->ops->read(t, ino, buf, CHUNK, off, &n, err) || !cat_write_all(buf, n, err)) {
             return false;
         }
         off += n;
@@ -53,7 +53,7 @@ struct cat {
 };
 
 /* JSON, logs and what lies beside a checkpoint are text; tensors in any presentation are not. */
-static bool is_text(const char *path, const struct zf_stat *st, struct zf_tree *t)
+static bool cat_is_text(const char *path, const struct zf_stat *st, struct zf_tree *t)
 {
     static const char *const binary[] = {".safetensors", ".bin", ".npy", ".pt", ".model"};
     struct zf_node_tensor tensor;
@@ -73,12 +73,12 @@ static bool cat_file(void *ctx, const char *path, const struct zf_stat *st, stru
 {
     const struct cat *c = ctx;
 
-    if (c->terminal && !is_text(path, st, c->tree)) {
+    if (c->terminal && !cat_is_text(path, st, c->tree)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                       "tensor bytes are not written to a terminal; -f does it all the same");
         return zf_err_in(err, "%s", path);
     }
-    return copy(c->tree, st->ino, err);
+    return cat_copy(c->tree, st->ino, err);
 }
 
 static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
@@ -104,7 +104,7 @@ static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
     return n > 0 || zf_each_missing(c->tree, path, err);
 }
 
-static int run(const struct cmd *self, int argc, char **argv)
+static int cat_run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
     bool force = false;
@@ -138,5 +138,5 @@ const struct cmd cmd_cat = {
     .args = "[-f] CKPT PATH|GLOB...",
     .summary = "Write files of the tree to standard output, without mounting",
     .flags = "  -f, --force            tensors even to a terminal\n\n",
-    .run = run,
+    .run = cat_run,
 };

@@ -31,7 +31,7 @@ static bool config_dtype(const struct zf_blob *b, const struct zf_limits *lim, e
 
 /* The type of most of the bytes that a model computes with: integers and 8-bit types are stored
  * forms, which config.json does not name. */
-static bool weights_dtype(const struct zf_set *set, enum zf_dtype *out)
+static bool note_weights_dtype(const struct zf_set *set, enum zf_dtype *out)
 {
     static const enum zf_dtype types[] = {ZF_DT_F32, ZF_DT_BF16, ZF_DT_F16, ZF_DT_F64};
     uint64_t bytes[ZF_DT_COUNT] = {0}, most = 0;
@@ -55,7 +55,7 @@ char *config_note(const struct zf_checkpoint *c, const struct zf_limits *lim)
     char *text;
 
     if (!config || !config_dtype(config, lim, &says) ||
-        !weights_dtype(zf_checkpoint_set(c, ""), &have) || says == have) {
+        !note_weights_dtype(zf_checkpoint_set(c, ""), &have) || says == have) {
         return NULL;
     }
     return asprintf(&text,

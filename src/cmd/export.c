@@ -39,17 +39,18 @@ struct workers {
 static atomic_bool *volatile stop_flag;
 static volatile sig_atomic_t stop_signal;
 
-static void on_signal(int sig)
+static void export_on_signal(int sig)
 {
     stop_signal = sig;
     atomic_store(stop_flag, true);
 }
 
 /* The first signal ends the export in good order, the second at once. */
-static void catch_signals(struct zf_export_run *run)
+static void export_catch_signals(struct zf_export_run *run)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    struct sigaction sa = {.sa_handler = export_on_signal,
+                           .sa_flags = (int)SA_RESETHAND | SA_RESTART};
 
     stop_flag = &run->stop;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
@@ -64,7 +65,7 @@ static void catch_signals(struct zf_export_run *run)
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
-static void report(struct workers *workers, enum zf_export_end end, const struct zf_err *err)
+static void export_report(struct workers *workers, enum zf_export_end end, const struct zf_err *err)
 {
     (void)pthread_mutex_lock(&workers->say);
     if (workers->show) {
@@ -80,7 +81,7 @@ static void report(struct workers *workers, enum zf_export_end end, const struct
     }
 }
 
-static void *work(void *arg)
+static void *export_work(void *arg)
 {
     struct workers *workers = arg;
     struct zf_err err;
@@ -88,7 +89,7 @@ static void *work(void *arg)
 
     if (!buf) {
         (void)zf_fail_sys(&err, "copy");
-        report(workers, ZF_EXPORT_UNWRITABLE, &err);
+        export_report(workers, ZF_EXPORT_UNWRITABLE, &err);
     }
     while (buf && !atomic_load(&workers->run.stop)) {
         uint32_t i = atomic_fetch_add(&workers->next, 1);
@@ -105,7 +106,7 @@ static void *work(void *arg)
             export_failed_add(&workers->failed, i, &err);
             (void)pthread_mutex_unlock(&workers->say);
         } else if (end != ZF_EXPORT_OK && end != ZF_EXPORT_STOPPED) {
-            report(workers, end, &err);
+            export_report(workers, end, &err);
         }
     }
     (void)pthread_mutex_lock(&workers->say);
@@ -116,7 +117,7 @@ static void *work(void *arg)
 }
 
 /* Shows how far it is until all have left. */
-static void watch(struct workers *workers)
+static void export_watch(struct workers *workers)
 {
     (void)pthread_mutex_lock(&workers->say);
     while (workers->working > 0) {
@@ -137,14 +138,14 @@ static void watch(struct workers *workers)
     (void)pthread_mutex_unlock(&workers->say);
 }
 
-static void copy_all(struct workers *workers, uint32_t jobs)
+static void export_copy_all(struct workers *workers, uint32_t jobs)
 {
     pthread_t thread[MOST_JOBS];
     uint32_t want = jobs < workers->run.plan->n ? jobs : workers->run.plan->n, n = 0;
 
     export_progress_start(&workers->progress, &workers->run);
     workers->working = want;
-    while (n < want && pthread_create(&thread[n], NULL, work, workers) == 0) {
+    while (n < want && pthread_create(&thread[n], NULL, export_work, workers) == 0) {
         n++;
     }
     (void)pthread_mutex_lock(&workers->say);
@@ -152,16 +153,16 @@ static void copy_all(struct workers *workers, uint32_t jobs)
     (void)pthread_mutex_unlock(&workers->say);
     if (n == 0 && want) {
         workers->working = 1;
-        (void)work(workers);
+        (void)export_work(workers);
     }
-    watch(workers);
+    export_watch(workers);
     while (n > 0) {
         (void)pthread_join(thread[--n], NULL);
     }
 }
 
 /* Field by field: a struct may have gaps that hold anything. */
-static void mix_file(void *ctx, const struct zf_file_stats *s)
+static void export_mix_file(void *ctx, const struct zf_file_stats *s)
 {
     const struct zf_identity none = {.size = s->size}, *id = s->id ? s->id : &none;
     const uint64_t v[] = {id->dev,
@@ -179,7 +180,7 @@ static void mix_file(void *ctx, const struct zf_file_stats *s)
 /* All that decides which bytes a file has.  Every file that was opened counts for every copy: a
  * cast, a header or a state/ file has no shard of its own, and a checkpoint of which one file was
  * rewritten is another checkpoint. */
-static void make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32])
+static void export_make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32])
 {
     const struct opt_list *lists[] = {&o->rename, &o->only, &o->except, &o->keep};
     const char *texts[] = {o->format, o->tag, o->lost, o->strip_prefix, o->side};
@@ -188,7 +189,7 @@ static void make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32]
 
     sha256_init(&ctx);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);
-    zf_store_stats(st, mix_file, &ctx);
+    zf_store_stats(st, export_mix_file, &ctx);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *text = texts[i] ? texts[i] : "";
 
@@ -204,7 +205,7 @@ static void make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32]
 }
 
 /* After the last copy: the digests, and the journal's end. */
-static int conclude(struct workers *workers)
+static int export_conclude(struct workers *workers)
 {
     struct zf_err err;
 
@@ -246,14 +247,14 @@ static int export_to(struct workers *workers, const char *ckpt, uint32_t jobs)
     }
     workers->run.root = root;
     workers->run.journal = journal;
-    catch_signals(&workers->run);
-    copy_all(workers, jobs);
-    int code = conclude(workers);
+    export_catch_signals(&workers->run);
+    export_copy_all(workers, jobs);
+    int code = export_conclude(workers);
     export_failed_fini(&workers->failed);
     return code;
 }
 
-static bool parse_jobs(const char *text, uint32_t *out)
+static bool export_parse_jobs(const char *text, uint32_t *out)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     char *end;
@@ -269,7 +270,7 @@ static bool parse_jobs(const char *text, uint32_t *out)
 }
 
 /* As for cp(1): is dest the name a single file is to get, rather than the directory for it? */
-static bool names_file(struct zf_tree *tree, const char *path, const char *dest)
+static bool export_names_file(struct zf_tree *tree, const char *path, const char *dest)
 {
     struct zf_stat file;
     struct stat st;
@@ -280,14 +281,14 @@ static bool names_file(struct zf_tree *tree, const char *path, const char *dest)
 }
 
 /* The directory a path lies in; malloc'ed. */
-static char *parent_of(const char *path)
+static char *export_parent_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
     return !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-static int run(const struct cmd *self, int argc, char **argv)
+static int export_run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
     zf_auto(export_plan) struct zf_export_plan plan = {0};
@@ -316,7 +317,7 @@ static int run(const struct cmd *self, int argc, char **argv)
     if (argc - at < 3) {
         return cmd_usage(self, "needs a checkpoint, a path in its tree and a directory");
     }
-    if (!parse_jobs(jobs_text, &jobs)) {
+    if (!export_parse_jobs(jobs_text, &jobs)) {
         return cmd_usage(self, "-j needs a number from 1 to %d, found \"%s\"", MOST_JOBS,
                          jobs_text);
     }
@@ -331,8 +332,8 @@ static int run(const struct cmd *self, int argc, char **argv)
     zf_auto(mem) char *dir = NULL;
     workers.run.tree = tree;
     workers.run.dest = workers.run.given = argv[argc - 1];
-    if (argc - at == 3 && names_file(tree, argv[at + 1], argv[argc - 1])) {
-        dir = parent_of(argv[argc - 1]);
+    if (argc - at == 3 && export_names_file(tree, argv[at + 1], argv[argc - 1])) {
+        dir = export_parent_of(argv[argc - 1]);
         if (!dir) {
             return cmd_usage(self, "out of memory");
         }
@@ -341,7 +342,7 @@ static int run(const struct cmd *self, int argc, char **argv)
                                                                   : argv[argc - 1]);
     }
     workers.show = !workers.quiet && isatty(STDERR_FILENO) == 1;
-    make_seed(zf_tree_checkpoint(tree)->store, &o, workers.run.seed);
+    export_make_seed(zf_tree_checkpoint(tree)->store, &o, workers.run.seed);
     return export_to(&workers, argv[at], jobs);
 }
 
@@ -355,5 +356,5 @@ const struct cmd cmd_export = {
              "  -j, --jobs=N           copy so many files at once (4, or the number of CPUs)\n"
              "  -q, --quiet            no progress, and no line at the end\n"
              "      --sha256           write DEST/SHA256SUMS\n\n",
-    .run = run,
+    .run = export_run,
 };

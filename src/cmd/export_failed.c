@@ -25,7 +25,7 @@ void export_failed_add(struct export_failed *f, uint32_t i, const struct zf_err 
     f->code = f->code ? f->code : zf_err_exit(err);
 }
 
-static int by_file(const void *a, const void *b)
+static int failed_by_file(const void *a, const void *b)
 {
     const struct export_failure *x = a, *y = b;
 
@@ -39,7 +39,7 @@ void export_failed_print(struct export_failed *f, const struct zf_export_plan *p
     if (f->of.n == 0) {
         return;
     }
-    qsort(f->of.at, f->of.n, sizeof *f->of.at, by_file);
+    qsort(f->of.at, f->of.n, sizeof *f->of.at, failed_by_file);
     for (size_t k = 0; k < f->of.n; k++) {
         for (uint32_t i = f->of.at[k].file; i != UINT32_MAX; i = p->file[i].follows) {
             failed++;

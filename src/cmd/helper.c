@@ -17,7 +17,7 @@
 enum { MOUNT_OK = 0, MOUNT_USAGE = 1, MOUNT_SYSTEM = 2, MOUNT_FAILED = 32 };
 
 /* The comma behind a word, or NULL; "\\," belongs to the word. */
-static char *word_end(char *word)
+static char *helper_word_end(char *word)
 {
     char *p = strchr(word, ',');
 
@@ -28,12 +28,12 @@ static char *word_end(char *word)
 }
 
 /* mount(8) says "rw" on its own when nobody said "ro": that is no wish to write. */
-static void drop_rw(char *list)
+static void helper_drop_rw(char *list)
 {
     char *to = list;
 
     for (char *word = list, *end; word; word = end) {
-        end = word_end(word);
+        end = helper_word_end(word);
         size_t n = end ? (size_t)(end++ - word) : strlen(word);
         if (n == 2 && memcmp(word, "rw", n) == 0) {
             continue;
@@ -53,7 +53,7 @@ int cmd_mount_bare(int argc, char **argv)
 
     for (int i = 1; i + 1 < argc; i++) {
         if (strcmp(argv[i], "-o") == 0) {
-            drop_rw(argv[++i]);
+            helper_drop_rw(argv[++i]);
         }
     }
     return mount->run(mount, argc, argv);
@@ -72,7 +72,7 @@ static int helper_help(const char *self)
     return cmd_finish(MOUNT_OK);
 }
 
-static int mount_code(int code)
+static int helper_mount_code(int code)
 {
     return code == EXIT_OK ? MOUNT_OK : code == EXIT_USAGE ? MOUNT_USAGE : MOUNT_FAILED;
 }
@@ -99,7 +99,7 @@ int cmd_mount_helper(int argc, char **argv)
         } else if (c == 'f') {
             fake = true;
         } else if (c == 'o') {
-            drop_rw(optarg);
+            helper_drop_rw(optarg);
             words[n++] = (char *)"-o";
             words[n++] = optarg;
         } else if (c == '?') {
@@ -118,5 +118,5 @@ int cmd_mount_helper(int argc, char **argv)
     }
     bool already;
     int code = mount_command(mount, n, words, &already);
-    return already ? MOUNT_FAILED : mount_code(code);
+    return already ? MOUNT_FAILED : helper_mount_code(code);
 }

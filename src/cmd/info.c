@@ -20,7 +20,7 @@ struct tally {
     uint64_t of_type[ZF_DT_COUNT];
 };
 
-static struct tally count(const struct zf_set *s)
+static struct tally info_count(const struct zf_set *s)
 {
     struct tally t = {0};
 
@@ -39,9 +39,9 @@ static struct tally count(const struct zf_set *s)
     return t;
 }
 
-static void print_set(const struct zf_set *s)
+static void info_print_set(const struct zf_set *s)
 {
-    struct tally t = count(s);
+    struct tally t = info_count(s);
     const char *sep = "";
 
     (void)printf("  /%-24s %8" PRIu64 " tensors  %14" PRIu64 " elements  ", s->path, t.tensors,
@@ -61,7 +61,7 @@ static void print_set(const struct zf_set *s)
     (void)fputc('\n', stdout);
 }
 
-static void print_text(const char *path, const struct zf_checkpoint *c, const char *config)
+static void info_print_text(const char *path, const struct zf_checkpoint *c, const char *config)
 {
     (void)printf("%s\n", path);
     (void)printf("format   %s: %s\n", c->format, c->why);
@@ -76,7 +76,7 @@ static void print_text(const char *path, const struct zf_checkpoint *c, const ch
     (void)printf("pieces   %" PRIu64 "\n", c->n_pieces);
     (void)fputs("sets\n", stdout);
     for (uint32_t i = 0; i < c->n_sets; i++) {
-        print_set(&c->set[i]);
+        info_print_set(&c->set[i]);
     }
     if (c->n_blobs) {
         (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
@@ -89,9 +89,9 @@ static void print_text(const char *path, const struct zf_checkpoint *c, const ch
     }
 }
 
-static json_t *json_set(const struct zf_set *s)
+static json_t *info_json_set(const struct zf_set *s)
 {
-    struct tally t = count(s);
+    struct tally t = info_count(s);
     json_t *types = json_object();
 
     for (int d = 0; d < ZF_DT_COUNT; d++) {
@@ -105,12 +105,12 @@ static json_t *json_set(const struct zf_set *s)
                      (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
 }
 
-static void print_json(const char *path, const struct zf_checkpoint *c, const char *config)
+static void info_print_json(const char *path, const struct zf_checkpoint *c, const char *config)
 {
     json_t *sets = json_array(), *notes = json_array();
 
     for (uint32_t i = 0; i < c->n_sets; i++) {
-        (void)json_array_append_new(sets, json_set(&c->set[i]));
+        (void)json_array_append_new(sets, info_json_set(&c->set[i]));
     }
     for (uint32_t i = 0; i < c->n_notes; i++) {
         (void)json_array_append_new(notes, zf_json_string(c->note[i], strlen(c->note[i])));
@@ -129,7 +129,7 @@ static void print_json(const char *path, const struct zf_checkpoint *c, const ch
     json_decref(j);
 }
 
-static int run(const struct cmd *self, int argc, char **argv)
+static int info_run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
     bool json = false;
@@ -149,9 +149,9 @@ static int run(const struct cmd *self, int argc, char **argv)
     }
     zf_auto(mem) char *config = config_note(c, &o.lim);
     if (json) {
-        print_json(argv[at], c, config);
+        info_print_json(argv[at], c, config);
     } else {
-        print_text(argv[at], c, config);
+        info_print_text(argv[at], c, config);
     }
     return cmd_finish(EXIT_OK);
 }
@@ -161,5 +161,5 @@ const struct cmd cmd_info = {
     .args = "[--json] CKPT",
     .summary = "Say what a checkpoint is, what it holds, and what is odd about it",
     .flags = "      --json             as one JSON object\n\n",
-    .run = run,
+    .run = info_run,
 };

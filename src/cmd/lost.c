@@ -8,21 +8,21 @@
 /* Tensors that are listed; --json has all. */
 #define MOST_LINES 200
 
-static bool has_file(const struct zf_lost *how)
+static bool lost_has_file(const struct zf_lost *how)
 {
     return how->file && how->file[0];
 }
 
-static void print_reason(FILE *to, const struct zf_lost *how)
+static void lost_print_reason(FILE *to, const struct zf_lost *how)
 {
-    if (has_file(how)) {
+    if (lost_has_file(how)) {
         print_name(to, how->file);
         (void)fputc(' ', to);
     }
     print_name(to, how->why);
 }
 
-static void print_lost(FILE *to, const struct zf_set *s, const struct zf_tensor *t)
+static void lost_print_lost(FILE *to, const struct zf_set *s, const struct zf_tensor *t)
 {
     struct zf_loss loss, next;
 
@@ -34,13 +34,13 @@ static void print_lost(FILE *to, const struct zf_set *s, const struct zf_tensor 
     }
     (void)fprintf(to, ": bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": ", loss.first,
                   loss.end - 1, zf_map_size(t->data));
-    print_reason(to, &loss.how);
+    lost_print_reason(to, &loss.how);
     if (zf_map_loss(t->data, loss.end, &next)) {
         (void)fprintf(to, "; more from byte %" PRIu64 " on", next.first);
     }
 }
 
-static void begin_line(FILE *to, uint64_t n)
+static void lost_begin_line(FILE *to, uint64_t n)
 {
     (void)fputs(n ? "         " : "lost     ", to);
 }
@@ -52,18 +52,18 @@ void lost_print(FILE *to, const struct zf_checkpoint *c)
     for (uint32_t s = 0; s < c->n_sets; s++) {
         for (uint32_t i = 0; i < c->set[s].n; i++) {
             if (c->set[s].tensor[i].lost && n++ < MOST_LINES) {
-                begin_line(to, n - 1);
-                print_lost(to, &c->set[s], &c->set[s].tensor[i]);
+                lost_begin_line(to, n - 1);
+                lost_print_lost(to, &c->set[s], &c->set[s].tensor[i]);
                 (void)fputc('\n', to);
             }
         }
     }
     for (uint32_t i = 0; i < c->n_missing; i++) {
         if (n++ < MOST_LINES) {
-            begin_line(to, n - 1);
+            lost_begin_line(to, n - 1);
             print_name(to, c->missing[i].name);
             (void)fputs(": all of it: ", to);
-            print_reason(to, &c->missing[i].how);
+            lost_print_reason(to, &c->missing[i].how);
             (void)fputc('\n', to);
         }
     }

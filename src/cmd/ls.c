@@ -53,7 +53,7 @@ static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_sta
     return tensor;
 }
 
-static void show_size(const struct ls *ls, uint64_t size)
+static void ls_show_size(const struct ls *ls, uint64_t size)
 {
     if (ls->human) {
         char text[32];
@@ -65,9 +65,10 @@ static void show_size(const struct ls *ls, uint64_t size)
     }
 }
 
-static void show_long(const struct ls *ls, const struct zf_stat *st, const struct zf_node_tensor *x)
+static void ls_show_long(const struct ls *ls, const struct zf_stat *st,
+                         const struct zf_node_tensor *x)
 {
-    show_size(ls, st->size);
+    ls_show_size(ls, st->size);
     if (x) {
         (void)printf("%-8s ", zf_dtype_info(x->dtype)->suffix);
         print_shape(stdout, x->tensor);
@@ -77,7 +78,7 @@ static void show_long(const struct ls *ls, const struct zf_stat *st, const struc
     }
 }
 
-static void show_tie(const struct zf_node_tensor *x)
+static void ls_show_tie(const struct zf_node_tensor *x)
 {
     const struct zf_tensor *same = &x->set->tensor[x->tensor->alias_of];
 
@@ -87,7 +88,7 @@ static void show_tie(const struct zf_node_tensor *x)
     }
 }
 
-static void show_json(const char *path, const struct zf_stat *st, const struct zf_node_tensor *x)
+static void ls_show_json(const char *path, const struct zf_stat *st, const struct zf_node_tensor *x)
 {
     json_t *j = x ? zf_index_tensor(x->set, x->tensor) : json_object();
 
@@ -105,7 +106,7 @@ static void show_json(const char *path, const struct zf_stat *st, const struct z
     json_decref(j);
 }
 
-static bool show(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+static bool ls_show(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
     const struct ls *ls = ctx;
     struct zf_node_tensor tensor;
@@ -113,17 +114,17 @@ static bool show(void *ctx, const char *path, const struct zf_stat *st, struct z
 
     (void)err;
     if (ls->json) {
-        show_json(path, st, x);
+        ls_show_json(path, st, x);
     } else {
         if (ls->longer) {
-            show_long(ls, st, x);
+            ls_show_long(ls, st, x);
         }
         print_name(stdout, path);
         if (st->kind == ZF_NODE_DIR) {
             (void)fputc('/', stdout);
         }
         if (ls->longer && x) {
-            show_tie(x);
+            ls_show_tie(x);
         }
     }
     (void)fputc(ls->zero ? '\0' : '\n', stdout);
@@ -131,10 +132,10 @@ static bool show(void *ctx, const char *path, const struct zf_stat *st, struct z
 }
 
 /* A directory's content, a file, or what matches. */
-static bool list_path(const struct ls *ls, const char *given, struct zf_err *err)
+static bool ls_list_path(const struct ls *ls, const char *given, struct zf_err *err)
 {
     struct zf_each each = {
-        .tree = ls->tree, .all = ls->all, .file = show, .dir = show, .ctx = (void *)ls};
+        .tree = ls->tree, .all = ls->all, .file = ls_show, .dir = ls_show, .ctx = (void *)ls};
     zf_auto(mem) char *path = zf_each_normal(given);
     struct zf_stat st;
     uint64_t n = 0;
@@ -144,9 +145,9 @@ static bool list_path(const struct ls *ls, const char *given, struct zf_err *err
     }
     if (zf_tree_walk(ls->tree, path, &st)) {
         if (st.kind != ZF_NODE_DIR) {
-            return show((void *)ls, path, &st, err);
+            return ls_show((void *)ls, path, &st, err);
         }
-        each.dir = ls->deep ? NULL : show;
+        each.dir = ls->deep ? NULL : ls_show;
         return ls->deep ? zf_each_file(&each, path, err) : zf_each_entry(&each, path, err);
     }
     if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
@@ -156,22 +157,23 @@ static bool list_path(const struct ls *ls, const char *given, struct zf_err *err
 }
 
 /* Every file of every set. */
-static bool list_all(const struct ls *ls, struct zf_err *err)
+static bool ls_list_all(const struct ls *ls, struct zf_err *err)
 {
-    const struct zf_each each = {.tree = ls->tree, .all = ls->all, .file = show, .ctx = (void *)ls};
+    const struct zf_each each = {
+        .tree = ls->tree, .all = ls->all, .file = ls_show, .ctx = (void *)ls};
 
     return zf_each_file(&each, "", err);
 }
 
 /* All that were asked for; what is not there is no reason not to list the rest. */
-static int list_paths(const struct ls *ls, char **path, int n)
+static int ls_list_paths(const struct ls *ls, char **path, int n)
 {
     int code = EXIT_OK;
 
     for (int i = 0; i < n; i++) {
         struct zf_err err;
 
-        if (!list_path(ls, path[i], &err)) {
+        if (!ls_list_path(ls, path[i], &err)) {
             int failed = cmd_fail(&err);
 
             failed = err.code == ZF_E_NOENT ? EXIT_NEGATIVE : failed;
@@ -181,7 +183,7 @@ static int list_paths(const struct ls *ls, char **path, int n)
     return code;
 }
 
-static int run(const struct cmd *self, int argc, char **argv)
+static int ls_run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
     struct ls ls = {0};
@@ -210,9 +212,9 @@ static int run(const struct cmd *self, int argc, char **argv)
     ls.tree = tree;
     ls.all = open_listing(tree, &o, ls.all);
     if (argc - at > 1) {
-        return cmd_finish(list_paths(&ls, argv + at + 1, argc - at - 1));
+        return cmd_finish(ls_list_paths(&ls, argv + at + 1, argc - at - 1));
     }
-    return list_all(&ls, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
+    return ls_list_all(&ls, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
 }
 
 const struct cmd cmd_ls = {
@@ -226,5 +228,5 @@ const struct cmd cmd_ls = {
              "  -R, --recursive        all files below a directory, not only what it lists\n"
              "  -0, --null             end names with NUL\n"
              "      --json             one JSON object a line\n\n",
-    .run = run,
+    .run = ls_run,
 };

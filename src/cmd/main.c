@@ -81,7 +81,7 @@ int cmd_finish(int code)
     return code > io ? code : io;
 }
 
-static int usage(FILE *to)
+static int main_usage(FILE *to)
 {
     (void)fputs("Usage: zerofs COMMAND ...\n"
                 "       zerofs CKPT MOUNTPOINT [-o OPTIONS]     (the same as zerofs mount)\n"
@@ -113,7 +113,7 @@ int cmd_version(void)
 
 /* A descriptor opened later must never become 0, 1 or 2, or a shard would be written to.  What was
  * closed is opened the wrong way round, so that using it fails as it would have. */
-static bool reserve_standard_fds(void)
+static bool main_reserve_standard_fds(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0 &&
@@ -125,7 +125,7 @@ static bool reserve_standard_fds(void)
 }
 
 /* Index of the command: the first word that is one, behind nothing but options and their values; 0 = nowhere. */
-static int find_command(int argc, char **argv)
+static int main_find_command(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (cmd_find(argv[i])) {
@@ -139,7 +139,7 @@ static int find_command(int argc, char **argv)
 }
 
 /* Moves argv[at] to argv[1]; options in front of it go behind it. */
-static void put_first(char **argv, int at)
+static void main_put_first(char **argv, int at)
 {
     char *name = argv[at];
 
@@ -147,7 +147,7 @@ static void put_first(char **argv, int at)
     argv[1] = name;
 }
 
-static void nearest_command(struct zf_nearest *near)
+static void main_nearest_command(struct zf_nearest *near)
 {
     for (size_t i = 0; cmd_row(i); i++) {
         zf_nearest_offer(near, table[i]->name);
@@ -155,20 +155,20 @@ static void nearest_command(struct zf_nearest *near)
 }
 
 /* A command with a slip in it, rather than a checkpoint to be mounted? */
-static bool is_misspelled(const char *word)
+static bool main_is_misspelled(const char *word)
 {
     zf_auto(nearest) struct zf_nearest near = {.want = word};
 
-    nearest_command(&near);
+    main_nearest_command(&near);
     return word[0] != '-' && near.n && access(word, F_OK) != 0;
 }
 
-static int no_command(const char *word)
+static int main_no_command(const char *word)
 {
     zf_auto(nearest) struct zf_nearest near = {.want = word};
     char hint[256];
 
-    nearest_command(&near);
+    main_nearest_command(&near);
     (void)fprintf(stderr, "zerofs: \"%s\" is no command%s\nTry `zerofs --help'.\n", word,
                   near.n ? zf_nearest_text(&near, hint, sizeof hint) : ".");
     return EXIT_USAGE;
@@ -179,32 +179,32 @@ int main(int argc, char **argv)
     static const char mount_prefix[] = "mount.";
     const char *self = argc > 0 ? basename(argv[0]) : "zerofs";
 
-    if (!reserve_standard_fds()) {
+    if (!main_reserve_standard_fds()) {
         return EXIT_FAILURE;
     }
     if (strncmp(self, mount_prefix, sizeof mount_prefix - 1) == 0) {
         return cmd_mount_helper(argc, argv);
     }
     if (argc < 2) {
-        return usage(stderr);
+        return main_usage(stderr);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        return usage(stdout);
+        return main_usage(stdout);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         return cmd_version();
     }
-    int at = find_command(argc, argv);
+    int at = main_find_command(argc, argv);
     if (at > 0) {
         const struct cmd *cmd = cmd_find(argv[at]);
 
-        put_first(argv, at);
+        main_put_first(argv, at);
         return cmd->run(cmd, argc - 1, argv + 1);
     }
     /* Run by mount.fuse3 for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
-    if (argc > 2 && !is_misspelled(argv[1])) {
+    if (argc > 2 && !main_is_misspelled(argv[1])) {
         return cmd_mount_bare(argc, argv);
     }
-    return no_command(argv[1]);
+    return main_no_command(argv[1]);
 }

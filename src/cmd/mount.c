@@ -34,7 +34,7 @@ struct service {
     struct zf_log *log; /* the worker's */
 };
 
-static void detach_stdio(void)
+static void mount_detach_stdio(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -47,31 +47,31 @@ static void detach_stdio(void)
 }
 
 /* In the worker and then in the supervisor: whoever waits for the end of our output gets it. */
-static void leave_terminal(void)
+static void mount_leave_terminal(void)
 {
     (void)setsid();
-    detach_stdio();
+    mount_detach_stdio();
 }
 
-static void worker_mounted(void *ctx, const struct zf_mount *m)
+static void mount_worker_mounted(void *ctx, const struct zf_mount *m)
 {
     const struct service *v = ctx;
 
     supervise_mounted(v->link, m);
 }
 
-static void worker_ready(void *ctx)
+static void mount_worker_ready(void *ctx)
 {
     const struct service *v = ctx;
 
     if (v->notify >= 0) {
         zf_log_detach(v->log);
-        leave_terminal();
+        mount_leave_terminal();
     }
     supervise_ready(v->link);
 }
 
-static void worker_stopping(void *ctx)
+static void mount_worker_stopping(void *ctx)
 {
     const struct service *v = ctx;
 
@@ -79,7 +79,7 @@ static void worker_stopping(void *ctx)
 }
 
 /* In the supervisor. */
-static void announce(void *ctx)
+static void mount_announce(void *ctx)
 {
     const struct service *v = ctx;
 
@@ -87,14 +87,14 @@ static void announce(void *ctx)
     if (v->notify < 0) {
         return;
     }
-    leave_terminal();
+    mount_leave_terminal();
     if (chdir("/") != 0 || write(v->notify, "", 1) != 1) {
         /* The command is gone; nobody waits for the answer. */
     }
     (void)close(v->notify);
 }
 
-static void say(void *ctx, const struct zf_err *err)
+static void mount_say(void *ctx, const struct zf_err *err)
 {
     const struct service *v = ctx;
 
@@ -102,8 +102,8 @@ static void say(void *ctx, const struct zf_err *err)
 }
 
 /* tag: at least ZF_NAME_MAX + 1 bytes; gets the save that is shown, when it is one of several. */
-static struct zf_tree *open_served(const char *source, const struct open_saves *s, char *tag,
-                                   struct zf_err *err)
+static struct zf_tree *mount_open_served(const char *source, const struct open_saves *s, char *tag,
+                                         struct zf_err *err)
 {
     if (s->o->all_tags) {
         return open_run(source, s, err);
@@ -121,11 +121,11 @@ static struct zf_tree *open_served(const char *source, const struct open_saves *
 }
 
 /* The tree, and in it what mounted_check reads. */
-static struct zf_tree *open_described(const struct mount_job *job, const struct open_saves *s,
-                                      struct zf_err *err)
+static struct zf_tree *mount_open_described(const struct mount_job *job, const struct open_saves *s,
+                                            struct zf_err *err)
 {
     char tag[ZF_NAME_MAX + 1] = "";
-    struct zf_tree *tree = open_served(job->source, s, tag, err);
+    struct zf_tree *tree = mount_open_served(job->source, s, tag, err);
     char *text = tree ? mounted_text(job, tag, err) : NULL;
 
     if (tree && !text) {
@@ -140,7 +140,7 @@ static struct zf_tree *open_described(const struct mount_job *job, const struct 
 
 /* The memory that reading the metadata took is no longer needed: without this the C library would keep several
  * times of what the tree needs, spread between what stays. */
-static void give_memory_back(void)
+static void mount_give_memory_back(void)
 {
 #ifdef __GLIBC__
     (void)malloc_trim(0);
@@ -149,7 +149,7 @@ static void give_memory_back(void)
 
 /* Large blocks go back to the system when they are freed, also after others were; the C library
  * would learn from the first to keep them. */
-static void keep_no_large_blocks(void)
+static void mount_keep_no_large_blocks(void)
 {
 #ifdef __GLIBC__
     (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
@@ -157,7 +157,7 @@ static void keep_no_large_blocks(void)
 }
 
 /* In the worker. */
-static int serve(void *ctx, int link)
+static int mount_serve(void *ctx, int link)
 {
     struct service *v = ctx;
     const struct mount_job *job = v->job;
@@ -170,10 +170,10 @@ static int serve(void *ctx, int link)
     if (v->lock >= 0) {
         (void)close(v->lock);
     }
-    keep_no_large_blocks();
+    mount_keep_no_large_blocks();
     zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
     const struct open_saves saves = {.o = o, .log = log};
-    zf_auto(tree) struct zf_tree *tree = log ? open_described(job, &saves, &err) : NULL;
+    zf_auto(tree) struct zf_tree *tree = log ? mount_open_described(job, &saves, &err) : NULL;
     struct zf_fs_opts fs = {
         .mountpoint = job->mountpoint,
         .fsname = o->fsname ? o->fsname : job->source,
@@ -189,18 +189,18 @@ static int serve(void *ctx, int link)
         .max_read = o->max_read > UINT32_MAX ? UINT32_MAX : (uint32_t)o->max_read,
         .read_ahead_kib = (uint32_t)(o->read_ahead / 1024 > UINT32_MAX ? 0 : o->read_ahead / 1024),
         .debug = o->debug,
-        .log = say,
+        .log = mount_say,
         .log_ctx = v,
         .stop_fd = link,
-        .mounted = worker_mounted,
-        .ready = worker_ready,
-        .stopping = worker_stopping,
+        .mounted = mount_worker_mounted,
+        .ready = mount_worker_ready,
+        .stopping = mount_worker_stopping,
         .session_ctx = v,
     };
 
     v->link = link;
     v->log = log;
-    give_memory_back();
+    mount_give_memory_back();
     /* A daemon keeps no directory busy; every path was made absolute before. */
     if (!tree || (v->notify >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||
         !zf_fs_serve(tree, &fs, &err)) {
@@ -209,12 +209,12 @@ static int serve(void *ctx, int link)
     return EXIT_OK;
 }
 
-static int serve_supervised(struct service *v)
+static int mount_serve_supervised(struct service *v)
 {
     struct supervise s = {
         .mountpoint = v->job->mountpoint,
-        .work = serve,
-        .ready = announce,
+        .work = mount_serve,
+        .ready = mount_announce,
         .ctx = v,
         .background = v->notify >= 0,
     };
@@ -223,7 +223,7 @@ static int serve_supervised(struct service *v)
 }
 
 /* Waits for the supervisor's byte, or for its end. */
-static int wait_ready(pid_t child, int fd)
+static int mount_wait_ready(pid_t child, int fd)
 {
     char byte;
     ssize_t n;
@@ -248,7 +248,7 @@ static int wait_ready(pid_t child, int fd)
     return EXIT_IO;
 }
 
-static int serve_behind(const struct mount_job *job, int lock)
+static int mount_serve_behind(const struct mount_job *job, int lock)
 {
     struct zf_err err;
     int fd[2];
@@ -267,25 +267,25 @@ static int serve_behind(const struct mount_job *job, int lock)
         struct service v = {.job = job, .notify = fd[1], .lock = lock};
 
         (void)close(fd[0]);
-        int code = serve_supervised(&v);
+        int code = mount_serve_supervised(&v);
         (void)fflush(NULL);
         exit(code);
     }
     (void)close(fd[1]);
-    int code = wait_ready(child, fd[0]);
+    int code = mount_wait_ready(child, fd[0]);
     (void)close(fd[0]);
     return code;
 }
 
-static int serve_here(const struct mount_job *job, int lock)
+static int mount_serve_here(const struct mount_job *job, int lock)
 {
     struct service v = {.job = job, .notify = -1, .lock = lock};
 
-    return serve_supervised(&v);
+    return mount_serve_supervised(&v);
 }
 
 /* False with *err filled when it is not empty, or cannot be read. */
-static bool check_empty(const char *dir, struct zf_err *err)
+static bool mount_check_empty(const char *dir, struct zf_err *err)
 {
     DIR *d = opendir(dir);
     bool empty = true;
@@ -301,7 +301,7 @@ static bool check_empty(const char *dir, struct zf_err *err)
                             "the mount point is not empty; -o nonempty mounts over what is there");
 }
 
-static bool check_directory(const char *mnt, struct zf_err *err)
+static bool mount_check_directory(const char *mnt, struct zf_err *err)
 {
     struct stat st;
 
@@ -316,9 +316,9 @@ static bool check_directory(const char *mnt, struct zf_err *err)
 
 /* The kernel may answer stat for a dead mount from its cache, so an open has to ask too.  Who asks
  * while the daemon dies gets ECONNABORTED, who comes later ENOTCONN. */
-static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_err *err)
+static bool mount_check_mountpoint(const char *mnt, const struct opts *o, struct zf_err *err)
 {
-    if (check_directory(mnt, err) && (o->nonempty || check_empty(mnt, err))) {
+    if (mount_check_directory(mnt, err) && (o->nonempty || mount_check_empty(mnt, err))) {
         return true;
     }
     if (err->sys == ENOTCONN || err->sys == ECONNABORTED) {
@@ -329,7 +329,7 @@ static bool check_mountpoint(const char *mnt, const struct opts *o, struct zf_er
 }
 
 /* Files that are opened later would then be looked for in the mount itself. */
-static bool check_apart(const struct mount_job *job, struct zf_err *err)
+static bool mount_check_apart(const struct mount_job *job, struct zf_err *err)
 {
     size_t n = strlen(job->mountpoint);
 
@@ -352,13 +352,13 @@ static bool check_apart(const struct mount_job *job, struct zf_err *err)
 }
 
 /* An already opened /dev/fuse (/dev/fd/N) is a mount point too: how containers are given one. */
-static char *resolve_mountpoint(const char *mnt)
+static char *mount_resolve_mountpoint(const char *mnt)
 {
     return strncmp(mnt, "/dev/fd/", 8) == 0 ? strdup(mnt) : realpath(mnt, NULL);
 }
 
 /* -1 to go on and mount, or an exit code. */
-static int check_mounted(const struct mount_job *job, bool *already_out)
+static int mount_check_mounted(const struct mount_job *job, bool *already_out)
 {
     struct zf_err err;
     enum mounted found = mounted_check(job, &err);
@@ -376,23 +376,24 @@ static int check_mounted(const struct mount_job *job, bool *already_out)
 }
 
 /* Looking into it would wait for the mount that we were started to make. */
-static bool is_automount(const char *mountpoint)
+static bool mount_is_automount(const char *mountpoint)
 {
     struct zf_mount at;
 
     return zf_mount_at(mountpoint, &at) && at.here && strcmp(at.type, "autofs") == 0;
 }
 
-static int check_free(const struct mount_job *job)
+static int mount_check_free(const struct mount_job *job)
 {
     struct zf_err err;
-    bool ok = is_automount(job->mountpoint) ? check_directory(job->mountpoint, &err)
-                                            : check_mountpoint(job->mountpoint, job->opts, &err);
+    bool ok = mount_is_automount(job->mountpoint)
+                  ? mount_check_directory(job->mountpoint, &err)
+                  : mount_check_mountpoint(job->mountpoint, job->opts, &err);
 
     return ok ? -1 : cmd_fail(&err);
 }
 
-static int fail_path(const char *what, const char *path)
+static int mount_fail_path(const char *what, const char *path)
 {
     struct zf_err err;
 
@@ -406,21 +407,21 @@ static int mount_locked(struct mount_job *job, bool foreground, bool *already_ou
 {
     bool given = strncmp(job->mountpoint, "/dev/fd/", 8) == 0;
     struct zf_err err;
-    int code = given ? -1 : check_mounted(job, already_out);
+    int code = given ? -1 : mount_check_mounted(job, already_out);
 
-    code = code < 0 && !given ? check_free(job) : code;
+    code = code < 0 && !given ? mount_check_free(job) : code;
     if (code >= 0) {
         return code;
     }
-    zf_auto(mem) char *mountpoint = resolve_mountpoint(job->mountpoint);
+    zf_auto(mem) char *mountpoint = mount_resolve_mountpoint(job->mountpoint);
     if (!mountpoint) {
-        return fail_path("resolve the mount point", job->mountpoint);
+        return mount_fail_path("resolve the mount point", job->mountpoint);
     }
     job->mountpoint = mountpoint;
-    if (!check_apart(job, &err)) {
+    if (!mount_check_apart(job, &err)) {
         return cmd_fail(&err);
     }
-    return foreground ? serve_here(job, lock) : serve_behind(job, lock);
+    return foreground ? mount_serve_here(job, lock) : mount_serve_behind(job, lock);
 }
 
 /* Mounts and, unless in the foreground, returns when the mount answers. */
@@ -434,15 +435,15 @@ static int mount_run(struct mount_job *job, bool foreground, bool *already_out)
     zf_auto(mem) char *source = realpath(job->source, NULL);
     int lock = -1, code;
     if (!source) {
-        return fail_path("open the checkpoint", job->source);
+        return mount_fail_path("open the checkpoint", job->source);
     }
     job->source = source;
     if (strncmp(job->mountpoint, "/dev/fd/", 8) != 0) {
-        code = check_mounted(job, already_out);
+        code = mount_check_mounted(job, already_out);
         if (code >= 0) {
             return code;
         }
-        lock = is_automount(job->mountpoint) ? -1 : mounted_lock(job->mountpoint);
+        lock = mount_is_automount(job->mountpoint) ? -1 : mounted_lock(job->mountpoint);
     }
     return mount_locked(job, foreground, already_out, lock);
 }
@@ -471,7 +472,7 @@ int mount_command(const struct cmd *self, int argc, char **argv, bool *already_o
     return mount_run(&job, foreground || o.debug, already_out);
 }
 
-static int run(const struct cmd *self, int argc, char **argv)
+static int mount_main(const struct cmd *self, int argc, char **argv)
 {
     bool already;
 
@@ -485,5 +486,5 @@ const struct cmd cmd_mount = {
     .summary = "Show a checkpoint as a read-only tree of files",
     .flags = "  -f, --foreground       stay in the foreground, log to stderr\n"
              "  -d                     the same, and print every request\n\n",
-    .run = run,
+    .run = mount_main,
 };

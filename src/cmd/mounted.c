@@ -24,14 +24,14 @@
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
 /* These do not change what is seen. */
-static bool is_beside(const char *text)
+static bool mounted_is_beside(const char *text)
 {
     return strcmp(text, "nonempty") == 0 || strcmp(text, "auto_unmount") == 0 ||
            strcmp(text, "debug") == 0;
 }
 
 /* A directory is compared by where it is, not by how it was called from somewhere. */
-static void add_option(void *ctx, const char *text)
+static void mounted_add_option(void *ctx, const char *text)
 {
     static const char side[] = "side=";
     size_t n = sizeof side - 1;
@@ -42,23 +42,23 @@ static void add_option(void *ctx, const char *text)
         whole = NULL;
     }
     text = whole ? whole : text;
-    if (!is_beside(text)) {
+    if (!mounted_is_beside(text)) {
         (void)json_array_append_new(ctx, zf_json_string(text, strlen(text)));
     }
 }
 
-static json_t *options_of(const struct opts *o)
+static json_t *mounted_options_of(const struct opts *o)
 {
     json_t *list = json_array();
 
     if (list) {
-        opts_each(o, add_option, list);
+        opts_each(o, mounted_add_option, list);
     }
     return list;
 }
 
 /* "/data/run7" and the save in it, unless that is what was pointed at. */
-static json_t *shown_name(const char *source, const char *tag)
+static json_t *mounted_shown_name(const char *source, const char *tag)
 {
     size_t n = strlen(source), t = strlen(tag);
     zf_auto(mem) char *text = NULL;
@@ -71,9 +71,10 @@ static json_t *shown_name(const char *source, const char *tag)
 
 char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err)
 {
-    json_t *j = json_pack("{s:s, s:o, s:o, s:o}", "schema", "zerofs.mount/1", "checkpoint",
-                          zf_json_string(job->source, strlen(job->source)), "shows",
-                          shown_name(job->source, tag), "options", options_of(job->opts));
+    json_t *j =
+        json_pack("{s:s, s:o, s:o, s:o}", "schema", "zerofs.mount/1", "checkpoint",
+                  zf_json_string(job->source, strlen(job->source)), "shows",
+                  mounted_shown_name(job->source, tag), "options", mounted_options_of(job->opts));
     char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
 
     json_decref(j);
@@ -85,7 +86,7 @@ char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *
 
 /* ---- what is there --------------------------------------------------------------------------- */
 
-static json_t *load(const char *mountpoint)
+static json_t *mounted_load(const char *mountpoint)
 {
     zf_auto(mem) char *path = NULL, *text = malloc(MAX_TEXT);
     size_t n = 0;
@@ -106,7 +107,7 @@ static json_t *load(const char *mountpoint)
     return fd >= 0 ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
 }
 
-static bool fail_foreign(const struct zf_mount *at, int sys, struct zf_err *err)
+static bool mounted_fail_foreign(const struct zf_mount *at, int sys, struct zf_err *err)
 {
     if (sys == EACCES || sys == EPERM) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -117,7 +118,7 @@ static bool fail_foreign(const struct zf_mount *at, int sys, struct zf_err *err)
 }
 
 /* The first option that only one side has, to name it. */
-static const char *odd_one(json_t *has, json_t *lacks)
+static const char *mounted_odd_one(json_t *has, json_t *lacks)
 {
     size_t i, k;
     json_t *a, *b;
@@ -137,11 +138,12 @@ static const char *odd_one(json_t *has, json_t *lacks)
     return NULL;
 }
 
-static void say_other(const struct mount_job *job, json_t *there, json_t *asked, struct zf_err *err)
+static void mounted_say_other(const struct mount_job *job, json_t *there, json_t *asked,
+                              struct zf_err *err)
 {
     const char *shows = json_string_value(json_object_get(there, "shows"));
     json_t *theirs = json_object_get(there, "options"), *ours = json_object_get(asked, "options");
-    const char *plus = odd_one(ours, theirs), *minus = odd_one(theirs, ours);
+    const char *plus = mounted_odd_one(ours, theirs), *minus = mounted_odd_one(theirs, ours);
 
     if (!json_equal(json_object_get(there, "checkpoint"), json_object_get(asked, "checkpoint"))) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -157,7 +159,7 @@ static void say_other(const struct mount_job *job, json_t *there, json_t *asked,
 
 /* A run directory shows its latest save, which may be another one by now: looked up as a mount
  * would.  A path that is the save itself needs no look. */
-static bool same_save(const struct mount_job *job, const char *shows, struct zf_err *err)
+static bool mounted_same_save(const struct mount_job *job, const char *shows, struct zf_err *err)
 {
     struct zf_err why;
 
@@ -165,7 +167,7 @@ static bool same_save(const struct mount_job *job, const char *shows, struct zf_
         return true;
     }
     struct zf_checkpoint *c = open_checkpoint(job->source, job->opts, &why);
-    json_t *now = c ? shown_name(job->source, c->tag) : NULL;
+    json_t *now = c ? mounted_shown_name(job->source, c->tag) : NULL;
     const char *name = now ? json_string_value(now) : NULL;
     bool same = name && strcmp(name, shows) == 0;
     if (!same) {
@@ -179,7 +181,7 @@ static bool same_save(const struct mount_job *job, const char *shows, struct zf_
     return same;
 }
 
-static enum mounted compare(const struct mount_job *job, json_t *there, struct zf_err *err)
+static enum mounted mounted_compare(const struct mount_job *job, json_t *there, struct zf_err *err)
 {
     const char *shows = json_string_value(json_object_get(there, "shows"));
     zf_auto(mem) char *text = mounted_text(job, "", err);
@@ -192,8 +194,8 @@ static enum mounted compare(const struct mount_job *job, json_t *there, struct z
     }
     if (!json_equal(json_object_get(there, "checkpoint"), json_object_get(asked, "checkpoint")) ||
         !json_equal(json_object_get(there, "options"), json_object_get(asked, "options"))) {
-        say_other(job, there, asked, err);
-    } else if (same_save(job, shows, err)) {
+        mounted_say_other(job, there, asked, err);
+    } else if (mounted_same_save(job, shows, err)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                       "%.80s already shows %.150s (zerofs umount %.80s)", job->mountpoint, shows,
                       job->mountpoint);
@@ -210,14 +212,14 @@ enum mounted mounted_check(const struct mount_job *job, struct zf_err *err)
     if (!zf_mount_at(job->mountpoint, &at) || !at.here || !at.fuse) {
         return MOUNTED_NOTHING;
     }
-    json_t *there = load(job->mountpoint);
+    json_t *there = mounted_load(job->mountpoint);
     if (!there) {
-        return fail_foreign(&at, errno, err) ? MOUNTED_NOTHING : MOUNTED_OTHER;
+        return mounted_fail_foreign(&at, errno, err) ? MOUNTED_NOTHING : MOUNTED_OTHER;
     }
     zf_auto(mem) char *real = realpath(job->mountpoint, NULL);
     struct mount_job named = *job;
     named.mountpoint = real ? real : job->mountpoint;
-    enum mounted result = compare(&named, there, err);
+    enum mounted result = mounted_compare(&named, there, err);
     json_decref(there);
     return result;
 }

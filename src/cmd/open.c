@@ -12,20 +12,20 @@
 #include "access.h"
 #include "where.h"
 
-static bool wants_selection(const struct opts *o)
+static bool open_wants_selection(const struct opts *o)
 {
     return o->strip_prefix || o->rename.n || o->only.n || o->except.n;
 }
 
 /* A slip in a pattern must not pass for a selection. */
-static void warn_unused(void *ctx, const char *option, const char *value)
+static void open_warn_unused(void *ctx, const char *option, const char *value)
 {
     (void)ctx;
     (void)fprintf(stderr, "zerofs: warning: %s=%s fits no tensor\n", option, value);
 }
 
 /* The view's own option, said in the same words. */
-static void warn_unused_keep(const struct zf_checkpoint *c, const struct opts *o)
+static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct opts *o)
 {
     for (uint32_t k = 0; k < o->keep.n; k++) {
         bool used = false;
@@ -36,7 +36,7 @@ static void warn_unused_keep(const struct zf_checkpoint *c, const struct opts *o
             }
         }
         if (!used) {
-            warn_unused(NULL, "keep", o->keep.v[k]);
+            open_warn_unused(NULL, "keep", o->keep.v[k]);
         }
     }
 }
@@ -60,16 +60,16 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
         .n_except = o->except.n,
         .rename = (const char *const *)o->rename.v,
         .n_rename = o->rename.n,
-        .unused = warn_unused,
+        .unused = open_warn_unused,
     };
     struct zf_checkpoint *c = zf_open(st, &how, err);
 
-    return c && wants_selection(o) ? zf_checkpoint_select(c, &select, err) : c;
+    return c && open_wants_selection(o) ? zf_checkpoint_select(c, &select, err) : c;
 }
 
 /* Failures of sources name their files as the user would, those of formats relative to the
  * directory that was pointed at: these get it put in front. */
-static void say_where(const struct zf_store *st, const char *path, struct zf_err *err)
+static void open_say_where(const struct zf_store *st, const char *path, struct zf_err *err)
 {
     const char *at = st && err->path[0] ? zf_store_name(st) : path;
     const char *slash = strrchr(at, '/');
@@ -105,7 +105,7 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
         where_below(path, err);
     }
     if (!c && st && err->code != ZF_E_USAGE) {
-        say_where(st, path, err);
+        open_say_where(st, path, err);
     }
     return c;
 }
@@ -135,7 +135,7 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
     struct zf_checkpoint *c = open_checkpoint(path, o, err);
 
     if (c) {
-        warn_unused_keep(c, o);
+        open_warn_unused_keep(c, o);
     }
     return c ? zf_tree_new(c, &how, err) : NULL;
 }

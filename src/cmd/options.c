@@ -19,18 +19,18 @@
 #include "foreign.h"
 #include <zf/base/nearest.h>
 
-enum kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, USER, GROUP, PASS, WORDS };
+enum options_kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, USER, GROUP, PASS, WORDS };
 enum where { ANY, TREE, MOUNT }; /* in the order of enum cmd_takes */
 
-struct row {
+struct options_row {
     const char *name;
-    enum kind kind;
+    enum options_kind kind;
     size_t at;
     enum where where;
     const char *meta, *help;
 };
 
-static const struct row rows[] = {
+static const struct options_row rows[] = {
 #define OPT(name, kind, field, where, meta, help)                                                  \
     {name, kind, offsetof(struct opts, field), where, meta, help},
 #include "options.def"
@@ -57,7 +57,7 @@ struct opts opts_default(void)
     };
 }
 
-static void list_fini(struct opt_list *l)
+static void options_list_fini(struct opt_list *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         free(l->v[i]);
@@ -74,7 +74,7 @@ void opts_fini(struct opts *o)
             free(*(char **)field);
             *(char **)field = NULL;
         } else if (rows[i].kind == LIST || rows[i].kind == PASS || rows[i].kind == WORDS) {
-            list_fini(field);
+            options_list_fini(field);
             *(struct opt_list *)field = (struct opt_list){0};
         }
     }
@@ -91,7 +91,7 @@ bool opts_passes(const struct opts *o, const char *word)
 }
 
 /* The table's "not given" becomes what the commands use. */
-static bool settle(struct opts *o, struct zf_err *err)
+static bool options_settle(struct opts *o, struct zf_err *err)
 {
     struct {
         uint64_t *field, dflt;
@@ -141,7 +141,7 @@ static bool settle(struct opts *o, struct zf_err *err)
     return true;
 }
 
-static bool append(struct opt_list *l, const char *text, struct zf_err *err)
+static bool options_append(struct opt_list *l, const char *text, struct zf_err *err)
 {
     char **v = realloc(l->v, (l->n + 1) * sizeof *v);
 
@@ -157,7 +157,8 @@ static bool append(struct opt_list *l, const char *text, struct zf_err *err)
     return true;
 }
 
-static bool set_text(char **field, const struct row *r, const char *value, struct zf_err *err)
+static bool options_set_text(char **field, const struct options_row *r, const char *value,
+                             struct zf_err *err)
 {
     if (!*value) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a value: %s=%s", r->name, r->name,
@@ -176,7 +177,7 @@ static bool set_text(char **field, const struct row *r, const char *value, struc
     return true;
 }
 
-static bool find_owner(const struct row *r, const char *name, uint64_t *out)
+static bool options_find_owner(const struct options_row *r, const char *name, uint64_t *out)
 {
     if (r->kind == USER) {
         const struct passwd *u = getpwnam(name);
@@ -189,7 +190,7 @@ static bool find_owner(const struct row *r, const char *name, uint64_t *out)
     return g != NULL;
 }
 
-static bool parse_number(const struct row *r, const char *value, uint64_t *out)
+static bool options_parse_number(const struct options_row *r, const char *value, uint64_t *out)
 {
     bool owner = r->kind == USER || r->kind == GROUP;
     uint64_t most = r->kind == OCTAL            ? 0777
@@ -201,18 +202,19 @@ static bool parse_number(const struct row *r, const char *value, uint64_t *out)
         return zf_num_size(value, out) && *out <= most;
     }
     if (!isdigit((unsigned char)*value)) {
-        return owner && find_owner(r, value, out);
+        return owner && options_find_owner(r, value, out);
     }
     errno = 0;
     *out = strtoull(value, &end, r->kind == OCTAL ? 8 : 10);
     return errno == 0 && *end == '\0' && *out <= most;
 }
 
-static bool set_number(uint64_t *field, const struct row *r, const char *value, struct zf_err *err)
+static bool options_set_number(uint64_t *field, const struct options_row *r, const char *value,
+                               struct zf_err *err)
 {
     uint64_t v;
 
-    if (!parse_number(r, value, &v)) {
+    if (!options_parse_number(r, value, &v)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs %s, found \"%s\"", r->name,
                        r->kind == OCTAL   ? "an octal mode up to 777"
                        : r->kind == SIZE  ? "a size such as 5G"
@@ -229,7 +231,8 @@ static bool set_number(uint64_t *field, const struct row *r, const char *value, 
     return true;
 }
 
-static bool set_seconds(double *field, const struct row *r, const char *value, struct zf_err *err)
+static bool options_set_seconds(double *field, const struct options_row *r, const char *value,
+                                struct zf_err *err)
 {
     char *end;
     double v = strtod(value, &end);
@@ -243,7 +246,8 @@ static bool set_seconds(double *field, const struct row *r, const char *value, s
 }
 
 /* value: NULL when there was no '='. */
-static bool apply(struct opts *o, const struct row *r, const char *value, struct zf_err *err)
+static bool options_apply(struct opts *o, const struct options_row *r, const char *value,
+                          struct zf_err *err)
 {
     void *field = (char *)o + r->at;
     char text[256];
@@ -258,15 +262,15 @@ static bool apply(struct opts *o, const struct row *r, const char *value, struct
         *(bool *)field = true;
         return true;
     case TEXT:
-        return set_text(field, r, value, err);
+        return options_set_text(field, r, value, err);
     case LIST:
     case WORDS:
-        return append(field, value, err);
+        return options_append(field, value, err);
     case SECONDS:
-        return set_seconds(field, r, value, err);
+        return options_set_seconds(field, r, value, err);
     case PASS:
         (void)snprintf(text, sizeof text, value ? "%s=%s" : "%s", r->name, value);
-        return append(field, text, err);
+        return options_append(field, text, err);
     case SIZE:
     case COUNT:
     case OCTAL:
@@ -274,11 +278,11 @@ static bool apply(struct opts *o, const struct row *r, const char *value, struct
     case GROUP:
         break;
     }
-    return set_number(field, r, value, err);
+    return options_set_number(field, r, value, err);
 }
 
 /* The first n bytes of word name no option. */
-static bool unknown_option(const char *word, size_t n, bool mounting, struct zf_err *err)
+static bool options_unknown_option(const char *word, size_t n, bool mounting, struct zf_err *err)
 {
     char name[101], hint[160];
 
@@ -294,15 +298,15 @@ static bool unknown_option(const char *word, size_t n, bool mounting, struct zf_
 }
 
 /* last: the row of the word in front, kept between calls. */
-static bool apply_word(struct opts *o, char *word, bool mounting, const struct row **last,
-                       struct zf_err *err)
+static bool options_apply_word(struct opts *o, char *word, bool mounting,
+                               const struct options_row **last, struct zf_err *err)
 {
-    const struct row *before = *last;
+    const struct options_row *before = *last;
 
     /* "-o show=raw,npy": the comma that separates options separates these words, too; but behind
      * another word "auto" can only be that of fstab(5). */
     if (before && before->kind == WORDS && zf_show_word(word) && strcmp(word, "auto") != 0) {
-        return append(&o->show, word, err);
+        return options_append(&o->show, word, err);
     }
     *last = NULL;
     const char *refused = foreign_refused(word);
@@ -323,15 +327,15 @@ static bool apply_word(struct opts *o, char *word, bool mounting, const struct r
                            rows[i].name);
         }
         *last = &rows[i];
-        return apply(o, &rows[i], eq ? eq + 1 : NULL, err);
+        return options_apply(o, &rows[i], eq ? eq + 1 : NULL, err);
     }
-    return unknown_option(word, n, mounting, err);
+    return options_unknown_option(word, n, mounting, err);
 }
 
 bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *err)
 {
     zf_auto(mem) char *word = malloc(strlen(list) + 1);
-    const struct row *last = NULL;
+    const struct options_row *last = NULL;
 
     if (!word) {
         return zf_fail_sys(err, "read options");
@@ -345,7 +349,7 @@ bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *e
             word[n++] = *p;
         }
         word[n] = '\0';
-        if (n && !apply_word(o, word, mounting, &last, err)) {
+        if (n && !options_apply_word(o, word, mounting, &last, err)) {
             return false;
         }
         if (!*p) {
@@ -354,21 +358,21 @@ bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *e
     }
 }
 
-static bool mounting(const struct cmd *self)
+static bool options_mounting(const struct cmd *self)
 {
     return self->takes == TAKES_MOUNT;
 }
 
 /* Is this row in the command's --help?  What only matters for a tree is accepted, and without effect, by `info` too,
  * so that one list of options serves all commands. */
-static bool listed(const struct cmd *self, const struct row *r)
+static bool options_listed(const struct cmd *self, const struct options_row *r)
 {
     return self->takes != TAKES_NONE && (int)r->where <= (int)self->takes;
 }
 
-static bool accepted(const struct cmd *self, const struct row *r)
+static bool options_accepted(const struct cmd *self, const struct options_row *r)
 {
-    return self->takes != TAKES_NONE && (r->where != MOUNT || mounting(self));
+    return self->takes != TAKES_NONE && (r->where != MOUNT || options_mounting(self));
 }
 
 /* getopt_long's values: own flags first, then the table's rows. */
@@ -382,7 +386,8 @@ struct getopt_tables {
     struct option longs[MAX_OWN + N_ROWS + 2];
 };
 
-static void fill_tables(struct getopt_tables *t, const struct cmd *self, const struct opt_flag *own)
+static void options_fill_tables(struct getopt_tables *t, const struct cmd *self,
+                                const struct opt_flag *own)
 {
     size_t at = 0, n = 0;
 
@@ -402,7 +407,7 @@ static void fill_tables(struct getopt_tables *t, const struct cmd *self, const s
         }
     }
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (accepted(self, &rows[i])) {
+        if (options_accepted(self, &rows[i])) {
             t->longs[n++] =
                 (struct option){rows[i].name, rows[i].meta ? required_argument : no_argument, NULL,
                                 ROW_BASE + (int)i};
@@ -411,7 +416,7 @@ static void fill_tables(struct getopt_tables *t, const struct cmd *self, const s
     t->longs[n] = (struct option){"help", no_argument, NULL, HELP};
 }
 
-static void set_own(const struct opt_flag *f, char *value)
+static void options_set_own(const struct opt_flag *f, char *value)
 {
     if (f->value) {
         *f->value = value;
@@ -420,7 +425,7 @@ static void set_own(const struct opt_flag *f, char *value)
     }
 }
 
-static const struct opt_flag *own_of(const struct opt_flag *own, int c)
+static const struct opt_flag *options_own_of(const struct opt_flag *own, int c)
 {
     for (int i = 0; i < MAX_OWN && (own[i].letter || own[i].name); i++) {
         if (c == OWN_BASE + i || (own[i].letter && c == own[i].letter)) {
@@ -430,7 +435,8 @@ static const struct opt_flag *own_of(const struct opt_flag *own, int c)
     return NULL;
 }
 
-static int unknown_flag(const struct cmd *self, const struct getopt_tables *t, const char *word)
+static int options_unknown_flag(const struct cmd *self, const struct getopt_tables *t,
+                                const char *word)
 {
     char name[64], hint[160];
 
@@ -456,30 +462,30 @@ int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *ow
     struct zf_err err;
     int c;
 
-    fill_tables(&t, self, own);
+    options_fill_tables(&t, self, own);
     optind = 1;
     opterr = 0;
     while ((c = getopt_long(argc, argv, t.letters, t.longs, NULL)) != -1) {
-        const struct opt_flag *f = own_of(own, c);
+        const struct opt_flag *f = options_own_of(own, c);
         bool ok = true;
 
         if (f) {
-            set_own(f, optarg);
+            options_set_own(f, optarg);
         } else if (c == 'o') {
-            ok = opts_list(o, optarg, mounting(self), &err);
+            ok = opts_list(o, optarg, options_mounting(self), &err);
         } else if (c == HELP || c == 'h') {
             return cmd_help(self);
         } else if (c >= ROW_BASE) {
-            ok = apply(o, &rows[c - ROW_BASE], optarg, &err);
+            ok = options_apply(o, &rows[c - ROW_BASE], optarg, &err);
         } else {
-            return unknown_flag(self, &t, argv[optind - 1]);
+            return options_unknown_flag(self, &t, argv[optind - 1]);
         }
         if (!ok) {
             return cmd_usage(self, "%s", err.msg);
         }
     }
     *operands = optind;
-    return settle(o, &err) ? -1 : cmd_usage(self, "%s", err.msg);
+    return options_settle(o, &err) ? -1 : cmd_usage(self, "%s", err.msg);
 }
 
 void opts_help(FILE *to, const struct cmd *self)
@@ -491,7 +497,7 @@ void opts_help(FILE *to, const struct cmd *self)
     for (size_t i = 0; i < N_ROWS; i++) {
         char left[64];
 
-        if (!listed(self, &rows[i])) {
+        if (!options_listed(self, &rows[i])) {
             continue;
         }
         (void)snprintf(left, sizeof left, "%s%s%s", rows[i].name, rows[i].meta ? "=" : "",
@@ -500,8 +506,8 @@ void opts_help(FILE *to, const struct cmd *self)
     }
 }
 
-static void each_text(const char *name, const char *value, void (*fn)(void *, const char *),
-                      void *ctx)
+static void options_each_text(const char *name, const char *value, void (*fn)(void *, const char *),
+                              void *ctx)
 {
     zf_auto(mem) char *text = NULL;
 
@@ -510,8 +516,8 @@ static void each_text(const char *name, const char *value, void (*fn)(void *, co
     }
 }
 
-static void each_field(const struct row *r, const void *field, void (*fn)(void *, const char *),
-                       void *ctx)
+static void options_each_field(const struct options_row *r, const void *field,
+                               void (*fn)(void *, const char *), void *ctx)
 {
     const struct opt_list *list = field;
     char number[40];
@@ -524,13 +530,13 @@ static void each_field(const struct row *r, const void *field, void (*fn)(void *
         return;
     case TEXT:
         if (*(char *const *)field) {
-            each_text(r->name, *(char *const *)field, fn, ctx);
+            options_each_text(r->name, *(char *const *)field, fn, ctx);
         }
         return;
     case LIST:
     case WORDS:
         for (uint32_t i = 0; i < list->n; i++) {
-            each_text(r->name, list->v[i], fn, ctx);
+            options_each_text(r->name, list->v[i], fn, ctx);
         }
         return;
     case PASS: /* several rows share the list */
@@ -553,12 +559,12 @@ static void each_field(const struct row *r, const void *field, void (*fn)(void *
                        (unsigned long long)*(const uint64_t *)field);
         break;
     }
-    each_text(r->name, number, fn, ctx);
+    options_each_text(r->name, number, fn, ctx);
 }
 
 void opts_each(const struct opts *o, void (*fn)(void *ctx, const char *text), void *ctx)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
-        each_field(&rows[i], (const char *)o + rows[i].at, fn, ctx);
+        options_each_field(&rows[i], (const char *)o + rows[i].at, fn, ctx);
     }
 }

@@ -59,12 +59,12 @@ struct watch {
 
 static volatile sig_atomic_t supervise_signal; /* the last that asked for the end */
 
-static void on_end(int sig)
+static void supervise_on_end(int sig)
 {
     supervise_signal = sig;
 }
 
-static void on_child(int sig)
+static void supervise_on_child(int sig)
 {
     (void)sig;
 }
@@ -81,9 +81,10 @@ struct inherited {
 };
 
 /* Those that whoever started us ignores stay ignored.  All are blocked but while waiting. */
-static void signals_take(struct inherited *old)
+static void supervise_signals_take(struct inherited *old)
 {
-    struct sigaction end = {.sa_handler = on_end}, child = {.sa_handler = on_child};
+    struct sigaction end = {.sa_handler = supervise_on_end},
+                     child = {.sa_handler = supervise_on_child};
     struct sigaction idle = {.sa_handler = SIG_IGN};
     sigset_t block;
 
@@ -103,7 +104,7 @@ static void signals_take(struct inherited *old)
     (void)sigprocmask(SIG_BLOCK, &block, &old->mask);
 }
 
-static void signals_give_back(const struct inherited *old)
+static void supervise_signals_give_back(const struct inherited *old)
 {
     for (size_t i = 0; i < N_END_SIGNALS; i++) {
         (void)sigaction(end_signals[i], &old->end[i], NULL);
@@ -114,7 +115,7 @@ static void signals_give_back(const struct inherited *old)
 
 /* ---- the worker's side ----------------------------------------------------------------------- */
 
-static void report(int link, const struct message *m)
+static void supervise_report(int link, const struct message *m)
 {
     if (send(link, m, sizeof *m, MSG_NOSIGNAL) < 0) {
         /* The supervisor is gone, which the guard of the session sees as well. */
@@ -123,23 +124,23 @@ static void report(int link, const struct message *m)
 
 void supervise_mounted(int link, const struct zf_mount *m)
 {
-    report(link, &(struct message){.what = REPORT_MOUNTED, .mount = *m});
+    supervise_report(link, &(struct message){.what = REPORT_MOUNTED, .mount = *m});
 }
 
 void supervise_ready(int link)
 {
-    report(link, &(struct message){.what = REPORT_READY});
+    supervise_report(link, &(struct message){.what = REPORT_READY});
 }
 
 void supervise_stopping(int link)
 {
-    report(link, &(struct message){.what = REPORT_STOPPING});
+    supervise_report(link, &(struct message){.what = REPORT_STOPPING});
 }
 
-static _Noreturn void worker_run(const struct supervise *s, const struct inherited *old,
-                                 pid_t parent, int link)
+static _Noreturn void supervise_worker_run(const struct supervise *s, const struct inherited *old,
+                                           pid_t parent, int link)
 {
-    signals_give_back(old);
+    supervise_signals_give_back(old);
     (void)prctl(PR_SET_NAME, old->name, 0, 0, 0);
     /* For the time before it serves, in which nothing looks at the link. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
@@ -153,7 +154,7 @@ static _Noreturn void worker_run(const struct supervise *s, const struct inherit
 
 /* ---- the supervisor's side ------------------------------------------------------------------- */
 
-static int64_t now_ms(void)
+static int64_t supervise_now_ms(void)
 {
     struct timespec t;
 
@@ -161,7 +162,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void say(const struct watch *w, const char *text)
+static void supervise_say(const struct watch *w, const char *text)
 {
     if (w->s->background && w->ready) {
         openlog("zerofs", LOG_PID, LOG_DAEMON);
@@ -171,14 +172,14 @@ static void say(const struct watch *w, const char *text)
     }
 }
 
-static void say_err(const struct watch *w, const struct zf_err *err)
+static void supervise_say_err(const struct watch *w, const struct zf_err *err)
 {
     char text[1024];
 
-    say(w, zf_err_text(err, text, sizeof text));
+    supervise_say(w, zf_err_text(err, text, sizeof text));
 }
 
-static void take_report(struct watch *w)
+static void supervise_take_report(struct watch *w)
 {
     struct message m;
     ssize_t n = recv(w->link, &m, sizeof m, MSG_DONTWAIT);
@@ -192,7 +193,7 @@ static void take_report(struct watch *w)
             w->ready = true;
         } else if (m.what == REPORT_STOPPING) {
             w->stopping = true;
-            w->deadline = w->deadline ? w->deadline : now_ms() + GRACE_MS;
+            w->deadline = w->deadline ? w->deadline : supervise_now_ms() + GRACE_MS;
         }
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         (void)close(w->link);
@@ -202,16 +203,16 @@ static void take_report(struct watch *w)
 
 /* The worker shall end: it hears of it by signal while it opens the checkpoint, and by the end of
  * the link while it serves, when it may have been made to ignore signals. */
-static void ask_to_end(struct watch *w)
+static void supervise_ask_to_end(struct watch *w)
 {
     if (w->link >= 0) {
         (void)shutdown(w->link, SHUT_WR);
     }
     (void)kill(w->worker, SIGTERM);
-    w->deadline = w->deadline ? w->deadline : now_ms() + GRACE_MS;
+    w->deadline = w->deadline ? w->deadline : supervise_now_ms() + GRACE_MS;
 }
 
-static void reap(struct watch *w)
+static void supervise_reap(struct watch *w)
 {
     if (!w->ended && waitpid(w->worker, &w->status, WNOHANG) == w->worker) {
         w->ended = true;
@@ -219,59 +220,59 @@ static void reap(struct watch *w)
 }
 
 /* One wait for a report, a signal or the deadline. */
-static void wait_once(struct watch *w, const struct inherited *old)
+static void supervise_wait_once(struct watch *w, const struct inherited *old)
 {
     struct pollfd fd = {.fd = w->link, .events = POLLIN};
     struct timespec left = {0};
 
     if (w->deadline) {
-        int64_t ms = w->deadline - now_ms();
+        int64_t ms = w->deadline - supervise_now_ms();
 
         ms = ms > 0 ? ms : 0;
         left = (struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
     }
     if (ppoll(&fd, 1, w->deadline ? &left : NULL, &old->mask) > 0) {
-        take_report(w);
+        supervise_take_report(w);
     }
 }
 
 /* Until the worker has ended, or is not waited for any longer. */
-static void watch_worker(struct watch *w, const struct inherited *old)
+static void supervise_watch_worker(struct watch *w, const struct inherited *old)
 {
     bool asked = false;
 
-    for (reap(w); !w->ended; reap(w)) {
+    for (supervise_reap(w); !w->ended; supervise_reap(w)) {
         if (supervise_signal && !asked) {
             asked = true;
-            ask_to_end(w);
+            supervise_ask_to_end(w);
         }
-        if (w->deadline && now_ms() >= w->deadline) {
+        if (w->deadline && supervise_now_ms() >= w->deadline) {
             if (w->killed_by_us) {
                 return;
             }
             /* Stopped, or held by a source.  In the latter case even this waits for the source. */
             w->killed_by_us = true;
             (void)kill(w->worker, SIGKILL);
-            w->deadline = now_ms() + GRACE_MS / 3;
+            w->deadline = supervise_now_ms() + GRACE_MS / 3;
         }
-        wait_once(w, old);
+        supervise_wait_once(w, old);
     }
     /* The reports it made before it ended. */
     while (w->link >= 0) {
-        take_report(w);
+        supervise_take_report(w);
     }
 }
 
 #define GIVEN "/dev/fd/"
 
 /* An open device of a mount that somebody else made. */
-static bool is_given(const char *mountpoint)
+static bool supervise_is_given(const char *mountpoint)
 {
     return strncmp(mountpoint, GIVEN, strlen(GIVEN)) == 0;
 }
 
 /* Something was mounted over ours: what is below comes off when that is gone. */
-static bool wait_uncovered(const struct inherited *old)
+static bool supervise_wait_uncovered(const struct inherited *old)
 {
     struct pollfd fd = {.fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC),
                         .events = POLLPRI};
@@ -286,25 +287,25 @@ static bool wait_uncovered(const struct inherited *old)
     return go_on;
 }
 
-static void take_off(struct watch *w, const struct inherited *old)
+static void supervise_take_off(struct watch *w, const struct inherited *old)
 {
     struct zf_err err;
     enum zf_detached result;
     int first = supervise_signal;
 
     while ((result = zf_mount_detach(w->s->mountpoint, &w->mount, &err)) == ZF_DETACH_COVERED) {
-        if (supervise_signal != first || !wait_uncovered(old)) {
-            say(w, "another mount covers it; what is below is dead");
+        if (supervise_signal != first || !supervise_wait_uncovered(old)) {
+            supervise_say(w, "another mount covers it; what is below is dead");
             return;
         }
     }
     if (result == ZF_DETACH_FAILED) {
-        say_err(w, &err);
+        supervise_say_err(w, &err);
     }
 }
 
 /* A worker that was killed in the moment between the mount and its report. */
-static bool find_unreported(struct watch *w)
+static bool supervise_find_unreported(struct watch *w)
 {
     return zf_mount_at(w->s->mountpoint, &w->mount) && w->mount.here && w->mount.fuse &&
            w->before.id && w->mount.parent == w->before.id;
@@ -312,22 +313,22 @@ static bool find_unreported(struct watch *w)
 
 /* The numbers of a mount are used again after it is gone, so that after a worker's end a mount of
  * the same numbers counts as its own only when nobody serves it. */
-static void clean_up(struct watch *w, const struct inherited *old)
+static void supervise_clean_up(struct watch *w, const struct inherited *old)
 {
     struct zf_mount at;
 
-    if (is_given(w->s->mountpoint) || (!w->mounted && !find_unreported(w))) {
+    if (supervise_is_given(w->s->mountpoint) || (!w->mounted && !supervise_find_unreported(w))) {
         return;
     }
     if (w->ended && zf_mount_at(w->s->mountpoint, &at) && zf_mount_same(&at, &w->mount) &&
         !zf_mount_dead(w->s->mountpoint)) {
         return;
     }
-    take_off(w, old);
+    supervise_take_off(w, old);
 }
 
 /* By which signal the mount ended, when it was none that asks for the end; 0 = in order. */
-static int fatal_signal(const struct watch *w)
+static int supervise_fatal_signal(const struct watch *w)
 {
     if (supervise_signal == SIGQUIT) {
         return SIGQUIT;
@@ -337,10 +338,10 @@ static int fatal_signal(const struct watch *w)
     return supervise_signal && asked ? 0 : sig;
 }
 
-static int exit_code(const struct watch *w)
+static int supervise_exit_code(const struct watch *w)
 {
     char text[160];
-    int sig = fatal_signal(w);
+    int sig = supervise_fatal_signal(w);
 
     if (supervise_signal && !w->mounted && !w->ready) {
         /* Nothing was begun: as if there had been no supervisor. */
@@ -353,11 +354,11 @@ static int exit_code(const struct watch *w)
     }
     (void)snprintf(text, sizeof text, "the serving process was ended by signal %d (%s)%s", sig,
                    strsignal(sig), w->mounted ? "; it is unmounted" : "");
-    say(w, text);
+    supervise_say(w, text);
     return EXIT_IO;
 }
 
-static int start(struct watch *w, const struct inherited *old)
+static int supervise_start(struct watch *w, const struct inherited *old)
 {
     int link[2];
     pid_t self = getpid();
@@ -369,10 +370,10 @@ static int start(struct watch *w, const struct inherited *old)
     w->worker = fork();
     if (w->worker == 0) {
         (void)close(link[0]);
-        worker_run(w->s, old, self, link[1]);
+        supervise_worker_run(w->s, old, self, link[1]);
     }
     (void)close(link[1]);
-    if (is_given(w->s->mountpoint)) {
+    if (supervise_is_given(w->s->mountpoint)) {
         /* The device lives as long as somebody holds it, and this is not the one who serves it. */
         (void)close((int)strtol(w->s->mountpoint + strlen(GIVEN), NULL, 10));
     }
@@ -387,17 +388,17 @@ int supervise(const struct supervise *s)
     struct zf_err err;
 
     (void)zf_mount_at(s->mountpoint, &w.before);
-    signals_take(&old);
+    supervise_signals_take(&old);
     /* Before there is a worker: whoever looks for one by name must not find this process. */
     (void)prctl(PR_GET_NAME, old.name, 0, 0, 0);
     (void)prctl(PR_SET_NAME, SUPERVISOR_NAME, 0, 0, 0);
-    if (start(&w, &old) != 0) {
+    if (supervise_start(&w, &old) != 0) {
         (void)zf_fail_sys(&err, "start the serving process");
         return cmd_fail(&err);
     }
-    watch_worker(&w, &old);
-    clean_up(&w, &old);
+    supervise_watch_worker(&w, &old);
+    supervise_clean_up(&w, &old);
     /* Signals that were pending meanwhile. */
     (void)sigprocmask(SIG_SETMASK, &old.mask, NULL);
-    return exit_code(&w);
+    return supervise_exit_code(&w);
 }

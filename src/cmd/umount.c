@@ -17,7 +17,7 @@ struct ours {
 };
 
 /* The last of several mounts on one point is the one that is seen. */
-static bool ours_look(void *ctx, const struct zf_mount_row *row)
+static bool umount_ours_look(void *ctx, const struct zf_mount_row *row)
 {
     struct ours *o = ctx;
 
@@ -27,17 +27,17 @@ static bool ours_look(void *ctx, const struct zf_mount_row *row)
 
 /* Only FUSE mounts are taken off.  The path is compared as text: a dead mount cannot be resolved, but
  * its parent directory can. */
-static bool is_ours(const char *mnt)
+static bool umount_is_ours(const char *mnt)
 {
     struct ours o = {.mnt = mnt};
 
-    zf_mount_each(ours_look, &o);
+    zf_mount_each(umount_ours_look, &o);
     return o.yes;
 }
 
 /* The parent resolved, the last component as given: resolving it could hang or fail on a
  * dead mount. */
-static char *resolve(const char *path)
+static char *umount_resolve(const char *path)
 {
     char *copy = strdup(path);
     size_t n = copy ? strlen(copy) : 0;
@@ -67,9 +67,10 @@ static char *resolve(const char *path)
 }
 
 /* A link to a mount point means it, as long as the mount can be asked. */
-static char *find_mount(const char *path)
+static char *umount_find_mount(const char *path)
 {
-    char *mnt = resolve(path), *real = mnt && !is_ours(mnt) ? realpath(mnt, NULL) : NULL;
+    char *mnt = umount_resolve(path),
+         *real = mnt && !umount_is_ours(mnt) ? realpath(mnt, NULL) : NULL;
 
     if (real) {
         free(mnt);
@@ -78,9 +79,9 @@ static char *find_mount(const char *path)
     return mnt;
 }
 
-static bool unmount(const char *mnt, bool lazy, struct zf_err *err)
+static bool umount_unmount(const char *mnt, bool lazy, struct zf_err *err)
 {
-    if (!is_ours(mnt)) {
+    if (!umount_is_ours(mnt)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no FUSE file system is mounted here");
     }
     if (umount2(mnt, (lazy ? MNT_DETACH : 0) | UMOUNT_NOFOLLOW) == 0) {
@@ -93,7 +94,7 @@ static bool unmount(const char *mnt, bool lazy, struct zf_err *err)
                                            : "unmount it");
 }
 
-static int run(const struct cmd *self, int argc, char **argv)
+static int umount_run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
     bool lazy = false;
@@ -108,8 +109,8 @@ static int run(const struct cmd *self, int argc, char **argv)
         return cmd_usage(self, "needs a mount point");
     }
     for (code = EXIT_OK; at < argc; at++) {
-        zf_auto(mem) char *mnt = find_mount(argv[at]);
-        bool ok = mnt ? unmount(mnt, lazy, &err) : zf_fail_sys(&err, "resolve it");
+        zf_auto(mem) char *mnt = umount_find_mount(argv[at]);
+        bool ok = mnt ? umount_unmount(mnt, lazy, &err) : zf_fail_sys(&err, "resolve it");
 
         if (!ok) {
             (void)zf_err_in(&err, "%s", argv[at]);
@@ -125,5 +126,5 @@ const struct cmd cmd_umount = {
     .args = "[-z] MOUNTPOINT...",
     .summary = "Unmount",
     .flags = "  -z, --lazy             detach now, end when the last file is closed\n\n",
-    .run = run,
+    .run = umount_run,
 };

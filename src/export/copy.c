@@ -38,13 +38,13 @@ struct copy {
     struct sha256_ctx sum;
 };
 
-static enum zf_export_end unwritable(const struct copy *c, struct zf_err *err)
+static enum zf_export_end copy_unwritable(const struct copy *c, struct zf_err *err)
 {
     (void)zf_err_in(err, "%s/%s", c->run->dest, c->f->to);
     return ZF_EXPORT_UNWRITABLE;
 }
 
-static enum zf_export_end cannot(const struct copy *c, const char *what, struct zf_err *err)
+static enum zf_export_end copy_cannot(const struct copy *c, const char *what, struct zf_err *err)
 {
     int sys = errno;
 
@@ -56,12 +56,12 @@ static enum zf_export_end cannot(const struct copy *c, const char *what, struct 
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "%.200s (what is copied is kept; the same command goes on from there)", why);
     }
-    return unwritable(c, err);
+    return copy_unwritable(c, err);
 }
 
 /* ---- what a file's bytes come from ----------------------------------------------------------- */
 
-static void identify(struct copy *c)
+static void copy_identify(struct copy *c)
 {
     const struct zf_stat *st = &c->f->st;
     uint64_t v[3] = {st->size, (uint64_t)st->mtime.tv_sec, (uint64_t)st->mtime.tv_nsec};
@@ -80,7 +80,7 @@ static void identify(struct copy *c)
 
 /* ---- what is there already ------------------------------------------------------------------- */
 
-static void hash(struct copy *c, const unsigned char *p, size_t n)
+static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
 {
     if (c->run->sums) {
         sha256_update(&c->sum, n, p);
@@ -88,7 +88,7 @@ static void hash(struct copy *c, const unsigned char *p, size_t n)
 }
 
 /* All n bytes, or fewer at the end of the file; < 0 and errno. */
-static ssize_t read_some(int fd, unsigned char *p, size_t n, uint64_t off)
+static ssize_t copy_read_some(int fd, unsigned char *p, size_t n, uint64_t off)
 {
     size_t got = 0;
 
@@ -107,27 +107,27 @@ static ssize_t read_some(int fd, unsigned char *p, size_t n, uint64_t off)
 }
 
 /* Hashes what a part or a finished file holds up to `end`. */
-static enum zf_export_end hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
+static enum zf_export_end copy_hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
 {
     for (uint64_t off = 0; c->run->sums && off < end;) {
         size_t want = end - off < ZF_EXPORT_BUF ? (size_t)(end - off) : ZF_EXPORT_BUF;
-        ssize_t n = read_some(fd, c->buf, want, off);
+        ssize_t n = copy_read_some(fd, c->buf, want, off);
 
         if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
             return ZF_EXPORT_STOPPED;
         }
         if (n != (ssize_t)want) {
             errno = n < 0 ? errno : EIO;
-            return cannot(c, "read what is copied already", err);
+            return copy_cannot(c, "read what is copied already", err);
         }
-        hash(c, c->buf, want);
+        copy_hash(c, c->buf, want);
         off += want;
     }
     return ZF_EXPORT_OK;
 }
 
 /* Has the open file the bytes of the tree's? */
-static enum zf_export_end compare(struct copy *c, int fd, bool *same_out, struct zf_err *err)
+static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, struct zf_err *err)
 {
     zf_auto(mem) unsigned char *theirs = malloc(ZF_EXPORT_BUF);
     uint64_t off = 0;
@@ -135,7 +135,7 @@ static enum zf_export_end compare(struct copy *c, int fd, bool *same_out, struct
 
     *same_out = false;
     if (!theirs) {
-        return cannot(c, "compare with what is there", err);
+        return copy_cannot(c, "compare with what is there", err);
     }
     do {
         if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
@@ -145,14 +145,14 @@ static enum zf_export_end compare(struct copy *c, int fd, bool *same_out, struct
                                      err)) {
             return ZF_EXPORT_UNREADABLE;
         }
-        ssize_t k = read_some(fd, theirs, n, off);
+        ssize_t k = copy_read_some(fd, theirs, n, off);
         if (k < 0) {
-            return cannot(c, "read what is there already", err);
+            return copy_cannot(c, "read what is there already", err);
         }
         if ((size_t)k != n || memcmp(c->buf, theirs, n) != 0) {
             return ZF_EXPORT_OK;
         }
-        hash(c, c->buf, n);
+        copy_hash(c, c->buf, n);
         off += n;
     } while (n > 0);
     *same_out = true;
@@ -160,7 +160,7 @@ static enum zf_export_end compare(struct copy *c, int fd, bool *same_out, struct
 }
 
 /* Looks at a file that has the final name already: *kept_out when it is what would be copied. */
-static enum zf_export_end look_at_old(struct copy *c, bool *kept_out, struct zf_err *err)
+static enum zf_export_end copy_look_at_old(struct copy *c, bool *kept_out, struct zf_err *err)
 {
     struct zf_export_past past = zf_export_journal_past(c->run->journal, c->f->to);
     enum zf_export_end end = ZF_EXPORT_OK;
@@ -168,15 +168,15 @@ static enum zf_export_end look_at_old(struct copy *c, bool *kept_out, struct zf_
 
     *kept_out = false;
     if (fstatat(c->spot.dir, c->spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        return errno == ENOENT ? ZF_EXPORT_OK : cannot(c, "look for the file", err);
+        return errno == ENOENT ? ZF_EXPORT_OK : copy_cannot(c, "look for the file", err);
     }
     zf_auto(fd) int fd = zf_export_dest_file(&c->spot, c->spot.name, O_RDONLY);
     if (fd >= 0 && (uint64_t)st.st_size == c->f->st.size) {
         if (past.done && strcmp(past.id, c->id) == 0) {
             *kept_out = true;
-            end = hash_file(c, fd, c->f->st.size, err);
+            end = copy_hash_file(c, fd, c->f->st.size, err);
         } else {
-            end = compare(c, fd, kept_out, err);
+            end = copy_compare(c, fd, kept_out, err);
         }
     }
     if (end != ZF_EXPORT_OK || *kept_out) {
@@ -188,7 +188,7 @@ static enum zf_export_end look_at_old(struct copy *c, bool *kept_out, struct zf_
                       S_ISREG(st.st_mode)
                           ? "another file is there already; --force replaces it"
                           : "something that is no file is there already; --force replaces it");
-        return unwritable(c, err);
+        return copy_unwritable(c, err);
     }
     return ZF_EXPORT_OK;
 }
@@ -201,7 +201,7 @@ static void copy_keep(struct zf_export_run *run, uint64_t n)
 }
 
 /* Opens the part, and finds out how much of it is good. */
-static enum zf_export_end open_part(struct copy *c, struct zf_err *err)
+static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
 {
     struct zf_export_past past = zf_export_journal_past(c->run->journal, c->f->to);
     bool ours = past.known && !past.done && strcmp(past.id, c->id) == 0;
@@ -214,10 +214,10 @@ static enum zf_export_end open_part(struct copy *c, struct zf_err *err)
         c->off = (uint64_t)st.st_size < past.certain ? (uint64_t)st.st_size : past.certain;
         c->off = c->off <= c->f->st.size ? c->off : 0;
         if (ftruncate(c->fd, (off_t)c->off) != 0) {
-            return cannot(c, "go on with the part", err);
+            return copy_cannot(c, "go on with the part", err);
         }
         copy_keep(c->run, c->off);
-        return hash_file(c, c->fd, c->off, err);
+        return copy_hash_file(c, c->fd, c->off, err);
     }
     zf_auto_fd(&c->fd);
     if (past.known || c->run->force) {
@@ -225,7 +225,7 @@ static enum zf_export_end open_part(struct copy *c, struct zf_err *err)
     }
     if (!zf_export_journal_part(c->run->journal, c->f->to, c->id, 0, err)) {
         c->fd = -1;
-        return unwritable(c, err);
+        return copy_unwritable(c, err);
     }
     c->fd = zf_export_dest_file(&c->spot, c->spot.part, O_RDWR | O_CREAT | O_EXCL);
     if (c->fd < 0 && errno == EEXIST) {
@@ -233,19 +233,19 @@ static enum zf_export_end open_part(struct copy *c, struct zf_err *err)
                       "\"%.120s\" is in the way, and no export is known to have left it there; "
                       "--force removes it",
                       c->spot.part);
-        return unwritable(c, err);
+        return copy_unwritable(c, err);
     }
-    return c->fd >= 0 ? ZF_EXPORT_OK : cannot(c, "create the file", err);
+    return c->fd >= 0 ? ZF_EXPORT_OK : copy_cannot(c, "create the file", err);
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-static bool is_zero(const unsigned char *p, size_t n)
+static bool copy_is_zero(const unsigned char *p, size_t n)
 {
     return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
-static bool write_all(int fd, const unsigned char *p, size_t n, uint64_t off)
+static bool copy_write_all(int fd, const unsigned char *p, size_t n, uint64_t off)
 {
     while (n > 0) {
         ssize_t k = pwrite(fd, p, n, (off_t)off);
@@ -263,7 +263,7 @@ static bool write_all(int fd, const unsigned char *p, size_t n, uint64_t off)
 }
 
 /* Writes buf[n] at c->off, but for blocks of zeros: those stay holes. */
-static bool write_sparse(const struct copy *c, size_t n)
+static bool copy_write_sparse(const struct copy *c, size_t n)
 {
     size_t from = 0, at = 0;
 
@@ -271,27 +271,27 @@ static bool write_sparse(const struct copy *c, size_t n)
         size_t len = BLOCK - (size_t)((c->off + at) % BLOCK);
 
         len = len < n - at ? len : n - at;
-        if (is_zero(c->buf + at, len)) {
-            if (!write_all(c->fd, c->buf + from, at - from, c->off + from)) {
+        if (copy_is_zero(c->buf + at, len)) {
+            if (!copy_write_all(c->fd, c->buf + from, at - from, c->off + from)) {
                 return false;
             }
             from = at + len;
         }
         at += len;
     }
-    return write_all(c->fd, c->buf + from, n - from, c->off + from);
+    return copy_write_all(c->fd, c->buf + from, n - from, c->off + from);
 }
 
 /* Gives the part the length of what is copied, a hole at its end included, and puts it on
  * the disk. */
-static enum zf_export_end make_certain(struct copy *c, struct zf_err *err)
+static enum zf_export_end copy_make_certain(struct copy *c, struct zf_err *err)
 {
     if (ftruncate(c->fd, (off_t)c->off) != 0 || fdatasync(c->fd) != 0) {
-        return cannot(c, "write", err);
+        return copy_cannot(c, "write", err);
     }
     if (c->off < c->f->st.size &&
         !zf_export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)) {
-        return unwritable(c, err);
+        return copy_unwritable(c, err);
     }
     return ZF_EXPORT_OK;
 }
@@ -313,34 +313,34 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
         if (!t->ops->read(t, c->f->st.ino, c->buf, ZF_EXPORT_BUF, c->off, &n, err)) {
             return ZF_EXPORT_UNREADABLE;
         }
-        if (!write_sparse(c, n)) {
-            return cannot(c, "write", err);
+        if (!copy_write_sparse(c, n)) {
+            return copy_cannot(c, "write", err);
         }
-        hash(c, c->buf, n);
+        copy_hash(c, c->buf, n);
         c->off += n;
     }
     atomic_fetch_add_explicit(&c->run->bytes, c->off - before, memory_order_relaxed);
-    return before / CERTAIN != c->off / CERTAIN ? make_certain(c, err) : ZF_EXPORT_OK;
+    return before / CERTAIN != c->off / CERTAIN ? copy_make_certain(c, err) : ZF_EXPORT_OK;
 }
 
-static enum zf_export_end finish(struct copy *c, struct zf_err *err)
+static enum zf_export_end copy_finish(struct copy *c, struct zf_err *err)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
 
     if (ftruncate(c->fd, (off_t)c->f->st.size) != 0 || futimens(c->fd, times) != 0 ||
         fsync(c->fd) != 0) {
-        return cannot(c, "write", err);
+        return copy_cannot(c, "write", err);
     }
     if (!zf_export_dest_publish(&c->spot, c->run->force, err) ||
         !zf_export_journal_done(c->run->journal, c->f->to, c->id, err)) {
-        return unwritable(c, err);
+        return copy_unwritable(c, err);
     }
     return ZF_EXPORT_OK;
 }
 
 static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
 {
-    enum zf_export_end end = open_part(c, err);
+    enum zf_export_end end = copy_open_part(c, err);
 
     while (end == ZF_EXPORT_OK && c->off < c->f->st.size) {
         end = copy_step(c, err);
@@ -349,7 +349,7 @@ static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
         }
     }
     if (end == ZF_EXPORT_OK) {
-        end = finish(c, err);
+        end = copy_finish(c, err);
     } else if (c->fd >= 0 && end == ZF_EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
         /* Nobody will ever complete it. */
         (void)unlinkat(c->spot.dir, c->spot.part, 0);
@@ -357,17 +357,17 @@ static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
         struct zf_err ignored;
 
         /* Not certain, then: less of the part will be used. */
-        (void)make_certain(c, &ignored);
+        (void)copy_make_certain(c, &ignored);
     }
     if (c->fd >= 0 && close(c->fd) != 0 && end == ZF_EXPORT_OK) {
-        return cannot(c, "write", err);
+        return copy_cannot(c, "write", err);
     }
     return end;
 }
 
 /* Bytes that are known to be lost are asked for first: a file that cannot be had is not copied up to
  * there. */
-static enum zf_export_end check_lost(struct copy *c, struct zf_err *err)
+static enum zf_export_end copy_check_lost(struct copy *c, struct zf_err *err)
 {
     struct zf_loss loss;
     size_t n;
@@ -381,7 +381,7 @@ static enum zf_export_end check_lost(struct copy *c, struct zf_err *err)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-static bool same_inode(const struct zf_export_spot *a, const struct zf_export_spot *b)
+static bool copy_same_inode(const struct zf_export_spot *a, const struct zf_export_spot *b)
 {
     struct stat x, y;
 
@@ -391,15 +391,16 @@ static bool same_inode(const struct zf_export_spot *a, const struct zf_export_sp
 }
 
 /* The tie `f` of the file just copied becomes another name of it. */
-static enum zf_export_end make_link(struct copy *c, struct zf_export_file *f, struct zf_err *err)
+static enum zf_export_end copy_make_link(struct copy *c, struct zf_export_file *f,
+                                         struct zf_err *err)
 {
     struct copy tie = {.run = c->run, .f = f};
     zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
 
     if (!zf_export_dest_spot(c->run->root, f->to, &spot, err)) {
-        return unwritable(&tie, err);
+        return copy_unwritable(&tie, err);
     }
-    if (same_inode(&c->spot, &spot)) {
+    if (copy_same_inode(&c->spot, &spot)) {
         return ZF_EXPORT_OK;
     }
     if (c->run->force) {
@@ -412,9 +413,9 @@ static enum zf_export_end make_link(struct copy *c, struct zf_export_file *f, st
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "a file is there already that is no link to \"%.120s\"; --force replaces it",
                       c->f->to);
-        return unwritable(&tie, err);
+        return copy_unwritable(&tie, err);
     }
-    return cannot(&tie, "make the link", err);
+    return copy_cannot(&tie, "make the link", err);
 }
 
 enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigned char *buf,
@@ -429,14 +430,14 @@ enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigne
         return ZF_EXPORT_UNREADABLE;
     }
     sha256_init(&c.sum);
-    identify(&c);
+    copy_identify(&c);
     if (!zf_export_dest_spot(run->root, c.f->to, &spot, err)) {
-        return unwritable(&c, err);
+        return copy_unwritable(&c, err);
     }
     c.spot = spot;
-    enum zf_export_end end = check_lost(&c, err);
+    enum zf_export_end end = copy_check_lost(&c, err);
     if (end == ZF_EXPORT_OK) {
-        end = look_at_old(&c, &kept, err);
+        end = copy_look_at_old(&c, &kept, err);
     }
     if (end == ZF_EXPORT_OK && kept) {
         copy_keep(run, c.f->st.size);
@@ -448,7 +449,7 @@ enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigne
     for (uint32_t k = c.f->follows; end == ZF_EXPORT_OK && k != UINT32_MAX;) {
         struct zf_export_file *tie = &run->plan->file[k];
 
-        end = make_link(&c, tie, err);
+        end = copy_make_link(&c, tie, err);
         memcpy(tie->sha256, c.f->sha256, sizeof tie->sha256);
         tie->done = end == ZF_EXPORT_OK;
         k = tie->follows;

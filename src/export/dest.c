@@ -14,7 +14,7 @@
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 /* mkdir -p */
-static bool make_dirs(const char *path, struct zf_err *err)
+static bool dest_make_dirs(const char *path, struct zf_err *err)
 {
     zf_auto(mem) char *copy = strdup(path);
 
@@ -35,7 +35,7 @@ static bool make_dirs(const char *path, struct zf_err *err)
 }
 
 /* Resolves as much of `path` as exists: what does not exist yet lies where its parent does. */
-static bool resolve(const char *path, char out[PATH_MAX])
+static bool dest_resolve(const char *path, char out[PATH_MAX])
 {
     zf_auto(mem) char *copy = strdup(path);
 
@@ -53,12 +53,12 @@ static bool resolve(const char *path, char out[PATH_MAX])
     return copy;
 }
 
-static bool refuse_inside(const char *path, const char *ckpt, bool force, struct zf_err *err)
+static bool dest_refuse_inside(const char *path, const char *ckpt, bool force, struct zf_err *err)
 {
     char dest[PATH_MAX], root[PATH_MAX];
     struct stat st;
 
-    if (!resolve(path, dest) || !realpath(ckpt, root) || stat(root, &st) != 0) {
+    if (!dest_resolve(path, dest) || !realpath(ckpt, root) || stat(root, &st) != 0) {
         return zf_fail_sys(err, "find the destination");
     }
     bool file = !S_ISDIR(st.st_mode);
@@ -85,16 +85,16 @@ bool zf_export_dest_open(const char *path, const char *ckpt, bool force, int *fd
     if (*path == '\0') {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the destination has no name");
     }
-    bool ok = refuse_inside(path, ckpt, force, err);
+    bool ok = dest_refuse_inside(path, ckpt, force, err);
     if (ok && (*fd_out = open(path, DIR_FLAGS)) < 0) {
-        ok = errno == ENOENT ? make_dirs(path, err) : zf_fail_sys(err, "open the destination");
+        ok = errno == ENOENT ? dest_make_dirs(path, err) : zf_fail_sys(err, "open the destination");
         ok = ok &&
              ((*fd_out = open(path, DIR_FLAGS)) >= 0 || zf_fail_sys(err, "open the destination"));
     }
     return ok || zf_err_in(err, "%s", path);
 }
 
-static int step(int dir, const char *name)
+static int dest_step(int dir, const char *name)
 {
     int fd = openat(dir, name, DIR_FLAGS | O_NOFOLLOW);
 
@@ -108,7 +108,7 @@ static int step(int dir, const char *name)
 }
 
 /* ".NAME.part", or for a name too long for that, a short one with its digest. */
-static void part_name(struct zf_export_spot *s)
+static void dest_part_name(struct zf_export_spot *s)
 {
     int n = snprintf(s->part, sizeof s->part, ".%s.part", s->name);
 
@@ -137,12 +137,12 @@ bool zf_export_dest_spot(int root, const char *to, struct zf_export_spot *out, s
         name[n] = '\0';
         if (to[n] == '\0') {
             memcpy(out->name, name, n + 1);
-            part_name(out);
+            dest_part_name(out);
             out->dir = dir;
             dir = -1;
             return true;
         }
-        int next = step(dir, name);
+        int next = dest_step(dir, name);
         (void)close(dir);
         dir = next;
         if (dir < 0 && (errno == ELOOP || errno == ENOTDIR)) {

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct line {
+struct journal_line {
     const char *path; /* in the journal's text */
     uint32_t at;      /* later lines win */
     struct zf_export_past past;
@@ -23,10 +23,10 @@ struct line {
 struct zf_export_journal {
     int root, fd; /* root: borrowed */
     char *text;
-    zf_vec(struct line) line; /* sorted by path, one a path */
+    zf_vec(struct journal_line) line; /* sorted by path, one a path */
 };
 
-static void boot_id(char out[64])
+static void journal_boot_id(char out[64])
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, out, 63) : 0;
@@ -38,9 +38,9 @@ static void boot_id(char out[64])
     out[strcspn(out, "\n")] = '\0';
 }
 
-static int by_path(const void *a, const void *b)
+static int journal_by_path(const void *a, const void *b)
 {
-    const struct line *x = a, *y = b;
+    const struct journal_line *x = a, *y = b;
     int c = strcmp(x->path, y->path);
 
     return c ? c : (x->at > y->at) - (x->at < y->at);
@@ -48,12 +48,12 @@ static int by_path(const void *a, const void *b)
 
 /* "part ID N PATH" or "done ID PATH"; false for what a crash tore, which then counts
  * for nothing. */
-static bool parse(char *text, bool same_boot, struct line *out)
+static bool journal_parse(char *text, bool same_boot, struct journal_line *out)
 {
     uint64_t certain = 0;
     int path = 0;
 
-    *out = (struct line){0};
+    *out = (struct journal_line){0};
     if (sscanf(text, "part %32[0-9a-f] %" SCNu64 " %n", out->past.id, &certain, &path) != 2 ||
         !path) {
         path = 0;
@@ -68,7 +68,7 @@ static bool parse(char *text, bool same_boot, struct line *out)
     return *out->path && strlen(out->past.id) == ZF_EXPORT_ID_LEN;
 }
 
-static bool keep_line(struct zf_export_journal *j, struct line line)
+static bool journal_keep_line(struct zf_export_journal *j, struct journal_line line)
 {
     struct zf_err err;
 
@@ -80,23 +80,23 @@ static bool keep_line(struct zf_export_journal *j, struct line line)
     return true;
 }
 
-static bool parse_all(struct zf_export_journal *j, const char *boot)
+static bool journal_parse_all(struct zf_export_journal *j, const char *boot)
 {
     bool same_boot = false;
     uint32_t n = 0;
 
     for (char *p = j->text, *end; (end = strchr(p, '\n')); p = end + 1) {
-        struct line line;
+        struct journal_line line;
 
         *end = '\0';
         if (strncmp(p, "boot ", 5) == 0) {
             same_boot = *boot && strcmp(p + 5, boot) == 0;
-        } else if (parse(p, same_boot, &line) && !keep_line(j, line)) {
+        } else if (journal_parse(p, same_boot, &line) && !journal_keep_line(j, line)) {
             return false;
         }
     }
     if (j->line.n) {
-        qsort(j->line.at, j->line.n, sizeof *j->line.at, by_path);
+        qsort(j->line.at, j->line.n, sizeof *j->line.at, journal_by_path);
     }
     for (size_t i = 0; i < j->line.n; i++) {
         n -= n > 0 && strcmp(j->line.at[n - 1].path, j->line.at[i].path) == 0;
@@ -106,7 +106,7 @@ static bool parse_all(struct zf_export_journal *j, const char *boot)
     return true;
 }
 
-static bool slurp(struct zf_export_journal *j, struct zf_err *err)
+static bool journal_slurp(struct zf_export_journal *j, struct zf_err *err)
 {
     struct stat st;
 
@@ -135,7 +135,7 @@ static bool slurp(struct zf_export_journal *j, struct zf_err *err)
 }
 
 /* One write a line, so that lines of several threads do not mix. */
-static bool append(struct zf_export_journal *j, char *text, int n, struct zf_err *err)
+static bool journal_append(struct zf_export_journal *j, char *text, int n, struct zf_err *err)
 {
     zf_auto(mem) char *line = n < 0 ? NULL : text;
 
@@ -149,23 +149,23 @@ static bool append(struct zf_export_journal *j, char *text, int n, struct zf_err
     return true;
 }
 
-static bool begin(struct zf_export_journal *j, struct zf_err *err)
+static bool journal_begin(struct zf_export_journal *j, struct zf_err *err)
 {
     char boot[64], *text = NULL;
 
-    boot_id(boot);
+    journal_boot_id(boot);
     if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "another export is at work in this directory");
     }
-    if (!slurp(j, err)) {
+    if (!journal_slurp(j, err)) {
         return false;
     }
-    if (!parse_all(j, boot)) {
+    if (!journal_parse_all(j, boot)) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     /* A line torn by a crash is ended, so that the next one is whole. */
     int n = asprintf(&text, "\nboot %s\n", boot);
-    return append(j, text, n, err);
+    return journal_append(j, text, n, err);
 }
 
 struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err)
@@ -179,7 +179,7 @@ struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err)
     j->root = root;
     j->fd = openat(root, ZF_EXPORT_JOURNAL_NAME,
                    O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    bool ok = j->fd >= 0 ? begin(j, err) : zf_fail_sys(err, "write to the destination");
+    bool ok = j->fd >= 0 ? journal_begin(j, err) : zf_fail_sys(err, "write to the destination");
     if (!ok) {
         zf_export_journal_free(j);
         return NULL;
@@ -189,7 +189,7 @@ struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err)
 
 struct zf_export_past zf_export_journal_past(const struct zf_export_journal *j, const char *path)
 {
-    const struct line key = {.path = path, .at = 0};
+    const struct journal_line key = {.path = path, .at = 0};
     size_t lo = 0, hi = j->line.n;
 
     while (lo < hi) {
@@ -211,7 +211,7 @@ bool zf_export_journal_part(struct zf_export_journal *j, const char *path, const
     char *text = NULL;
     int n = asprintf(&text, "part %s %" PRIu64 " %s\n", id, certain, path);
 
-    return append(j, text, n, err);
+    return journal_append(j, text, n, err);
 }
 
 bool zf_export_journal_done(struct zf_export_journal *j, const char *path, const char *id,
@@ -220,7 +220,7 @@ bool zf_export_journal_done(struct zf_export_journal *j, const char *path, const
     char *text = NULL;
     int n = asprintf(&text, "done %s %s\n", id, path);
 
-    return append(j, text, n, err);
+    return journal_append(j, text, n, err);
 }
 
 void zf_export_journal_finish(struct zf_export_journal *j)

@@ -19,7 +19,7 @@ struct look {
     size_t base; /* bytes of a tree path that the destination does not repeat */
 };
 
-static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+static bool plan_add(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
     const struct look *look = ctx;
     struct zf_export_plan *p = look->plan;
@@ -43,7 +43,7 @@ static bool add(void *ctx, const char *path, const struct zf_stat *st, struct zf
 }
 
 /* Index of the last component before byte n. */
-static size_t dir_len(const char *path, size_t n)
+static size_t plan_dir_len(const char *path, size_t n)
 {
     while (n > 0 && path[n - 1] != '/') {
         n--;
@@ -52,39 +52,40 @@ static size_t dir_len(const char *path, size_t n)
 }
 
 /* A directory that a pattern matches is taken whole, as cp -r does. */
-static bool add_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+static bool plan_add_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
     const struct look *look = ctx;
-    const struct zf_each below = {.tree = look->tree, .all = look->all, .file = add, .ctx = ctx};
+    const struct zf_each below = {
+        .tree = look->tree, .all = look->all, .file = plan_add, .ctx = ctx};
 
     (void)st;
     return zf_each_file(&below, path, err);
 }
 
 /* content: the path was given with a '/' at its end. */
-static bool look_up(struct look *look, const char *path, bool content, struct zf_err *err)
+static bool plan_look_up(struct look *look, const char *path, bool content, struct zf_err *err)
 {
-    struct zf_each each = {.tree = look->tree, .all = look->all, .file = add, .ctx = look};
+    struct zf_each each = {.tree = look->tree, .all = look->all, .file = plan_add, .ctx = look};
     struct zf_stat st;
     uint64_t n = 0;
 
-    look->base = dir_len(path, strlen(path));
+    look->base = plan_dir_len(path, strlen(path));
     if (zf_tree_walk(look->tree, path, &st)) {
         if (st.kind != ZF_NODE_DIR) {
-            return add(look, path, &st, err);
+            return plan_add(look, path, &st, err);
         }
         look->base = content && *path ? strlen(path) + 1 : look->base;
         return zf_each_file(&each, path, err);
     }
-    each.dir = add_dir;
-    look->base = dir_len(path, strcspn(path, "*?[\\"));
+    each.dir = plan_add_dir;
+    look->base = plan_dir_len(path, strcspn(path, "*?[\\"));
     if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
         return false;
     }
     return n > 0 || zf_each_missing(look->tree, path, err);
 }
 
-static int by_to(const void *a, const void *b, void *ctx)
+static int plan_by_to(const void *a, const void *b, void *ctx)
 {
     const struct zf_export_file *f = ctx;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -93,7 +94,7 @@ static int by_to(const void *a, const void *b, void *ctx)
     return c ? c : (i > j) - (i < j);
 }
 
-static int by_ino(const void *a, const void *b, void *ctx)
+static int plan_by_ino(const void *a, const void *b, void *ctx)
 {
     const struct zf_export_file *f = ctx;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -103,9 +104,9 @@ static int by_ino(const void *a, const void *b, void *ctx)
 
 /* The same file asked for twice is copied once (marked done); two files under one name
  * are refused. */
-static bool check_names(struct zf_export_plan *p, uint32_t *order, struct zf_err *err)
+static bool plan_check_names(struct zf_export_plan *p, uint32_t *order, struct zf_err *err)
 {
-    qsort_r(order, p->n, sizeof *order, by_to, p->file);
+    qsort_r(order, p->n, sizeof *order, plan_by_to, p->file);
     for (uint32_t k = 1; k < p->n; k++) {
         struct zf_export_file *a = &p->file[order[k - 1]], *b = &p->file[order[k]];
 
@@ -123,11 +124,11 @@ static bool check_names(struct zf_export_plan *p, uint32_t *order, struct zf_err
     return true;
 }
 
-static void tie(struct zf_export_plan *p, uint32_t *order)
+static void plan_tie(struct zf_export_plan *p, uint32_t *order)
 {
     uint32_t last = UINT32_MAX;
 
-    qsort_r(order, p->n, sizeof *order, by_ino, p->file);
+    qsort_r(order, p->n, sizeof *order, plan_by_ino, p->file);
     for (uint32_t k = 0; k < p->n; k++) {
         struct zf_export_file *f = &p->file[order[k]];
 
@@ -145,7 +146,7 @@ static void tie(struct zf_export_plan *p, uint32_t *order)
 }
 
 /* Drops what check_names found to be there twice. */
-static void drop_doubles(struct zf_export_plan *p)
+static void plan_drop_doubles(struct zf_export_plan *p)
 {
     uint32_t n = 0;
 
@@ -172,7 +173,7 @@ bool zf_export_plan_make(struct zf_export_plan *p, struct zf_tree *tree, char **
         if (!clean) {
             return zf_fail_sys(err, "plan the export");
         }
-        if (!look_up(&look, clean, len && path[i][len - 1] == '/', err)) {
+        if (!plan_look_up(&look, clean, len && path[i][len - 1] == '/', err)) {
             return false;
         }
     }
@@ -183,14 +184,14 @@ bool zf_export_plan_make(struct zf_export_plan *p, struct zf_tree *tree, char **
     for (uint32_t i = 0; i < p->n; i++) {
         order[i] = i;
     }
-    if (!check_names(p, order, err)) {
+    if (!plan_check_names(p, order, err)) {
         return false;
     }
-    drop_doubles(p);
+    plan_drop_doubles(p);
     for (uint32_t i = 0; i < p->n; i++) {
         order[i] = i;
     }
-    tie(p, order);
+    plan_tie(p, order);
     return true;
 }
 

@@ -11,7 +11,7 @@
 #include <zf/export/dest.h>
 
 /* A backslash in a name is doubled, and announced by another in front of the line: sha256sum's way. */
-static void line_of(const struct zf_export_file *f, struct zf_out *out)
+static void sums_line_of(const struct zf_export_file *f, struct zf_out *out)
 {
     bool escape = strchr(f->to, '\\');
 
@@ -30,20 +30,20 @@ static void line_of(const struct zf_export_file *f, struct zf_out *out)
 }
 
 /* The rest of a line after its digest: "  NAME", which no two lines share. */
-static const char *named(const char *line)
+static const char *sums_named(const char *line)
 {
     const char *p = strchr(line, ' ');
 
     return p ? p : line;
 }
 
-static int by_name(const void *a, const void *b)
+static int sums_by_name(const void *a, const void *b)
 {
-    return strcmp(named(*(char *const *)a), named(*(char *const *)b));
+    return strcmp(sums_named(*(char *const *)a), sums_named(*(char *const *)b));
 }
 
 /* The lines of an earlier SHA256SUMS, for as long as `text` lives; malformed ones are dropped. */
-static char *read_old(const struct zf_export_spot *s)
+static char *sums_read_old(const struct zf_export_spot *s)
 {
     struct stat st;
     zf_auto(fd) int fd = zf_export_dest_file(s, s->name, O_RDONLY);
@@ -59,7 +59,7 @@ static char *read_old(const struct zf_export_spot *s)
 }
 
 /* Appends the old lines whose names are not among the new ones. */
-static bool merge(char *old, struct zf_out *out)
+static bool sums_merge(char *old, struct zf_out *out)
 {
     zf_auto(mem) char *copy = strndup(out->p ? out->p : "", out->n);
     size_t n = 0;
@@ -78,9 +78,9 @@ static bool merge(char *old, struct zf_out *out)
     for (char *save, *p = strtok_r(copy, "\n", &save); p; p = strtok_r(NULL, "\n", &save)) {
         line[n++] = p;
     }
-    qsort(line, n, sizeof *line, by_name);
+    qsort(line, n, sizeof *line, sums_by_name);
     for (char *save, *p = strtok_r(old, "\n", &save); p; p = strtok_r(NULL, "\n", &save)) {
-        if (strlen(p) > 66 && !bsearch(&p, line, n, sizeof *line, by_name)) {
+        if (strlen(p) > 66 && !bsearch(&p, line, n, sizeof *line, sums_by_name)) {
             zf_out_str(out, p);
             zf_out_str(out, "\n");
         }
@@ -88,7 +88,8 @@ static bool merge(char *old, struct zf_out *out)
     return true;
 }
 
-static bool write_text(const struct zf_export_spot *s, const struct zf_out *out, struct zf_err *err)
+static bool sums_write_text(const struct zf_export_spot *s, const struct zf_out *out,
+                            struct zf_err *err)
 {
     (void)unlinkat(s->dir, s->part, 0);
     zf_auto(fd) int fd = zf_export_dest_file(s, s->part, O_WRONLY | O_CREAT | O_EXCL);
@@ -116,12 +117,12 @@ bool zf_export_sums_write(int root, const struct zf_export_plan *p, struct zf_er
     }
     for (uint32_t i = 0; i < p->n; i++) {
         if (p->file[i].done) {
-            line_of(&p->file[i], &out);
+            sums_line_of(&p->file[i], &out);
         }
     }
-    zf_auto(mem) char *old = read_old(&spot);
+    zf_auto(mem) char *old = sums_read_old(&spot);
     bool ok = zf_out_ok(&out, err) &&
-              ((old && merge(old, &out)) || zf_fail_sys(err, "write the digests")) &&
-              zf_out_ok(&out, err) && write_text(&spot, &out, err);
+              ((old && sums_merge(old, &out)) || zf_fail_sys(err, "write the digests")) &&
+              zf_out_ok(&out, err) && sums_write_text(&spot, &out, err);
     return ok || zf_err_in(err, ZF_EXPORT_SUMS_NAME);
 }

@@ -106,7 +106,7 @@ static size_t save_word_filter(struct zf_saves *s, int64_t want)
     return n;
 }
 
-/* Unfinished saves count, too: whoever asks for step 10 is told what is wrong with it. */
+/* Unfinished saves count, too: whoever asks for step 10 gets its failure reported. */
 static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
                                 char **name_out, struct zf_err *err)
 {

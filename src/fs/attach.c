@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-static bool has_option(const struct zf_fs_opts *o, const char *name)
+static bool attach_has_option(const struct zf_fs_opts *o, const char *name)
 {
     for (uint32_t i = 0; i < o->n_fuse_opt; i++) {
         if (strcmp(o->fuse_opt[i], name) == 0) {
@@ -34,21 +34,21 @@ static bool has_option(const struct zf_fs_opts *o, const char *name)
 }
 
 /* The kernel knows only allow_other; for allow_root libfuse refuses everybody else. */
-static bool lets_others_in(const struct zf_fs_opts *o)
+static bool attach_lets_others_in(const struct zf_fs_opts *o)
 {
-    return has_option(o, "allow_other") || has_option(o, "allow_root");
+    return attach_has_option(o, "allow_other") || attach_has_option(o, "allow_root");
 }
 
 /* ---- by ourselves ---------------------------------------------------------------------------- */
 
 /* Read-only, permissions checked by the kernel (we check none), nothing executable or special. */
-static bool mount_here(const struct zf_fs_opts *o, int fd)
+static bool attach_mount_here(const struct zf_fs_opts *o, int fd)
 {
     char type[128], data[256];
     unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
     int n = snprintf(
         data, sizeof data, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions%s", fd,
-        (unsigned)getuid(), (unsigned)getgid(), lets_others_in(o) ? ",allow_other" : "");
+        (unsigned)getuid(), (unsigned)getgid(), attach_lets_others_in(o) ? ",allow_other" : "");
 
     if (o->max_read) {
         (void)snprintf(data + n, sizeof data - (size_t)n, ",max_read=%u", o->max_read);
@@ -67,12 +67,12 @@ struct helper {
     bool missing;
 };
 
-static void helper_options(FILE *f, const struct zf_fs_opts *o)
+static void attach_helper_options(FILE *f, const struct zf_fs_opts *o)
 {
     const char *const texts[] = {"fsname", o->fsname, "subtype", o->subtype};
 
     (void)fputs("ro,nosuid,nodev,noexec,default_permissions", f);
-    if (lets_others_in(o)) {
+    if (attach_lets_others_in(o)) {
         (void)fputs(",allow_other", f);
     }
     if (o->max_read) {
@@ -86,7 +86,7 @@ static void helper_options(FILE *f, const struct zf_fs_opts *o)
     }
 }
 
-static char *helper_list(const struct zf_fs_opts *o)
+static char *attach_helper_list(const struct zf_fs_opts *o)
 {
     char *text = NULL;
     size_t n;
@@ -95,12 +95,12 @@ static char *helper_list(const struct zf_fs_opts *o)
     if (!f) {
         return NULL;
     }
-    helper_options(f, o);
+    attach_helper_options(f, o);
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
 
 /* The environment with _FUSE_COMMFD in it; the array is the caller's, its strings are not. */
-static char **helper_environment(char *commfd)
+static char **attach_helper_environment(char *commfd)
 {
     size_t n = 0, to = 0;
 
@@ -120,11 +120,11 @@ static char **helper_environment(char *commfd)
 }
 
 /* Starts it with `sock` (which it inherits) and its stderr in `say`. */
-static int helper_start(const struct zf_fs_opts *o, int sock, int say, pid_t *pid_out)
+static int attach_helper_start(const struct zf_fs_opts *o, int sock, int say, pid_t *pid_out)
 {
     char commfd[32];
-    zf_auto(mem) char *list = helper_list(o);
-    zf_auto(mem) char **env = helper_environment(commfd);
+    zf_auto(mem) char *list = attach_helper_list(o);
+    zf_auto(mem) char **env = attach_helper_environment(commfd);
     char *words[] = {(char *)"fusermount3", (char *)"-o",          list,
                      (char *)"--",          (char *)o->mountpoint, NULL};
     posix_spawn_file_actions_t actions;
@@ -140,7 +140,7 @@ static int helper_start(const struct zf_fs_opts *o, int sock, int say, pid_t *pi
 }
 
 /* The descriptor that comes with the helper's byte, or -1 when it ends without. */
-static int receive_fd(int sock)
+static int attach_receive_fd(int sock)
 {
     union {
         char space[CMSG_SPACE(sizeof(int))];
@@ -167,7 +167,7 @@ static int receive_fd(int sock)
 }
 
 /* The text it wrote before it ended.  Not read to the end: a process it left behind may hold the pipe. */
-static void helper_said(struct helper *h, int pipe)
+static void attach_helper_said(struct helper *h, int pipe)
 {
     char text[512];
     ssize_t n = fcntl(pipe, F_SETFL, O_NONBLOCK) == 0 ? read(pipe, text, sizeof text - 1) : -1;
@@ -178,11 +178,11 @@ static void helper_said(struct helper *h, int pipe)
     (void)snprintf(h->said, sizeof h->said, "%.*s", (int)sizeof h->said - 1, from);
 }
 
-static int helper_run(const struct zf_fs_opts *o, struct helper *h, const int sock[2],
-                      const int say[2])
+static int attach_helper_run(const struct zf_fs_opts *o, struct helper *h, const int sock[2],
+                             const int say[2])
 {
     pid_t pid;
-    int rc = helper_start(o, sock[1], say[1], &pid);
+    int rc = attach_helper_start(o, sock[1], say[1], &pid);
 
     (void)close(sock[1]);
     (void)close(say[1]);
@@ -191,16 +191,16 @@ static int helper_run(const struct zf_fs_opts *o, struct helper *h, const int so
         (void)snprintf(h->said, sizeof h->said, "%s", strerror(rc));
         return -1;
     }
-    int fd = receive_fd(sock[0]);
+    int fd = attach_receive_fd(sock[0]);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     if (fd < 0) {
-        helper_said(h, say[0]);
+        attach_helper_said(h, say[0]);
     }
     return fd;
 }
 
-static int mount_by_helper(const struct zf_fs_opts *o, struct helper *h)
+static int attach_mount_by_helper(const struct zf_fs_opts *o, struct helper *h)
 {
     int sock[2], say[2], fd = -1;
 
@@ -210,7 +210,7 @@ static int mount_by_helper(const struct zf_fs_opts *o, struct helper *h)
     }
     (void)fcntl(sock[0], F_SETFD, FD_CLOEXEC);
     if (pipe2(say, O_CLOEXEC) == 0) {
-        fd = helper_run(o, h, sock, say);
+        fd = attach_helper_run(o, h, sock, say);
         (void)close(say[0]);
     } else {
         (void)close(sock[1]);
@@ -221,7 +221,7 @@ static int mount_by_helper(const struct zf_fs_opts *o, struct helper *h)
 
 /* ---- why not --------------------------------------------------------------------------------- */
 
-static const char *device_cause(int sys)
+static const char *attach_device_cause(int sys)
 {
     return sys == ENOENT || sys == ENODEV || sys == ENXIO
                ? " (no module fuse, or a container without the device)"
@@ -229,7 +229,7 @@ static const char *device_cause(int sys)
                                            : "";
 }
 
-static const char *helper_cause(const struct helper *h)
+static const char *attach_helper_cause(const struct helper *h)
 {
     return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? " (no_new_privs is set, by a container or "
                                                          "a service: setuid programs get no rights)"
@@ -240,20 +240,20 @@ static const char *helper_cause(const struct helper *h)
 }
 
 /* device, mounting: errno, 0 = that was not what failed. */
-static bool fail(int device, int mounting, const struct helper *h, struct zf_err *err)
+static bool attach_fail(int device, int mounting, const struct helper *h, struct zf_err *err)
 {
     char first[120];
 
     if (device) {
         (void)snprintf(first, sizeof first, "cannot open /dev/fuse: %s%s", strerror(device),
-                       device_cause(device));
+                       attach_device_cause(device));
     } else {
         (void)snprintf(first, sizeof first, "cannot mount: %s", strerror(mounting));
     }
     (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s; %s%s%s%s; ls, cat and export need no FUSE", first,
                   h->missing ? "fusermount3 is not on PATH" : "fusermount3",
                   h->missing || !h->said[0] ? "" : ": ", h->missing ? "" : h->said,
-                  helper_cause(h));
+                  attach_helper_cause(h));
     return false;
 }
 
@@ -262,7 +262,7 @@ bool fs_attach(const struct zf_fs_opts *o, int *fd_out, struct zf_err *err)
     struct helper h = {0};
     int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), device = fd < 0 ? errno : 0, mounting = 0;
 
-    if (fd >= 0 && !mount_here(o, fd)) {
+    if (fd >= 0 && !attach_mount_here(o, fd)) {
         mounting = errno;
         (void)close(fd);
         fd = -1;
@@ -271,8 +271,8 @@ bool fs_attach(const struct zf_fs_opts *o, int *fd_out, struct zf_err *err)
         errno = mounting;
         (void)zf_fail_sys(err, "mount");
         err->code = ZF_E_IO;
-    } else if (fd < 0 && (fd = mount_by_helper(o, &h)) < 0) {
-        (void)fail(device, mounting, &h, err);
+    } else if (fd < 0 && (fd = attach_mount_by_helper(o, &h)) < 0) {
+        (void)attach_fail(device, mounting, &h, err);
     }
     if (fd < 0) {
         return zf_err_in(err, "%s", o->mountpoint);

@@ -17,7 +17,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int key_failed;
 
-static void drop(void *arg)
+static void buffer_drop(void *arg)
 {
     struct buffer *b = arg;
 
@@ -25,14 +25,14 @@ static void drop(void *arg)
     free(b);
 }
 
-static void make_key(void)
+static void buffer_make_key(void)
 {
-    key_failed = pthread_key_create(&key, drop);
+    key_failed = pthread_key_create(&key, buffer_drop);
 }
 
-void *zf_buffer_get(size_t n)
+void *buffer_get(size_t n)
 {
-    (void)pthread_once(&once, make_key);
+    (void)pthread_once(&once, buffer_make_key);
     if (key_failed) {
         return NULL;
     }

@@ -7,6 +7,6 @@
 
 /* Gives this thread's buffer with room for at least n bytes, or NULL.  Its contents do not survive
  * the next call. */
-void *zf_buffer_get(size_t n);
+void *buffer_get(size_t n);
 
 #endif

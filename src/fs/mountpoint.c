@@ -26,12 +26,12 @@ extern char **environ;
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* O_DIRECTORY, or an open for reading, would make an automount point mount. */
-static int open_path(const char *path)
+static int mountpoint_open_path(const char *path)
 {
     return open(path, O_PATH | O_CLOEXEC);
 }
 
-static bool mount_id_of(int fd, uint64_t *out)
+static bool mountpoint_mount_id_of(int fd, uint64_t *out)
 {
     char name[48], *line = NULL;
     size_t cap = 0;
@@ -50,7 +50,7 @@ static bool mount_id_of(int fd, uint64_t *out)
 }
 
 /* mountinfo writes blanks and backslashes as \ooo. */
-static void unescape(char *s)
+static void mountpoint_unescape(char *s)
 {
     char *to = s;
 
@@ -67,7 +67,7 @@ static void unescape(char *s)
 
 /* "36 35 98:0 /root /mnt/point rw,noatime master:1 - fuse.zerofs source options" (proc(5)); cuts
  * line. */
-static bool parse_row(char *line, struct zf_mount_row *out)
+static bool mountpoint_parse_row(char *line, struct zf_mount_row *out)
 {
     unsigned major, minor;
     struct zf_mount *m = &out->mount;
@@ -86,8 +86,8 @@ static bool parse_row(char *line, struct zf_mount_row *out)
     char *source = type + to;
     point[strcspn(point, " ")] = '\0';
     source[strcspn(source, " \n")] = '\0';
-    unescape(point);
-    unescape(source);
+    mountpoint_unescape(point);
+    mountpoint_unescape(source);
     out->point = point;
     out->source = source;
     m->dev = makedev(major, minor);
@@ -105,7 +105,7 @@ void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *
     while (f && more && getline(&line, &cap, f) > 0) {
         struct zf_mount_row row = {.point = NULL};
 
-        more = !parse_row(line, &row) || fn(ctx, &row);
+        more = !mountpoint_parse_row(line, &row) || fn(ctx, &row);
     }
     if (f) {
         (void)fclose(f);
@@ -120,7 +120,7 @@ struct mount_search {
     bool found;
 };
 
-static bool mount_is_it(void *ctx, const struct zf_mount_row *row)
+static bool mountpoint_mount_is_it(void *ctx, const struct zf_mount_row *row)
 {
     struct mount_search *s = ctx;
 
@@ -132,31 +132,31 @@ static bool mount_is_it(void *ctx, const struct zf_mount_row *row)
     return !s->found;
 }
 
-static bool find_row(uint64_t id, const char *path, struct zf_mount *out)
+static bool mountpoint_find_row(uint64_t id, const char *path, struct zf_mount *out)
 {
     struct mount_search s = {.id = id, .path = path, .out = out};
 
-    zf_mount_each(mount_is_it, &s);
+    zf_mount_each(mountpoint_mount_is_it, &s);
     return s.found;
 }
 
-static bool mount_of(int fd, const char *path, struct zf_mount *out)
+static bool mountpoint_mount_of(int fd, const char *path, struct zf_mount *out)
 {
     uint64_t id;
 
-    return fd >= 0 && mount_id_of(fd, &id) && find_row(id, path, out);
+    return fd >= 0 && mountpoint_mount_id_of(fd, &id) && mountpoint_find_row(id, path, out);
 }
 
 /* The path as the kernel calls it, so that links in `path` do not matter. */
 bool zf_mount_at(const char *path, struct zf_mount *out)
 {
     char name[48], real[PATH_MAX];
-    int fd = open_path(path);
+    int fd = mountpoint_open_path(path);
 
     (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     ssize_t n = fd >= 0 ? readlink(name, real, sizeof real - 1) : -1;
     real[n > 0 ? n : 0] = '\0';
-    bool ok = mount_of(fd, real, out);
+    bool ok = mountpoint_mount_of(fd, real, out);
 
     if (fd >= 0) {
         (void)close(fd);
@@ -187,7 +187,7 @@ bool zf_mount_fusermount(const char *path, bool lazy, struct zf_err *err)
 }
 
 /* Through the descriptor, so that what somebody mounts at the path meanwhile stays. */
-static bool detach_fd(int fd, const char *path, struct zf_err *err)
+static bool mountpoint_detach_fd(int fd, const char *path, struct zf_err *err)
 {
     char name[48];
 
@@ -201,13 +201,13 @@ static bool detach_fd(int fd, const char *path, struct zf_err *err)
 enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err)
 {
     struct zf_mount at, row;
-    int fd = open_path(path);
+    int fd = mountpoint_open_path(path);
     enum zf_detached result;
 
-    if (mount_of(fd, path, &at) && zf_mount_same(&at, m)) {
-        result = detach_fd(fd, path, err) ? ZF_DETACH_DONE : ZF_DETACH_FAILED;
+    if (mountpoint_mount_of(fd, path, &at) && zf_mount_same(&at, m)) {
+        result = mountpoint_detach_fd(fd, path, err) ? ZF_DETACH_DONE : ZF_DETACH_FAILED;
     } else {
-        result = find_row(m->id, path, &row) && zf_mount_same(&row, m) && row.here
+        result = mountpoint_find_row(m->id, path, &row) && zf_mount_same(&row, m) && row.here
                      ? ZF_DETACH_COVERED
                      : ZF_DETACH_GONE;
     }
@@ -229,7 +229,7 @@ bool zf_mount_detach_any(const char *path, struct zf_err *err)
 
 #define PROBE_MS 1000
 
-static void sleep_ms(long ms)
+static void mountpoint_sleep_ms(long ms)
 {
     struct timespec t = {.tv_nsec = ms * 1000000};
 
@@ -252,7 +252,7 @@ bool zf_mount_dead(const char *path)
         if (got != 0) {
             break;
         }
-        sleep_ms(1);
+        mountpoint_sleep_ms(1);
     }
     if (pid > 0 && got == 0) {
         (void)kill(pid,

@@ -2,7 +2,7 @@
 /* FUSE requests, answered from a zf_tree.  The kernel addresses everything by inode number and the
  * tree computes from one, so nothing is counted, forgotten or locked here.
  *
- * Three kinds of file are told apart at open.  Contents that never change are kept in the page
+ * Open distinguishes three kinds of file.  Contents that never change are kept in the page
  * cache; live files (/.zerofs) and files with lost bytes go past it, because the cache would widen
  * one lost byte to a page and a readahead of neighbours to an error.  A failed read of such a file
  * is cut down by bisection to the bytes in front of the damage, but only for read(2), which sees a
@@ -39,12 +39,12 @@
 #define BLKSIZE (1u << 20)
 #define NAME_LEN 255u
 
-static struct fs *fs_of(fuse_req_t req)
+static struct fs *ops_fs(fuse_req_t req)
 {
     return fuse_req_userdata(req);
 }
 
-static void fill_attr(const struct fs *fs, const struct zf_stat *s, struct stat *st)
+static void ops_fill_attr(const struct fs *fs, const struct zf_stat *s, struct stat *st)
 {
     static const mode_t kind[] = {
         [ZF_NODE_DIR] = S_IFDIR | 0555,
@@ -68,18 +68,18 @@ static void fill_attr(const struct fs *fs, const struct zf_stat *s, struct stat 
     st->st_mtim = st->st_ctim = st->st_atim = s->mtime;
 }
 
-static void fill_entry(const struct fs *fs, const struct zf_stat *s, struct fuse_entry_param *e)
+static void ops_fill_entry(const struct fs *fs, const struct zf_stat *s, struct fuse_entry_param *e)
 {
     memset(e, 0, sizeof *e);
     e->ino = s->ino;
     e->generation = 1;
-    fill_attr(fs, s, &e->attr);
+    ops_fill_attr(fs, s, &e->attr);
     e->entry_timeout = s->live ? LIVE_TIMEOUT : fs->opts->entry_timeout;
     e->attr_timeout = s->live ? 0 : fs->opts->attr_timeout;
 }
 
 /* "." and ".." by inode number: what an NFS server asks for after a restart. */
-static bool find(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+static bool ops_find(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
 {
     uint64_t up;
 
@@ -93,7 +93,7 @@ static bool find(struct zf_tree *t, uint64_t dir, const char *name, struct zf_st
 }
 
 /* Can directory `dir` be looked into?  Gives 0, or the errno that says why not. */
-static int dir_shut(struct zf_tree *t, fuse_ino_t dir)
+static int ops_dir_shut(struct zf_tree *t, fuse_ino_t dir)
 {
     struct zf_err err;
 
@@ -102,7 +102,7 @@ static int dir_shut(struct zf_tree *t, fuse_ino_t dir)
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = ops_fs(req);
     struct fuse_entry_param e;
     struct zf_stat s, dir;
     int why;
@@ -111,12 +111,12 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         (void)fuse_reply_err(req, ENAMETOOLONG);
         return;
     }
-    if (find(fs->tree, parent, name, &s)) {
-        fill_entry(fs, &s, &e);
+    if (ops_find(fs->tree, parent, name, &s)) {
+        ops_fill_entry(fs, &s, &e);
     } else if (!fs->tree->ops->stat(fs->tree, parent, &dir)) {
         (void)fuse_reply_err(req, ESTALE);
         return;
-    } else if ((why = dir_shut(fs->tree, parent)) != 0) {
+    } else if ((why = ops_dir_shut(fs->tree, parent)) != 0) {
         (void)fuse_reply_err(req, why);
         return;
     } else {
@@ -129,7 +129,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = ops_fs(req);
     struct zf_stat s;
     struct stat st;
 
@@ -138,13 +138,13 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
         (void)fuse_reply_err(req, ESTALE);
         return;
     }
-    fill_attr(fs, &s, &st);
+    ops_fill_attr(fs, &s, &st);
     (void)fuse_reply_attr(req, &st, s.live ? 0 : fs->opts->attr_timeout);
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = ops_fs(req);
     char target[4096];
 
     if (!fs->tree->ops->readlink ||
@@ -157,7 +157,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 /* The kernel does not say when it refuses a map, and a page that failed is the reader's SIGBUS: so
  * it is reported once, at the first file that is concerned. */
-static void tell_maps(struct fs *fs)
+static void ops_tell_maps(struct fs *fs)
 {
     struct zf_err err;
 
@@ -176,7 +176,7 @@ static void tell_maps(struct fs *fs)
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = ops_fs(req);
     struct zf_stat s;
 
     if ((fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC) != 0) {
@@ -192,7 +192,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     fi->direct_io = s.live || s.lost;
     fi->keep_cache = !fi->direct_io;
     if (s.lost && !atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)) {
-        tell_maps(fs);
+        ops_tell_maps(fs);
     }
 #ifdef HAVE_FUSE_NOFLUSH
     fi->noflush = 1;
@@ -202,7 +202,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* The most bytes from off on that can be read in front of damage, below n (which cannot).  Whether
  * a prefix can be read is monotone in its length, so halving finds the first lost byte. */
-static size_t good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size_t n, uint64_t off)
+static size_t ops_good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size_t n, uint64_t off)
 {
     size_t good = 0, bad = n, got;
     struct zf_err err;
@@ -225,26 +225,26 @@ static size_t good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size_t n
  * answer zeros and the file as much shorter.  Only the first carries the owner of its file table:
  * fuse_direct_io hands it to fuse_send_read, fuse_read_folio and readahead have none (Linux
  * fs/fuse/file.c, 5.4 to 6.18); where it lacks, an error is never wrong. */
-static bool sees_count(const struct fuse_file_info *fi)
+static bool ops_sees_count(const struct fuse_file_info *fi)
 {
     return fi->lock_owner != 0;
 }
 
-static void fail_read(const struct park_read *r, void *buf, const struct zf_err *err)
+static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_err *err)
 {
-    struct fs *fs = fs_of(r->req);
+    struct fs *fs = ops_fs(r->req);
     struct zf_stat s = {.lost = false};
     size_t good = 0;
 
-    if (fs->tree->ops->stat(fs->tree, r->ino, &s) && s.lost && sees_count(&r->fi)) {
-        good = good_prefix(fs->tree, r->ino, buf, r->size, (uint64_t)r->off);
+    if (fs->tree->ops->stat(fs->tree, r->ino, &s) && s.lost && ops_sees_count(&r->fi)) {
+        good = ops_good_prefix(fs->tree, r->ino, buf, r->size, (uint64_t)r->off);
     }
     if (good) {
         (void)fuse_reply_buf(r->req, buf, good);
         return;
     }
-    if (!sees_count(&r->fi) && s.lost) {
-        tell_maps(fs);
+    if (!ops_sees_count(&r->fi) && s.lost) {
+        ops_tell_maps(fs);
     }
     if (fs->opts->log) {
         fs->opts->log(fs->opts->log_ctx, err);
@@ -254,12 +254,12 @@ static void fail_read(const struct park_read *r, void *buf, const struct zf_err 
 
 /* Only the first attempt yields to a file that is busy: who looks for damage wants to know about
  * bytes, and stays. */
-static void answer_read(const struct park_read *r)
+static void ops_answer_read(const struct park_read *r)
 {
-    struct fs *fs = fs_of(r->req);
+    struct fs *fs = ops_fs(r->req);
     struct zf_err err;
     size_t n = 0;
-    void *buf = zf_buffer_get(r->size);
+    void *buf = buffer_get(r->size);
 
     if (!buf) {
         (void)fuse_reply_err(r->req, ENOMEM);
@@ -275,7 +275,7 @@ static void answer_read(const struct park_read *r)
         ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
     }
     if (!ok) {
-        fail_read(r, buf, &err);
+        ops_fail_read(r, buf, &err);
         return;
     }
     (void)fuse_reply_buf(r->req, buf, n);
@@ -285,26 +285,26 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                     struct fuse_file_info *fi)
 {
     const struct park_read r = {.req = req, .ino = ino, .size = size, .off = off, .fi = *fi};
-    struct fuse_session *se = fs_of(req)->se;
+    struct fuse_session *se = ops_fs(req)->se;
 
     if (off < 0) {
         (void)fuse_reply_err(req, EINVAL);
         return;
     }
-    answer_read(&r);
-    park_serve(se, answer_read);
+    ops_answer_read(&r);
+    park_serve(se, ops_answer_read);
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = ops_fs(req);
     struct zf_stat s;
 
     if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
         (void)fuse_reply_err(req, ESTALE);
         return;
     }
-    int why = dir_shut(fs->tree, ino);
+    int why = ops_dir_shut(fs->tree, ino);
     if (why) {
         (void)fuse_reply_err(req, why);
         return;
@@ -315,19 +315,20 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
 /* Position in a listing = offset of the next entry: 0 is ".", 1 is "..", then the
  * tree's entries. */
-static bool entry_at(struct zf_tree *t, fuse_ino_t dir, uint64_t at, char *name, struct zf_stat *s)
+static bool ops_entry_at(struct zf_tree *t, fuse_ino_t dir, uint64_t at, char *name,
+                         struct zf_stat *s)
 {
     if (at < 2) {
         strcpy(name, at == 0 ? "." : "..");
-        return find(t, dir, name, s);
+        return ops_find(t, dir, name, s);
     }
     return t->ops->entry(t, dir, at - 2, name, s);
 }
 
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
+static void ops_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
-    struct fs *fs = fs_of(req);
-    char *buf = zf_buffer_get(size), name[256];
+    struct fs *fs = ops_fs(req);
+    char *buf = buffer_get(size), name[256];
     struct zf_stat s;
     size_t used = 0;
 
@@ -335,11 +336,11 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool pl
         (void)fuse_reply_err(req, ENOMEM);
         return;
     }
-    for (uint64_t at = (uint64_t)off; entry_at(fs->tree, ino, at, name, &s); at++) {
+    for (uint64_t at = (uint64_t)off; ops_entry_at(fs->tree, ino, at, name, &s); at++) {
         struct fuse_entry_param e;
         size_t n;
 
-        fill_entry(fs, &s, &e);
+        ops_fill_entry(fs, &s, &e);
         if (at < 2) {
             e.ino = 0; /* libfuse's convention: no lookup is counted for "." and ".." */
         }
@@ -357,19 +358,19 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                        struct fuse_file_info *fi)
 {
     (void)fi;
-    list(req, ino, size, off, false);
+    ops_list(req, ino, size, off, false);
 }
 
 static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                            struct fuse_file_info *fi)
 {
     (void)fi;
-    list(req, ino, size, off, true);
+    ops_list(req, ino, size, off, true);
 }
 
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = ops_fs(req);
     struct statvfs st = {
         .f_bsize = BLKSIZE, .f_frsize = BLOCK, .f_namemax = NAME_LEN, .f_flag = ST_RDONLY};
     uint64_t files = 0, bytes = 0;
@@ -387,7 +388,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-    struct fs *fs = fs_of(req);
+    struct fs *fs = ops_fs(req);
     struct zf_xattr x = {.cap = XATTR_MAX};
 
     /* ls, cp and the kernel ask for security.* and ACLs of every file they meet. */
@@ -395,7 +396,7 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
         (void)fuse_reply_err(req, ENODATA);
         return;
     }
-    x.value = zf_buffer_get(XATTR_MAX);
+    x.value = buffer_get(XATTR_MAX);
     for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
         if (strcmp(x.name, name) != 0) {
             continue;
@@ -415,8 +416,8 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
 
 static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-    struct fs *fs = fs_of(req);
-    struct zf_xattr x = {.value = zf_buffer_get(XATTR_MAX), .cap = XATTR_MAX};
+    struct fs *fs = ops_fs(req);
+    struct zf_xattr x = {.value = buffer_get(XATTR_MAX), .cap = XATTR_MAX};
     char names[4096];
     size_t used = 0;
 
@@ -456,79 +457,80 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 
 /* Every way to write.  The kernel answers most of them itself for a read-only mount; an NFS server
  * or a remount must get the same answer. */
-static void no_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
-                       struct fuse_file_info *fi)
+static void ops_no_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+                           struct fuse_file_info *fi)
 {
     (void)ino, (void)attr, (void)to_set, (void)fi;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+static void ops_no_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                         dev_t rdev)
 {
     (void)parent, (void)name, (void)mode, (void)rdev;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+static void ops_no_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
     (void)parent, (void)name, (void)mode;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+static void ops_no_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     (void)parent, (void)name;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
+static void ops_no_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
 {
     (void)link, (void)parent, (void)name;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-                      const char *newname, unsigned int flags)
+static void ops_no_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
+                          const char *newname, unsigned int flags)
 {
     (void)parent, (void)name, (void)newparent, (void)newname, (void)flags;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
+static void ops_no_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
 {
     (void)ino, (void)newparent, (void)newname;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-                     struct fuse_file_info *fi)
+static void ops_no_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+                         struct fuse_file_info *fi)
 {
     (void)ino, (void)buf, (void)size, (void)off, (void)fi;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-                      struct fuse_file_info *fi)
+static void ops_no_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                          struct fuse_file_info *fi)
 {
     (void)parent, (void)name, (void)mode, (void)fi;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
-                        size_t size, int flags)
+static void ops_no_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+                            size_t size, int flags)
 {
     (void)ino, (void)name, (void)value, (void)size, (void)flags;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+static void ops_no_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
     (void)ino, (void)name;
     (void)fuse_reply_err(req, EROFS);
 }
 
-static void no_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
-                         struct fuse_file_info *fi)
+static void ops_no_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
+                             struct fuse_file_info *fi)
 {
     (void)ino, (void)mode, (void)off, (void)len, (void)fi;
     (void)fuse_reply_err(req, EROFS);
@@ -572,17 +574,17 @@ const struct fuse_lowlevel_ops zf_ops = {
     .statfs = op_statfs,
     .getxattr = op_getxattr,
     .listxattr = op_listxattr,
-    .setattr = no_setattr,
-    .mknod = no_mknod,
-    .mkdir = no_mkdir,
-    .unlink = no_unlink,
-    .rmdir = no_unlink,
-    .symlink = no_symlink,
-    .rename = no_rename,
-    .link = no_link,
-    .write = no_write,
-    .create = no_create,
-    .setxattr = no_setxattr,
-    .removexattr = no_removexattr,
-    .fallocate = no_fallocate,
+    .setattr = ops_no_setattr,
+    .mknod = ops_no_mknod,
+    .mkdir = ops_no_mkdir,
+    .unlink = ops_no_unlink,
+    .rmdir = ops_no_unlink,
+    .symlink = ops_no_symlink,
+    .rename = ops_no_rename,
+    .link = ops_no_link,
+    .write = ops_no_write,
+    .create = ops_no_create,
+    .setxattr = ops_no_setxattr,
+    .removexattr = ops_no_removexattr,
+    .fallocate = ops_no_fallocate,
 };

@@ -22,7 +22,7 @@ struct parked {
     atomic_bool killed; /* nobody waits for the answer any more */
 };
 
-static void parked_unref(struct parked *p)
+static void park_parked_unref(struct parked *p)
 {
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) {
         free(p);
@@ -30,7 +30,7 @@ static void parked_unref(struct parked *p)
 }
 
 /* Is SIGKILL among the signals of this line's mask? */
-static bool kills(const char *status, const char *key)
+static bool park_kills(const char *status, const char *key)
 {
     const char *line = strstr(status, key);
 
@@ -39,7 +39,7 @@ static bool kills(const char *status, const char *key)
 
 /* The kernel speaks of an interrupt at any signal, and only once.  An answer to one that the reader
  * handles and lives on from would be an error that read(2) of a file does not have. */
-static bool is_killed(fuse_req_t req)
+static bool park_is_killed(fuse_req_t req)
 {
     char path[40], status[4096];
 
@@ -54,7 +54,7 @@ static bool is_killed(fuse_req_t req)
         return true; /* gone, or of another world that is not seen from here */
     }
     status[n] = '\0';
-    return kills(status, "\nSigPnd:") || kills(status, "\nShdPnd:");
+    return park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:");
 }
 
 /* libfuse holds on to req while this runs. */
@@ -62,13 +62,13 @@ static void park_interrupted(fuse_req_t req, void *data)
 {
     struct parked *p = data;
 
-    if (!is_killed(req)) {
+    if (!park_is_killed(req)) {
         return;
     }
     atomic_store(&p->killed, true);
     if (zf_gate_forget(&p->waiter)) {
         (void)fuse_reply_err(req, EINTR);
-        parked_unref(p);
+        park_parked_unref(p);
     }
 }
 
@@ -87,20 +87,20 @@ bool park(const struct park_read *r)
     if (atomic_load(&p->killed) && zf_gate_forget(&p->waiter)) {
         fuse_req_interrupt_func(r->req, NULL, NULL);
         (void)fuse_reply_err(r->req, EINTR);
-        parked_unref(p);
+        park_parked_unref(p);
     }
-    parked_unref(p);
+    park_parked_unref(p);
     return true;
 }
 
 /* Waits until nobody is in park_interrupted with it. */
-static struct park_read unpark(struct zf_gate_waiter *w)
+static struct park_read park_unpark(struct zf_gate_waiter *w)
 {
     struct parked *p = (struct parked *)w;
     struct park_read r = p->read;
 
     fuse_req_interrupt_func(r.req, NULL, NULL);
-    parked_unref(p);
+    park_parked_unref(p);
     return r;
 }
 
@@ -109,7 +109,7 @@ void park_serve(struct fuse_session *se, void (*run)(const struct park_read *r))
     struct zf_gate_waiter *w;
 
     while (!fuse_session_exited(se) && (w = zf_gate_next())) {
-        struct park_read r = unpark(w);
+        struct park_read r = park_unpark(w);
 
         run(&r);
     }
@@ -118,7 +118,7 @@ void park_serve(struct fuse_session *se, void (*run)(const struct park_read *r))
 void park_end(void)
 {
     for (struct zf_gate_waiter *w; (w = zf_gate_any());) {
-        struct park_read r = unpark(w);
+        struct park_read r = park_unpark(w);
 
         (void)fuse_reply_err(r.req, EIO);
     }

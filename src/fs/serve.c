@@ -29,13 +29,13 @@
 #include "attach.h"
 #include "park.h"
 
-static void auto_args(struct fuse_args *args)
+static void serve_auto_args(struct fuse_args *args)
 {
     fuse_opt_free_args(args);
 }
 
 /* Only what libfuse itself acts on: mounting is ours (attach.c). */
-static bool build_args(struct fuse_args *args, const struct zf_fs_opts *o, struct zf_err *err)
+static bool serve_build_args(struct fuse_args *args, const struct zf_fs_opts *o, struct zf_err *err)
 {
     bool ok = fuse_opt_add_arg(args, "zerofs") == 0;
 
@@ -78,7 +78,7 @@ struct session {
 static int guard_wake = -1;
 static atomic_bool guard_signalled; /* a signal may run in any thread, at once with the guard */
 
-static void guard_poke(void)
+static void serve_guard_poke(void)
 {
     uint64_t one = 1;
 
@@ -87,13 +87,13 @@ static void guard_poke(void)
     }
 }
 
-static void on_signal(int sig)
+static void serve_on_signal(int sig)
 {
     int saved = errno;
 
     (void)sig;
     atomic_store(&guard_signalled, true);
-    guard_poke();
+    serve_guard_poke();
     errno = saved;
 }
 
@@ -102,9 +102,9 @@ static const int guard_signals[] = {SIGTERM, SIGINT, SIGHUP};
 
 /* A signal that whoever started us ignores (nohup) stays ignored.  No SA_RESTART: the guard wakes
  * the loop with one of them. */
-static bool signals_catch(struct sigaction old[N_GUARD_SIGNALS], struct zf_err *err)
+static bool serve_signals_catch(struct sigaction old[N_GUARD_SIGNALS], struct zf_err *err)
 {
-    struct sigaction mine = {.sa_handler = on_signal};
+    struct sigaction mine = {.sa_handler = serve_on_signal};
 
     atomic_store(&guard_signalled, false);
     guard_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -121,7 +121,7 @@ static bool signals_catch(struct sigaction old[N_GUARD_SIGNALS], struct zf_err *
     return true;
 }
 
-static void signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
+static void serve_signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
 {
     for (size_t i = 0; i < N_GUARD_SIGNALS; i++) {
         (void)sigaction(guard_signals[i], &old[i], NULL);
@@ -132,7 +132,7 @@ static void signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
 
 /* The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own setting
  * works, once INIT is over, for who may write it. */
-static void raise_read_ahead(dev_t dev, uint32_t kib)
+static void serve_raise_read_ahead(dev_t dev, uint32_t kib)
 {
     char path[80], text[16];
 
@@ -149,7 +149,7 @@ static void raise_read_ahead(dev_t dev, uint32_t kib)
 }
 
 /* With /dev/fd/N somebody else mounts: where, and when, only they know. */
-static bool mounted_by_others(const char *mountpoint)
+static bool serve_mounted_by_others(const char *mountpoint)
 {
     return strncmp(mountpoint, "/dev/fd/", 8) == 0;
 }
@@ -157,7 +157,7 @@ static bool mounted_by_others(const char *mountpoint)
 /* Asks the mount for its root.  When the process is killed meanwhile, a thread that waits for an
  * answer which is on its way stays in the kernel until the device is closed; so it must not itself be
  * one that holds the device.  Hence a table of descriptors of its own, without it. */
-static void *asker_run(void *arg)
+static void *serve_asker_run(void *arg)
 {
     struct session *s = arg;
     struct stat st;
@@ -171,19 +171,19 @@ static void *asker_run(void *arg)
 }
 
 /* Waits until the mount answers, in a thread of its own because the answer comes from the loop. */
-static void *ready_run(void *arg)
+static void *serve_ready_run(void *arg)
 {
     struct session *s = arg;
     const struct zf_fs_opts *o = s->o;
     pthread_t asker;
 
-    s->answers = mounted_by_others(o->mountpoint);
-    if (!s->answers && pthread_create(&asker, NULL, asker_run, s) == 0) {
+    s->answers = serve_mounted_by_others(o->mountpoint);
+    if (!s->answers && pthread_create(&asker, NULL, serve_asker_run, s) == 0) {
         (void)pthread_join(asker, NULL);
     }
     if (s->answers) {
         if (o->read_ahead_kib && s->known) {
-            raise_read_ahead(s->mount.dev, o->read_ahead_kib);
+            serve_raise_read_ahead(s->mount.dev, o->read_ahead_kib);
         }
         if (o->ready) {
             o->ready(o->session_ctx);
@@ -192,7 +192,7 @@ static void *ready_run(void *arg)
     return NULL;
 }
 
-static enum stage stage_of(struct session *s)
+static enum stage serve_stage_of(struct session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     enum stage stage = s->stage;
@@ -200,7 +200,7 @@ static enum stage stage_of(struct session *s)
     return stage;
 }
 
-static void stage_set(struct session *s, enum stage stage)
+static void serve_stage_set(struct session *s, enum stage stage)
 {
     (void)pthread_mutex_lock(&s->lock);
     s->stage = stage;
@@ -213,7 +213,7 @@ static void stage_set(struct session *s, enum stage stage)
 
 /* libfuse's loop asks whether it is to end and only then goes to sleep, so that one wake-up may be
  * lost; it is woken until it has noticed.  Threads that a source holds cannot be woken. */
-static void end_loop(struct session *s)
+static void serve_end_loop(struct session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     /* The loop may have ended by itself, because the mount is gone: then so is the session soon. */
@@ -241,7 +241,7 @@ static void end_loop(struct session *s)
 }
 
 /* The mount point is freed first of all: what follows may take its time. */
-static void stop(struct session *s)
+static void serve_stop(struct session *s)
 {
     struct zf_err err;
 
@@ -253,21 +253,21 @@ static void stop(struct session *s)
     if (s->o->stopping) {
         s->o->stopping(s->o->session_ctx);
     }
-    end_loop(s);
+    serve_end_loop(s);
 }
 
-static void *guard_run(void *arg)
+static void *serve_guard_run(void *arg)
 {
     struct session *s = arg;
     struct pollfd fds[] = {{.fd = guard_wake, .events = POLLIN},
                            {.fd = s->o->stop_fd, .events = POLLIN}};
 
-    while (stage_of(s) == LOOPING) {
+    while (serve_stage_of(s) == LOOPING) {
         if (poll(fds, 2, -1) < 0) {
             continue;
         }
         if (atomic_load(&guard_signalled) || fds[1].revents) {
-            stop(s);
+            serve_stop(s);
             break;
         }
     }
@@ -275,8 +275,8 @@ static void *guard_run(void *arg)
 }
 
 /* Signals are for the main thread and those of the loop. */
-static bool start_thread(pthread_t *out, void *(*run)(void *), struct session *s,
-                         struct zf_err *err)
+static bool serve_start_thread(pthread_t *out, void *(*run)(void *), struct session *s,
+                               struct zf_err *err)
 {
     sigset_t all, old;
 
@@ -291,10 +291,10 @@ static bool start_thread(pthread_t *out, void *(*run)(void *), struct session *s
     return true;
 }
 
-static bool start_threads(struct session *s, struct zf_err *err)
+static bool serve_start_threads(struct session *s, struct zf_err *err)
 {
-    s->guard_runs = start_thread(&s->guard, guard_run, s, err);
-    s->ready_runs = s->guard_runs && start_thread(&s->ready, ready_run, s, err);
+    s->guard_runs = serve_start_thread(&s->guard, serve_guard_run, s, err);
+    s->ready_runs = s->guard_runs && serve_start_thread(&s->ready, serve_ready_run, s, err);
     return s->ready_runs;
 }
 
@@ -305,7 +305,7 @@ static bool start_threads(struct session *s, struct zf_err *err)
 /* Threads come when all others are busy; some stay.  libfuse before 3.12 starts as many as it
  * needs. */
 #ifdef HAVE_FUSE_LOOP_CFG
-static int loop_threads(struct fuse_session *se, unsigned most)
+static int serve_loop_threads(struct fuse_session *se, unsigned most)
 {
     struct fuse_loop_config *cfg = fuse_loop_cfg_create();
 
@@ -319,7 +319,7 @@ static int loop_threads(struct fuse_session *se, unsigned most)
     return rc;
 }
 #else
-static int loop_threads(struct fuse_session *se, unsigned most)
+static int serve_loop_threads(struct fuse_session *se, unsigned most)
 {
     struct fuse_loop_config cfg = {
         .max_idle_threads = IDLE_THREADS < most ? IDLE_THREADS : most,
@@ -333,12 +333,13 @@ static int loop_threads(struct fuse_session *se, unsigned most)
  * shard. */
 #define SPARE_THREADS 8u
 
-static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
+static bool serve_loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
     unsigned reads = o->max_threads ? o->max_threads : 64;
 
     zf_gate_room(reads);
-    int rc = loop_threads(se, reads < UINT32_MAX - SPARE_THREADS ? reads + SPARE_THREADS : reads);
+    int rc =
+        serve_loop_threads(se, reads < UINT32_MAX - SPARE_THREADS ? reads + SPARE_THREADS : reads);
     park_end();
     /* > 0 is the signal that ended it, which is how one ends a daemon. */
     if (rc < 0) {
@@ -349,13 +350,13 @@ static bool loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_
 }
 
 /* libfuse takes a mount that is there already by the number of its descriptor. */
-static bool attach(struct session *s, struct zf_err *err)
+static bool serve_attach(struct session *s, struct zf_err *err)
 {
     const struct zf_fs_opts *o = s->o;
     char name[32];
     int fd;
 
-    if (mounted_by_others(o->mountpoint)) {
+    if (serve_mounted_by_others(o->mountpoint)) {
         return fuse_session_mount(s->se, o->mountpoint) == 0 ||
                zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s is no open descriptor", o->mountpoint);
     }
@@ -373,28 +374,28 @@ static bool attach(struct session *s, struct zf_err *err)
 }
 
 /* Takes se. */
-static bool serve(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
+static bool serve_session(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
 {
     struct session s = {.o = o,
                         .se = se,
                         .serving = pthread_self(),
                         .lock = PTHREAD_MUTEX_INITIALIZER,
                         .changed = PTHREAD_COND_INITIALIZER};
-    bool ok = attach(&s, err);
+    bool ok = serve_attach(&s, err);
 
     s.device = fuse_session_fd(se);
-    ok = ok && start_threads(&s, err) && loop(se, o, err);
+    ok = ok && serve_start_threads(&s, err) && serve_loop(se, o, err);
 
-    stage_set(&s, LEAVING);
+    serve_stage_set(&s, LEAVING);
     /* Closes the device, first of all, because the ready thread may still wait for an answer that no
      * thread is left to give. */
     fuse_session_destroy(se);
     if (s.ready_runs) {
         (void)pthread_join(s.ready, NULL);
     }
-    stage_set(&s, OVER);
+    serve_stage_set(&s, OVER);
     if (s.guard_runs) {
-        guard_poke();
+        serve_guard_poke();
         (void)pthread_join(s.guard, NULL);
     }
     return ok;
@@ -404,9 +405,9 @@ bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *e
 {
     struct fs fs = {.tree = t, .opts = o};
     struct sigaction old[N_GUARD_SIGNALS];
-    __attribute__((cleanup(auto_args))) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+    __attribute__((cleanup(serve_auto_args))) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 
-    if (!build_args(&args, o, err)) {
+    if (!serve_build_args(&args, o, err)) {
         return false;
     }
     struct fuse_session *se = fuse_session_new(&args, &zf_ops, sizeof zf_ops, &fs);
@@ -414,11 +415,11 @@ bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *e
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "libfuse does not take these mount options");
     }
     fs.se = se;
-    if (!signals_catch(old, err)) {
+    if (!serve_signals_catch(old, err)) {
         fuse_session_destroy(se);
         return false;
     }
-    bool ok = serve(se, o, err);
-    signals_restore(old);
+    bool ok = serve_session(se, o, err);
+    serve_signals_restore(old);
     return ok;
 }

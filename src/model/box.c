@@ -10,7 +10,7 @@
 #define BLOCK (128u << 10)
 #define IOVS 1024
 
-void zf_box_measure(struct zf_box *b)
+void box_measure(struct box *b)
 {
     uint64_t n = 1;
 
@@ -23,8 +23,8 @@ void zf_box_measure(struct zf_box *b)
     }
 }
 
-uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
-                    uint64_t *extent)
+uint64_t box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
+                 uint64_t *extent)
 {
     uint64_t count = 1; /* positions so far */
     bool whole = true;  /* in all dimensions inside this one */
@@ -44,7 +44,7 @@ uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, 
     return count;
 }
 
-uint64_t zf_box_rank(const struct zf_box *b, const uint64_t *c)
+uint64_t box_rank(const struct box *b, const uint64_t *c)
 {
     uint64_t rank = 0;
 
@@ -61,7 +61,7 @@ uint64_t zf_box_rank(const struct zf_box *b, const uint64_t *c)
     return rank;
 }
 
-uint64_t zf_box_place(const struct zf_box *b, const uint64_t *c)
+uint64_t box_place(const struct box *b, const uint64_t *c)
 {
     uint64_t off = b->off;
 
@@ -71,7 +71,7 @@ uint64_t zf_box_place(const struct zf_box *b, const uint64_t *c)
     return off;
 }
 
-uint64_t zf_box_span(const struct zf_box *b)
+uint64_t box_span(const struct box *b)
 {
     uint64_t last = 0;
 
@@ -83,10 +83,10 @@ uint64_t zf_box_span(const struct zf_box *b)
 
 /* ---- the rows of a box, in order ---------------------------------------------------------- */
 
-/* A row is what stands in one piece in the tensor: the last dimension, and all dimensions round it
+/* A row is contiguous in the tensor: the last dimension, and all dimensions round it
  * that the box has whole. */
 struct rows {
-    const struct zf_box *b;
+    const struct box *b;
     uint32_t nd;               /* dimensions that count rows */
     uint64_t len;              /* bytes of a row */
     uint64_t in;               /* bytes of the row that are behind us */
@@ -94,7 +94,7 @@ struct rows {
     uint64_t idx[ZF_BOX_DIMS]; /* [nd] */
 };
 
-static void rows_init(struct rows *r, const struct zf_box *b, uint64_t at)
+static void box_rows_init(struct rows *r, const struct box *b, uint64_t at)
 {
     uint32_t d = b->nd - 1;
 
@@ -115,9 +115,9 @@ static void rows_init(struct rows *r, const struct zf_box *b, uint64_t at)
     }
 }
 
-static void rows_next(struct rows *r)
+static void box_rows_next(struct rows *r)
 {
-    const struct zf_box *b = r->b;
+    const struct box *b = r->b;
 
     r->in = 0;
     for (uint32_t d = r->nd; d-- > 0;) {
@@ -131,7 +131,7 @@ static void rows_next(struct rows *r)
 }
 
 /* Steps over at most n bytes of a row: *at_out = their place in the tensor. */
-static uint64_t rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
+static uint64_t box_rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
 {
     uint64_t k = r->len - r->in;
 
@@ -139,7 +139,7 @@ static uint64_t rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
     *at_out = r->pos + r->in;
     r->in += k;
     if (r->in == r->len) {
-        rows_next(r);
+        box_rows_next(r);
     }
     return k;
 }
@@ -152,8 +152,8 @@ static uint64_t rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
         break
 
 /* Scatters n packed rows; their usual lengths without a call a row. */
-static void scatter_rows(unsigned char *to, uint64_t step, const unsigned char *from, uint64_t len,
-                         uint64_t n)
+static void box_scatter_rows(unsigned char *to, uint64_t step, const unsigned char *from,
+                             uint64_t len, uint64_t n)
 {
     switch (len) {
         COPY_ROWS(16);
@@ -170,14 +170,14 @@ static void scatter_rows(unsigned char *to, uint64_t step, const unsigned char *
 
 /* Copies rows out of a block of `have` bytes: what is left of this one, or all that follow at one
  * distance.  Returns the bytes copied. */
-static uint64_t copy_rows(struct rows *r, const unsigned char *block, uint64_t have,
-                          unsigned char *reply, uint64_t off)
+static uint64_t box_copy_rows(struct rows *r, const unsigned char *block, uint64_t have,
+                              unsigned char *reply, uint64_t off)
 {
     uint32_t d = r->nd - 1;
     uint64_t fit = have / r->len, at;
 
     if (r->in != 0 || fit < 2) {
-        uint64_t k = rows_take(r, have, &at);
+        uint64_t k = box_rows_take(r, have, &at);
 
         memcpy(reply + (at - off), block, (size_t)k);
         return k;
@@ -185,44 +185,44 @@ static uint64_t copy_rows(struct rows *r, const unsigned char *block, uint64_t h
     uint64_t left = r->b->size[d] - r->idx[d], n = fit < left ? fit : left;
     uint64_t step = r->b->tensor_stride[d];
 
-    scatter_rows(reply + (r->pos - off), step, block, r->len, n);
+    box_scatter_rows(reply + (r->pos - off), step, block, r->len, n);
     r->pos += (n - 1) * step;
     r->idx[d] += n - 1;
-    rows_next(r);
+    box_rows_next(r);
     return n * r->len;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static void read_zeros(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
-                       uint64_t off)
+static void box_read_zeros(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                           uint64_t off)
 {
     struct rows r;
     uint64_t at;
 
-    rows_init(&r, b, lo);
+    box_rows_init(&r, b, lo);
     while (lo < hi) {
-        uint64_t k = rows_take(&r, hi - lo, &at);
+        uint64_t k = box_rows_take(&r, hi - lo, &at);
 
         memset(reply + (at - off), 0, (size_t)k);
         lo += k;
     }
 }
 
-static bool read_scattered(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
-                           uint64_t off, struct zf_err *err)
+static bool box_read_scattered(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                               uint64_t off, struct zf_err *err)
 {
     struct iovec iov[IOVS];
     struct rows r;
     uint64_t at;
 
-    rows_init(&r, b, lo);
+    box_rows_init(&r, b, lo);
     while (lo < hi) {
         uint64_t from = lo;
         int n = 0;
 
         while (lo < hi && n < IOVS) {
-            uint64_t k = rows_take(&r, hi - lo, &at);
+            uint64_t k = box_rows_take(&r, hi - lo, &at);
 
             iov[n++] = (struct iovec){.iov_base = reply + (at - off), .iov_len = (size_t)k};
             lo += k;
@@ -234,13 +234,13 @@ static bool read_scattered(const struct zf_box *b, uint64_t lo, uint64_t hi, uns
     return true;
 }
 
-static bool read_copied(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
-                        uint64_t off, struct zf_err *err)
+static bool box_read_copied(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
+                            uint64_t off, struct zf_err *err)
 {
     unsigned char block[BLOCK];
     struct rows r;
 
-    rows_init(&r, b, lo);
+    box_rows_init(&r, b, lo);
     while (lo < hi) {
         uint64_t n = hi - lo < sizeof block ? hi - lo : sizeof block;
 
@@ -248,33 +248,33 @@ static bool read_copied(const struct zf_box *b, uint64_t lo, uint64_t hi, unsign
             return false;
         }
         for (uint64_t in = 0; in < n;) {
-            in += copy_rows(&r, block + in, n - in, reply, off);
+            in += box_copy_rows(&r, block + in, n - in, reply, off);
         }
         lo += n;
     }
     return true;
 }
 
-bool zf_box_read(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
-                 uint64_t off, struct zf_err *err)
+bool box_read(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
+              struct zf_err *err)
 {
     struct rows r;
     uint64_t at;
 
     if (!b->src) {
-        read_zeros(b, lo, hi, reply, off);
+        box_read_zeros(b, lo, hi, reply, off);
         return true;
     }
     if (!b->packed) {
-        return zf_box_gather(b, lo, hi, reply, off, err);
+        return box_gather(b, lo, hi, reply, off, err);
     }
-    rows_init(&r, b, lo);
+    box_rows_init(&r, b, lo);
     if (r.in + (hi - lo) <= r.len) {
-        (void)rows_take(&r, hi - lo, &at);
+        (void)box_rows_take(&r, hi - lo, &at);
         return zf_source_pread(b->src, reply + (at - off), (size_t)(hi - lo), b->off + lo, err);
     }
     if (r.len >= SHORT_ROW) {
-        return read_scattered(b, lo, hi, reply, off, err);
+        return box_read_scattered(b, lo, hi, reply, off, err);
     }
-    return read_copied(b, lo, hi, reply, off, err);
+    return box_read_copied(b, lo, hi, reply, off, err);
 }

@@ -10,7 +10,7 @@
 
 #include "boxes.h"
 
-struct zf_box {
+struct box {
     struct zf_source *src;         /* NULL = zeros */
     uint64_t off;                  /* of the first byte in src */
     bool packed;                   /* stride need not be looked at */
@@ -24,30 +24,30 @@ struct zf_box {
 };
 
 /* Fills inner, and stride of a packed box, from size. */
-void zf_box_measure(struct zf_box *b);
+void box_measure(struct box *b);
 
 /* The largest box in the box size [nd] that begins at position `at` of its C order and is whole in
  * its inner dimensions, with at most n positions: where it begins and what it has in each dimension
  * into start and extent [nd].  Returns its positions.  At most 2 * nd - 1 such make any stretch. */
-uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
-                    uint64_t *extent);
+uint64_t box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
+                 uint64_t *extent);
 
-/* How many bytes of the box stand before byte `off` of the tensor, whose coordinates are c [nd]. */
-uint64_t zf_box_rank(const struct zf_box *b, const uint64_t *c);
+/* The number of bytes of the box before byte `off` of the tensor, whose coordinates are c [nd]. */
+uint64_t box_rank(const struct box *b, const uint64_t *c);
 
-/* Where byte `off` of the tensor (coordinates c, inside the box) stands in the source. */
-uint64_t zf_box_place(const struct zf_box *b, const uint64_t *c);
+/* The offset in the source of byte `off` of the tensor (coordinates c, inside the box). */
+uint64_t box_place(const struct box *b, const uint64_t *c);
 
 /* Bytes of the source from the first to behind the last of the box. */
-uint64_t zf_box_span(const struct zf_box *b);
+uint64_t box_span(const struct box *b);
 
 /* Reads bytes [lo, hi) of the box (its own C order) to where they belong in the reply, which begins
  * at byte `off` of the tensor. */
-bool zf_box_read(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
-                 uint64_t off, struct zf_err *err) ZF_CHECKED;
+bool box_read(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
+              struct zf_err *err) ZF_CHECKED;
 
-/* The same for a box whose bytes stand in other steps or another order in the source (gather.c). */
-bool zf_box_gather(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
-                   uint64_t off, struct zf_err *err) ZF_CHECKED;
+/* The same for a box whose bytes have other steps or another order in the source (box_gather.c). */
+bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
+                struct zf_err *err) ZF_CHECKED;
 
 #endif

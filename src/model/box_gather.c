@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes whose elements stand apart or in another order in the source: padded chunks, Fortran order,
+/* Boxes whose elements are not contiguous, or in another order, in the source: padded chunks, Fortran order,
  * transposed tensors.  The stretch that is wanted is cut into sub-boxes, and each is read in the
  * order of the *source*, in blocks that reach over small gaps, so that no element costs a read of
  * its own. */
@@ -24,7 +24,7 @@ struct plan {
     struct axis axis[ZF_BOX_DIMS]; /* outermost first; the innermost are read in one block */
     uint32_t n;
     uint32_t block; /* axes from here on are inside a block */
-    uint64_t run;   /* bytes that stand in one piece in the source and in the reply */
+    uint64_t run;   /* bytes that are contiguous in the source and in the reply */
     uint64_t span;  /* bytes of a block */
     uint64_t tile;  /* steps of axis[block - 1] that fit into one block; 1 = no tiling */
     uint64_t src_off;
@@ -32,7 +32,7 @@ struct plan {
 };
 
 /* Sorts the axes by their step in the source, and joins those that go on in both. */
-static void order_axes(struct plan *p, const struct zf_box *b, const uint64_t *extent)
+static void box_gather_order_axes(struct plan *p, const struct box *b, const uint64_t *extent)
 {
     p->n = 0;
     p->run = extent[b->nd - 1];
@@ -55,7 +55,7 @@ static void order_axes(struct plan *p, const struct zf_box *b, const uint64_t *e
 }
 
 /* Chooses which axes are read in one block: as many as fit and leave no large gaps. */
-static void choose_block(struct plan *p)
+static void box_gather_choose_block(struct plan *p)
 {
     p->span = p->run;
     p->block = p->n;
@@ -78,8 +78,8 @@ static void choose_block(struct plan *p)
     }
 }
 
-static void copy_axis(unsigned char *dst, const unsigned char *src, const struct axis *a,
-                      uint64_t run)
+static void box_gather_copy_axis(unsigned char *dst, const unsigned char *src, const struct axis *a,
+                                 uint64_t run)
 {
     switch (run) {
 #define COPY(type)                                                                                 \
@@ -104,8 +104,8 @@ static void copy_axis(unsigned char *dst, const unsigned char *src, const struct
 }
 
 /* Copies what axes[0 .. n) span out of a block. */
-static void copy_out(unsigned char *dst, const unsigned char *src, const struct axis *axis,
-                     uint32_t n, uint64_t run)
+static void box_gather_copy_out(unsigned char *dst, const unsigned char *src,
+                                const struct axis *axis, uint32_t n, uint64_t run)
 {
     uint64_t idx[ZF_BOX_DIMS] = {0};
 
@@ -116,7 +116,7 @@ static void copy_out(unsigned char *dst, const unsigned char *src, const struct 
     for (;;) {
         uint32_t d = n - 1;
 
-        copy_axis(dst, src, &axis[n - 1], run);
+        box_gather_copy_axis(dst, src, &axis[n - 1], run);
         for (; d > 0; d--) {
             const struct axis *a = &axis[d - 1];
 
@@ -136,8 +136,8 @@ static void copy_out(unsigned char *dst, const unsigned char *src, const struct 
 }
 
 /* Reads one block: `steps` of the tiled axis and everything inside it. */
-static bool read_block(const struct zf_box *b, const struct plan *p, uint64_t steps,
-                       uint64_t src_off, unsigned char *dst, struct zf_err *err)
+static bool box_gather_read_block(const struct box *b, const struct plan *p, uint64_t steps,
+                                  uint64_t src_off, unsigned char *dst, struct zf_err *err)
 {
     unsigned char block[BLOCK];
     struct axis axis[ZF_BOX_DIMS];
@@ -159,21 +159,21 @@ static bool read_block(const struct zf_box *b, const struct plan *p, uint64_t st
     if (!zf_source_pread(b->src, block, (size_t)span, src_off, err)) {
         return false;
     }
-    copy_out(dst, block, axis, n, p->run);
+    box_gather_copy_out(dst, block, axis, n, p->run);
     return true;
 }
 
-static bool read_tiles(const struct zf_box *b, const struct plan *p, uint64_t src_off,
-                       unsigned char *dst, struct zf_err *err)
+static bool box_gather_read_tiles(const struct box *b, const struct plan *p, uint64_t src_off,
+                                  unsigned char *dst, struct zf_err *err)
 {
     if (p->block == 0) {
-        return read_block(b, p, 1, src_off, dst, err);
+        return box_gather_read_block(b, p, 1, src_off, dst, err);
     }
     const struct axis *a = &p->axis[p->block - 1];
     for (uint64_t i = 0; i < a->n; i += p->tile) {
         uint64_t steps = a->n - i < p->tile ? a->n - i : p->tile;
 
-        if (!read_block(b, p, steps, src_off + i * a->from, dst + i * a->to, err)) {
+        if (!box_gather_read_block(b, p, steps, src_off + i * a->from, dst + i * a->to, err)) {
             return false;
         }
     }
@@ -181,7 +181,7 @@ static bool read_tiles(const struct zf_box *b, const struct plan *p, uint64_t sr
 }
 
 /* Walks the axes outside the tiled one. */
-static bool read_plan(const struct zf_box *b, const struct plan *p, struct zf_err *err)
+static bool box_gather_read_plan(const struct box *b, const struct plan *p, struct zf_err *err)
 {
     uint64_t idx[ZF_BOX_DIMS] = {0}, src_off = p->src_off;
     unsigned char *dst = p->dst;
@@ -190,7 +190,7 @@ static bool read_plan(const struct zf_box *b, const struct plan *p, struct zf_er
     for (;;) {
         uint32_t d = outer;
 
-        if (!read_tiles(b, p, src_off, dst, err)) {
+        if (!box_gather_read_tiles(b, p, src_off, dst, err)) {
             return false;
         }
         for (; d > 0; d--) {
@@ -211,14 +211,14 @@ static bool read_plan(const struct zf_box *b, const struct plan *p, struct zf_er
     }
 }
 
-bool zf_box_gather(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned char *reply,
-                   uint64_t off, struct zf_err *err)
+bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
+                struct zf_err *err)
 {
     uint64_t idx[ZF_BOX_DIMS], extent[ZF_BOX_DIMS];
     struct plan p;
 
     while (lo < hi) {
-        uint64_t n = zf_box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
+        uint64_t n = box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
 
         p.src_off = b->off;
         for (uint32_t d = 0; d < b->nd; d++) {
@@ -226,9 +226,9 @@ bool zf_box_gather(const struct zf_box *b, uint64_t lo, uint64_t hi, unsigned ch
             at += (b->start[d] + idx[d]) * b->tensor_stride[d];
         }
         p.dst = reply + (at - off);
-        order_axes(&p, b, extent);
-        choose_block(&p);
-        if (!read_plan(b, &p, err)) {
+        box_gather_order_axes(&p, b, extent);
+        box_gather_choose_block(&p);
+        if (!box_gather_read_plan(b, &p, err)) {
             return false;
         }
         lo += n;

@@ -25,16 +25,16 @@ static bool box_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t 
                              struct zf_err *err)
 {
     const struct box_source *b = (const struct box_source *)s;
-    struct zf_box box = {.src = b->from, .off = b->off, .nd = b->nd};
+    struct box box = {.src = b->from, .off = b->off, .nd = b->nd};
 
     for (uint32_t d = 0; d < b->nd; d++) {
         box.size[d] = b->dim[d].size;
         box.stride[d] = b->dim[d].stride;
     }
-    zf_box_measure(&box);
+    box_measure(&box);
     box.tensor_shape = box.size;
     box.tensor_stride = box.inner;
-    return zf_box_gather(&box, off, off + n, buf, off, err);
+    return box_gather(&box, off, off + n, buf, off, err);
 }
 
 static void box_source_fini(struct zf_source *s)

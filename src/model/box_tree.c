@@ -6,15 +6,15 @@
 
 #define LEAF 8
 
-/* A node of the tree covers positions [first, end) of the order.  Children stand at `child` and
+/* A node of the tree covers positions [first, end) of the order.  Its children are at `child` and
  * `child + 1`; child 0 = leaf. */
-struct node {
+struct box_tree_node {
     uint32_t first, end, child;
 };
 
-struct zf_boxtree {
+struct boxtree {
     uint32_t nd, n_nodes;
-    const struct node *node;
+    const struct box_tree_node *node;
     const uint64_t *bound; /* [n_nodes][2][nd]: lowest and highest coordinate, inclusive */
 };
 
@@ -23,7 +23,7 @@ struct by {
     uint32_t nd, dim;
 };
 
-static int by_start(const void *a, const void *b, void *ctx)
+static int box_tree_by_start(const void *a, const void *b, void *ctx)
 {
     const struct by *by = ctx;
     uint64_t x = by->start[(uint64_t) * (const uint32_t *)a * by->nd + by->dim];
@@ -36,14 +36,14 @@ struct making {
     uint32_t nd;
     const uint64_t *start, *size;
     uint32_t *order;
-    struct node *node;
+    struct box_tree_node *node;
     uint64_t *bound;
 };
 
 /* Bounds of a node, and the dimension in which its boxes begin farthest apart. */
-static uint32_t measure(const struct making *m, uint32_t i)
+static uint32_t box_tree_measure(const struct making *m, uint32_t i)
 {
-    const struct node *node = &m->node[i];
+    const struct box_tree_node *node = &m->node[i];
     uint64_t *lo = m->bound + (uint64_t)i * 2 * m->nd, *hi = lo + m->nd, widest = 0;
     uint32_t best = 0;
 
@@ -72,13 +72,12 @@ static uint32_t measure(const struct making *m, uint32_t i)
     return best;
 }
 
-struct zf_boxtree *zf_boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
-                                  const uint64_t *size, uint32_t *order, uint32_t n,
-                                  struct zf_err *err)
+struct boxtree *boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
+                            const uint64_t *size, uint32_t *order, uint32_t n, struct zf_err *err)
 {
     /* Halving stops at LEAF or fewer, so every leaf but the root has at least LEAF / 2 boxes. */
     uint64_t max_nodes = (uint64_t)n / (LEAF / 2) * 2 + 1;
-    struct zf_boxtree *t = zf_arena_get(keep, 1, sizeof *t, err);
+    struct boxtree *t = zf_arena_get(keep, 1, sizeof *t, err);
     struct making m = {.nd = nd, .start = start, .size = size, .order = order};
 
     if (!t || !(m.node = zf_arena_get(keep, max_nodes, sizeof *m.node, err)) ||
@@ -86,26 +85,26 @@ struct zf_boxtree *zf_boxtree_new(struct zf_arena *keep, uint32_t nd, const uint
         return NULL;
     }
     uint32_t n_nodes = 1;
-    m.node[0] = (struct node){0, n, 0};
+    m.node[0] = (struct box_tree_node){0, n, 0};
     /* Children are appended, so walking the array visits every node once. */
     for (uint32_t i = 0; i < n_nodes; i++) {
-        struct by by = {start, nd, measure(&m, i)};
+        struct by by = {start, nd, box_tree_measure(&m, i)};
         uint32_t first = m.node[i].first, end = m.node[i].end, mid = first + (end - first) / 2;
 
         if (end - first <= LEAF) {
             continue;
         }
-        qsort_r(order + first, end - first, sizeof *order, by_start, &by);
+        qsort_r(order + first, end - first, sizeof *order, box_tree_by_start, &by);
         m.node[i].child = n_nodes;
-        m.node[n_nodes++] = (struct node){first, mid, 0};
-        m.node[n_nodes++] = (struct node){mid, end, 0};
+        m.node[n_nodes++] = (struct box_tree_node){first, mid, 0};
+        m.node[n_nodes++] = (struct box_tree_node){mid, end, 0};
     }
-    *t = (struct zf_boxtree){.nd = nd, .n_nodes = n_nodes, .node = m.node, .bound = m.bound};
+    *t = (struct boxtree){.nd = nd, .n_nodes = n_nodes, .node = m.node, .bound = m.bound};
     return t;
 }
 
-bool zf_boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size,
-                        const uint64_t *lo, const uint64_t *hi)
+bool boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size, const uint64_t *lo,
+                     const uint64_t *hi)
 {
     for (uint32_t d = 0; d < nd; d++) {
         if (start[d] > hi[d] || start[d] + size[d] <= lo[d]) {
@@ -115,8 +114,8 @@ bool zf_boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size
     return true;
 }
 
-void zf_boxtree_walk_init(struct zf_boxtree_walk *w, const struct zf_boxtree *t, const uint64_t *lo,
-                          const uint64_t *hi)
+void boxtree_walk_init(struct boxtree_walk *w, const struct boxtree *t, const uint64_t *lo,
+                       const uint64_t *hi)
 {
     w->t = t;
     w->lo = lo;
@@ -125,7 +124,7 @@ void zf_boxtree_walk_init(struct zf_boxtree_walk *w, const struct zf_boxtree *t,
     w->stack[0] = 0;
 }
 
-static bool node_touches(const struct zf_boxtree_walk *w, uint32_t i)
+static bool box_tree_node_touches(const struct boxtree_walk *w, uint32_t i)
 {
     const uint64_t *lo = w->t->bound + (uint64_t)i * 2 * w->t->nd, *hi = lo + w->t->nd;
 
@@ -138,13 +137,13 @@ static bool node_touches(const struct zf_boxtree_walk *w, uint32_t i)
 }
 
 /* Halving keeps the tree at 32 levels at most, and a level leaves one node on the stack. */
-bool zf_boxtree_walk_next(struct zf_boxtree_walk *w, uint32_t *first_out, uint32_t *end_out)
+bool boxtree_walk_next(struct boxtree_walk *w, uint32_t *first_out, uint32_t *end_out)
 {
     while (w->depth > 0) {
         uint32_t i = w->stack[--w->depth];
-        const struct node *node = &w->t->node[i];
+        const struct box_tree_node *node = &w->t->node[i];
 
-        if (!node_touches(w, i)) {
+        if (!box_tree_node_touches(w, i)) {
             continue;
         }
         if (node->child == 0) {

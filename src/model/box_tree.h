@@ -5,29 +5,29 @@
 
 #include <zf/base/arena.h>
 
-struct zf_boxtree;
+struct boxtree;
 
 /* Sorts order[n] (numbers of boxes) so that neighbours are near each other, and builds the tree
  * over that order.  start, size: [..][nd], by number.  The tree lives in keep. */
-struct zf_boxtree *zf_boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
-                                  const uint64_t *size, uint32_t *order, uint32_t n,
-                                  struct zf_err *err) ZF_CHECKED;
+struct boxtree *boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
+                            const uint64_t *size, uint32_t *order, uint32_t n,
+                            struct zf_err *err) ZF_CHECKED;
 
 /* Walks the leaves whose bounds touch [lo, hi] (both inclusive).  A leaf is a few boxes of the
  * order, which the caller tests itself. */
-struct zf_boxtree_walk {
-    const struct zf_boxtree *t;
+struct boxtree_walk {
+    const struct boxtree *t;
     const uint64_t *lo, *hi;
     uint32_t depth;
     uint32_t stack[64];
 };
-void zf_boxtree_walk_init(struct zf_boxtree_walk *w, const struct zf_boxtree *t, const uint64_t *lo,
-                          const uint64_t *hi);
+void boxtree_walk_init(struct boxtree_walk *w, const struct boxtree *t, const uint64_t *lo,
+                       const uint64_t *hi);
 /* The next leaf: positions [*first_out, *end_out) of the order; false when there is none. */
-bool zf_boxtree_walk_next(struct zf_boxtree_walk *w, uint32_t *first_out, uint32_t *end_out);
+bool boxtree_walk_next(struct boxtree_walk *w, uint32_t *first_out, uint32_t *end_out);
 
 /* Does box [start, start + size) touch [lo, hi] (inclusive)? */
-bool zf_boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size,
-                        const uint64_t *lo, const uint64_t *hi);
+bool boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size, const uint64_t *lo,
+                     const uint64_t *hi);
 
 #endif

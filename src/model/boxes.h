@@ -11,7 +11,7 @@
 #define ZF_BOX_DIMS 64
 
 /* Boxes in bytes: the last dimension counts bytes and has stride 1 everywhere. */
-struct zf_boxes {
+struct boxes {
     uint64_t shape[ZF_BOX_DIMS];
     uint64_t *start, *size; /* [n][nd] */
     uint64_t *off;          /* [n] bytes of the source */

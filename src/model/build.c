@@ -8,7 +8,7 @@
 #include <zf/base/num.h>
 #include <zf/base/path.h>
 
-/* How many notes of one kind are told in full. */
+/* Notes of one kind that are kept in full. */
 #define NOTES_OF_A_KIND 256
 /* Longer paths cannot be opened (PATH_MAX). */
 #define PATH_BYTES 4096
@@ -52,7 +52,7 @@ void zf_build_free(struct zf_build *b)
     zf_index_fini(&b->by_name);
     zf_index_fini(&b->by_path);
     if (b->sources) {
-        zf_sources_fini(b->sources);
+        sources_fini(b->sources);
         free(b->sources);
     }
     zf_store_unref(&b->store);
@@ -84,7 +84,7 @@ void zf_build_fill_lost(struct zf_build *b)
 /* ---- names -------------------------------------------------------------------------------- */
 
 /* Paths of sets and blobs become paths of the tree. */
-static bool check_path(const char *path, struct zf_err *err)
+static bool build_check_path(const char *path, struct zf_err *err)
 {
     return zf_relpath_ok(path) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.200s\" is not a plain relative path", path);
@@ -92,7 +92,7 @@ static bool check_path(const char *path, struct zf_err *err)
 
 bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
 {
-    if (*prefix && !check_path(prefix, err)) {
+    if (*prefix && !build_check_path(prefix, err)) {
         return false;
     }
     b->rest.prefix = zf_arena_str(b->temp, prefix, strlen(prefix), err);
@@ -115,7 +115,7 @@ static bool build_fail_long(const char *path, struct zf_err *err)
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.200s\" is longer than a path can be", path);
 }
 
-static struct zf_draft_set *get_set(const struct zf_build *b, const char *path)
+static struct draft_set *build_get_set(const struct zf_build *b, const char *path)
 {
     uint64_t at = 0, hash = build_set_hash(path);
     uint32_t i;
@@ -128,14 +128,14 @@ static struct zf_draft_set *get_set(const struct zf_build *b, const char *path)
     return NULL;
 }
 
-static struct zf_draft_set *need_set(struct zf_build *b, const char *path, struct zf_err *err)
+static struct draft_set *build_need_set(struct zf_build *b, const char *path, struct zf_err *err)
 {
-    struct zf_draft_set *s = get_set(b, path);
+    struct draft_set *s = build_get_set(b, path);
 
     if (s) {
         return s;
     }
-    if (*path && !check_path(path, err)) {
+    if (*path && !build_check_path(path, err)) {
         return NULL;
     }
     s = zf_arena_get(b->temp, 1, sizeof *s, err);
@@ -149,8 +149,8 @@ static struct zf_draft_set *need_set(struct zf_build *b, const char *path, struc
     return s;
 }
 
-static struct zf_draft *find_in(const struct zf_build *b, const struct zf_draft_set *s,
-                                const char *name, size_t n)
+static struct zf_draft *build_find_in(const struct zf_build *b, const struct draft_set *s,
+                                      const char *name, size_t n)
 {
     uint64_t at = 0, hash = build_name_hash(s, name, n);
     uint32_t i;
@@ -169,17 +169,17 @@ struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
 {
     char full[PATH_BYTES];
     const char *path = build_full_path(b, spot.set, full);
-    struct zf_draft_set *s = path ? get_set(b, path) : NULL;
-    struct zf_draft *d = s ? find_in(b, s, spot.name, spot.name_len) : NULL;
+    struct draft_set *s = path ? build_get_set(b, path) : NULL;
+    struct zf_draft *d = s ? build_find_in(b, s, spot.name, spot.name_len) : NULL;
 
     return d && d->tie ? d->tie : d;
 }
 
 /* A draft without shape, entered under its name. */
-static struct zf_draft *new_draft(struct zf_build *b, struct zf_draft_set *s, const char *name,
-                                  size_t n, struct zf_err *err)
+static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s, const char *name,
+                                        size_t n, struct zf_err *err)
 {
-    if (find_in(b, s, name, n)) {
+    if (build_find_in(b, s, name, n)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "there are two tensors of the name \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
                       name, *s->path ? " in " : "", s->path);
@@ -228,8 +228,8 @@ static struct zf_draft *build_place_draft(struct zf_build *b, struct zf_spot spo
         (void)build_fail_long(spot.set, err);
         return NULL;
     }
-    struct zf_draft_set *s = shape ? need_set(b, path, err) : NULL;
-    struct zf_draft *d = s ? new_draft(b, s, spot.name, spot.name_len, err) : NULL;
+    struct draft_set *s = shape ? build_need_set(b, path, err) : NULL;
+    struct zf_draft *d = s ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
     if (!d) {
         return NULL;
     }
@@ -271,12 +271,12 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
 bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, size_t name_len,
                     struct zf_err *err)
 {
-    struct zf_draft *d = new_draft(b, of->set, name, name_len, err);
+    struct zf_draft *d = build_new_draft(b, of->set, name, name_len, err);
 
     if (!d) {
         return false;
     }
-    d->same = zf_draft_data(of);
+    d->same = draft_data(of);
     d->tie = of;
     d->shape = of->shape;
     d->ndim = of->ndim;
@@ -301,12 +301,13 @@ bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, c
 
 /* ---- files that are no tensors ------------------------------------------------------------ */
 
-static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, struct zf_err *err)
+static bool build_add_blob(struct zf_build *b, const char *path, struct zf_map *map,
+                           struct zf_err *err)
 {
-    struct zf_blob_item *item = map ? zf_arena_get(b->temp, 1, sizeof *item, err) : NULL;
+    struct blob_item *item = map ? zf_arena_get(b->temp, 1, sizeof *item, err) : NULL;
     char full[PATH_BYTES];
 
-    if (!item || !check_path(path, err)) {
+    if (!item || !build_check_path(path, err)) {
         return false;
     }
     const char *whole = build_full_path(b, path, full);
@@ -331,7 +332,7 @@ static bool add_blob(struct zf_build *b, const char *path, struct zf_map *map, s
 
 bool zf_build_has_file(const struct zf_build *b, const char *path)
 {
-    const struct zf_blob_item *item = b->rest.blobs;
+    const struct blob_item *item = b->rest.blobs;
     char full[PATH_BYTES];
     const char *whole = build_full_path(b, path, full);
 
@@ -351,8 +352,8 @@ bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, 
                       (unsigned long long)n, (unsigned long long)src->size);
         return zf_err_in(err, "%s", src->name);
     }
-    return zf_sources_add(b->sources, src, &number, err) &&
-           add_blob(b, path, zf_map_of_source(b->keep, src, off, n, err), err);
+    return sources_add(b->sources, src, &number, err) &&
+           build_add_blob(b, path, zf_map_of_source(b->keep, src, off, n, err), err);
 }
 
 bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t n,
@@ -360,14 +361,14 @@ bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t
 {
     char *copy = zf_arena_str(b->keep, p, n, err);
 
-    return copy && add_blob(b, path, zf_map_of_mem(b->keep, copy, n, err), err);
+    return copy && build_add_blob(b, path, zf_map_of_mem(b->keep, copy, n, err), err);
 }
 
-/* ---- what info tells ---------------------------------------------------------------------- */
+/* ---- notes, shown by info ----------------------------------------------------------------- */
 
-static bool keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err)
+static bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err)
 {
-    struct zf_note_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+    struct note_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
 
     if (!item || !(item->text = zf_arena_str(b->keep, text, n, err))) {
         return false;
@@ -380,7 +381,7 @@ static bool keep_note(struct zf_build *b, const char *text, size_t n, struct zf_
 
 bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 {
-    struct zf_note_kind *kind = b->rest.note_kinds;
+    struct note_kind *kind = b->rest.note_kinds;
     va_list ap;
     char text[1024];
 
@@ -404,7 +405,7 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return keep_note(b, text, n < 0 ? 0 : strlen(text), err);
+    return build_keep_note(b, text, n < 0 ? 0 : strlen(text), err);
 }
 
 const char *zf_build_first_note(const struct zf_build *b)
@@ -416,7 +417,7 @@ bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
                       const struct zf_lost *how, struct zf_err *err)
 {
     const char *file = how->file ? how->file : "";
-    struct zf_missing_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+    struct missing_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
 
     if (!item || !(item->missing.name = zf_arena_str(b->keep, name, name_len, err)) ||
         !(item->missing.how.file = zf_arena_str(b->keep, file, strlen(file), err)) ||

@@ -12,78 +12,78 @@
 #include "sources.h"
 
 /* A stretch of the flattened tensor, or a box of it, in elements. */
-struct zf_piece {
+struct piece {
     uint64_t off; /* bytes */
     union {
         const uint64_t *stride; /* box: [ndim]; NULL = packed */
         struct zf_draft *of;    /* flat: the tensor that it is a part of; NULL = of a source */
     };
-    uint64_t src;   /* number in zf_sources */
+    uint64_t src;   /* number in sources */
     uint64_t box[]; /* flat: first, n; box: start [ndim], size [ndim] */
 };
 
 /* Pieces come in blocks that double, so that one piece and a million are both cheap. */
-struct zf_piece_block {
-    struct zf_piece_block *next;
+struct piece_block {
+    struct piece_block *next;
     uint64_t n, cap; /* pieces */
     uint64_t words[];
 };
 
-enum zf_draft_kind { ZF_DRAFT_EMPTY, ZF_DRAFT_FLAT, ZF_DRAFT_BOX, ZF_DRAFT_MEM };
+enum draft_kind { ZF_DRAFT_EMPTY, ZF_DRAFT_FLAT, ZF_DRAFT_BOX, ZF_DRAFT_MEM };
 
 struct zf_draft {
     struct zf_build *b;
-    struct zf_draft_set *set;
+    struct draft_set *set;
     struct zf_draft *same; /* shares the data of this one, or NULL */
     struct zf_draft *tie;  /* another name of this one in the same set, or NULL */
     const char *name;      /* checkpoint's arena */
     const uint64_t *shape; /* checkpoint's arena */
     const char *where;     /* or NULL */
     const void *mem;       /* MEM; checkpoint's arena */
-    struct zf_piece_block *first, *last;
+    struct piece_block *first, *last;
     const struct zf_map *map; /* once sealed */
     uint64_t n_pieces, n_parts, elems, bytes;
     uint64_t number; /* in order of creation: of zf_build's drafts */
     uint64_t mark;   /* the last one since which it was saved */
     uint32_t name_len, ndim, index;
     enum zf_dtype dtype;
-    enum zf_draft_kind kind;
+    enum draft_kind kind;
     bool lost, unshaped, noted;
 };
 
-struct zf_draft_set {
+struct draft_set {
     const char *path;         /* checkpoint's arena */
     uint32_t number, rank, n; /* in order of creation; in the order of paths; tensors in it */
 };
 
 /* One kind of note: the format string it is made from. */
-struct zf_note_kind {
+struct note_kind {
     const char *fmt;
-    struct zf_note_kind *next;
+    struct note_kind *next;
     uint64_t n, mark; /* as of a draft */
 };
-struct zf_note_item {
+struct note_item {
     const char *text; /* checkpoint's arena */
-    struct zf_note_item *next;
+    struct note_item *next;
 };
 
-struct zf_missing_item {
+struct missing_item {
     struct zf_missing missing; /* texts in the checkpoint's arena */
-    struct zf_missing_item *next;
+    struct missing_item *next;
 };
 
-struct zf_blob_item {
+struct blob_item {
     const char *path;
     struct zf_map *map;
-    struct zf_blob_item *next;
+    struct blob_item *next;
 };
 
 /* What a build has besides drafts and sources: what a mark keeps a copy of. */
 struct build_rest {
-    struct zf_blob_item *blobs;
-    struct zf_note_item *notes, **note_end; /* where the next one goes */
-    struct zf_note_kind *note_kinds;
-    struct zf_missing_item *missing;
+    struct blob_item *blobs;
+    struct note_item *notes, **note_end; /* where the next one goes */
+    struct note_kind *note_kinds;
+    struct missing_item *missing;
     uint64_t n_pieces;
     uint32_t n_blobs, n_notes, n_missing;
     const char *tag, *prefix;
@@ -114,9 +114,9 @@ struct zf_build {
     bool degraded;
     struct zf_arena *keep; /* becomes the checkpoint's */
     struct zf_arena *temp; /* freed at seal */
-    struct zf_sources *sources;
+    struct sources *sources;
     zf_vec(struct zf_draft *) drafts; /* in order of creation */
-    zf_vec(struct zf_draft_set *) sets;
+    zf_vec(struct draft_set *) sets;
     struct zf_index by_name, by_path; /* of drafts and of sets */
     struct build_rest rest;
     struct build_mark *mark; /* the innermost, or NULL */
@@ -126,12 +126,12 @@ struct zf_build {
 
 /* The order of a checkpoint's sets and files.  Like strcmp, but '/' sorts before every other byte, so
  * that a directory is followed by what is in it. */
-int zf_path_order(const char *a, const char *b);
+int path_order(const char *a, const char *b);
 
 /* Checkpoints carry their sources behind the public part. */
-struct zf_sealed {
+struct sealed {
     struct zf_checkpoint c; /* first */
-    struct zf_sources *sources;
+    struct sources *sources;
 };
 
 /* The hash of a set's path, and of a tensor's name in its set. */
@@ -139,7 +139,7 @@ static inline uint64_t build_set_hash(const char *path)
 {
     return zf_hash_str(0, path);
 }
-static inline uint64_t build_name_hash(const struct zf_draft_set *s, const char *name, size_t n)
+static inline uint64_t build_name_hash(const struct draft_set *s, const char *name, size_t n)
 {
     return zf_hash(s->number + (uint64_t)1, name, n);
 }
@@ -152,18 +152,18 @@ bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark,
 bool build_save_draft(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* The draft whose pieces are d's. */
-static inline struct zf_draft *zf_draft_data(struct zf_draft *d)
+static inline struct zf_draft *draft_data(struct zf_draft *d)
 {
     return d->same ? d->same : d;
 }
 /* Bytes of one piece record. */
-static inline uint64_t zf_piece_words(const struct zf_draft *d)
+static inline uint64_t piece_words(const struct zf_draft *d)
 {
-    return sizeof(struct zf_piece) / 8 +
+    return sizeof(struct piece) / 8 +
            2 * (uint64_t)(d->ndim && d->kind == ZF_DRAFT_BOX ? d->ndim : 1);
 }
 
 /* Makes d->map out of its pieces: the proof (prove.c). */
-bool zf_draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+bool draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -21,7 +21,7 @@ struct tiny {
     int frac_bits, bias;
 };
 
-static float power_of_2(int e)
+static float cast_power_of_2(int e)
 {
     uint32_t bits = (uint32_t)(e + 127) << 23;
     float f;
@@ -30,22 +30,22 @@ static float power_of_2(int e)
     return f;
 }
 
-static uint32_t tiny_to_bits(struct tiny t, uint8_t x)
+static uint32_t cast_tiny_to_bits(struct tiny t, uint8_t x)
 {
     int frac = x & ((1 << t.frac_bits) - 1), exp = (x & 0x7f) >> t.frac_bits;
     uint32_t bits;
     float f;
 
     if (exp == 0) {
-        f = (float)frac * power_of_2(1 - t.bias - t.frac_bits);
+        f = (float)frac * cast_power_of_2(1 - t.bias - t.frac_bits);
     } else {
-        f = (float)(frac | 1 << t.frac_bits) * power_of_2(exp - t.bias - t.frac_bits);
+        f = (float)(frac | 1 << t.frac_bits) * cast_power_of_2(exp - t.bias - t.frac_bits);
     }
     memcpy(&bits, &f, sizeof bits);
     return bits | (uint32_t)(x & 0x80) << 24;
 }
 
-static uint32_t f8_to_bits(enum zf_dtype from, uint8_t x)
+static uint32_t cast_f8_to_bits(enum zf_dtype from, uint8_t x)
 {
     uint16_t half = (uint16_t)(x << 8);
     uint32_t bits;
@@ -53,30 +53,30 @@ static uint32_t f8_to_bits(enum zf_dtype from, uint8_t x)
     switch (from) {
     case ZF_DT_F8_E4M3:
         return (x & 0x7f) == 0x7f ? (uint32_t)(x & 0x80) << 24 | 0x7ff00000
-                                  : tiny_to_bits((struct tiny){3, 7}, x);
+                                  : cast_tiny_to_bits((struct tiny){3, 7}, x);
     case ZF_DT_F8_E4M3FNUZ:
-        return x == 0x80 ? 0x7f800001 : tiny_to_bits((struct tiny){3, 8}, x);
+        return x == 0x80 ? 0x7f800001 : cast_tiny_to_bits((struct tiny){3, 8}, x);
     case ZF_DT_F8_E5M2FNUZ:
-        return x == 0x80 ? 0x7f800001 : tiny_to_bits((struct tiny){2, 16}, x);
+        return x == 0x80 ? 0x7f800001 : cast_tiny_to_bits((struct tiny){2, 16}, x);
     case ZF_DT_F8_E8M0:
         return x == 0xff ? 0x7f800001 : x == 0 ? 0x00400000 : (uint32_t)x << 23;
     default:
         /* e5m2 is the upper half of an f16. */
-        zf_cast_kernels_scalar()->f16_to_f32(&bits, &half, 1);
+        cast_kernels_scalar()->f16_to_f32(&bits, &half, 1);
         return bits;
     }
 }
 
-static void f8_to_f32(enum zf_dtype from, void *out, const void *in, size_t n)
+static void cast_f8_to_f32(enum zf_dtype from, void *out, const void *in, size_t n)
 {
     const uint8_t *p = in;
     uint32_t table[256];
 
     for (unsigned x = 0; n >= 256 && x < 256; x++) {
-        table[x] = f8_to_bits(from, (uint8_t)x);
+        table[x] = cast_f8_to_bits(from, (uint8_t)x);
     }
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = n >= 256 ? table[p[i]] : f8_to_bits(from, p[i]);
+        uint32_t bits = n >= 256 ? table[p[i]] : cast_f8_to_bits(from, p[i]);
 
         memcpy((char *)out + i * sizeof bits, &bits, sizeof bits);
     }
@@ -84,8 +84,8 @@ static void f8_to_f32(enum zf_dtype from, void *out, const void *in, size_t n)
 
 /* ---- the two halves of a cast ------------------------------------------------------------- */
 
-static void to_f32(const struct zf_cast_kernels *k, void *out, const void *in, enum zf_dtype from,
-                   size_t n)
+static void cast_to_f32(const struct cast_kernels *k, void *out, const void *in, enum zf_dtype from,
+                        size_t n)
 {
     switch (from) {
     case ZF_DT_F64:
@@ -101,12 +101,12 @@ static void to_f32(const struct zf_cast_kernels *k, void *out, const void *in, e
         memcpy(out, in, n * sizeof(float));
         return;
     default:
-        f8_to_f32(from, out, in, n);
+        cast_f8_to_f32(from, out, in, n);
     }
 }
 
-static void from_f32(const struct zf_cast_kernels *k, void *out, enum zf_dtype to, const void *in,
-                     enum zf_dtype from, size_t n)
+static void cast_from_f32(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,
+                          enum zf_dtype from, size_t n)
 {
     if (to == ZF_DT_F16) {
         k->f32_to_f16(out, in, n);
@@ -117,8 +117,8 @@ static void from_f32(const struct zf_cast_kernels *k, void *out, enum zf_dtype t
     k->f32_to_bf16(out, in, n, from == ZF_DT_F32 || from == ZF_DT_F64 ? 0xffff : 0x7fc0);
 }
 
-void zf_cast_kernels_run(const struct zf_cast_kernels *k, void *out, enum zf_dtype to,
-                         const void *in, enum zf_dtype from, size_t n)
+void cast_kernels_run(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,
+                      enum zf_dtype from, size_t n)
 {
     size_t in_size = zf_dtype_info(from)->bytes, out_size = zf_dtype_info(to)->bytes;
     float step[STEP];
@@ -129,22 +129,22 @@ void zf_cast_kernels_run(const struct zf_cast_kernels *k, void *out, enum zf_dty
     if (from == to) {
         memcpy(out, in, n * in_size);
     } else if (to == ZF_DT_F32) {
-        to_f32(k, out, in, from, n);
+        cast_to_f32(k, out, in, from, n);
     } else if (from == ZF_DT_F32) {
-        from_f32(k, out, to, in, from, n);
+        cast_from_f32(k, out, to, in, from, n);
     } else {
         for (size_t i = 0; i < n; i += STEP) {
             size_t m = n - i < STEP ? n - i : STEP;
 
-            to_f32(k, step, (const char *)in + i * in_size, from, m);
-            from_f32(k, (char *)out + i * out_size, to, step, from, m);
+            cast_to_f32(k, step, (const char *)in + i * in_size, from, m);
+            cast_from_f32(k, (char *)out + i * out_size, to, step, from, m);
         }
     }
 }
 
 void zf_cast(void *out, enum zf_dtype to, const void *in, enum zf_dtype from, size_t n)
 {
-    const struct zf_cast_kernels *k = zf_cast_kernels_avx2();
+    const struct cast_kernels *k = cast_kernels_avx2();
 
-    zf_cast_kernels_run(k ? k : zf_cast_kernels_scalar(), out, to, in, from, n);
+    cast_kernels_run(k ? k : cast_kernels_scalar(), out, to, in, from, n);
 }

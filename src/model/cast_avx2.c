@@ -11,7 +11,7 @@
 #define WIDE __attribute__((target("avx2,f16c")))
 
 /* What is left over after the last whole vector goes through the reference. */
-WIDE static void f64_to_f32(void *out, const void *in, size_t n)
+WIDE static void cast_avx2_f64_to_f32(void *out, const void *in, size_t n)
 {
     const double *from = in;
     float *to = out;
@@ -20,10 +20,10 @@ WIDE static void f64_to_f32(void *out, const void *in, size_t n)
     for (; n - i >= 4; i += 4) {
         _mm_storeu_ps(to + i, _mm256_cvtpd_ps(_mm256_loadu_pd(from + i)));
     }
-    zf_cast_kernels_scalar()->f64_to_f32(to + i, from + i, n - i);
+    cast_kernels_scalar()->f64_to_f32(to + i, from + i, n - i);
 }
 
-WIDE static void f16_to_f32(void *out, const void *in, size_t n)
+WIDE static void cast_avx2_f16_to_f32(void *out, const void *in, size_t n)
 {
     const uint16_t *from = in;
     float *to = out;
@@ -33,10 +33,10 @@ WIDE static void f16_to_f32(void *out, const void *in, size_t n)
         _mm256_storeu_ps(
             to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
     }
-    zf_cast_kernels_scalar()->f16_to_f32(to + i, from + i, n - i);
+    cast_kernels_scalar()->f16_to_f32(to + i, from + i, n - i);
 }
 
-WIDE static void bf16_to_f32(void *out, const void *in, size_t n)
+WIDE static void cast_avx2_bf16_to_f32(void *out, const void *in, size_t n)
 {
     const uint16_t *from = in;
     uint32_t *to = out;
@@ -48,10 +48,10 @@ WIDE static void bf16_to_f32(void *out, const void *in, size_t n)
         _mm256_storeu_si256((__m256i *)(void *)(to + i),
                             _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
     }
-    zf_cast_kernels_scalar()->bf16_to_f32(to + i, from + i, n - i);
+    cast_kernels_scalar()->bf16_to_f32(to + i, from + i, n - i);
 }
 
-WIDE static void f32_to_f16(void *out, const void *in, size_t n)
+WIDE static void cast_avx2_f32_to_f16(void *out, const void *in, size_t n)
 {
     const float *from = in;
     uint16_t *to = out;
@@ -62,10 +62,10 @@ WIDE static void f32_to_f16(void *out, const void *in, size_t n)
 
         _mm_storeu_si128((__m128i *)(void *)(to + i), h);
     }
-    zf_cast_kernels_scalar()->f32_to_f16(to + i, from + i, n - i);
+    cast_kernels_scalar()->f32_to_f16(to + i, from + i, n - i);
 }
 
-WIDE static __m256i round_bf16(const float *from, __m256i nan)
+WIDE static __m256i cast_avx2_round_bf16(const float *from, __m256i nan)
 {
     __m256 f = _mm256_loadu_ps(from);
     __m256i u = _mm256_castps_si256(f);
@@ -76,7 +76,7 @@ WIDE static __m256i round_bf16(const float *from, __m256i nan)
     return _mm256_blendv_epi8(_mm256_srli_epi32(up, 16), nan, is_nan);
 }
 
-WIDE static void f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
+WIDE static void cast_avx2_f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
 {
     const float *from = in;
     uint16_t *to = out;
@@ -84,40 +84,41 @@ WIDE static void f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
     size_t i = 0;
 
     for (; n - i >= 16; i += 16) {
-        __m256i h = _mm256_packus_epi32(round_bf16(from + i, nans), round_bf16(from + i + 8, nans));
+        __m256i h = _mm256_packus_epi32(cast_avx2_round_bf16(from + i, nans),
+                                        cast_avx2_round_bf16(from + i + 8, nans));
 
         /* Packing works on halves of the vector: put the quarters back in order. */
         _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_permute4x64_epi64(h, 0xd8));
     }
-    zf_cast_kernels_scalar()->f32_to_bf16(to + i, from + i, n - i, nan);
+    cast_kernels_scalar()->f32_to_bf16(to + i, from + i, n - i, nan);
 }
 
 /* Asked of the CPU itself, because not every compiler's builtin knows the word.  The builtin for
- * AVX2 also tells whether the system saves the wide registers. */
-static bool has_f16c(void)
+ * AVX2 is reported only where the system saves the wide registers. */
+static bool cast_avx2_has_f16c(void)
 {
     unsigned eax, ebx, ecx, edx;
 
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
 }
 
-const struct zf_cast_kernels *zf_cast_kernels_avx2(void)
+const struct cast_kernels *cast_kernels_avx2(void)
 {
-    static const struct zf_cast_kernels kernels = {
+    static const struct cast_kernels kernels = {
         .name = "avx2",
-        .f64_to_f32 = f64_to_f32,
-        .f16_to_f32 = f16_to_f32,
-        .bf16_to_f32 = bf16_to_f32,
-        .f32_to_f16 = f32_to_f16,
-        .f32_to_bf16 = f32_to_bf16,
+        .f64_to_f32 = cast_avx2_f64_to_f32,
+        .f16_to_f32 = cast_avx2_f16_to_f32,
+        .bf16_to_f32 = cast_avx2_bf16_to_f32,
+        .f32_to_f16 = cast_avx2_f32_to_f16,
+        .f32_to_bf16 = cast_avx2_f32_to_bf16,
     };
 
-    return __builtin_cpu_supports("avx2") && has_f16c() ? &kernels : NULL;
+    return __builtin_cpu_supports("avx2") && cast_avx2_has_f16c() ? &kernels : NULL;
 }
 
 #else
 
-const struct zf_cast_kernels *zf_cast_kernels_avx2(void)
+const struct cast_kernels *cast_kernels_avx2(void)
 {
     return NULL;
 }

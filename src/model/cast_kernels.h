@@ -6,7 +6,7 @@
 
 #include <zf/model/cast.h>
 
-struct zf_cast_kernels {
+struct cast_kernels {
     const char *name;
     void (*f64_to_f32)(void *out, const void *in, size_t n);
     void (*f16_to_f32)(void *out, const void *in, size_t n);
@@ -15,12 +15,12 @@ struct zf_cast_kernels {
     void (*f32_to_bf16)(void *out, const void *in, size_t n, uint16_t nan);
 };
 
-const struct zf_cast_kernels *zf_cast_kernels_scalar(void);
+const struct cast_kernels *cast_kernels_scalar(void);
 /* NULL when this CPU or this build has no AVX2 and F16C. */
-const struct zf_cast_kernels *zf_cast_kernels_avx2(void);
+const struct cast_kernels *cast_kernels_avx2(void);
 
 /* zf_cast with kernels of the caller's choice. */
-void zf_cast_kernels_run(const struct zf_cast_kernels *k, void *out, enum zf_dtype to,
-                         const void *in, enum zf_dtype from, size_t n);
+void cast_kernels_run(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,
+                      enum zf_dtype from, size_t n);
 
 #endif

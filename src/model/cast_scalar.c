@@ -4,7 +4,7 @@
 
 #include "cast_kernels.h"
 
-static void f64_to_f32(void *out, const void *in, size_t n)
+static void cast_scalar_f64_to_f32(void *out, const void *in, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         double d;
@@ -16,7 +16,7 @@ static void f64_to_f32(void *out, const void *in, size_t n)
     }
 }
 
-static uint32_t half_to_bits(uint16_t h)
+static uint32_t cast_scalar_half_to_bits(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 0x1f, frac = h & 0x3ff;
 
@@ -34,19 +34,19 @@ static uint32_t half_to_bits(uint16_t h)
     return sign | (113 - shift) << 23 | (frac << shift & 0x3ff) << 13;
 }
 
-static void f16_to_f32(void *out, const void *in, size_t n)
+static void cast_scalar_f16_to_f32(void *out, const void *in, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint16_t h;
         uint32_t f;
 
         memcpy(&h, (const char *)in + i * sizeof h, sizeof h);
-        f = half_to_bits(h);
+        f = cast_scalar_half_to_bits(h);
         memcpy((char *)out + i * sizeof f, &f, sizeof f);
     }
 }
 
-static void bf16_to_f32(void *out, const void *in, size_t n)
+static void cast_scalar_bf16_to_f32(void *out, const void *in, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint16_t h;
@@ -59,14 +59,14 @@ static void bf16_to_f32(void *out, const void *in, size_t n)
 }
 
 /* value >> shift, the bits shifted out rounded to nearest even.  0 < shift < 32 */
-static uint32_t shift_round(uint32_t value, uint32_t shift)
+static uint32_t cast_scalar_shift_round(uint32_t value, uint32_t shift)
 {
     uint32_t half = UINT32_C(1) << (shift - 1);
 
     return (value + half - 1 + (value >> shift & 1)) >> shift;
 }
 
-static uint16_t bits_to_half(uint32_t f)
+static uint16_t cast_scalar_bits_to_half(uint32_t f)
 {
     uint32_t sign = f >> 16 & 0x8000, mag = f & 0x7fffffff;
 
@@ -78,48 +78,48 @@ static uint16_t bits_to_half(uint32_t f)
     }
     if (mag >= 0x38800000) {
         /* Rounding may carry into the exponent, and from 65520 on into infinity: both are right. */
-        return (uint16_t)(sign | shift_round(mag - 0x38000000, 13));
+        return (uint16_t)(sign | cast_scalar_shift_round(mag - 0x38000000, 13));
     }
     uint32_t exp = mag >> 23;
     if (exp < 102) {
         return (uint16_t)sign; /* less than half of the smallest subnormal */
     }
-    return (uint16_t)(sign | shift_round((mag & 0x7fffff) | 0x800000, 126 - exp));
+    return (uint16_t)(sign | cast_scalar_shift_round((mag & 0x7fffff) | 0x800000, 126 - exp));
 }
 
-static void f32_to_f16(void *out, const void *in, size_t n)
+static void cast_scalar_f32_to_f16(void *out, const void *in, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t f;
         uint16_t h;
 
         memcpy(&f, (const char *)in + i * sizeof f, sizeof f);
-        h = bits_to_half(f);
+        h = cast_scalar_bits_to_half(f);
         memcpy((char *)out + i * sizeof h, &h, sizeof h);
     }
 }
 
-static void f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
+static void cast_scalar_f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t f;
         uint16_t h;
 
         memcpy(&f, (const char *)in + i * sizeof f, sizeof f);
-        h = (f & 0x7fffffff) > 0x7f800000 ? nan : (uint16_t)shift_round(f, 16);
+        h = (f & 0x7fffffff) > 0x7f800000 ? nan : (uint16_t)cast_scalar_shift_round(f, 16);
         memcpy((char *)out + i * sizeof h, &h, sizeof h);
     }
 }
 
-const struct zf_cast_kernels *zf_cast_kernels_scalar(void)
+const struct cast_kernels *cast_kernels_scalar(void)
 {
-    static const struct zf_cast_kernels kernels = {
+    static const struct cast_kernels kernels = {
         .name = "scalar",
-        .f64_to_f32 = f64_to_f32,
-        .f16_to_f32 = f16_to_f32,
-        .bf16_to_f32 = bf16_to_f32,
-        .f32_to_f16 = f32_to_f16,
-        .f32_to_bf16 = f32_to_bf16,
+        .f64_to_f32 = cast_scalar_f64_to_f32,
+        .f16_to_f32 = cast_scalar_f16_to_f32,
+        .bf16_to_f32 = cast_scalar_bf16_to_f32,
+        .f32_to_f16 = cast_scalar_f32_to_f16,
+        .f32_to_bf16 = cast_scalar_f32_to_bf16,
     };
 
     return &kernels;

@@ -49,16 +49,16 @@ bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
 
 bool zf_draft_noted(struct zf_draft *d, struct zf_err *err)
 {
-    d = zf_draft_data(d);
+    d = draft_data(d);
     return build_save_draft(d, err) && (d->noted = true);
 }
 
 /* ---- storing pieces ----------------------------------------------------------------------- */
 
-struct zf_piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
+struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
 {
     struct zf_build *b = d->b;
-    uint64_t words = zf_piece_words(d);
+    uint64_t words = piece_words(d);
 
     if (!build_save_draft(d, err)) {
         return NULL;
@@ -72,8 +72,7 @@ struct zf_piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
     if (!d->last || d->last->n == d->last->cap) {
         uint64_t cap = d->last ? d->last->cap * 2 : 1;
         cap = cap > 4096 ? 4096 : cap;
-        struct zf_piece_block *block =
-            zf_arena_get(b->temp, 1, sizeof *block + cap * words * 8, err);
+        struct piece_block *block = zf_arena_get(b->temp, 1, sizeof *block + cap * words * 8, err);
         if (!block) {
             return NULL;
         }
@@ -86,7 +85,7 @@ struct zf_piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
         d->last = block;
     }
     /* Where a withdrawn piece was, not all is zero. */
-    struct zf_piece *p = memset(d->last->words + d->last->n * words, 0, (size_t)(words * 8));
+    struct piece *p = memset(d->last->words + d->last->n * words, 0, (size_t)(words * 8));
     d->last->n++;
     d->n_pieces++;
     b->rest.n_pieces++;
@@ -119,7 +118,7 @@ bool draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cu
     d->unshaped = d->unshaped || how->unshaped;
     zf_auto(source) struct zf_source *s = zf_lost_behind(parent, cut, size, &with, err);
     d->lost = true;
-    return s && zf_sources_add(d->b->sources, s, out, err);
+    return s && sources_add(d->b->sources, s, out, err);
 }
 
 bool draft_tolerate(struct zf_draft *d, const struct zf_from *from, struct zf_err *err)
@@ -165,7 +164,7 @@ bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, 
                        struct zf_err *err)
 {
     if (!from->src || zf_within(from->off, span, from->src->size)) {
-        return zf_sources_add(d->b->sources, from->src, number, err);
+        return sources_add(d->b->sources, from->src, number, err);
     }
     return draft_tolerate(d, from, err) && draft_cut_short(d, from, span, number, err);
 }

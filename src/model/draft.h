@@ -19,7 +19,7 @@ bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uin
                       uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
 
 /* Room for a piece of d's kind, all zero. */
-struct zf_piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* The number of the source of a piece of `span` bytes at *from.  One that is too short is refused, or,
  * when degraded, another stands in for it that lost the rest; *from is then a place in that. */

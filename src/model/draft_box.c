@@ -36,7 +36,7 @@ static bool box_span(const struct zf_draft *d, const uint64_t *size, const uint6
 }
 
 static bool box_add(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                    const struct zf_piece *what, struct zf_err *err)
+                    const struct piece *what, struct zf_err *err)
 {
     if (!draft_run_use_boxes(d, err)) {
         return false;
@@ -50,7 +50,7 @@ static bool box_add(struct zf_draft *d, const uint64_t *start, const uint64_t *s
         memcpy(copy, what->stride, d->ndim * sizeof *copy);
         stride = copy;
     }
-    struct zf_piece *p = draft_new_piece(d, err);
+    struct piece *p = draft_new_piece(d, err);
     if (!p) {
         return false;
     }
@@ -70,7 +70,7 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
     uint64_t n = 0, span = 0, end;
     uint32_t number;
 
-    d = zf_draft_data(d);
+    d = draft_data(d);
     if (!draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
@@ -95,7 +95,7 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
     if (!draft_take_source(d, &from, span, &number, err)) {
         return false;
     }
-    struct zf_piece what = {.off = from.off, .stride = from.stride, .src = number};
+    struct piece what = {.off = from.off, .stride = from.stride, .src = number};
     return box_add(d, start, size, &what, err);
 }
 
@@ -105,7 +105,7 @@ bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t
     uint64_t n = 0;
     uint32_t number = 0;
 
-    d = zf_draft_data(d);
+    d = draft_data(d);
     if (!draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
@@ -115,5 +115,5 @@ bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t
     if (!draft_lost_source(d, NULL, 0, d->bytes, how, &number, err)) {
         return false;
     }
-    return box_add(d, start, size, &(struct zf_piece){.src = number}, err);
+    return box_add(d, start, size, &(struct piece){.src = number}, err);
 }

@@ -44,15 +44,14 @@ static bool run_add_boxes(struct zf_draft *d, const struct run *r, struct zf_err
     uint64_t elem = zf_dtype_info(d->dtype)->bytes;
 
     for (uint64_t done = 0; done < r->n;) {
-        struct zf_piece *p = draft_new_piece(d, err);
+        struct piece *p = draft_new_piece(d, err);
 
         if (!p) {
             return false;
         }
         p->off = r->off + done * elem;
         p->src = r->src;
-        done +=
-            zf_box_sub(d->ndim, r->size, r->first + done, r->n - done, p->box, p->box + d->ndim);
+        done += box_sub(d->ndim, r->size, r->first + done, r->n - done, p->box, p->box + d->ndim);
         for (uint32_t i = 0; r->start && i < d->ndim; i++) {
             p->box[i] += r->start[i];
         }
@@ -62,8 +61,8 @@ static bool run_add_boxes(struct zf_draft *d, const struct run *r, struct zf_err
 
 bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
 {
-    struct zf_piece_block *flat = d->first;
-    uint64_t words = zf_piece_words(d);
+    struct piece_block *flat = d->first;
+    uint64_t words = piece_words(d);
 
     if (d->kind == ZF_DRAFT_BOX) {
         return true;
@@ -80,7 +79,7 @@ bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
     d->first = d->last = NULL;
     for (; flat; flat = flat->next) {
         for (uint64_t i = 0; i < flat->n; i++) {
-            const struct zf_piece *p = (const void *)(flat->words + i * words);
+            const struct piece *p = (const void *)(flat->words + i * words);
             const struct run r = {
                 .size = d->shape, .first = p->box[0], .n = p->box[1], .off = p->off, .src = p->src};
 
@@ -92,14 +91,14 @@ bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
     return true;
 }
 
-static struct zf_piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n,
-                                     struct zf_err *err)
+static struct piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n,
+                                  struct zf_err *err)
 {
     if (!build_save_draft(d, err)) {
         return NULL;
     }
     d->kind = ZF_DRAFT_FLAT;
-    struct zf_piece *p = draft_new_piece(d, err);
+    struct piece *p = draft_new_piece(d, err);
     if (p) {
         p->box[0] = first;
         p->box[1] = n;
@@ -114,7 +113,7 @@ static bool run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
     if (d->kind == ZF_DRAFT_BOX || !run_is_flat(d, r, &first)) {
         return draft_run_use_boxes(d, err) && run_add_boxes(d, r, err);
     }
-    struct zf_piece *p = run_new_flat(d, first, r->n, err);
+    struct piece *p = run_new_flat(d, first, r->n, err);
     if (!p) {
         return false;
     }
@@ -168,14 +167,14 @@ static bool run_take(struct zf_draft *d, struct run r, struct zf_from from, stru
 bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
                   uint64_t n, struct zf_from from, struct zf_err *err)
 {
-    return run_take(zf_draft_data(d),
+    return run_take(draft_data(d),
                     (struct run){.start = start, .size = size, .first = first, .n = n}, from, err);
 }
 
 bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
                    struct zf_err *err)
 {
-    return run_take(zf_draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, from,
+    return run_take(draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, from,
                     err);
 }
 
@@ -200,22 +199,22 @@ static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how
 bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                        uint64_t first, uint64_t n, const struct zf_lost *how, struct zf_err *err)
 {
-    return run_lose(zf_draft_data(d),
+    return run_lose(draft_data(d),
                     (struct run){.start = start, .size = size, .first = first, .n = n}, how, err);
 }
 
 bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
                         struct zf_err *err)
 {
-    return run_lose(zf_draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, how,
+    return run_lose(draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, how,
                     err);
 }
 
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
                    uint64_t of_first, struct zf_err *err)
 {
-    d = zf_draft_data(d);
-    of = zf_draft_data(of);
+    d = draft_data(d);
+    of = draft_data(of);
     if (!run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err)) {
         return false;
     }
@@ -226,7 +225,7 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
     if (d->kind == ZF_DRAFT_BOX) {
         return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
     }
-    struct zf_piece *p = n > 0 ? run_new_flat(d, first, n, err) : NULL;
+    struct piece *p = n > 0 ? run_new_flat(d, first, n, err) : NULL;
     if (p) {
         p->off = of_first * zf_dtype_info(d->dtype)->bytes;
         p->of = of;

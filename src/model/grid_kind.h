@@ -13,9 +13,9 @@
 #include "box_tree.h"
 #include "map_kind.h"
 
-struct zf_grid {
+struct grid {
     struct zf_map map;
-    const struct zf_sources *sources;
+    const struct sources *sources;
     uint32_t nd, n;                /* n boxes */
     const uint64_t *shape;         /* [nd] last in bytes */
     const uint64_t *tensor_stride; /* [nd] bytes */
@@ -31,12 +31,12 @@ struct zf_grid {
     const uint32_t *lo, *hi;    /* [n] first and last cell of a box; NULL like cell */
 
     const uint64_t *start, *size; /* [n][nd] in the tree's order */
-    const struct zf_boxtree *tree;
+    const struct boxtree *tree;
 };
 
-extern const struct zf_map_ops zf_grid_ops;
+extern const struct map_ops grid_ops;
 
 /* Unpacks box i. */
-void zf_grid_box(const struct zf_grid *g, uint32_t i, struct zf_box *out);
+void grid_box(const struct grid *g, uint32_t i, struct box *out);
 
 #endif

@@ -25,7 +25,7 @@ struct cells {
     uint32_t *owner; /* [total] box, NONE or TWICE; scratch */
 };
 
-static int by_number(const void *a, const void *b)
+static int grid_by_number(const void *a, const void *b)
 {
     const uint64_t *x = a, *y = b;
 
@@ -33,10 +33,10 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Sorted, distinct cuts of dimension d; *n_out = how many. */
-static uint64_t *cuts_of(const struct zf_grid_make *m, uint32_t d, uint64_t *n_out,
-                         struct zf_err *err)
+static uint64_t *grid_cuts_of(const struct grid_make *m, uint32_t d, uint64_t *n_out,
+                              struct zf_err *err)
 {
-    const struct zf_boxes *box = m->box;
+    const struct boxes *box = m->box;
     uint64_t *all = zf_arena_get(m->scratch, 2 * (uint64_t)box->n + 2, sizeof *all, err);
     uint64_t n = 0, k = 0;
 
@@ -55,7 +55,7 @@ static uint64_t *cuts_of(const struct zf_grid_make *m, uint32_t d, uint64_t *n_o
             all[n++] = end;
         }
     }
-    qsort(all, (size_t)n, sizeof *all, by_number);
+    qsort(all, (size_t)n, sizeof *all, grid_by_number);
     for (uint64_t i = 1; i < n; i++) {
         if (all[i] != all[k]) {
             all[++k] = all[i];
@@ -66,8 +66,8 @@ static uint64_t *cuts_of(const struct zf_grid_make *m, uint32_t d, uint64_t *n_o
 }
 
 /* Makes the cells, empty; *fits_out says whether they are few enough. */
-static bool make_cells(const struct zf_grid_make *m, struct cells *c, bool *fits_out,
-                       struct zf_err *err)
+static bool grid_make_cells(const struct grid_make *m, struct cells *c, bool *fits_out,
+                            struct zf_err *err)
 {
     uint64_t total = 1, n;
     uint64_t max = (uint64_t)m->box->n * CELLS_PER_BOX;
@@ -77,7 +77,7 @@ static bool make_cells(const struct zf_grid_make *m, struct cells *c, bool *fits
     max = max > MAX_CELLS ? MAX_CELLS : max;
     zf_packed_strides(m->box->nd, m->box->shape, c->stride);
     for (uint32_t d = 0; d < m->box->nd; d++) {
-        c->cut[d] = cuts_of(m, d, &n, err);
+        c->cut[d] = grid_cuts_of(m, d, &n, err);
         if (!c->cut[d]) {
             return false;
         }
@@ -99,19 +99,19 @@ static bool make_cells(const struct zf_grid_make *m, struct cells *c, bool *fits
 }
 
 /* The corner cells of a box. */
-static void corners(const struct zf_boxes *box, const struct cells *c, uint32_t i, uint32_t *first,
-                    uint32_t *last)
+static void grid_corners(const struct boxes *box, const struct cells *c, uint32_t i,
+                         uint32_t *first, uint32_t *last)
 {
     for (uint32_t d = 0; d < box->nd; d++) {
         uint64_t start = box->start[(uint64_t)i * box->nd + d];
         uint64_t end = start + box->size[(uint64_t)i * box->nd + d];
 
-        first[d] = (uint32_t)zf_map_search(c->cut[d], c->n[d], start);
-        last[d] = (uint32_t)zf_map_search(c->cut[d], c->n[d], end - 1);
+        first[d] = (uint32_t)map_search(c->cut[d], c->n[d], start);
+        last[d] = (uint32_t)map_search(c->cut[d], c->n[d], end - 1);
     }
 }
 
-static uint32_t cell_number(const struct cells *c, uint32_t nd, const uint32_t *at)
+static uint32_t grid_cell_number(const struct cells *c, uint32_t nd, const uint32_t *at)
 {
     uint32_t cell = 0;
 
@@ -122,7 +122,7 @@ static uint32_t cell_number(const struct cells *c, uint32_t nd, const uint32_t *
 }
 
 /* To the next cell between two corners; false behind the last. */
-static bool next_cell(uint32_t nd, uint32_t *at, const uint32_t *first, const uint32_t *last)
+static bool grid_next_cell(uint32_t nd, uint32_t *at, const uint32_t *first, const uint32_t *last)
 {
     for (uint32_t d = nd; d-- > 0;) {
         if (at[d] < last[d]) {
@@ -134,7 +134,7 @@ static bool next_cell(uint32_t nd, uint32_t *at, const uint32_t *first, const ui
     return false;
 }
 
-static void cell_at(const struct cells *c, uint32_t nd, uint32_t cell, uint32_t *at)
+static void grid_cell_at(const struct cells *c, uint32_t nd, uint32_t cell, uint32_t *at)
 {
     for (uint32_t d = nd; d-- > 0;) {
         at[d] = cell % c->n[d];
@@ -142,13 +142,13 @@ static void cell_at(const struct cells *c, uint32_t nd, uint32_t cell, uint32_t 
     }
 }
 
-static struct zf_fault cell_fault(const struct zf_boxes *box, const struct cells *c, uint32_t cell,
-                                  enum zf_fault_kind kind)
+static struct fault grid_cell_fault(const struct boxes *box, const struct cells *c, uint32_t cell,
+                                    enum fault_kind kind)
 {
-    struct zf_fault f = {kind, 0, 0};
+    struct fault f = {kind, 0, 0};
     uint32_t at[ZF_BOX_DIMS];
 
-    cell_at(c, box->nd, cell, at);
+    grid_cell_at(c, box->nd, cell, at);
     for (uint32_t d = 0; d < box->nd; d++) {
         f.first += c->cut[d][at[d]] * c->stride[d];
         f.last += (c->cut[d][at[d] + 1] - 1) * c->stride[d];
@@ -158,34 +158,34 @@ static struct zf_fault cell_fault(const struct zf_boxes *box, const struct cells
 
 /* Puts box i into its cells; with a fault at the first that is taken, unless overlaps are
  * only marked. */
-static struct zf_fault fill_box(const struct zf_boxes *box, struct cells *c, uint32_t i, bool mark,
-                                uint64_t *work)
+static struct fault grid_fill_box(const struct boxes *box, struct cells *c, uint32_t i, bool mark,
+                                  uint64_t *work)
 {
     uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS], at[ZF_BOX_DIMS];
 
-    corners(box, c, i, first, last);
+    grid_corners(box, c, i, first, last);
     memcpy(at, first, sizeof at);
     do {
-        uint32_t cell = cell_number(c, box->nd, at);
+        uint32_t cell = grid_cell_number(c, box->nd, at);
 
         if (c->owner[cell] == NONE) {
             c->owner[cell] = i;
         } else if (mark) {
             c->owner[cell] = TWICE;
         } else {
-            return cell_fault(box, c, cell, ZF_FAULT_TWICE);
+            return grid_cell_fault(box, c, cell, ZF_FAULT_TWICE);
         }
         ++*work;
-    } while (next_cell(box->nd, at, first, last));
-    return (struct zf_fault){ZF_FAULT_NONE, 0, 0};
+    } while (grid_next_cell(box->nd, at, first, last));
+    return (struct fault){ZF_FAULT_NONE, 0, 0};
 }
 
-static struct zf_fault prove(const struct zf_boxes *box, struct cells *c)
+static struct fault grid_prove_kind(const struct boxes *box, struct cells *c)
 {
     uint64_t work = 0;
 
     for (uint32_t i = 0; i < box->n; i++) {
-        struct zf_fault f = fill_box(box, c, i, false, &work);
+        struct fault f = grid_fill_box(box, c, i, false, &work);
 
         if (f.kind != ZF_FAULT_NONE) {
             return f;
@@ -193,16 +193,16 @@ static struct zf_fault prove(const struct zf_boxes *box, struct cells *c)
     }
     for (uint32_t i = 0; work < c->total && i < c->total; i++) {
         if (c->owner[i] == NONE) {
-            return cell_fault(box, c, i, ZF_FAULT_HOLE);
+            return grid_cell_fault(box, c, i, ZF_FAULT_HOLE);
         }
     }
-    return (struct zf_fault){ZF_FAULT_NONE, 0, 0};
+    return (struct fault){ZF_FAULT_NONE, 0, 0};
 }
 
 /* ---- the sealed map ----------------------------------------------------------------------- */
 
-static void *keep_copy(const struct zf_grid_make *m, const void *p, uint64_t n, uint64_t size,
-                       struct zf_err *err)
+static void *grid_keep_copy(const struct grid_make *m, const void *p, uint64_t n, uint64_t size,
+                            struct zf_err *err)
 {
     void *copy = zf_arena_get(m->keep, n, size, err);
 
@@ -222,15 +222,15 @@ struct grid_rows {
 };
 
 /* A grid of n boxes with nothing in it but the tensor's shape; *rows: where the boxes go. */
-static struct zf_grid *new_grid(const struct zf_grid_make *m, uint32_t n, bool strided,
-                                struct grid_rows *rows, struct zf_err *err)
+static struct grid *grid_new_grid(const struct grid_make *m, uint32_t n, bool strided,
+                                  struct grid_rows *rows, struct zf_err *err)
 {
-    const struct zf_boxes *box = m->box;
-    struct zf_grid *g = zf_arena_get(m->keep, 1, sizeof *g, err);
+    const struct boxes *box = m->box;
+    struct grid *g = zf_arena_get(m->keep, 1, sizeof *g, err);
     uint64_t *step = g ? zf_arena_get(m->keep, box->nd, sizeof *step, err) : NULL;
     struct grid_rows r = {.nd = box->nd};
 
-    if (!step || !(g->shape = keep_copy(m, box->shape, box->nd, sizeof *step, err)) ||
+    if (!step || !(g->shape = grid_keep_copy(m, box->shape, box->nd, sizeof *step, err)) ||
         !(r.off = zf_arena_get(m->keep, n, sizeof *r.off, err)) ||
         !(r.src = zf_arena_get(m->keep, n, sizeof *r.src, err))) {
         return NULL;
@@ -241,7 +241,7 @@ static struct zf_grid *new_grid(const struct zf_grid_make *m, uint32_t n, bool s
     }
     zf_packed_strides(box->nd, box->shape, step);
     g->tensor_stride = step;
-    g->map = (struct zf_map){.ops = &zf_grid_ops, .size = box->shape[0] * step[0]};
+    g->map = (struct zf_map){.ops = &grid_ops, .size = box->shape[0] * step[0]};
     g->sources = m->sources;
     g->nd = box->nd;
     g->n = n;
@@ -254,7 +254,8 @@ static struct zf_grid *new_grid(const struct zf_grid_make *m, uint32_t n, bool s
 }
 
 /* Box i of the input becomes box `to` of the grid. */
-static void put_box(const struct zf_boxes *box, uint32_t i, const struct grid_rows *r, uint32_t to)
+static void grid_put_box(const struct boxes *box, uint32_t i, const struct grid_rows *r,
+                         uint32_t to)
 {
     r->off[to] = box->off[i];
     r->src[to] = box->src[i];
@@ -265,14 +266,14 @@ static void put_box(const struct zf_boxes *box, uint32_t i, const struct grid_ro
     }
 }
 
-static bool keep_cuts(const struct zf_grid_make *m, const struct cells *c, struct zf_grid *g,
-                      struct zf_err *err)
+static bool grid_keep_cuts(const struct grid_make *m, const struct cells *c, struct grid *g,
+                           struct zf_err *err)
 {
     const uint64_t **cut = zf_arena_get(m->keep, g->nd, sizeof(*cut), err);
 
-    g->n_cells = cut ? keep_copy(m, c->n, g->nd, sizeof *c->n, err) : NULL;
+    g->n_cells = cut ? grid_keep_copy(m, c->n, g->nd, sizeof *c->n, err) : NULL;
     for (uint32_t d = 0; g->n_cells && d < g->nd; d++) {
-        cut[d] = keep_copy(m, c->cut[d], (uint64_t)c->n[d] + 1, sizeof **cut, err);
+        cut[d] = grid_keep_copy(m, c->cut[d], (uint64_t)c->n[d] + 1, sizeof **cut, err);
         if (!cut[d]) {
             return false;
         }
@@ -282,41 +283,41 @@ static bool keep_cuts(const struct zf_grid_make *m, const struct cells *c, struc
 }
 
 /* Every box is one cell: boxes in the order of cells need no table. */
-static struct zf_map *even_grid(const struct zf_grid_make *m, const struct cells *c,
-                                struct zf_err *err)
+static struct zf_map *grid_even_grid(const struct grid_make *m, const struct cells *c,
+                                     struct zf_err *err)
 {
     struct grid_rows rows;
-    struct zf_grid *g = new_grid(m, c->total, m->box->stride != NULL, &rows, err);
+    struct grid *g = grid_new_grid(m, c->total, m->box->stride != NULL, &rows, err);
 
-    if (!g || !keep_cuts(m, c, g, err)) {
+    if (!g || !grid_keep_cuts(m, c, g, err)) {
         return NULL;
     }
     for (uint32_t i = 0; i < c->total; i++) {
-        put_box(m->box, c->owner[i], &rows, i);
+        grid_put_box(m->box, c->owner[i], &rows, i);
     }
     return &g->map;
 }
 
-static struct zf_map *uneven_grid(const struct zf_grid_make *m, const struct cells *c,
-                                  struct zf_err *err)
+static struct zf_map *grid_uneven_grid(const struct grid_make *m, const struct cells *c,
+                                       struct zf_err *err)
 {
-    const struct zf_boxes *box = m->box;
+    const struct boxes *box = m->box;
     struct grid_rows rows;
-    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, &rows, err);
+    struct grid *g = grid_new_grid(m, box->n, box->stride != NULL, &rows, err);
     uint32_t *lo = g ? zf_arena_get(m->keep, box->n, sizeof *lo, err) : NULL;
     uint32_t *hi = lo ? zf_arena_get(m->keep, box->n, sizeof *hi, err) : NULL;
 
-    if (!hi || !keep_cuts(m, c, g, err) ||
-        !(g->cell = keep_copy(m, c->owner, c->total, sizeof *c->owner, err))) {
+    if (!hi || !grid_keep_cuts(m, c, g, err) ||
+        !(g->cell = grid_keep_copy(m, c->owner, c->total, sizeof *c->owner, err))) {
         return NULL;
     }
     for (uint32_t i = 0; i < box->n; i++) {
         uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS];
 
-        corners(box, c, i, first, last);
-        lo[i] = cell_number(c, box->nd, first);
-        hi[i] = cell_number(c, box->nd, last);
-        put_box(box, i, &rows, i);
+        grid_corners(box, c, i, first, last);
+        lo[i] = grid_cell_number(c, box->nd, first);
+        hi[i] = grid_cell_number(c, box->nd, last);
+        grid_put_box(box, i, &rows, i);
     }
     g->lo = lo;
     g->hi = hi;
@@ -326,22 +327,22 @@ static struct zf_map *uneven_grid(const struct zf_grid_make *m, const struct cel
 /* ---- the tree, for cuts that multiply ----------------------------------------------------- */
 
 /* The first other box that touches box `at` of the grid; its own number when there is none. */
-static uint32_t neighbour(const struct zf_grid *g, uint32_t at)
+static uint32_t grid_neighbour(const struct grid *g, uint32_t at)
 {
     const uint64_t *start = g->start + (uint64_t)at * g->nd, *size = g->size + (uint64_t)at * g->nd;
     uint64_t hi[ZF_BOX_DIMS];
-    struct zf_boxtree_walk w;
+    struct boxtree_walk w;
     uint32_t i, end;
 
     for (uint32_t d = 0; d < g->nd; d++) {
         hi[d] = start[d] + size[d] - 1;
     }
-    zf_boxtree_walk_init(&w, g->tree, start, hi);
-    while (zf_boxtree_walk_next(&w, &i, &end)) {
+    boxtree_walk_init(&w, g->tree, start, hi);
+    while (boxtree_walk_next(&w, &i, &end)) {
         for (; i < end; i++) {
             uint64_t row = (uint64_t)i * g->nd;
 
-            if (i != at && zf_boxtree_touches(g->nd, g->start + row, g->size + row, start, hi)) {
+            if (i != at && boxtree_touches(g->nd, g->start + row, g->size + row, start, hi)) {
                 return i;
             }
         }
@@ -349,12 +350,12 @@ static uint32_t neighbour(const struct zf_grid *g, uint32_t at)
     return at;
 }
 
-static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct grid_rows *rows,
-                                 struct zf_err *err)
+static struct grid *grid_tree_grid(const struct grid_make *m, struct grid_rows *rows,
+                                   struct zf_err *err)
 {
-    const struct zf_boxes *box = m->box;
+    const struct boxes *box = m->box;
     uint64_t row = box->nd * sizeof(uint64_t);
-    struct zf_grid *g = new_grid(m, box->n, box->stride != NULL, rows, err);
+    struct grid *g = grid_new_grid(m, box->n, box->stride != NULL, rows, err);
     uint32_t *order = g ? zf_arena_get(m->scratch, box->n, sizeof *order, err) : NULL;
     uint64_t *start = order ? zf_arena_get(m->keep, box->n, row, err) : NULL;
     uint64_t *size = start ? zf_arena_get(m->keep, box->n, row, err) : NULL;
@@ -365,12 +366,12 @@ static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct grid_rows 
     for (uint32_t i = 0; i < box->n; i++) {
         order[i] = i;
     }
-    g->tree = zf_boxtree_new(m->keep, box->nd, box->start, box->size, order, box->n, err);
+    g->tree = boxtree_new(m->keep, box->nd, box->start, box->size, order, box->n, err);
     if (!g->tree) {
         return NULL;
     }
     for (uint32_t i = 0; i < box->n; i++) {
-        put_box(box, order[i], rows, i);
+        grid_put_box(box, order[i], rows, i);
         memcpy(start + (uint64_t)i * box->nd, box->start + (uint64_t)order[i] * box->nd,
                (size_t)row);
         memcpy(size + (uint64_t)i * box->nd, box->size + (uint64_t)order[i] * box->nd, (size_t)row);
@@ -381,25 +382,25 @@ static struct zf_grid *tree_grid(const struct zf_grid_make *m, struct grid_rows 
 }
 
 /* Bytes before byte `off` of the tensor that are inside some box. */
-static uint64_t covered(const struct zf_grid *g, uint64_t off)
+static uint64_t grid_covered(const struct grid *g, uint64_t off)
 {
     uint64_t c[ZF_BOX_DIMS], n = 0;
-    struct zf_box box;
+    struct box box;
 
     for (uint32_t d = 0; d < g->nd; d++) {
         c[d] = off / g->tensor_stride[d];
         off %= g->tensor_stride[d];
     }
     for (uint32_t i = 0; i < g->n; i++) {
-        zf_grid_box(g, i, &box);
-        n += zf_box_rank(&box, c);
+        grid_box(g, i, &box);
+        n += box_rank(&box, c);
     }
     return n;
 }
 
-static struct zf_fault overlap(const struct zf_grid *g, uint32_t i, uint32_t j)
+static struct fault grid_overlap(const struct grid *g, uint32_t i, uint32_t j)
 {
-    struct zf_fault f = {ZF_FAULT_TWICE, 0, 0};
+    struct fault f = {ZF_FAULT_TWICE, 0, 0};
 
     for (uint32_t d = 0; d < g->nd; d++) {
         uint64_t a = g->start[(uint64_t)i * g->nd + d], b = g->start[(uint64_t)j * g->nd + d];
@@ -413,44 +414,44 @@ static struct zf_fault overlap(const struct zf_grid *g, uint32_t i, uint32_t j)
 }
 
 /* No two boxes touch, and together they have as many bytes as the tensor. */
-static struct zf_fault prove_tree(const struct zf_grid *g)
+static struct fault prove_tree(const struct grid *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
-        uint32_t j = neighbour(g, i);
+        uint32_t j = grid_neighbour(g, i);
 
         if (j != i) {
-            return overlap(g, i, j);
+            return grid_overlap(g, i, j);
         }
     }
-    if (covered(g, g->map.size) == g->map.size) {
-        return (struct zf_fault){ZF_FAULT_NONE, 0, 0};
+    if (grid_covered(g, g->map.size) == g->map.size) {
+        return (struct fault){ZF_FAULT_NONE, 0, 0};
     }
     /* Without overlaps, the first byte that is missing is where `covered` begins to lag behind. */
     uint64_t lo = 0, hi = g->map.size;
     while (hi - lo > 1) {
         uint64_t mid = lo + (hi - lo) / 2;
 
-        if (covered(g, mid) == mid) {
+        if (grid_covered(g, mid) == mid) {
             lo = mid;
         } else {
             hi = mid;
         }
     }
-    return (struct zf_fault){ZF_FAULT_HOLE, lo, lo};
+    return (struct fault){ZF_FAULT_HOLE, lo, lo};
 }
 
-bool zf_grid_make(const struct zf_grid_make *m, struct zf_fault *fault_out, struct zf_map **map_out,
-                  struct zf_err *err)
+bool grid_make(const struct grid_make *m, struct fault *fault_out, struct zf_map **map_out,
+               struct zf_err *err)
 {
     struct cells *c = zf_arena_get(m->scratch, 1, sizeof *c, err);
     bool fits = false;
 
-    if (!c || !make_cells(m, c, &fits, err)) {
+    if (!c || !grid_make_cells(m, c, &fits, err)) {
         return false;
     }
     if (!fits) {
         struct grid_rows rows;
-        struct zf_grid *g = tree_grid(m, &rows, err);
+        struct grid *g = grid_tree_grid(m, &rows, err);
 
         if (!g) {
             return false;
@@ -459,21 +460,21 @@ bool zf_grid_make(const struct zf_grid_make *m, struct zf_fault *fault_out, stru
         *map_out = &g->map;
         return true;
     }
-    *fault_out = prove(m->box, c);
+    *fault_out = grid_prove_kind(m->box, c);
     if (fault_out->kind != ZF_FAULT_NONE) {
         return true;
     }
-    *map_out = c->total == m->box->n ? even_grid(m, c, err) : uneven_grid(m, c, err);
+    *map_out = c->total == m->box->n ? grid_even_grid(m, c, err) : grid_uneven_grid(m, c, err);
     return *map_out != NULL;
 }
 
 /* ---- degraded ----------------------------------------------------------------------------- */
 
 /* One cell of the mended grid: the part of its box that lies in it. */
-static void mend_cell(const struct zf_grid_make *m, const struct cells *c,
-                      const struct grid_rows *r, uint32_t cell)
+static void grid_mend_cell(const struct grid_make *m, const struct cells *c,
+                           const struct grid_rows *r, uint32_t cell)
 {
-    const struct zf_boxes *box = m->box;
+    const struct boxes *box = m->box;
     uint64_t *stride = r->stride + (uint64_t)cell * r->nd;
     uint32_t owner = c->owner[cell], at[ZF_BOX_DIMS];
 
@@ -481,8 +482,8 @@ static void mend_cell(const struct zf_grid_make *m, const struct cells *c,
         r->src[cell] = m->lost;
         return;
     }
-    cell_at(c, r->nd, cell, at);
-    put_box(box, owner, r, cell);
+    grid_cell_at(c, r->nd, cell, at);
+    grid_put_box(box, owner, r, cell);
     if (!box->strided || !box->strided[owner]) {
         zf_packed_strides(r->nd, box->size + (uint64_t)owner * r->nd, stride);
     }
@@ -495,16 +496,16 @@ static void mend_cell(const struct zf_grid_make *m, const struct cells *c,
 }
 
 /* Boxes that touch others are lost whole; nobody knows which of them is right. */
-static bool mend_tree(const struct zf_grid_make *m, struct zf_map **map_out, struct zf_err *err)
+static bool grid_mend_tree(const struct grid_make *m, struct zf_map **map_out, struct zf_err *err)
 {
     struct grid_rows rows;
-    struct zf_grid *g = tree_grid(m, &rows, err);
+    struct grid *g = grid_tree_grid(m, &rows, err);
 
     if (!g) {
         return false;
     }
     for (uint32_t i = 0; i < g->n; i++) {
-        if (neighbour(g, i) != i) {
+        if (grid_neighbour(g, i) != i) {
             rows.src[i] = m->lost;
             rows.off[i] = 0;
             if (rows.strided) {
@@ -516,32 +517,32 @@ static bool mend_tree(const struct zf_grid_make *m, struct zf_map **map_out, str
     return true;
 }
 
-bool zf_grid_mend(const struct zf_grid_make *m, struct zf_map **map_out, struct zf_err *err)
+bool grid_mend(const struct grid_make *m, struct zf_map **map_out, struct zf_err *err)
 {
     struct cells *c = zf_arena_get(m->scratch, 1, sizeof *c, err);
     bool fits = false;
     uint64_t work = 0;
 
-    if (!c || !make_cells(m, c, &fits, err)) {
+    if (!c || !grid_make_cells(m, c, &fits, err)) {
         return false;
     }
     if (!fits) {
-        return mend_tree(m, map_out, err);
+        return grid_mend_tree(m, map_out, err);
     }
     for (uint32_t i = 0; i < m->box->n; i++) {
-        (void)fill_box(m->box, c, i, true, &work);
+        (void)grid_fill_box(m->box, c, i, true, &work);
         if (work > 16 * ((uint64_t)c->total + m->box->n)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "too many boxes of a tensor lie on top of each other");
         }
     }
     struct grid_rows rows;
-    struct zf_grid *g = new_grid(m, c->total, true, &rows, err);
-    if (!g || !keep_cuts(m, c, g, err)) {
+    struct grid *g = grid_new_grid(m, c->total, true, &rows, err);
+    if (!g || !grid_keep_cuts(m, c, g, err)) {
         return false;
     }
     for (uint32_t i = 0; i < c->total; i++) {
-        mend_cell(m, c, &rows, i);
+        grid_mend_cell(m, c, &rows, i);
     }
     *map_out = &g->map;
     return true;

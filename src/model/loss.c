@@ -9,13 +9,14 @@
 /* Runs that are looked at for one answer. */
 #define MOST_RUNS (1u << 20)
 
-static bool same_text(const char *a, const char *b)
+static bool loss_same_text(const char *a, const char *b)
 {
     return a == b || strcmp(a, b) == 0;
 }
 
 /* Is the byte lost?  *len_out: for how many bytes the answer holds. */
-static bool lost_at(const struct zf_map *m, uint64_t at, uint64_t *len_out, struct zf_lost *how)
+static bool loss_lost_at(const struct zf_map *m, uint64_t at, uint64_t *len_out,
+                         struct zf_lost *how)
 {
     struct zf_run run = zf_map_at(m, at);
     uint64_t until = 0;
@@ -41,7 +42,7 @@ bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out)
     bool found = false;
 
     for (uint32_t i = 0; off < size; i++, off += len) {
-        bool lost = lost_at(m, off, &len, &how);
+        bool lost = loss_lost_at(m, off, &len, &how);
 
         if (i == MOST_RUNS) {
             /* What was not looked at counts as lost, for it may be. */
@@ -49,8 +50,8 @@ bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out)
             out->end = size;
             return true;
         }
-        if (found &&
-            (!lost || !same_text(how.why, out->how.why) || !same_text(how.file, out->how.file))) {
+        if (found && (!lost || !loss_same_text(how.why, out->how.why) ||
+                      !loss_same_text(how.file, out->how.file))) {
             return true;
         }
         if (lost && !found) {
@@ -69,7 +70,7 @@ struct each_loss {
     void *ctx;
 };
 
-static bool ask(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+static bool loss_ask(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
 {
     const struct each_loss *e = ctx;
     struct zf_lost how;
@@ -83,5 +84,5 @@ bool zf_map_each_loss(const struct zf_map *m, bool (*fn)(void *ctx, const struct
 {
     struct each_loss e = {.fn = fn, .ctx = ctx};
 
-    return zf_map_each_source(m, ask, &e);
+    return zf_map_each_source(m, loss_ask, &e);
 }

@@ -38,7 +38,8 @@ bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 }
 
 /* All of the map in one piece, whose place the caller has filled in. */
-static bool one_extent(const struct zf_map *m, struct zf_extent e, zf_map_extent_fn *fn, void *ctx)
+static bool map_one_extent(const struct zf_map *m, struct zf_extent e, zf_map_extent_fn *fn,
+                           void *ctx)
 {
     const uint64_t zero = 0;
 
@@ -50,28 +51,28 @@ static bool one_extent(const struct zf_map *m, struct zf_extent e, zf_map_extent
 
 /* ---- zeros -------------------------------------------------------------------------------- */
 
-static struct zf_run zeros_at(const struct zf_map *m, uint64_t off)
+static struct zf_run map_zeros_at(const struct zf_map *m, uint64_t off)
 {
     return (struct zf_run){.kind = ZF_RUN_ZERO, .len = m->size - off};
 }
 
-static bool zeros_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
-                       struct zf_err *err)
+static bool map_zeros_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                           struct zf_err *err)
 {
     (void)m, (void)off, (void)err;
     memset(buf, 0, n);
     return true;
 }
 
-static bool zeros_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+static bool map_zeros_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 {
-    return one_extent(m, (struct zf_extent){0}, fn, ctx);
+    return map_one_extent(m, (struct zf_extent){0}, fn, ctx);
 }
 
-static const struct zf_map_ops zeros_ops = {
-    .at = zeros_at, .read = zeros_read, .extents = zeros_extents};
+static const struct map_ops zeros_ops = {
+    .at = map_zeros_at, .read = map_zeros_read, .extents = map_zeros_extents};
 
-struct zf_map *zf_map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err)
+struct zf_map *map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err)
 {
     struct zf_map *m = zf_arena_get(a, 1, sizeof *m, err);
 
@@ -88,26 +89,28 @@ struct mem_map {
     const unsigned char *p;
 };
 
-static struct zf_run mem_at(const struct zf_map *m, uint64_t off)
+static struct zf_run map_mem_at(const struct zf_map *m, uint64_t off)
 {
     const struct mem_map *mm = (const struct mem_map *)m;
 
     return (struct zf_run){.kind = ZF_RUN_MEM, .len = m->size - off, .mem = mm->p + off};
 }
 
-static bool mem_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
+static bool map_mem_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                         struct zf_err *err)
 {
     (void)err;
     memcpy(buf, ((const struct mem_map *)m)->p + off, n);
     return true;
 }
 
-static bool mem_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+static bool map_mem_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 {
-    return one_extent(m, (struct zf_extent){.mem = ((const struct mem_map *)m)->p}, fn, ctx);
+    return map_one_extent(m, (struct zf_extent){.mem = ((const struct mem_map *)m)->p}, fn, ctx);
 }
 
-static const struct zf_map_ops mem_ops = {.at = mem_at, .read = mem_read, .extents = mem_extents};
+static const struct map_ops mem_ops = {
+    .at = map_mem_at, .read = map_mem_read, .extents = map_mem_extents};
 
 struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n, struct zf_err *err)
 {
@@ -128,7 +131,7 @@ struct source_map {
     uint64_t off;
 };
 
-static struct zf_run source_at(const struct zf_map *m, uint64_t off)
+static struct zf_run map_source_at(const struct zf_map *m, uint64_t off)
 {
     const struct source_map *sm = (const struct source_map *)m;
 
@@ -136,30 +139,32 @@ static struct zf_run source_at(const struct zf_map *m, uint64_t off)
         .kind = ZF_RUN_SRC, .len = m->size - off, .src = sm->src, .off = sm->off + off};
 }
 
-static bool source_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
-                        struct zf_err *err)
+static bool map_source_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                            struct zf_err *err)
 {
     const struct source_map *sm = (const struct source_map *)m;
 
     return zf_source_pread(sm->src, buf, n, sm->off + off, err);
 }
 
-static bool source_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+static bool map_source_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     const struct source_map *sm = (const struct source_map *)m;
 
     return fn(ctx, sm->src, sm->off, m->size);
 }
 
-static bool source_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+static bool map_source_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 {
     const struct source_map *sm = (const struct source_map *)m;
 
-    return one_extent(m, (struct zf_extent){.src = sm->src, .off = sm->off}, fn, ctx);
+    return map_one_extent(m, (struct zf_extent){.src = sm->src, .off = sm->off}, fn, ctx);
 }
 
-static const struct zf_map_ops source_ops = {
-    .at = source_at, .read = source_read, .each = source_each, .extents = source_extents};
+static const struct map_ops source_ops = {.at = map_source_at,
+                                          .read = map_source_read,
+                                          .each = map_source_each,
+                                          .extents = map_source_extents};
 
 struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint64_t off, uint64_t n,
                                 struct zf_err *err)

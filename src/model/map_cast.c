@@ -23,8 +23,8 @@ static struct zf_run cast_at(const struct zf_map *m, uint64_t off)
 }
 
 /* Part of one element: bytes [in, in + n) of element i. */
-static bool read_part(const struct cast_map *c, unsigned char *out, uint64_t i, uint64_t in,
-                      size_t n, struct zf_err *err)
+static bool map_cast_read_part(const struct cast_map *c, unsigned char *out, uint64_t i,
+                               uint64_t in, size_t n, struct zf_err *err)
 {
     unsigned char raw[8], done[8];
 
@@ -36,8 +36,8 @@ static bool read_part(const struct cast_map *c, unsigned char *out, uint64_t i, 
     return true;
 }
 
-static bool read_whole(const struct cast_map *c, unsigned char *out, uint64_t i, uint64_t n,
-                       struct zf_err *err)
+static bool map_cast_read_whole(const struct cast_map *c, unsigned char *out, uint64_t i,
+                                uint64_t n, struct zf_err *err)
 {
     unsigned char block[BLOCK];
 
@@ -65,7 +65,7 @@ static bool cast_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     if (in > 0) {
         size_t k = c->out_size - in < n ? (size_t)(c->out_size - in) : n;
 
-        if (!read_part(c, out, i, in, k, err)) {
+        if (!map_cast_read_part(c, out, i, in, k, err)) {
             return false;
         }
         out += k;
@@ -74,13 +74,13 @@ static bool cast_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     }
     uint64_t whole = n / c->out_size;
     size_t rest = n % c->out_size;
-    if (!read_whole(c, out, i, whole, err)) {
+    if (!map_cast_read_whole(c, out, i, whole, err)) {
         return false;
     }
-    return rest == 0 || read_part(c, out + whole * c->out_size, i + whole, 0, rest, err);
+    return rest == 0 || map_cast_read_part(c, out + whole * c->out_size, i + whole, 0, rest, err);
 }
 
-static bool cast_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+static bool cast_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     return zf_map_each_source(((const struct cast_map *)m)->in, fn, ctx);
 }
@@ -90,11 +90,11 @@ static bool cast_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     return zf_map_each_extent(((const struct cast_map *)m)->in, fn, ctx);
 }
 
-static const struct zf_map_ops cast_ops = {
+static const struct map_ops cast_ops = {
     .at = cast_at, .read = cast_read, .each = cast_each, .extents = cast_extents};
 
-static bool init(struct cast_map *c, const struct zf_map *in, enum zf_dtype from, enum zf_dtype to,
-                 struct zf_err *err)
+static bool map_cast_init(struct cast_map *c, const struct zf_map *in, enum zf_dtype from,
+                          enum zf_dtype to, struct zf_err *err)
 {
     uint32_t in_size = zf_dtype_info(from)->bytes, out_size = zf_dtype_info(to)->bytes;
     uint64_t size;
@@ -116,7 +116,7 @@ struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum 
 {
     struct cast_map *c = zf_arena_get(a, 1, sizeof *c, err);
 
-    return c && init(c, in, from, to, err) ? &c->map : NULL;
+    return c && map_cast_init(c, in, from, to, err) ? &c->map : NULL;
 }
 
 bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype to, void *buf,
@@ -124,5 +124,5 @@ bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype 
 {
     struct cast_map c;
 
-    return init(&c, m, from, to, err) && cast_read(&c.map, buf, n, off, err);
+    return map_cast_init(&c, m, from, to, err) && cast_read(&c.map, buf, n, off, err);
 }

@@ -12,13 +12,13 @@
 
 struct flat_map {
     struct zf_map map;
-    const struct zf_sources *sources;
+    const struct sources *sources;
     uint64_t n;
     const uint64_t *first, *off; /* [n] */
     const uint32_t *src;         /* [n] */
 };
 
-static uint64_t piece_end(const struct flat_map *f, uint64_t i)
+static uint64_t map_flat_piece_end(const struct flat_map *f, uint64_t i)
 {
     return i + 1 < f->n ? f->first[i + 1] : f->map.size;
 }
@@ -26,8 +26,8 @@ static uint64_t piece_end(const struct flat_map *f, uint64_t i)
 static struct zf_run flat_at(const struct zf_map *m, uint64_t off)
 {
     const struct flat_map *f = (const struct flat_map *)m;
-    uint64_t i = zf_map_search(f->first, f->n, off);
-    uint64_t len = piece_end(f, i) - off;
+    uint64_t i = map_search(f->first, f->n, off);
+    uint64_t len = map_flat_piece_end(f, i) - off;
 
     if (f->src[i] == 0) {
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = len};
@@ -43,8 +43,8 @@ static bool flat_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     const struct flat_map *f = (const struct flat_map *)m;
     unsigned char *out = buf;
 
-    for (uint64_t i = zf_map_search(f->first, f->n, off); n > 0; i++) {
-        uint64_t left = piece_end(f, i) - off;
+    for (uint64_t i = map_search(f->first, f->n, off); n > 0; i++) {
+        uint64_t left = map_flat_piece_end(f, i) - off;
         size_t k = n < left ? n : (size_t)left;
 
         if (f->src[i] == 0) {
@@ -60,13 +60,13 @@ static bool flat_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     return true;
 }
 
-static bool flat_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+static bool flat_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     const struct flat_map *f = (const struct flat_map *)m;
 
     for (uint64_t i = 0; i < f->n; i++) {
-        if (f->src[i] != 0 &&
-            !fn(ctx, f->sources->at[f->src[i]], f->off[i], piece_end(f, i) - f->first[i])) {
+        if (f->src[i] != 0 && !fn(ctx, f->sources->at[f->src[i]], f->off[i],
+                                  map_flat_piece_end(f, i) - f->first[i])) {
             return false;
         }
     }
@@ -79,7 +79,7 @@ static bool flat_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     bool go_on = true;
 
     for (uint64_t i = 0; go_on && i < f->n; i++) {
-        const uint64_t size = piece_end(f, i) - f->first[i];
+        const uint64_t size = map_flat_piece_end(f, i) - f->first[i];
 
         go_on = fn(ctx, &(struct zf_extent){.src = f->sources->at[f->src[i]],
                                             .off = f->off[i],
@@ -91,10 +91,10 @@ static bool flat_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     return go_on;
 }
 
-static const struct zf_map_ops flat_ops = {
+static const struct map_ops flat_ops = {
     .at = flat_at, .read = flat_read, .each = flat_each, .extents = flat_extents};
 
-static uint64_t join_neighbours(struct zf_flat_piece *p, uint64_t n)
+static uint64_t map_flat_join_neighbours(struct flat_piece *p, uint64_t n)
 {
     uint64_t k = 0;
 
@@ -108,12 +108,12 @@ static uint64_t join_neighbours(struct zf_flat_piece *p, uint64_t n)
     return n ? k + 1 : 0;
 }
 
-struct zf_map *zf_flat_map(struct zf_arena *a, const struct zf_sources *t, struct zf_flat_piece *p,
-                           uint64_t n, uint64_t size, struct zf_err *err)
+struct zf_map *flat_map(struct zf_arena *a, const struct sources *t, struct flat_piece *p,
+                        uint64_t n, uint64_t size, struct zf_err *err)
 {
-    n = join_neighbours(p, n);
+    n = map_flat_join_neighbours(p, n);
     if (n == 0 || (n == 1 && p->src == 0)) {
-        return zf_map_of_zeros(a, size, err);
+        return map_of_zeros(a, size, err);
     }
     if (n == 1) {
         return zf_map_of_source(a, t->at[p->src], p->off, size, err);
@@ -141,48 +141,48 @@ struct zf_map *zf_flat_map(struct zf_arena *a, const struct zf_sources *t, struc
 
 /* ---- the proof ---------------------------------------------------------------------------- */
 
-static int by_first(const void *a, const void *b)
+static int map_flat_by_first(const void *a, const void *b)
 {
-    const struct zf_flat_piece *x = a, *y = b;
+    const struct flat_piece *x = a, *y = b;
 
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static void sort_pieces(struct zf_flat_piece *p, uint64_t n)
+static void map_flat_sort_pieces(struct flat_piece *p, uint64_t n)
 {
     for (uint64_t i = 1; i < n; i++) {
         if (p[i - 1].first > p[i].first) {
-            qsort(p, (size_t)n, sizeof *p, by_first);
+            qsort(p, (size_t)n, sizeof *p, map_flat_by_first);
             return;
         }
     }
 }
 
-struct zf_fault zf_flat_prove(struct zf_flat_piece *p, uint64_t n, uint64_t size)
+struct fault flat_prove(struct flat_piece *p, uint64_t n, uint64_t size)
 {
     uint64_t at = 0;
 
-    sort_pieces(p, n);
+    map_flat_sort_pieces(p, n);
     for (uint64_t i = 0; i < n; i++) {
         if (p[i].first > at) {
-            return (struct zf_fault){ZF_FAULT_HOLE, at, p[i].first - 1};
+            return (struct fault){ZF_FAULT_HOLE, at, p[i].first - 1};
         }
         if (p[i].first < at) {
             uint64_t end = p[i].first + p[i].len;
 
-            return (struct zf_fault){ZF_FAULT_TWICE, p[i].first, (end < at ? end : at) - 1};
+            return (struct fault){ZF_FAULT_TWICE, p[i].first, (end < at ? end : at) - 1};
         }
         at += p[i].len;
     }
     if (at < size) {
-        return (struct zf_fault){ZF_FAULT_HOLE, at, size - 1};
+        return (struct fault){ZF_FAULT_HOLE, at, size - 1};
     }
-    return (struct zf_fault){ZF_FAULT_NONE, 0, 0};
+    return (struct fault){ZF_FAULT_NONE, 0, 0};
 }
 
 /* ---- degraded ----------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
+static int map_flat_by_number(const void *a, const void *b)
 {
     const uint64_t *x = a, *y = b;
 
@@ -195,12 +195,11 @@ struct end {
 
 /* A sweep over all beginnings and ends.  `live` counts the pieces over the current stretch and
  * `sum` adds up their indices, so that with one piece alone the sum is its index. */
-struct zf_flat_piece *zf_flat_mend(const struct zf_flat_piece *p, uint64_t n, uint64_t size,
-                                   uint32_t lost, struct zf_arena *a, uint64_t *n_out,
-                                   struct zf_err *err)
+struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size, uint32_t lost,
+                             struct zf_arena *a, uint64_t *n_out, struct zf_err *err)
 {
     struct end *end = zf_arena_get(a, n, sizeof *end, err);
-    struct zf_flat_piece *out = end ? zf_arena_get(a, 2 * n + 1, sizeof *out, err) : NULL;
+    struct flat_piece *out = end ? zf_arena_get(a, 2 * n + 1, sizeof *out, err) : NULL;
     uint64_t b = 0, e = 0, at = 0, live = 0, sum = 0, k = 0;
 
     if (!out) {
@@ -209,7 +208,7 @@ struct zf_flat_piece *zf_flat_mend(const struct zf_flat_piece *p, uint64_t n, ui
     for (uint64_t i = 0; i < n; i++) {
         end[i] = (struct end){p[i].first + p[i].len, i};
     }
-    qsort(end, (size_t)n, sizeof *end, by_number);
+    qsort(end, (size_t)n, sizeof *end, map_flat_by_number);
     while (at < size) {
         for (; b < n && p[b].first == at; b++) {
             live++;
@@ -222,7 +221,7 @@ struct zf_flat_piece *zf_flat_mend(const struct zf_flat_piece *p, uint64_t n, ui
         uint64_t to = size;
         to = b < n && p[b].first < to ? p[b].first : to;
         to = e < n && end[e].at < to ? end[e].at : to;
-        out[k] = (struct zf_flat_piece){.first = at, .len = to - at, .src = lost};
+        out[k] = (struct flat_piece){.first = at, .len = to - at, .src = lost};
         if (live == 1) {
             out[k].src = p[sum].src;
             out[k].off = p[sum].off + (at - p[sum].first);

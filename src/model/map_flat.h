@@ -8,31 +8,30 @@
 
 #include "sources.h"
 
-struct zf_flat_piece {
+struct flat_piece {
     uint64_t first, len; /* bytes of the tensor; len > 0 */
     uint64_t off;        /* bytes of the source */
-    uint32_t src;        /* number in zf_sources */
+    uint32_t src;        /* number in sources */
 };
 
 /* The first thing that is wrong with the pieces of a tensor. */
-enum zf_fault_kind { ZF_FAULT_NONE, ZF_FAULT_HOLE, ZF_FAULT_TWICE };
-struct zf_fault {
-    enum zf_fault_kind kind;
+enum fault_kind { ZF_FAULT_NONE, ZF_FAULT_HOLE, ZF_FAULT_TWICE };
+struct fault {
+    enum fault_kind kind;
     uint64_t first, last; /* bytes of the tensor, both inclusive */
 };
 
 /* Sorts the pieces and looks for the first hole or overlap in [0, size). */
-struct zf_fault zf_flat_prove(struct zf_flat_piece *p, uint64_t n, uint64_t size);
+struct fault flat_prove(struct flat_piece *p, uint64_t n, uint64_t size);
 
 /* For sorted pieces with faults: gives (in a) pieces that tile [0, size) where everything covered
  * by none or by several comes from source `lost`. */
-struct zf_flat_piece *zf_flat_mend(const struct zf_flat_piece *p, uint64_t n, uint64_t size,
-                                   uint32_t lost, struct zf_arena *a, uint64_t *n_out,
-                                   struct zf_err *err) ZF_CHECKED;
+struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size, uint32_t lost,
+                             struct zf_arena *a, uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
 
 /* The map of pieces that were proved; neighbours that go on in their source are joined (in place).
  * Borrows t, which must live as long as the map. */
-struct zf_map *zf_flat_map(struct zf_arena *a, const struct zf_sources *t, struct zf_flat_piece *p,
-                           uint64_t n, uint64_t size, struct zf_err *err) ZF_CHECKED;
+struct zf_map *flat_map(struct zf_arena *a, const struct sources *t, struct flat_piece *p,
+                        uint64_t n, uint64_t size, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -7,7 +7,7 @@
  * all cells of both rows. */
 #define MANY_CELLS 64
 
-void zf_grid_box(const struct zf_grid *g, uint32_t i, struct zf_box *out)
+void grid_box(const struct grid *g, uint32_t i, struct box *out)
 {
     out->src = g->sources->at[g->src[i]];
     out->off = g->off[i];
@@ -32,10 +32,10 @@ void zf_grid_box(const struct zf_grid *g, uint32_t i, struct zf_box *out)
             out->stride[d] = g->stride[(uint64_t)i * g->nd + d];
         }
     }
-    zf_box_measure(out);
+    box_measure(out);
 }
 
-static void coordinates(const struct zf_grid *g, uint64_t off, uint64_t *c)
+static void map_grid_coordinates(const struct grid *g, uint64_t off, uint64_t *c)
 {
     for (uint32_t d = 0; d < g->nd; d++) {
         c[d] = off / g->tensor_stride[d];
@@ -47,33 +47,33 @@ static void coordinates(const struct zf_grid *g, uint64_t off, uint64_t *c)
 
 /* A region of the tensor, corner to corner (inclusive), and a walk over the boxes that touch it.
  * Every box comes once. */
-struct walk {
-    const struct zf_grid *g;
+struct map_grid_walk {
+    const struct grid *g;
     uint64_t lo[ZF_BOX_DIMS], hi[ZF_BOX_DIMS];
     uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS], at[ZF_BOX_DIMS]; /* cells */
     bool done;
-    struct zf_boxtree_walk tree;
+    struct boxtree_walk tree;
     uint32_t pos, end;
 };
 
-static void walk_init(struct walk *w, const struct zf_grid *g)
+static void map_grid_walk_init(struct map_grid_walk *w, const struct grid *g)
 {
     w->g = g;
     w->done = false;
     w->pos = w->end = 0;
     if (!g->cut) {
-        zf_boxtree_walk_init(&w->tree, g->tree, w->lo, w->hi);
+        boxtree_walk_init(&w->tree, g->tree, w->lo, w->hi);
         return;
     }
     for (uint32_t d = 0; d < g->nd; d++) {
-        w->first[d] = (uint32_t)zf_map_search(g->cut[d], g->n_cells[d], w->lo[d]);
-        w->last[d] = (uint32_t)zf_map_search(g->cut[d], g->n_cells[d], w->hi[d]);
+        w->first[d] = (uint32_t)map_search(g->cut[d], g->n_cells[d], w->lo[d]);
+        w->last[d] = (uint32_t)map_search(g->cut[d], g->n_cells[d], w->hi[d]);
         w->at[d] = w->first[d];
     }
 }
 
 /* A box over several cells counts at the first of its cells that the walk meets. */
-static bool is_first_cell(const struct walk *w, uint32_t box)
+static bool map_grid_is_first_cell(const struct map_grid_walk *w, uint32_t box)
 {
     uint32_t lo = w->g->lo[box];
 
@@ -88,9 +88,9 @@ static bool is_first_cell(const struct walk *w, uint32_t box)
     return true;
 }
 
-static bool next_cell(struct walk *w, uint32_t *box_out)
+static bool map_grid_next_cell(struct map_grid_walk *w, uint32_t *box_out)
 {
-    const struct zf_grid *g = w->g;
+    const struct grid *g = w->g;
 
     while (!w->done) {
         uint32_t cell = 0;
@@ -99,7 +99,7 @@ static bool next_cell(struct walk *w, uint32_t *box_out)
             cell = cell * g->n_cells[d] + w->at[d];
         }
         uint32_t box = g->cell ? g->cell[cell] : cell;
-        bool hit = !g->cell || is_first_cell(w, box);
+        bool hit = !g->cell || map_grid_is_first_cell(w, box);
         uint32_t d = g->nd;
         while (d > 0 && w->at[d - 1] == w->last[d - 1]) {
             w->at[d - 1] = w->first[d - 1];
@@ -118,69 +118,70 @@ static bool next_cell(struct walk *w, uint32_t *box_out)
     return false;
 }
 
-static bool next_in_tree(struct walk *w, uint32_t *box_out)
+static bool map_grid_next_in_tree(struct map_grid_walk *w, uint32_t *box_out)
 {
-    const struct zf_grid *g = w->g;
+    const struct grid *g = w->g;
 
     for (;;) {
         for (; w->pos < w->end; w->pos++) {
             uint64_t row = (uint64_t)w->pos * g->nd;
 
-            if (zf_boxtree_touches(g->nd, g->start + row, g->size + row, w->lo, w->hi)) {
+            if (boxtree_touches(g->nd, g->start + row, g->size + row, w->lo, w->hi)) {
                 *box_out = w->pos++;
                 return true;
             }
         }
-        if (!zf_boxtree_walk_next(&w->tree, &w->pos, &w->end)) {
+        if (!boxtree_walk_next(&w->tree, &w->pos, &w->end)) {
             return false;
         }
     }
 }
 
-static bool walk_next(struct walk *w, uint32_t *box_out)
+static bool map_grid_walk_next(struct map_grid_walk *w, uint32_t *box_out)
 {
-    return w->g->cut ? next_cell(w, box_out) : next_in_tree(w, box_out);
+    return w->g->cut ? map_grid_next_cell(w, box_out) : map_grid_next_in_tree(w, box_out);
 }
 
 /* ---- the map ------------------------------------------------------------------------------ */
 
 static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
 {
-    const struct zf_grid *g = (const struct zf_grid *)m;
-    struct walk w;
-    struct zf_box box;
+    const struct grid *g = (const struct grid *)m;
+    struct map_grid_walk w;
+    struct box box;
     uint32_t i, last = g->nd - 1;
 
-    coordinates(g, off, w.lo);
+    map_grid_coordinates(g, off, w.lo);
     memcpy(w.hi, w.lo, g->nd * sizeof *w.hi);
-    walk_init(&w, g);
-    if (!walk_next(&w, &i)) {
+    map_grid_walk_init(&w, g);
+    if (!map_grid_walk_next(&w, &i)) {
         /* Only a mended tree has holes. */
         return (struct zf_run){.kind = ZF_RUN_MADE, .len = 1};
     }
-    zf_grid_box(g, i, &box);
+    grid_box(g, i, &box);
     uint64_t len = box.start[last] + box.size[last] - w.lo[last];
     if (!box.src) {
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = len};
     }
     return (struct zf_run){
-        .kind = ZF_RUN_SRC, .len = len, .src = box.src, .off = zf_box_place(&box, w.lo)};
+        .kind = ZF_RUN_SRC, .len = len, .src = box.src, .off = box_place(&box, w.lo)};
 }
 
 /* Makes w the smallest region round bytes [off, off + n); returns how many of the n to read
  * at once. */
-static uint64_t region(struct walk *w, const struct zf_grid *g, uint64_t off, uint64_t n)
+static uint64_t map_grid_region(struct map_grid_walk *w, const struct grid *g, uint64_t off,
+                                uint64_t n)
 {
     uint32_t d = 0;
 
-    coordinates(g, off, w->lo);
-    coordinates(g, off + n - 1, w->hi);
+    map_grid_coordinates(g, off, w->lo);
+    map_grid_coordinates(g, off + n - 1, w->hi);
     while (d + 1 < g->nd && w->lo[d] == w->hi[d]) {
         d++;
     }
     if (g->n > MANY_CELLS && d + 1 < g->nd && w->hi[d] - w->lo[d] == 1 && n < g->tensor_stride[d]) {
         n = g->tensor_stride[d] - off % g->tensor_stride[d];
-        return region(w, g, off, n);
+        return map_grid_region(w, g, off, n);
     }
     for (d++; d < g->nd; d++) {
         w->lo[d] = 0;
@@ -189,23 +190,23 @@ static uint64_t region(struct walk *w, const struct zf_grid *g, uint64_t off, ui
     return n;
 }
 
-static bool read_region(const struct zf_grid *g, unsigned char *buf, uint64_t *n, uint64_t off,
-                        struct zf_err *err)
+static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint64_t *n,
+                                 uint64_t off, struct zf_err *err)
 {
     uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS], done = 0;
-    struct walk w;
-    struct zf_box box;
+    struct map_grid_walk w;
+    struct box box;
     uint32_t i;
 
-    *n = region(&w, g, off, *n);
-    coordinates(g, off, from);
-    coordinates(g, off + *n, to);
-    walk_init(&w, g);
-    while (walk_next(&w, &i)) {
-        zf_grid_box(g, i, &box);
-        uint64_t lo = zf_box_rank(&box, from), hi = zf_box_rank(&box, to);
+    *n = map_grid_region(&w, g, off, *n);
+    map_grid_coordinates(g, off, from);
+    map_grid_coordinates(g, off + *n, to);
+    map_grid_walk_init(&w, g);
+    while (map_grid_walk_next(&w, &i)) {
+        grid_box(g, i, &box);
+        uint64_t lo = box_rank(&box, from), hi = box_rank(&box, to);
 
-        if (lo < hi && !zf_box_read(&box, lo, hi, buf, off, err)) {
+        if (lo < hi && !box_read(&box, lo, hi, buf, off, err)) {
             return false;
         }
         done += hi - lo;
@@ -219,13 +220,13 @@ static bool read_region(const struct zf_grid *g, unsigned char *buf, uint64_t *n
 
 static bool grid_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
-    const struct zf_grid *g = (const struct zf_grid *)m;
+    const struct grid *g = (const struct grid *)m;
     unsigned char *out = buf;
 
     while (n > 0) {
         uint64_t k = n;
 
-        if (!read_region(g, out, &k, off, err)) {
+        if (!map_grid_read_region(g, out, &k, off, err)) {
             return false;
         }
         out += k;
@@ -235,14 +236,14 @@ static bool grid_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     return true;
 }
 
-static bool grid_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+static bool grid_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
-    const struct zf_grid *g = (const struct zf_grid *)m;
-    struct zf_box box;
+    const struct grid *g = (const struct grid *)m;
+    struct box box;
 
     for (uint32_t i = 0; i < g->n; i++) {
-        zf_grid_box(g, i, &box);
-        if (box.src && !fn(ctx, box.src, box.off, zf_box_span(&box))) {
+        grid_box(g, i, &box);
+        if (box.src && !fn(ctx, box.src, box.off, box_span(&box))) {
             return false;
         }
     }
@@ -251,12 +252,12 @@ static bool grid_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
 
 static bool grid_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 {
-    const struct zf_grid *g = (const struct zf_grid *)m;
-    struct zf_box box;
+    const struct grid *g = (const struct grid *)m;
+    struct box box;
     bool go_on = true;
 
     for (uint32_t i = 0; go_on && i < g->n; i++) {
-        zf_grid_box(g, i, &box);
+        grid_box(g, i, &box);
         go_on = fn(ctx, &(struct zf_extent){.src = box.src,
                                             .off = box.off,
                                             .nd = g->nd,
@@ -268,5 +269,5 @@ static bool grid_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     return go_on;
 }
 
-const struct zf_map_ops zf_grid_ops = {
+const struct map_ops grid_ops = {
     .at = grid_at, .read = grid_read, .each = grid_each, .extents = grid_extents};

@@ -5,21 +5,20 @@
 
 #include "boxes.h"
 
-struct zf_grid_make {
+struct grid_make {
     struct zf_arena *keep, *scratch; /* what stays; what goes when the tensor is done */
-    const struct zf_sources *sources;
-    const struct zf_boxes *box;
+    const struct sources *sources;
+    const struct boxes *box;
     uint64_t max_cells;
-    uint32_t lost; /* zf_grid_mend: the source of what is lost */
+    uint32_t lost; /* grid_mend: the source of what is lost */
 };
 
-/* Proves that the boxes tile the tensor: *fault_out tells what is wrong with them, or *map_out is
+/* Proves that the boxes tile the tensor: *fault_out says what is wrong with them, or *map_out is
  * the map.  Errors: ZF_E_LIMIT, ZF_E_NOMEM. */
-bool zf_grid_make(const struct zf_grid_make *m, struct zf_fault *fault_out, struct zf_map **map_out,
-                  struct zf_err *err) ZF_CHECKED;
+bool grid_make(const struct grid_make *m, struct fault *fault_out, struct zf_map **map_out,
+               struct zf_err *err) ZF_CHECKED;
 /* The same for boxes with faults: what is covered by none or by several comes from
  * source m->lost. */
-bool zf_grid_mend(const struct zf_grid_make *m, struct zf_map **map_out,
-                  struct zf_err *err) ZF_CHECKED;
+bool grid_mend(const struct grid_make *m, struct zf_map **map_out, struct zf_err *err) ZF_CHECKED;
 
 #endif

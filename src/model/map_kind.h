@@ -6,22 +6,22 @@
 
 #include <zf/model/map.h>
 
-typedef bool zf_map_each_fn(void *ctx, struct zf_source *s, uint64_t off, uint64_t len);
+typedef bool map_each_fn(void *ctx, struct zf_source *s, uint64_t off, uint64_t len);
 
-struct zf_map_ops {
+struct map_ops {
     struct zf_run (*at)(const struct zf_map *m, uint64_t off);
     bool (*read)(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err);
-    bool (*each)(const struct zf_map *m, zf_map_each_fn *fn, void *ctx);      /* NULL = no source */
+    bool (*each)(const struct zf_map *m, map_each_fn *fn, void *ctx);         /* NULL = no source */
     bool (*extents)(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx); /* NULL = none */
 };
 
 struct zf_map {
-    const struct zf_map_ops *ops;
+    const struct map_ops *ops;
     uint64_t size;
 };
 
 /* Which of the sorted `first[n]` (first[0] <= off) is the last one <= off. */
-static inline uint64_t zf_map_search(const uint64_t *first, uint64_t n, uint64_t off)
+static inline uint64_t map_search(const uint64_t *first, uint64_t n, uint64_t off)
 {
     uint64_t lo = 0, hi = n;
 
@@ -41,6 +41,6 @@ static inline uint64_t zf_map_search(const uint64_t *first, uint64_t n, uint64_t
 bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
 
 /* n zeros: pieces without a source, empty tensors. */
-struct zf_map *zf_map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err) ZF_CHECKED;
+struct zf_map *map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
 #endif

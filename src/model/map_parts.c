@@ -21,7 +21,7 @@ static uint64_t part_end(const struct parts_map *p, uint64_t i)
 static struct zf_run parts_at(const struct zf_map *m, uint64_t off)
 {
     const struct parts_map *p = (const struct parts_map *)m;
-    uint64_t i = zf_map_search(p->first, p->n, off);
+    uint64_t i = map_search(p->first, p->n, off);
 
     if (!p->sub[i]) {
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = part_end(p, i) - off};
@@ -35,7 +35,7 @@ static bool parts_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
     const struct parts_map *p = (const struct parts_map *)m;
     unsigned char *out = buf;
 
-    for (uint64_t i = zf_map_search(p->first, p->n, off); n > 0; i++) {
+    for (uint64_t i = map_search(p->first, p->n, off); n > 0; i++) {
         uint64_t left = part_end(p, i) - off;
         size_t k = n < left ? n : (size_t)left;
 
@@ -51,7 +51,7 @@ static bool parts_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
     return true;
 }
 
-static bool parts_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+static bool parts_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     const struct parts_map *p = (const struct parts_map *)m;
 
@@ -63,7 +63,7 @@ static bool parts_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
     return true;
 }
 
-static const struct zf_map_ops parts_ops = {
+static const struct map_ops parts_ops = {
     .at = parts_at, .read = parts_read, .each = parts_each, .extents = map_run_extents};
 
 struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, uint64_t n_parts,

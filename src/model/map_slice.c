@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stretch of another map: a layer of a stacked tensor.  It asks that map for everything; what is
  * special is only that the pieces of the other map may reach beyond the stretch, and that a box of
- * it need not be a box of the stretch.  So sources and extents are told run by run. */
+ * it need not be a box of the stretch.  So sources and extents are reported run by run. */
 #include "map_kind.h"
 
 struct slice_map {
@@ -27,7 +27,7 @@ static bool slice_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
     return zf_map_read(s->in, buf, n, s->off + off, err);
 }
 
-static bool slice_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
+static bool slice_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     struct zf_run run;
 
@@ -40,7 +40,7 @@ static bool slice_each(const struct zf_map *m, zf_map_each_fn *fn, void *ctx)
     return true;
 }
 
-static const struct zf_map_ops slice_ops = {
+static const struct map_ops slice_ops = {
     .at = slice_at, .read = slice_read, .each = slice_each, .extents = map_run_extents};
 
 struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t off, uint64_t n,
@@ -53,7 +53,7 @@ struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t
         return zf_map_of_source(a, run.src, run.off, n, err);
     }
     if (run.len >= n && run.kind == ZF_RUN_ZERO) {
-        return zf_map_of_zeros(a, n, err);
+        return map_of_zeros(a, n, err);
     }
     struct slice_map *s = zf_arena_get(a, 1, sizeof *s, err);
     if (!s) {

@@ -15,7 +15,7 @@ const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char
     return NULL;
 }
 
-int zf_path_order(const char *a, const char *b)
+int path_order(const char *a, const char *b)
 {
     while (*a && *a == *b) {
         a++;
@@ -32,7 +32,7 @@ const struct zf_blob *zf_checkpoint_blob(const struct zf_checkpoint *c, const ch
 
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        int cmp = zf_path_order(c->blob[mid].path, path);
+        int cmp = path_order(c->blob[mid].path, path);
 
         if (cmp == 0) {
             return &c->blob[mid];
@@ -72,10 +72,10 @@ void zf_checkpoint_free(struct zf_checkpoint *c)
     if (!c) {
         return;
     }
-    struct zf_sealed *s = (struct zf_sealed *)(void *)c;
+    struct sealed *s = (struct sealed *)(void *)c;
     struct zf_arena *arena = c->arena;
 
-    zf_sources_fini(s->sources);
+    sources_fini(s->sources);
     free(s->sources);
     zf_store_unref(&c->store);
     zf_arena_free(arena);

@@ -15,7 +15,7 @@
 
 /* ---- what to say -------------------------------------------------------------------------- */
 
-static void coordinates(const struct zf_draft *d, uint64_t byte, char *out, size_t n)
+static void pieces_coordinates(const struct zf_draft *d, uint64_t byte, char *out, size_t n)
 {
     uint64_t elem = byte / zf_dtype_info(d->dtype)->bytes, part = d->elems;
     size_t at = 1;
@@ -31,13 +31,13 @@ static void coordinates(const struct zf_draft *d, uint64_t byte, char *out, size
 }
 
 /* Puts the fault into *err, with the tensor's metadata as its place. */
-static bool tell(const struct zf_draft *d, struct zf_fault f, struct zf_err *err)
+static bool pieces_tell(const struct zf_draft *d, struct fault f, struct zf_err *err)
 {
     char text[DRAFT_TEXT], a[80], b[80];
     const char *by = f.kind == ZF_FAULT_HOLE ? "nothing" : "more than one piece";
 
-    coordinates(d, f.first, a, sizeof a);
-    coordinates(d, f.last, b, sizeof b);
+    pieces_coordinates(d, f.first, a, sizeof a);
+    pieces_coordinates(d, f.last, b, sizeof b);
     if (strcmp(a, b) == 0) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s: element %s is covered by %s",
                       draft_text(d, text), a, by);
@@ -49,11 +49,11 @@ static bool tell(const struct zf_draft *d, struct zf_fault f, struct zf_err *err
 }
 
 /* A fault in degraded mode: a note, and the number of a source that answers with the sentence. */
-static bool lose(struct zf_draft *d, struct zf_fault f, uint32_t *lost_out, struct zf_err *err)
+static bool pieces_lose(struct zf_draft *d, struct fault f, uint32_t *lost_out, struct zf_err *err)
 {
     char text[800];
 
-    (void)tell(d, f, err);
+    (void)pieces_tell(d, f, err);
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
     return draft_lost_source(d, NULL, 0, d->bytes, &(struct zf_lost){.why = text}, lost_out, err) &&
@@ -63,28 +63,28 @@ static bool lose(struct zf_draft *d, struct zf_fault f, uint32_t *lost_out, stru
 /* ---- flat --------------------------------------------------------------------------------- */
 
 /* Proves the pieces, or mends them; NULL with err when the tensor is refused. */
-static struct zf_flat_piece *pieces_prove_flat(struct zf_draft *d, struct zf_flat_piece *p,
-                                               uint64_t *n, struct zf_arena *scratch,
-                                               struct zf_err *err)
+static struct flat_piece *pieces_prove_flat(struct zf_draft *d, struct flat_piece *p, uint64_t *n,
+                                            struct zf_arena *scratch, struct zf_err *err)
 {
-    struct zf_fault fault = zf_flat_prove(p, *n, d->bytes);
+    struct fault fault = flat_prove(p, *n, d->bytes);
     uint32_t lost;
 
     if (fault.kind == ZF_FAULT_NONE) {
         return p;
     }
     if (!d->b->degraded) {
-        (void)tell(d, fault, err);
+        (void)pieces_tell(d, fault, err);
         return NULL;
     }
-    return lose(d, fault, &lost, err) ? zf_flat_mend(p, *n, d->bytes, lost, scratch, n, err) : NULL;
+    return pieces_lose(d, fault, &lost, err) ? flat_mend(p, *n, d->bytes, lost, scratch, n, err)
+                                             : NULL;
 }
 
-static bool pieces_flat_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
+static bool pieces_flat_map(struct zf_draft *d, struct flat_piece *p, uint64_t n,
                             struct zf_arena *scratch, struct zf_err *err)
 {
     p = pieces_prove_flat(d, p, &n, scratch, err);
-    d->map = p ? zf_flat_map(d->b->keep, d->b->sources, p, n, d->bytes, err) : NULL;
+    d->map = p ? flat_map(d->b->keep, d->b->sources, p, n, d->bytes, err) : NULL;
     return d->map != NULL;
 }
 
@@ -98,10 +98,10 @@ static uint32_t pieces_part_number(uint64_t i)
 }
 
 /* The map of one proved piece; zeros have none. */
-static bool pieces_part_map(struct zf_draft *d, const struct zf_flat_piece *p,
+static bool pieces_part_map(struct zf_draft *d, const struct flat_piece *p,
                             struct zf_draft *const *of, struct zf_part *out, struct zf_err *err)
 {
-    const struct zf_sources *t = d->b->sources;
+    const struct sources *t = d->b->sources;
     struct zf_loss loss;
 
     *out = (struct zf_part){.n = p->len};
@@ -121,7 +121,7 @@ static bool pieces_part_map(struct zf_draft *d, const struct zf_flat_piece *p,
     return out->map != NULL;
 }
 
-static bool pieces_parts_map(struct zf_draft *d, struct zf_flat_piece *p, uint64_t n,
+static bool pieces_parts_map(struct zf_draft *d, struct flat_piece *p, uint64_t n,
                              struct zf_draft *const *of, struct zf_arena *scratch,
                              struct zf_err *err)
 {
@@ -141,23 +141,23 @@ static bool pieces_parts_map(struct zf_draft *d, struct zf_flat_piece *p, uint64
     return d->map != NULL;
 }
 
-static bool flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+static bool pieces_flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
 {
-    struct zf_flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
+    struct flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
     struct zf_draft **of = p ? zf_arena_get(scratch, d->n_parts, sizeof(*of), err) : NULL;
-    uint64_t words = zf_piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
+    uint64_t words = piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
 
     if (!of) {
         return false;
     }
-    for (struct zf_piece_block *b = d->first; b; b = b->next) {
+    for (struct piece_block *b = d->first; b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
-            const struct zf_piece *from = (const void *)(b->words + i * words);
+            const struct piece *from = (const void *)(b->words + i * words);
 
-            p[n++] = (struct zf_flat_piece){.first = from->box[0] * elem,
-                                            .len = from->box[1] * elem,
-                                            .off = from->off,
-                                            .src = (uint32_t)from->src};
+            p[n++] = (struct flat_piece){.first = from->box[0] * elem,
+                                         .len = from->box[1] * elem,
+                                         .off = from->off,
+                                         .src = (uint32_t)from->src};
             if (from->of) {
                 p[n - 1].src = pieces_part_number(n_of);
                 of[n_of++] = from->of;
@@ -181,8 +181,8 @@ struct joined {
     bool strided;  /* some box has strides */
 };
 
-static bool joinable(const struct zf_draft *d, const struct zf_piece *p, uint32_t outer,
-                     uint32_t inner)
+static bool pieces_joinable(const struct zf_draft *d, const struct piece *p, uint32_t outer,
+                            uint32_t inner)
 {
     const uint64_t *size = p->box + d->ndim;
     uint64_t step;
@@ -195,17 +195,17 @@ static bool joinable(const struct zf_draft *d, const struct zf_piece *p, uint32_
 }
 
 /* Clears of may[d] what cannot be joined to the dimension before it. */
-static void look(const struct zf_draft *d, const uint32_t *dim, uint32_t nd, bool *may,
-                 struct joined *j)
+static void pieces_look(const struct zf_draft *d, const uint32_t *dim, uint32_t nd, bool *may,
+                        struct joined *j)
 {
-    uint64_t words = zf_piece_words(d);
+    uint64_t words = piece_words(d);
 
-    for (struct zf_piece_block *b = d->first; b; b = b->next) {
+    for (struct piece_block *b = d->first; b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
-            const struct zf_piece *p = (const void *)(b->words + i * words);
+            const struct piece *p = (const void *)(b->words + i * words);
 
             for (uint32_t k = 1; k < nd; k++) {
-                may[k] = may[k] && joinable(d, p, dim[k - 1], dim[k]);
+                may[k] = may[k] && pieces_joinable(d, p, dim[k - 1], dim[k]);
             }
             if (p->stride) {
                 j->strided = true;
@@ -216,8 +216,8 @@ static void look(const struct zf_draft *d, const uint32_t *dim, uint32_t nd, boo
     }
 }
 
-static bool join(const struct zf_draft *d, struct joined *j, struct zf_arena *scratch,
-                 struct zf_err *err)
+static bool pieces_join(const struct zf_draft *d, struct joined *j, struct zf_arena *scratch,
+                        struct zf_err *err)
 {
     uint32_t *dim = zf_arena_get(scratch, d->ndim, sizeof *dim, err);
     bool *may = dim ? zf_arena_get(scratch, (uint64_t)d->ndim + 1, sizeof *may, err) : NULL;
@@ -232,7 +232,7 @@ static bool join(const struct zf_draft *d, struct joined *j, struct zf_arena *sc
             dim[nd++] = i;
         }
     }
-    look(d, dim, nd, may, j);
+    pieces_look(d, dim, nd, may, j);
     for (uint32_t k = 0; k < nd; k++) {
         if (may[k]) {
             j->shape[j->nd - 1] *= d->shape[dim[k]];
@@ -250,8 +250,8 @@ static bool join(const struct zf_draft *d, struct joined *j, struct zf_arena *sc
 }
 
 /* One box of the draft as row i of `out`. */
-static void put_box(const struct zf_draft *d, const struct zf_piece *p, const struct joined *j,
-                    struct zf_boxes *out, uint32_t i)
+static void pieces_put_box(const struct zf_draft *d, const struct piece *p, const struct joined *j,
+                           struct boxes *out, uint32_t i)
 {
     uint64_t *start = out->start + (uint64_t)i * out->nd, *size = out->size + (uint64_t)i * out->nd;
     uint64_t elem = zf_dtype_info(d->dtype)->bytes;
@@ -283,10 +283,10 @@ static void put_box(const struct zf_draft *d, const struct zf_piece *p, const st
     out->src[i] = (uint32_t)p->src;
 }
 
-static bool make_boxes(const struct zf_draft *d, const struct joined *j, struct zf_boxes *out,
-                       struct zf_arena *scratch, struct zf_err *err)
+static bool pieces_make_boxes(const struct zf_draft *d, const struct joined *j, struct boxes *out,
+                              struct zf_arena *scratch, struct zf_err *err)
 {
-    uint64_t words = zf_piece_words(d), n = d->n_pieces;
+    uint64_t words = piece_words(d), n = d->n_pieces;
     uint64_t elem = zf_dtype_info(d->dtype)->bytes;
 
     out->nd = j->by_bytes || j->nd == 0 ? j->nd + 1 : j->nd;
@@ -303,9 +303,9 @@ static bool make_boxes(const struct zf_draft *d, const struct joined *j, struct 
                        !(out->strided = zf_arena_get(scratch, n, sizeof(bool), err)))) {
         return false;
     }
-    for (struct zf_piece_block *b = d->first; b; b = b->next) {
+    for (struct piece_block *b = d->first; b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
-            put_box(d, (const void *)(b->words + i * words), j, out, out->n++);
+            pieces_put_box(d, (const void *)(b->words + i * words), j, out, out->n++);
         }
     }
     return true;
@@ -313,48 +313,48 @@ static bool make_boxes(const struct zf_draft *d, const struct joined *j, struct 
 
 /* ---- boxes -------------------------------------------------------------------------------- */
 
-static bool flat_boxes(struct zf_draft *d, const struct zf_boxes *box, struct zf_arena *scratch,
-                       struct zf_err *err)
+static bool pieces_flat_boxes(struct zf_draft *d, const struct boxes *box, struct zf_arena *scratch,
+                              struct zf_err *err)
 {
-    struct zf_flat_piece *p = zf_arena_get(scratch, box->n, sizeof *p, err);
+    struct flat_piece *p = zf_arena_get(scratch, box->n, sizeof *p, err);
 
     if (!p) {
         return false;
     }
     for (uint32_t i = 0; i < box->n; i++) {
-        p[i] = (struct zf_flat_piece){
+        p[i] = (struct flat_piece){
             .first = box->start[i], .len = box->size[i], .off = box->off[i], .src = box->src[i]};
     }
     return pieces_flat_map(d, p, box->n, scratch, err);
 }
 
-static bool box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+static bool pieces_box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
 {
     struct joined *j = zf_arena_get(scratch, 1, sizeof *j, err);
-    struct zf_boxes *box = j ? zf_arena_get(scratch, 1, sizeof *box, err) : NULL;
+    struct boxes *box = j ? zf_arena_get(scratch, 1, sizeof *box, err) : NULL;
 
-    if (!box || !join(d, j, scratch, err) || !make_boxes(d, j, box, scratch, err)) {
+    if (!box || !pieces_join(d, j, scratch, err) || !pieces_make_boxes(d, j, box, scratch, err)) {
         return false;
     }
     if (box->nd == 1) {
         /* One dimension with stride 1 everywhere is flat. */
-        return flat_boxes(d, box, scratch, err);
+        return pieces_flat_boxes(d, box, scratch, err);
     }
-    struct zf_grid_make make = {.keep = d->b->keep,
-                                .scratch = scratch,
-                                .sources = d->b->sources,
-                                .box = box,
-                                .max_cells = d->b->lim.grid_cells};
-    struct zf_fault fault;
+    struct grid_make make = {.keep = d->b->keep,
+                             .scratch = scratch,
+                             .sources = d->b->sources,
+                             .box = box,
+                             .max_cells = d->b->lim.grid_cells};
+    struct fault fault;
     struct zf_map *map = NULL;
-    if (!zf_grid_make(&make, &fault, &map, err)) {
+    if (!grid_make(&make, &fault, &map, err)) {
         return false;
     }
     if (fault.kind != ZF_FAULT_NONE) {
         if (!d->b->degraded) {
-            return tell(d, fault, err);
+            return pieces_tell(d, fault, err);
         }
-        if (!lose(d, fault, &make.lost, err) || !zf_grid_mend(&make, &map, err)) {
+        if (!pieces_lose(d, fault, &make.lost, err) || !grid_mend(&make, &map, err)) {
             return false;
         }
     }
@@ -362,19 +362,20 @@ static bool box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_er
     return true;
 }
 
-bool zf_draft_prove(struct zf_draft *d, struct zf_err *err)
+bool draft_prove(struct zf_draft *d, struct zf_err *err)
 {
     if (d->kind == ZF_DRAFT_MEM) {
         d->map = zf_map_of_mem(d->b->keep, d->mem, d->bytes, err);
         return d->map != NULL;
     }
     if (d->bytes == 0) {
-        d->map = zf_map_of_zeros(d->b->keep, 0, err);
+        d->map = map_of_zeros(d->b->keep, 0, err);
         return d->map != NULL;
     }
     zf_auto(arena) struct zf_arena *scratch = zf_arena_new(d->b->lim.model_memory, err);
     if (!scratch) {
         return false;
     }
-    return d->kind == ZF_DRAFT_BOX ? box_draft(d, scratch, err) : flat_draft(d, scratch, err);
+    return d->kind == ZF_DRAFT_BOX ? pieces_box_draft(d, scratch, err)
+                                   : pieces_flat_draft(d, scratch, err);
 }

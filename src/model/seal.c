@@ -8,13 +8,12 @@
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-static int by_path(const void *a, const void *b)
+static int seal_by_path(const void *a, const void *b)
 {
-    return zf_path_order((*(struct zf_draft_set *const *)a)->path,
-                         (*(struct zf_draft_set *const *)b)->path);
+    return path_order((*(struct draft_set *const *)a)->path, (*(struct draft_set *const *)b)->path);
 }
 
-static int by_set_and_name(const void *a, const void *b)
+static int seal_by_set_and_name(const void *a, const void *b)
 {
     const struct zf_draft *x = *(struct zf_draft *const *)a, *y = *(struct zf_draft *const *)b;
 
@@ -24,19 +23,19 @@ static int by_set_and_name(const void *a, const void *b)
     return zf_name_cmp(x->name, x->name_len, y->name, y->name_len);
 }
 
-static int blob_by_path(const void *a, const void *b)
+static int seal_blob_by_path(const void *a, const void *b)
 {
-    return zf_path_order(((const struct zf_blob *)a)->path, ((const struct zf_blob *)b)->path);
+    return path_order(((const struct zf_blob *)a)->path, ((const struct zf_blob *)b)->path);
 }
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
-static bool prove_all(struct zf_build *b, struct zf_err *err)
+static bool seal_prove_all(struct zf_build *b, struct zf_err *err)
 {
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
 
-        if (!d->same && !zf_draft_prove(d, err)) {
+        if (!d->same && !draft_prove(d, err)) {
             return false;
         }
     }
@@ -47,11 +46,11 @@ static bool prove_all(struct zf_build *b, struct zf_err *err)
  * number any more. */
 static void seal_sort(struct zf_build *b)
 {
-    qsort(b->sets.at, b->sets.n, sizeof *b->sets.at, by_path);
+    qsort(b->sets.at, b->sets.n, sizeof *b->sets.at, seal_by_path);
     for (uint32_t i = 0; i < b->sets.n; i++) {
         b->sets.at[i]->rank = i;
     }
-    qsort(b->drafts.at, b->drafts.n, sizeof *b->drafts.at, by_set_and_name);
+    qsort(b->drafts.at, b->drafts.n, sizeof *b->drafts.at, seal_by_set_and_name);
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
         bool first = i == 0 || d->set != b->drafts.at[i - 1]->set;
@@ -60,7 +59,7 @@ static void seal_sort(struct zf_build *b)
     }
 }
 
-static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
     struct zf_set *set = zf_arena_get(b->keep, b->sets.n, sizeof *set, err);
     struct zf_tensor *t = set ? zf_arena_get(b->keep, b->drafts.n, sizeof *t, err) : NULL;
@@ -70,7 +69,7 @@ static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err
     }
     seal_sort(b);
     for (size_t i = 0; i < b->drafts.n; i++) {
-        struct zf_draft *d = b->drafts.at[i], *data = zf_draft_data(d);
+        struct zf_draft *d = b->drafts.at[i], *data = draft_data(d);
         uint8_t nan[16];
 
         t[i] = (struct zf_tensor){.name = d->name,
@@ -86,7 +85,7 @@ static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err
     }
     /* A set is made for its first tensor, so none is empty unless that tensor was refused. */
     for (size_t i = 0; i < b->sets.n; i++) {
-        const struct zf_draft_set *s = b->sets.at[i];
+        const struct draft_set *s = b->sets.at[i];
 
         if (s->n > 0) {
             set[c->n_sets++] = (struct zf_set){.path = s->path, .tensor = t, .n = s->n};
@@ -99,7 +98,7 @@ static bool fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err
 
 /* ---- blobs -------------------------------------------------------------------------------- */
 
-static bool is_below(const char *path, const char *dir)
+static bool seal_is_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
 
@@ -107,14 +106,14 @@ static bool is_below(const char *path, const char *dir)
 }
 
 /* The first set at or behind `path` in the order: the only one that can be it or be below it. */
-static const struct zf_set *next_set(const struct zf_checkpoint *c, const char *path)
+static const struct zf_set *seal_next_set(const struct zf_checkpoint *c, const char *path)
 {
     uint32_t lo = 0, hi = c->n_sets;
 
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
 
-        if (zf_path_order(c->set[mid].path, path) < 0) {
+        if (path_order(c->set[mid].path, path) < 0) {
             lo = mid + 1;
         } else {
             hi = mid;
@@ -124,19 +123,19 @@ static const struct zf_set *next_set(const struct zf_checkpoint *c, const char *
 }
 
 /* A file can be neither twice nor a directory. */
-static bool check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
+static bool seal_check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
 {
     for (uint32_t i = 0; i < c->n_blobs; i++) {
         const char *path = c->blob[i].path;
         const char *next = i + 1 < c->n_blobs ? c->blob[i + 1].path : NULL;
-        const struct zf_set *set = next_set(c, path);
+        const struct zf_set *set = seal_next_set(c, path);
 
         if (next && strcmp(path, next) == 0) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "there are two files of the name \"%.200s\"", path);
         }
-        if ((next && is_below(next, path)) ||
-            (set && (strcmp(set->path, path) == 0 || is_below(set->path, path)))) {
+        if ((next && seal_is_below(next, path)) ||
+            (set && (strcmp(set->path, path) == 0 || seal_is_below(set->path, path)))) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "\"%.200s\" is the name of a file and of a directory", path);
         }
@@ -144,34 +143,34 @@ static bool check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
     return true;
 }
 
-static bool fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+static bool seal_fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
     struct zf_blob *blob = zf_arena_get(b->keep, b->rest.n_blobs, sizeof *blob, err);
 
     if (!blob) {
         return false;
     }
-    for (struct zf_blob_item *item = b->rest.blobs; item; item = item->next) {
+    for (struct blob_item *item = b->rest.blobs; item; item = item->next) {
         blob[c->n_blobs++] = (struct zf_blob){.path = item->path, .data = item->map};
     }
-    qsort(blob, c->n_blobs, sizeof *blob, blob_by_path);
+    qsort(blob, c->n_blobs, sizeof *blob, seal_blob_by_path);
     c->blob = blob;
-    return check_blobs(c, err);
+    return seal_check_blobs(c, err);
 }
 
 /* ---- notes -------------------------------------------------------------------------------- */
 
-static bool fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    uint64_t told = b->rest.n_notes, made = 0, n = 0;
+    uint64_t before = b->rest.n_notes, made = 0, n = 0;
 
-    for (struct zf_note_kind *k = b->rest.note_kinds; k; k = k->next) {
+    for (struct note_kind *k = b->rest.note_kinds; k; k = k->next) {
         made += k->n;
     }
-    if (made > told) {
+    if (made > before) {
         /* A kind of its own, so it is never dropped itself. */
         if (!zf_build_note(b, err, "%llu more notes of the same kinds are not shown",
-                           (unsigned long long)(made - told))) {
+                           (unsigned long long)(made - before))) {
             return false;
         }
     }
@@ -179,7 +178,7 @@ static bool fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_er
     if (!note) {
         return false;
     }
-    for (struct zf_note_item *item = b->rest.notes; item; item = item->next) {
+    for (struct note_item *item = b->rest.notes; item; item = item->next) {
         note[n++] = item->text;
     }
     c->note = note;
@@ -187,7 +186,7 @@ static bool fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_er
     return true;
 }
 
-static bool fill_missing(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+static bool seal_fill_missing(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
     struct zf_missing *m = zf_arena_get(b->keep, b->rest.n_missing, sizeof *m, err);
     uint32_t n = b->rest.n_missing;
@@ -196,7 +195,7 @@ static bool fill_missing(struct zf_build *b, struct zf_checkpoint *c, struct zf_
         return false;
     }
     /* The list is in the order of the last first. */
-    for (struct zf_missing_item *item = b->rest.missing; item; item = item->next) {
+    for (struct missing_item *item = b->rest.missing; item; item = item->next) {
         m[--n] = item->missing;
     }
     c->missing = m;
@@ -206,13 +205,14 @@ static bool fill_missing(struct zf_build *b, struct zf_checkpoint *c, struct zf_
 
 /* ---- sealing ------------------------------------------------------------------------------ */
 
-static bool fill(struct zf_build *b, struct zf_checkpoint *c, const char *format, const char *why,
-                 struct zf_err *err)
+static bool seal_fill(struct zf_build *b, struct zf_checkpoint *c, const char *format,
+                      const char *why, struct zf_err *err)
 {
     c->format = zf_arena_str(b->keep, format, strlen(format), err);
     c->why = c->format ? zf_arena_str(b->keep, why, strlen(why), err) : NULL;
-    if (!c->why || !prove_all(b, err) || !fill_sets(b, c, err) || !fill_blobs(b, c, err) ||
-        !fill_notes(b, c, err) || !fill_missing(b, c, err)) {
+    if (!c->why || !seal_prove_all(b, err) || !seal_fill_sets(b, c, err) ||
+        !seal_fill_blobs(b, c, err) || !seal_fill_notes(b, c, err) ||
+        !seal_fill_missing(b, c, err)) {
         return false;
     }
     c->tag = b->rest.tag;
@@ -229,12 +229,12 @@ struct zf_checkpoint *zf_build_seal(struct zf_build *build, const char *format, 
                                     struct zf_err *err)
 {
     zf_auto(build) struct zf_build *b = build;
-    struct zf_sealed *s = zf_arena_get(b->keep, 1, sizeof *s, err);
+    struct sealed *s = zf_arena_get(b->keep, 1, sizeof *s, err);
 
-    if (!s || !fill(b, &s->c, format, why ? why : "", err)) {
+    if (!s || !seal_fill(b, &s->c, format, why ? why : "", err)) {
         return NULL;
     }
-    zf_sources_seal(b->sources);
+    sources_seal(b->sources);
     s->sources = b->sources;
     s->c.store = b->store;
     s->c.arena = b->keep;

@@ -37,7 +37,7 @@ static void zf_auto_selection(struct selection *s)
 
 /* The '=' between regex and replacement: the last that no backslash takes the meaning from, so
  * that the regex may contain some. */
-static const char *rule_separator(const char *text)
+static const char *select_rule_separator(const char *text)
 {
     const char *last = NULL;
 
@@ -52,7 +52,7 @@ static const char *rule_separator(const char *text)
 }
 
 /* text[n] with "\=" as '='; malloc'ed.  (The replacement drops backslashes by its own rule.) */
-static char *rule_regex(const char *text, size_t n)
+static char *select_rule_regex(const char *text, size_t n)
 {
     char *re = malloc(n + 1), *at = re;
 
@@ -70,10 +70,10 @@ static char *rule_regex(const char *text, size_t n)
     return re;
 }
 
-static bool rule_compile(struct rule *r, const char *text, struct zf_err *err)
+static bool select_rule_compile(struct rule *r, const char *text, struct zf_err *err)
 {
-    const char *eq = rule_separator(text);
-    zf_auto(mem) char *re = eq ? rule_regex(text, (size_t)(eq - text)) : NULL;
+    const char *eq = select_rule_separator(text);
+    zf_auto(mem) char *re = eq ? select_rule_regex(text, (size_t)(eq - text)) : NULL;
     char why[120];
 
     if (!eq) {
@@ -92,7 +92,8 @@ static bool rule_compile(struct rule *r, const char *text, struct zf_err *err)
     return true;
 }
 
-static bool selection_init(struct selection *s, const struct zf_select *how, struct zf_err *err)
+static bool select_selection_init(struct selection *s, const struct zf_select *how,
+                                  struct zf_err *err)
 {
     s->how = how;
     s->rule = calloc(how->n_rename + 1ul, sizeof *s->rule);
@@ -103,15 +104,15 @@ static bool selection_init(struct selection *s, const struct zf_select *how, str
         return zf_fail_sys(err, "compile the renaming rules");
     }
     for (; s->n < how->n_rename; s->n++) {
-        if (!rule_compile(&s->rule[s->n], how->rename[s->n], err)) {
+        if (!select_rule_compile(&s->rule[s->n], how->rename[s->n], err)) {
             return false;
         }
     }
     return true;
 }
 
-static void report_unused(const struct zf_select *how, const char *option, const char *const *value,
-                          const bool *used, uint32_t n)
+static void select_report_unused(const struct zf_select *how, const char *option,
+                                 const char *const *value, const bool *used, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (!used[i]) {
@@ -120,7 +121,7 @@ static void report_unused(const struct zf_select *how, const char *option, const
     }
 }
 
-static void selection_report(const struct selection *s)
+static void select_selection_report(const struct selection *s)
 {
     const struct zf_select *how = s->how;
 
@@ -128,17 +129,17 @@ static void selection_report(const struct selection *s)
         return;
     }
     if (how->strip_prefix) {
-        report_unused(how, "strip_prefix", &how->strip_prefix, &s->prefix_used, 1);
+        select_report_unused(how, "strip_prefix", &how->strip_prefix, &s->prefix_used, 1);
     }
-    report_unused(how, "only", how->only, s->only_used, how->n_only);
-    report_unused(how, "except", how->except, s->except_used, how->n_except);
-    report_unused(how, "rename", how->rename, s->rename_used, how->n_rename);
+    select_report_unused(how, "only", how->only, s->only_used, how->n_only);
+    select_report_unused(how, "except", how->except, s->except_used, how->n_except);
+    select_report_unused(how, "rename", how->rename, s->rename_used, how->n_rename);
 }
 
 /* ---- names -------------------------------------------------------------------------------- */
 
 /* All are tried, so that each that fits is known to. */
-static bool matches_any(const char *const *glob, bool *used, uint32_t n, const char *name)
+static bool select_matches_any(const char *const *glob, bool *used, uint32_t n, const char *name)
 {
     bool any = false;
 
@@ -150,19 +151,19 @@ static bool matches_any(const char *const *glob, bool *used, uint32_t n, const c
     return any;
 }
 
-static bool is_kept(const struct selection *s, const char *name)
+static bool select_is_kept(const struct selection *s, const char *name)
 {
     const struct zf_select *how = s->how;
-    bool only = matches_any(how->only, s->only_used, how->n_only, name);
-    bool except = matches_any(how->except, s->except_used, how->n_except, name);
+    bool only = select_matches_any(how->only, s->only_used, how->n_only, name);
+    bool except = select_matches_any(how->except, s->except_used, how->n_except, name);
 
     return (how->n_only == 0 || only) && !except;
 }
 
 /* Appends the replacement: \1 to \9 are groups, \0 the whole match, a backslash before anything
  * else is dropped. */
-static void put_replacement(struct zf_out *o, const char *to, const char *name,
-                            const regmatch_t *at)
+static void select_put_replacement(struct zf_out *o, const char *to, const char *name,
+                                   const regmatch_t *at)
 {
     for (const char *p = to; *p; p++) {
         if (*p == '\\' && p[1] >= '0' && p[1] <= '9') {
@@ -179,8 +180,8 @@ static void put_replacement(struct zf_out *o, const char *to, const char *name,
 }
 
 /* The name after strip_prefix and all rules, in o. */
-static bool new_name(struct selection *s, const struct zf_tensor *old, struct zf_out *o,
-                     struct zf_err *err)
+static bool select_new_name(struct selection *s, const struct zf_tensor *old, struct zf_out *o,
+                            struct zf_err *err)
 {
     const struct zf_select *how = s->how;
     size_t skip = how->strip_prefix ? strlen(how->strip_prefix) : 0;
@@ -201,7 +202,7 @@ static bool new_name(struct selection *s, const struct zf_tensor *old, struct zf
         s->rename_used[i] = true;
         size_t end = (size_t)at[0].rm_eo;
         zf_out_add(&next, zf_out_text(o), (size_t)at[0].rm_so);
-        put_replacement(&next, s->rule[i].to, zf_out_text(o), at);
+        select_put_replacement(&next, s->rule[i].to, zf_out_text(o), at);
         zf_out_add(&next, zf_out_text(o) + end, o->n - end);
         next.bad = next.bad || o->bad;
         struct zf_out swap = *o;
@@ -213,24 +214,25 @@ static bool new_name(struct selection *s, const struct zf_tensor *old, struct zf
 
 /* ---- sets --------------------------------------------------------------------------------- */
 
-/* A tensor that stays, and where it stood. */
-struct kept {
+/* A tensor that stays, and its old index. */
+struct select_kept {
     struct zf_tensor t;
     uint32_t old;
 };
 
-static int by_name(const void *a, const void *b)
+static int select_by_name(const void *a, const void *b)
 {
-    const struct zf_tensor *x = &((const struct kept *)a)->t, *y = &((const struct kept *)b)->t;
+    const struct zf_tensor *x = &((const struct select_kept *)a)->t,
+                           *y = &((const struct select_kept *)b)->t;
 
     return zf_name_cmp(x->name, x->name_len, y->name, y->name_len);
 }
 
-static bool check_distinct(const struct zf_set *from, const struct kept *k, uint32_t n,
-                           struct zf_err *err)
+static bool select_check_distinct(const struct zf_set *from, const struct select_kept *k,
+                                  uint32_t n, struct zf_err *err)
 {
     for (uint32_t i = 1; i < n; i++) {
-        if (by_name(&k[i - 1], &k[i]) == 0) {
+        if (select_by_name(&k[i - 1], &k[i]) == 0) {
             return zf_fail(
                 err, ZF_E_USAGE, ZF_OFF_NONE, "\"%.90s\" and \"%.90s\" would both be \"%.90s\"",
                 from->tensor[k[i - 1].old].name, from->tensor[k[i].old].name, k[i].t.name);
@@ -240,10 +242,10 @@ static bool check_distinct(const struct zf_set *from, const struct kept *k, uint
 }
 
 /* Ties survive among what is kept; when the tensor that others are tied to goes, the first of them
- * in the new order takes its place.  owner [n of the old set]: new index of whoever stands for an
+ * in the new order takes its place.  owner [n of the old set]: new index of the tensor that represents an
  * old one. */
-static void tie_again(const struct zf_set *from, const struct kept *k, uint32_t n, uint32_t *owner,
-                      struct zf_tensor *out)
+static void select_tie_again(const struct zf_set *from, const struct select_kept *k, uint32_t n,
+                             uint32_t *owner, struct zf_tensor *out)
 {
     memset(owner, 0xff, from->n * sizeof *owner);
     for (uint32_t i = 0; i < n; i++) {
@@ -266,7 +268,7 @@ static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *s
                        struct zf_err *err)
 {
     struct zf_set from = *set;
-    zf_auto(mem) struct kept *k = calloc(from.n, sizeof *k);
+    zf_auto(mem) struct select_kept *k = calloc(from.n, sizeof *k);
     zf_auto(mem) uint32_t *owner = calloc(from.n, sizeof *owner);
     zf_auto(out) struct zf_out name = {0};
     uint32_t n = 0;
@@ -277,13 +279,13 @@ static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *s
     for (uint32_t i = 0; i < from.n; i++) {
         const struct zf_tensor *t = &from.tensor[i];
 
-        if (!is_kept(s, t->name)) {
+        if (!select_is_kept(s, t->name)) {
             continue;
         }
-        if (!new_name(s, t, &name, err)) {
+        if (!select_new_name(s, t, &name, err)) {
             return false;
         }
-        k[n] = (struct kept){*t, i};
+        k[n] = (struct select_kept){*t, i};
         if (name.n != t->name_len || memcmp(zf_out_text(&name), t->name, name.n) != 0) {
             k[n].t.name = zf_arena_str(a, zf_out_text(&name), name.n, err);
             k[n].t.name_len = (uint32_t)name.n;
@@ -293,12 +295,12 @@ static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *s
         }
         n++;
     }
-    qsort(k, n, sizeof *k, by_name);
+    qsort(k, n, sizeof *k, select_by_name);
     struct zf_tensor *out = zf_arena_get(a, n, sizeof *out, err);
-    if (!out || !check_distinct(&from, k, n, err)) {
+    if (!out || !select_check_distinct(&from, k, n, err)) {
         return false;
     }
-    tie_again(&from, k, n, owner, out);
+    select_tie_again(&from, k, n, owner, out);
     set->tensor = out;
     set->n = n;
     return true;
@@ -310,7 +312,7 @@ static void select_missing(const struct selection *s, struct zf_checkpoint *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_missing; i++) {
-        if (is_kept(s, m[i].name)) {
+        if (select_is_kept(s, m[i].name)) {
             m[n++] = m[i];
         }
     }
@@ -325,7 +327,7 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
     struct zf_set *set = zf_arena_get(c->arena, c->n_sets, sizeof *set, err);
     uint32_t n = 0;
 
-    if (!set || !selection_init(&s, how, err)) {
+    if (!set || !select_selection_init(&s, how, err)) {
         return NULL;
     }
     for (uint32_t i = 0; i < c->n_sets; i++) {
@@ -340,7 +342,7 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
         return NULL;
     }
     select_missing(&s, c);
-    selection_report(&s);
+    select_selection_report(&s);
     c->set = set;
     c->n_sets = n;
     struct zf_checkpoint *out = c;

@@ -3,7 +3,7 @@
 
 #include <zf/base/hash.h>
 
-bool zf_sources_add(struct zf_sources *t, struct zf_source *s, uint32_t *out, struct zf_err *err)
+bool sources_add(struct sources *t, struct zf_source *s, uint32_t *out, struct zf_err *err)
 {
     uint64_t hash = zf_hash_address(s), at = 0;
 
@@ -28,7 +28,7 @@ bool zf_sources_add(struct zf_sources *t, struct zf_source *s, uint32_t *out, st
     return true;
 }
 
-void zf_sources_cut(struct zf_sources *t, uint32_t n)
+void sources_cut(struct sources *t, uint32_t n)
 {
     while (t->n > n) {
         struct zf_source **last = &t->at[--t->n];
@@ -38,12 +38,12 @@ void zf_sources_cut(struct zf_sources *t, uint32_t n)
     }
 }
 
-void zf_sources_seal(struct zf_sources *t)
+void sources_seal(struct sources *t)
 {
     zf_index_fini(&t->numbers);
 }
 
-void zf_sources_fini(struct zf_sources *t)
+void sources_fini(struct sources *t)
 {
     for (size_t i = 1; i < t->n; i++) {
         zf_source_unref(&t->at[i]);

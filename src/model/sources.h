@@ -8,19 +8,19 @@
 #include <zf/base/vec.h>
 #include <zf/source/source.h>
 
-struct zf_sources {
+struct sources {
     zf_vec(struct zf_source *); /* at[0] is NULL */
     struct zf_index numbers;    /* of the sources, by address; while building only */
 };
 
 /* The number of s, which gets a reference when it is new; NULL is 0. */
-bool zf_sources_add(struct zf_sources *t, struct zf_source *s, uint32_t *out,
-                    struct zf_err *err) ZF_CHECKED;
+bool sources_add(struct sources *t, struct zf_source *s, uint32_t *out,
+                 struct zf_err *err) ZF_CHECKED;
 /* Drops those from number n on, the last that were added; n >= 1. */
-void zf_sources_cut(struct zf_sources *t, uint32_t n);
+void sources_cut(struct sources *t, uint32_t n);
 /* Forgets what only building needs. */
-void zf_sources_seal(struct zf_sources *t);
+void sources_seal(struct sources *t);
 /* Drops all references. */
-void zf_sources_fini(struct zf_sources *t);
+void sources_fini(struct sources *t);
 
 #endif

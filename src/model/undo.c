@@ -44,11 +44,11 @@ void zf_build_undo(struct zf_build *b)
         d->set->n--;
     }
     while (b->sets.n > m->n_sets) {
-        const struct zf_draft_set *s = b->sets.at[--b->sets.n];
+        const struct draft_set *s = b->sets.at[--b->sets.n];
 
         zf_index_remove(&b->by_path, build_set_hash(s->path), s->number);
     }
-    zf_sources_cut(b->sources, m->n_sources ? m->n_sources : 1);
+    sources_cut(b->sources, m->n_sources ? m->n_sources : 1);
     b->rest = m->rest;
     *b->rest.note_end = NULL;
     b->mark = m->outer;

@@ -18,7 +18,7 @@
 #define BASE (1ull << 63)
 
 /* MOUNT is the last: where there is none the others are listed alone. */
-enum file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, N_FILES };
+enum control_file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, N_FILES };
 
 static const char *const names[N_FILES] = {[DIR_ITSELF] = ".zerofs",
                                            [INDEX] = "index.json",
@@ -37,21 +37,21 @@ struct control {
     uint16_t withheld; /* from all modes */
 };
 
-static struct control *of(struct zf_tree *t)
+static struct control *control_of(struct zf_tree *t)
 {
     return (struct control *)t;
 }
 
-static bool mine(uint64_t ino, enum file *out)
+static bool control_mine(uint64_t ino, enum control_file *out)
 {
     if (ino < BASE || ino - BASE >= N_FILES) {
         return false;
     }
-    *out = (enum file)(ino - BASE);
+    *out = (enum control_file)(ino - BASE);
     return true;
 }
 
-static const char *index_once(struct control *c, size_t *n_out, struct zf_err *err)
+static const char *control_index_once(struct control *c, size_t *n_out, struct zf_err *err)
 {
     (void)pthread_mutex_lock(&c->lock);
     if (!c->index) {
@@ -64,8 +64,8 @@ static const char *index_once(struct control *c, size_t *n_out, struct zf_err *e
 }
 
 /* The text of a file as it is now; *owned_out says whether the caller frees it. */
-static const char *text_of(struct control *c, enum file f, size_t *n_out, bool *owned_out,
-                           struct zf_err *err)
+static const char *control_text_of(struct control *c, enum control_file f, size_t *n_out,
+                                   bool *owned_out, struct zf_err *err)
 {
     *owned_out = f != MOUNT && (f != INDEX || c->o.live);
     if (f == MOUNT) {
@@ -74,7 +74,7 @@ static const char *text_of(struct control *c, enum file f, size_t *n_out, bool *
                         : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is no mount"), NULL);
     }
     if (!*owned_out) {
-        return index_once(c, n_out, err);
+        return control_index_once(c, n_out, err);
     }
     char *text = f == INDEX   ? c->o.index(c->o.ctx, n_out, err)
                  : f == STATS ? c->o.stats(c->o.ctx, n_out, err)
@@ -86,7 +86,7 @@ static const char *text_of(struct control *c, enum file f, size_t *n_out, bool *
     return text;
 }
 
-static bool stat_mine(struct control *c, enum file f, struct zf_stat *out)
+static bool control_stat_mine(struct control *c, enum control_file f, struct zf_stat *out)
 {
     struct zf_err err;
     struct zf_stat root;
@@ -106,7 +106,7 @@ static bool stat_mine(struct control *c, enum file f, struct zf_stat *out)
     }
     bool owned;
     size_t n = 0;
-    const char *text = text_of(c, f, &n, &owned, &err);
+    const char *text = control_text_of(c, f, &n, &owned, &err);
     out->size = text ? n : 0;
     if (owned) {
         free((char *)text);
@@ -116,41 +116,43 @@ static bool stat_mine(struct control *c, enum file f, struct zf_stat *out)
 
 static bool control_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
 {
-    struct control *c = of(t);
+    struct control *c = control_of(t);
 
     if (dir == ZF_TREE_ROOT && strcmp(name, names[DIR_ITSELF]) == 0) {
-        return stat_mine(c, DIR_ITSELF, out);
+        return control_stat_mine(c, DIR_ITSELF, out);
     }
     if (dir != BASE + DIR_ITSELF) {
         return c->inner->ops->lookup(c->inner, dir, name, out);
     }
     for (int f = INDEX; f < N_FILES; f++) {
         if (strcmp(names[f], name) == 0) {
-            return stat_mine(c, (enum file)f, out);
+            return control_stat_mine(c, (enum control_file)f, out);
         }
     }
     return false;
 }
 
-static bool op_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+static bool control_op_lookup(struct zf_tree *t, uint64_t dir, const char *name,
+                              struct zf_stat *out)
 {
     bool found = control_lookup(t, dir, name, out);
 
     if (found) {
-        out->withheld |= of(t)->withheld;
+        out->withheld |= control_of(t)->withheld;
     }
     return found;
 }
 
-static bool op_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
+static bool control_op_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 {
-    enum file f;
+    enum control_file f;
 
-    bool found =
-        mine(ino, &f) ? stat_mine(of(t), f, out) : of(t)->inner->ops->stat(of(t)->inner, ino, out);
+    bool found = control_mine(ino, &f)
+                     ? control_stat_mine(control_of(t), f, out)
+                     : control_of(t)->inner->ops->stat(control_of(t)->inner, ino, out);
 
     if (found) {
-        out->withheld |= of(t)->withheld;
+        out->withheld |= control_of(t)->withheld;
     }
     return found;
 }
@@ -158,7 +160,7 @@ static bool op_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
                           struct zf_stat *out)
 {
-    struct control *c = of(t);
+    struct control *c = control_of(t);
 
     if (dir != BASE + DIR_ITSELF) {
         return c->inner->ops->entry(c->inner, dir, at, name, out);
@@ -167,51 +169,53 @@ static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *na
         return false;
     }
     strcpy(name, names[INDEX + at]);
-    return stat_mine(c, (enum file)(INDEX + at), out);
+    return control_stat_mine(c, (enum control_file)(INDEX + at), out);
 }
 
-static bool op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name, struct zf_stat *out)
+static bool control_op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
+                             struct zf_stat *out)
 {
     bool found = control_entry(t, dir, at, name, out);
 
     if (found) {
-        out->withheld |= of(t)->withheld;
+        out->withheld |= control_of(t)->withheld;
     }
     return found;
 }
 
-static bool op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
+static bool control_op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
 {
-    enum file f;
+    enum control_file f;
 
     *out = ZF_TREE_ROOT;
-    return mine(dir, &f) || of(t)->inner->ops->parent(of(t)->inner, dir, out);
+    return control_mine(dir, &f) ||
+           control_of(t)->inner->ops->parent(control_of(t)->inner, dir, out);
 }
 
-static bool op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
+static bool control_op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
 {
-    struct zf_tree *in = of(t)->inner;
-    enum file f;
+    struct zf_tree *in = control_of(t)->inner;
+    enum control_file f;
 
-    return mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err);
+    return control_mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err);
 }
 
-static bool op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
-                    size_t *n_out, struct zf_err *err)
+static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
+                            size_t *n_out, struct zf_err *err)
 {
-    struct control *c = of(t);
-    enum file f;
+    struct control *c = control_of(t);
+    enum control_file f;
     bool owned;
     size_t len = 0;
 
-    if (!mine(ino, &f)) {
+    if (!control_mine(ino, &f)) {
         return c->inner->ops->read(c->inner, ino, buf, n, off, n_out, err);
     }
     *n_out = 0;
     if (f == DIR_ITSELF) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "a directory cannot be read");
     }
-    const char *text = text_of(c, f, &len, &owned, err);
+    const char *text = control_text_of(c, f, &len, &owned, err);
     if (text && off < len) {
         *n_out = len - off < n ? (size_t)(len - off) : n;
         memcpy(buf, text + off, *n_out);
@@ -222,28 +226,29 @@ static bool op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64
     return text != NULL;
 }
 
-static bool op_readlink(struct zf_tree *t, uint64_t ino, char *buf, size_t n)
+static bool control_op_readlink(struct zf_tree *t, uint64_t ino, char *buf, size_t n)
 {
-    struct zf_tree *in = of(t)->inner;
+    struct zf_tree *in = control_of(t)->inner;
 
     return in->ops->readlink && in->ops->readlink(in, ino, buf, n);
 }
 
-static bool op_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
+static bool control_op_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
 {
-    enum file f;
+    enum control_file f;
 
-    return !mine(ino, &f) && of(t)->inner->ops->xattr(of(t)->inner, ino, i, out);
+    return !control_mine(ino, &f) &&
+           control_of(t)->inner->ops->xattr(control_of(t)->inner, ino, i, out);
 }
 
-static void op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
+static void control_op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
 {
-    of(t)->inner->ops->totals(of(t)->inner, files, bytes);
+    control_of(t)->inner->ops->totals(control_of(t)->inner, files, bytes);
 }
 
-static void op_free(struct zf_tree *t)
+static void control_op_free(struct zf_tree *t)
 {
-    struct control *c = of(t);
+    struct control *c = control_of(t);
 
     zf_tree_free(c->inner);
     (void)pthread_mutex_destroy(&c->lock);
@@ -253,16 +258,16 @@ static void op_free(struct zf_tree *t)
 }
 
 static const struct zf_tree_ops ops = {
-    .lookup = op_lookup,
-    .stat = op_stat,
-    .entry = op_entry,
-    .parent = op_parent,
-    .enter = op_enter,
-    .read = op_read,
-    .readlink = op_readlink,
-    .xattr = op_xattr,
-    .totals = op_totals,
-    .free = op_free,
+    .lookup = control_op_lookup,
+    .stat = control_op_stat,
+    .entry = control_op_entry,
+    .parent = control_op_parent,
+    .enter = control_op_enter,
+    .read = control_op_read,
+    .readlink = control_op_readlink,
+    .xattr = control_op_xattr,
+    .totals = control_op_totals,
+    .free = control_op_free,
 };
 
 struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_opts *o,
@@ -284,23 +289,23 @@ struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_op
 
 void zf_control_set_mount(struct zf_tree *t, char *text)
 {
-    free(of(t)->mount);
-    of(t)->mount = text;
+    free(control_of(t)->mount);
+    control_of(t)->mount = text;
 }
 
 void zf_control_withhold(struct zf_tree *t, uint16_t bits)
 {
-    of(t)->withheld |= bits;
+    control_of(t)->withheld |= bits;
 }
 
 /* ---- of one checkpoint ----------------------------------------------------------------------- */
 
-static char *checkpoint_index(void *ctx, size_t *n_out, struct zf_err *err)
+static char *control_checkpoint_index(void *ctx, size_t *n_out, struct zf_err *err)
 {
     return zf_index_text(zf_tree_checkpoint(ctx), n_out, err);
 }
 
-static void add_file(void *ctx, const struct zf_file_stats *s)
+static void control_add_file(void *ctx, const struct zf_file_stats *s)
 {
     json_t *files = ctx;
 
@@ -311,19 +316,21 @@ static void add_file(void *ctx, const struct zf_file_stats *s)
                                                  (json_int_t)s->errors));
 }
 
-static char *checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *err)
+static char *control_checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *err)
 {
     json_t *files = json_array();
 
-    zf_store_stats(zf_tree_checkpoint(ctx)->store, add_file, files);
+    zf_store_stats(zf_tree_checkpoint(ctx)->store, control_add_file, files);
     return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.stats/1", "sources", files),
                          n_out, err);
 }
 
 struct zf_tree *zf_control_checkpoint(struct zf_tree *inner, struct zf_log *log, struct zf_err *err)
 {
-    struct zf_control_opts o = {
-        .log = log, .index = checkpoint_index, .stats = checkpoint_stats, .ctx = inner};
+    struct zf_control_opts o = {.log = log,
+                                .index = control_checkpoint_index,
+                                .stats = control_checkpoint_stats,
+                                .ctx = inner};
 
     zf_lost_say(zf_tree_checkpoint(inner), log);
     return zf_control_new(inner, &o, err);

@@ -9,7 +9,7 @@
 #include <zf/codec/json.h>
 #include <zf/overlay/lost.h>
 
-static json_t *shape_of(const struct zf_tensor *t)
+static json_t *index_shape_of(const struct zf_tensor *t)
 {
     json_t *shape = json_array();
 
@@ -30,7 +30,7 @@ json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t)
     json_t *j =
         json_pack("{s:s, s:o, s:o, s:s, s:o, s:I}", "set", s->path, "name",
                   zf_json_string(t->name, t->name_len), "file", zf_json_string(file, len), "dtype",
-                  dtype, "shape", shape_of(t), "bytes", (json_int_t)zf_map_size(t->data));
+                  dtype, "shape", index_shape_of(t), "bytes", (json_int_t)zf_map_size(t->data));
     if (j && same != t) {
         (void)json_object_set_new(j, "alias_of", zf_json_string(same->name, same->name_len));
     }
@@ -41,7 +41,7 @@ json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t)
     return j;
 }
 
-static json_t *head_of(const struct zf_checkpoint *c)
+static json_t *index_head_of(const struct zf_checkpoint *c)
 {
     json_t *notes = json_array();
 
@@ -56,7 +56,7 @@ static json_t *head_of(const struct zf_checkpoint *c)
 }
 
 /* Prints the object without its closing brace, so that the long list can follow in pieces. */
-static bool print_open(FILE *f, json_t *j)
+static bool index_print_open(FILE *f, json_t *j)
 {
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
@@ -69,7 +69,7 @@ static bool print_open(FILE *f, json_t *j)
 }
 
 /* One element of a list, on a line of its own.  Takes j. */
-static bool print_item(FILE *f, const char **sep, json_t *j)
+static bool index_print_item(FILE *f, const char **sep, json_t *j)
 {
     bool ok = j && fputs(*sep, f) >= 0 && json_dumpf(j, f, JSON_COMPACT) == 0;
 
@@ -78,13 +78,13 @@ static bool print_item(FILE *f, const char **sep, json_t *j)
     return ok;
 }
 
-static bool print_tensors(FILE *f, const struct zf_checkpoint *c)
+static bool index_print_tensors(FILE *f, const struct zf_checkpoint *c)
 {
     const char *sep = "\n";
 
     for (uint32_t s = 0; s < c->n_sets; s++) {
         for (uint32_t i = 0; i < c->set[s].n; i++) {
-            if (!print_item(f, &sep, zf_index_tensor(&c->set[s], &c->set[s].tensor[i]))) {
+            if (!index_print_item(f, &sep, zf_index_tensor(&c->set[s], &c->set[s].tensor[i]))) {
                 return false;
             }
         }
@@ -92,7 +92,7 @@ static bool print_tensors(FILE *f, const struct zf_checkpoint *c)
     return true;
 }
 
-static bool print_files(FILE *f, const struct zf_checkpoint *c)
+static bool index_print_files(FILE *f, const struct zf_checkpoint *c)
 {
     const char *sep = "\n";
 
@@ -100,7 +100,7 @@ static bool print_files(FILE *f, const struct zf_checkpoint *c)
         const struct zf_blob *b = &c->blob[i];
         json_t *path = zf_json_string(b->path, strlen(b->path));
 
-        if (!print_item(
+        if (!index_print_item(
                 f, &sep,
                 json_pack("{s:o, s:I}", "path", path, "bytes", (json_int_t)zf_map_size(b->data)))) {
             return false;
@@ -118,8 +118,9 @@ char *zf_index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err 
         (void)zf_fail_sys(err, "write the index");
         return NULL;
     }
-    bool ok = print_open(f, head_of(c)) && fputs(",\"tensors\":[", f) >= 0 && print_tensors(f, c) &&
-              fputs("],\"files\":[", f) >= 0 && print_files(f, c) && fputs("]}\n", f) >= 0;
+    bool ok = index_print_open(f, index_head_of(c)) && fputs(",\"tensors\":[", f) >= 0 &&
+              index_print_tensors(f, c) && fputs("],\"files\":[", f) >= 0 &&
+              index_print_files(f, c) && fputs("]}\n", f) >= 0;
     if (fclose(f) != 0 || !ok) {
         free(text);
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");

@@ -10,7 +10,7 @@
 #define N_LINES 256
 #define LINE_MAX_LEN 800
 
-struct line {
+struct log_line {
     time_t when;
     uint64_t times;
     struct zf_err err;
@@ -20,7 +20,7 @@ struct zf_log {
     pthread_mutex_t lock;
     FILE *to;       /* NULL: to syslog */
     size_t next, n; /* ring: next to be written */
-    struct line line[N_LINES];
+    struct log_line line[N_LINES];
 };
 
 struct zf_log *zf_log_new(FILE *to, struct zf_err *err)
@@ -53,17 +53,17 @@ void zf_log_detach(struct zf_log *log)
 }
 
 /* True when the failure is new.  Under the lock. */
-static bool remember(struct zf_log *log, const struct zf_err *err)
+static bool log_remember(struct zf_log *log, const struct zf_err *err)
 {
     for (size_t i = 0; i < log->n; i++) {
-        struct line *l = &log->line[i];
+        struct log_line *l = &log->line[i];
 
         if (strcmp(l->err.msg, err->msg) == 0 && strcmp(l->err.path, err->path) == 0) {
             l->times++;
             return false;
         }
     }
-    log->line[log->next] = (struct line){.when = time(NULL), .times = 1, .err = *err};
+    log->line[log->next] = (struct log_line){.when = time(NULL), .times = 1, .err = *err};
     log->next = (log->next + 1) % N_LINES;
     log->n += log->n < N_LINES;
     return true;
@@ -74,7 +74,7 @@ void zf_log_say(struct zf_log *log, const struct zf_err *err)
     char text[LINE_MAX_LEN];
 
     (void)pthread_mutex_lock(&log->lock);
-    bool fresh = remember(log, err);
+    bool fresh = log_remember(log, err);
     FILE *to = log->to;
     (void)pthread_mutex_unlock(&log->lock);
     if (!fresh) {
@@ -88,7 +88,7 @@ void zf_log_say(struct zf_log *log, const struct zf_err *err)
     }
 }
 
-static void print_line(FILE *f, const struct line *l)
+static void log_print_line(FILE *f, const struct log_line *l)
 {
     char when[32], text[LINE_MAX_LEN];
     struct tm tm;
@@ -103,14 +103,14 @@ static void print_line(FILE *f, const struct line *l)
 
 char *zf_log_line(time_t when, const struct zf_err *err, size_t *n_out)
 {
-    struct line l = {.when = when, .times = 1, .err = *err};
+    struct log_line l = {.when = when, .times = 1, .err = *err};
     char *text = NULL;
     FILE *f = open_memstream(&text, n_out);
 
     if (!f) {
         return NULL;
     }
-    print_line(f, &l);
+    log_print_line(f, &l);
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
 
@@ -124,7 +124,7 @@ char *zf_log_text(struct zf_log *log, size_t *n_out)
     }
     (void)pthread_mutex_lock(&log->lock);
     for (size_t i = 0; i < log->n; i++) {
-        print_line(f, &log->line[(log->next + N_LINES - log->n + i) % N_LINES]);
+        log_print_line(f, &log->line[(log->next + N_LINES - log->n + i) % N_LINES]);
     }
     (void)pthread_mutex_unlock(&log->lock);
     return fclose(f) == 0 ? text : (free(text), NULL);

@@ -50,14 +50,14 @@ struct tags {
     _Atomic uint32_t latest; /* UINT32_MAX = none */
 };
 
-static struct tags *of(struct zf_tree *t)
+static struct tags *runs_of(struct zf_tree *t)
 {
     return (struct tags *)t;
 }
 
 /* ---- which saves there are ------------------------------------------------------------------- */
 
-static uint32_t find_tag(const struct tags *t, const char *name)
+static uint32_t runs_find_tag(const struct tags *t, const char *name)
 {
     uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
 
@@ -67,7 +67,7 @@ static uint32_t find_tag(const struct tags *t, const char *name)
     return i;
 }
 
-static uint32_t find_file(const struct tags *t, const char *file)
+static uint32_t runs_find_file(const struct tags *t, const char *file)
 {
     uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
 
@@ -77,7 +77,7 @@ static uint32_t find_file(const struct tags *t, const char *file)
     return i;
 }
 
-static bool add_tag(struct tags *t, struct zf_store *st, const char *name, struct zf_err *err)
+static bool runs_add_tag(struct tags *t, struct zf_store *st, const char *name, struct zf_err *err)
 {
     const struct zf_entry *dir = zf_store_find(st, name);
     uint32_t n = atomic_load_explicit(&t->n, memory_order_relaxed);
@@ -101,15 +101,15 @@ static bool add_tag(struct tags *t, struct zf_store *st, const char *name, struc
     return true;
 }
 
-static bool take_list(struct tags *t, struct zf_store *st, const struct zf_saves *list,
-                      struct zf_err *err)
+static bool runs_take_list(struct tags *t, struct zf_store *st, const struct zf_saves *list,
+                           struct zf_err *err)
 {
     bool there[MAX_TAGS] = {false};
 
     for (size_t i = 0; i < list->n; i++) {
-        uint32_t k = find_tag(t, list->name[i]);
+        uint32_t k = runs_find_tag(t, list->name[i]);
 
-        if (k == t->n && !add_tag(t, st, list->name[i], err)) {
+        if (k == t->n && !runs_add_tag(t, st, list->name[i], err)) {
             return false;
         }
         there[k] = true;
@@ -118,12 +118,12 @@ static bool take_list(struct tags *t, struct zf_store *st, const struct zf_saves
     for (uint32_t i = 0; i < t->n; i++) {
         t->tag[i]->listed = there[i];
     }
-    t->latest = list->latest < list->n ? find_tag(t, list->name[list->latest]) : UINT32_MAX;
+    t->latest = list->latest < list->n ? runs_find_tag(t, list->name[list->latest]) : UINT32_MAX;
     return true;
 }
 
 /* Under the lock.  A new store each time: a store's listing never changes. */
-static bool look(struct tags *t, struct zf_err *err)
+static bool runs_look(struct tags *t, struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = zf_store_dir_xdev(t->path, t->o.xdev, t->o.lim, err);
     struct zf_saves list = {0};
@@ -131,12 +131,12 @@ static bool look(struct tags *t, struct zf_err *err)
     if (!st || !zf_saves_list(st, t->o.lim, &list, err)) {
         return false;
     }
-    bool ok = take_list(t, st, &list, err);
+    bool ok = runs_take_list(t, st, &list, err);
     zf_saves_free(&list);
     return ok;
 }
 
-static void refresh(struct tags *t)
+static void runs_refresh(struct tags *t)
 {
     struct timespec now;
     struct zf_err err;
@@ -145,7 +145,7 @@ static void refresh(struct tags *t)
     (void)pthread_mutex_lock(&t->lock);
     if (now.tv_sec - t->looked >= FRESH_SECONDS) {
         t->looked = now.tv_sec;
-        if (!look(t, &err)) {
+        if (!runs_look(t, &err)) {
             zf_log_say(t->log, &err);
         }
     }
@@ -156,14 +156,14 @@ static void refresh(struct tags *t)
 
 /* The control files' numbers have the top bit inside; here they move to the top of the
  * tag's range. */
-static uint64_t outer_ino(uint32_t k, uint64_t ino)
+static uint64_t runs_outer_ino(uint32_t k, uint64_t ino)
 {
     uint64_t low = ino >> 63 ? (1ull << (SHIFT - 1)) | (ino & 0xff) : ino;
 
     return (uint64_t)(k + 1) << SHIFT | (low & INNER);
 }
 
-static uint64_t inner_ino(uint64_t ino)
+static uint64_t runs_inner_ino(uint64_t ino)
 {
     uint64_t low = ino & INNER;
 
@@ -171,7 +171,8 @@ static uint64_t inner_ino(uint64_t ino)
 }
 
 /* The tag that an inode number belongs to, opened; NULL for the root's own. */
-static struct zf_tree *enter(struct tags *t, uint64_t ino, uint32_t *k_out, uint64_t *inner_out)
+static struct zf_tree *runs_tree_of(struct tags *t, uint64_t ino, uint32_t *k_out,
+                                    uint64_t *inner_out)
 {
     uint64_t k = ino >> SHIFT;
 
@@ -179,14 +180,14 @@ static struct zf_tree *enter(struct tags *t, uint64_t ino, uint32_t *k_out, uint
         return NULL;
     }
     *k_out = (uint32_t)(k - 1);
-    *inner_out = inner_ino(ino);
+    *inner_out = runs_inner_ino(ino);
     return save_tree(t->tag[k - 1]->save);
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
 /* A save that was not opened yet is as closed as its directory. */
-static uint16_t withheld_from(const struct tags *t, uint32_t k)
+static uint16_t runs_withheld_from(const struct tags *t, uint32_t k)
 {
     zf_auto(mem) char *path = NULL;
     struct zf_tree *tree = save_opened(t->tag[k]->save);
@@ -201,28 +202,28 @@ static uint16_t withheld_from(const struct tags *t, uint32_t k)
     return t->o.withheld(t->o.ctx, path ? path : "");
 }
 
-static bool stat_tag(const struct tags *t, uint32_t k, struct zf_stat *out)
+static bool runs_stat_tag(const struct tags *t, uint32_t k, struct zf_stat *out)
 {
-    *out = (struct zf_stat){.ino = outer_ino(k, ZF_TREE_ROOT),
+    *out = (struct zf_stat){.ino = runs_outer_ino(k, ZF_TREE_ROOT),
                             .kind = ZF_NODE_DIR,
                             .nlink = 2,
                             .mtime = t->tag[k]->mtime,
                             .live = true,
-                            .withheld = withheld_from(t, k)};
+                            .withheld = runs_withheld_from(t, k)};
     return true;
 }
 
 /* The save that `latest` leads to, or NULL.  Asked once a call: it may change meanwhile. */
-static const struct tag *latest_tag(const struct tags *t)
+static const struct tag *runs_latest_tag(const struct tags *t)
 {
     uint32_t k = t->latest;
 
     return k < t->n ? t->tag[k] : NULL;
 }
 
-static bool stat_latest(const struct tags *t, struct zf_stat *out)
+static bool runs_stat_latest(const struct tags *t, struct zf_stat *out)
 {
-    const struct tag *tag = latest_tag(t);
+    const struct tag *tag = runs_latest_tag(t);
 
     *out = (struct zf_stat){.ino = INO_LATEST,
                             .kind = ZF_NODE_LINK,
@@ -233,28 +234,29 @@ static bool stat_latest(const struct tags *t, struct zf_stat *out)
     return tag != NULL;
 }
 
-static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
+static bool runs_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
 {
-    struct tags *t = of(base);
+    struct tags *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
     if (dir == ZF_TREE_ROOT) {
-        refresh(t);
-        k = find_file(t, name);
-        return k < t->n ? stat_tag(t, k, out) : strcmp(name, "latest") == 0 && stat_latest(t, out);
+        runs_refresh(t);
+        k = runs_find_file(t, name);
+        return k < t->n ? runs_stat_tag(t, k, out)
+                        : strcmp(name, "latest") == 0 && runs_stat_latest(t, out);
     }
-    struct zf_tree *tree = enter(t, dir, &k, &inner);
+    struct zf_tree *tree = runs_tree_of(t, dir, &k, &inner);
     if (!tree || !tree->ops->lookup(tree, inner, name, out)) {
         return false;
     }
-    out->ino = outer_ino(k, out->ino);
+    out->ino = runs_outer_ino(k, out->ino);
     return true;
 }
 
-static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
+static bool runs_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
 {
-    struct tags *t = of(base);
+    struct tags *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
@@ -267,12 +269,12 @@ static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
         return true;
     }
     if (ino == INO_LATEST) {
-        return stat_latest(t, out);
+        return runs_stat_latest(t, out);
     }
-    if (inner_ino(ino) == ZF_TREE_ROOT && ino >> SHIFT <= t->n) {
-        return stat_tag(t, (uint32_t)(ino >> SHIFT) - 1, out);
+    if (runs_inner_ino(ino) == ZF_TREE_ROOT && ino >> SHIFT <= t->n) {
+        return runs_stat_tag(t, (uint32_t)(ino >> SHIFT) - 1, out);
     }
-    struct zf_tree *tree = enter(t, ino, &k, &inner);
+    struct zf_tree *tree = runs_tree_of(t, ino, &k, &inner);
     if (!tree || !tree->ops->stat(tree, inner, out)) {
         return false;
     }
@@ -280,72 +282,72 @@ static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
     return true;
 }
 
-static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
-                     struct zf_stat *out)
+static bool runs_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
+                       struct zf_stat *out)
 {
-    struct tags *t = of(base);
+    struct tags *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
     if (dir != ZF_TREE_ROOT) {
-        struct zf_tree *tree = enter(t, dir, &k, &inner);
+        struct zf_tree *tree = runs_tree_of(t, dir, &k, &inner);
 
         if (!tree || !tree->ops->entry(tree, inner, at, name, out)) {
             return false;
         }
-        out->ino = outer_ino(k, out->ino);
+        out->ino = runs_outer_ino(k, out->ino);
         return true;
     }
     if (at == 0) {
-        refresh(t);
+        runs_refresh(t);
     }
     for (k = 0; k < t->n; k++) {
         if (t->tag[k]->listed && at-- == 0) {
             (void)snprintf(name, 256, "%s", t->tag[k]->file);
-            return stat_tag(t, k, out);
+            return runs_stat_tag(t, k, out);
         }
     }
     strcpy(name, "latest");
-    return at == 0 && stat_latest(t, out);
+    return at == 0 && runs_stat_latest(t, out);
 }
 
-static bool op_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
+static bool runs_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
 {
-    struct tags *t = of(base);
+    struct tags *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
     *out = ZF_TREE_ROOT;
-    if (dir == ZF_TREE_ROOT || inner_ino(dir) == ZF_TREE_ROOT) {
+    if (dir == ZF_TREE_ROOT || runs_inner_ino(dir) == ZF_TREE_ROOT) {
         return true;
     }
-    struct zf_tree *tree = enter(t, dir, &k, &inner);
+    struct zf_tree *tree = runs_tree_of(t, dir, &k, &inner);
     if (!tree || !tree->ops->parent(tree, inner, out)) {
         return false;
     }
-    *out = outer_ino(k, *out);
+    *out = runs_outer_ino(k, *out);
     return true;
 }
 
 /* stat(2) of a save opens nothing, so that `ls -l` of the run stays quick; looking into it does. */
-static bool op_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
+static bool runs_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
 {
-    struct tags *t = of(base);
+    struct tags *t = runs_of(base);
     uint64_t k = dir >> SHIFT;
 
     if (k == 0 || k > atomic_load_explicit(&t->n, memory_order_acquire) ||
-        inner_ino(dir) != ZF_TREE_ROOT) {
+        runs_inner_ino(dir) != ZF_TREE_ROOT) {
         return true;
     }
     return save_enter(t->tag[k - 1]->save, err);
 }
 
-static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
-                    size_t *n_out, struct zf_err *err)
+static bool runs_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
+                      size_t *n_out, struct zf_err *err)
 {
     uint32_t k;
     uint64_t inner;
-    struct zf_tree *tree = enter(of(base), ino, &k, &inner);
+    struct zf_tree *tree = runs_tree_of(runs_of(base), ino, &k, &inner);
 
     *n_out = 0;
     if (!tree) {
@@ -355,26 +357,26 @@ static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uin
     return tree->ops->read(tree, inner, buf, n, off, n_out, err);
 }
 
-static bool op_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
+static bool runs_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
 {
-    const struct tag *tag = ino == INO_LATEST ? latest_tag(of(base)) : NULL;
+    const struct tag *tag = ino == INO_LATEST ? runs_latest_tag(runs_of(base)) : NULL;
 
     return tag && snprintf(buf, n, "%s", tag->file) > 0;
 }
 
-static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
+static bool runs_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
 {
     uint32_t k;
     uint64_t inner;
-    struct zf_tree *tree = enter(of(base), ino, &k, &inner);
+    struct zf_tree *tree = runs_tree_of(runs_of(base), ino, &k, &inner);
 
     return tree && tree->ops->xattr(tree, inner, i, out);
 }
 
 /* Only what was opened: df must not open every save. */
-static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
+static void runs_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 {
-    struct tags *t = of(base);
+    struct tags *t = runs_of(base);
 
     *files = *bytes = 0;
     for (uint32_t k = 0; k < t->n; k++) {
@@ -389,9 +391,9 @@ static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
     }
 }
 
-static void op_free(struct zf_tree *base)
+static void runs_free(struct zf_tree *base)
 {
-    struct tags *t = of(base);
+    struct tags *t = runs_of(base);
 
     for (uint32_t k = 0; k < t->n; k++) {
         save_free(t->tag[k]->save);
@@ -404,16 +406,16 @@ static void op_free(struct zf_tree *base)
 }
 
 static const struct zf_tree_ops ops = {
-    .lookup = op_lookup,
-    .stat = op_stat,
-    .entry = op_entry,
-    .parent = op_parent,
-    .enter = op_enter,
-    .read = op_read,
-    .readlink = op_readlink,
-    .xattr = op_xattr,
-    .totals = op_totals,
-    .free = op_free,
+    .lookup = runs_lookup,
+    .stat = runs_stat,
+    .entry = runs_entry,
+    .parent = runs_parent,
+    .enter = runs_enter,
+    .read = runs_read,
+    .readlink = runs_readlink,
+    .xattr = runs_xattr,
+    .totals = runs_totals,
+    .free = runs_free,
 };
 
 /* ---- the run's own control files ------------------------------------------------------------- */
@@ -435,7 +437,7 @@ static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
 {
     uint64_t files, bytes;
 
-    op_totals(ctx, &files, &bytes);
+    runs_totals(ctx, &files, &bytes);
     return zf_index_dump(json_pack("{s:s, s:I, s:I}", "schema", "zerofs.run_stats/1", "open_files",
                                    (json_int_t)files, "open_bytes", (json_int_t)bytes),
                          n_out, err);
@@ -456,7 +458,7 @@ struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, stru
     t->log = log;
     t->latest = UINT32_MAX;
     (void)pthread_mutex_init(&t->lock, NULL);
-    if (!look(t, err) ||
+    if (!runs_look(t, err) ||
         (t->n == 0 && !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this directory"))) {
         (void)zf_err_in(err, "%s", path);
         zf_tree_free(&t->base);

@@ -37,60 +37,61 @@ struct save {
 
 /* ---- the tree of a save that cannot be opened ------------------------------------------------ */
 
-static bool refusal_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
+static bool save_refusal_lookup(struct zf_tree *t, uint64_t dir, const char *name,
+                                struct zf_stat *out)
 {
     (void)t, (void)dir, (void)name, (void)out;
     return false;
 }
 
-static bool refusal_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
+static bool save_refusal_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 {
     (void)t;
     *out = (struct zf_stat){.ino = ino, .kind = ZF_NODE_DIR, .nlink = 2, .live = true};
     return ino == ZF_TREE_ROOT;
 }
 
-static bool refusal_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
-                          struct zf_stat *out)
+static bool save_refusal_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
+                               struct zf_stat *out)
 {
     (void)t, (void)dir, (void)at, (void)name, (void)out;
     return false;
 }
 
-static bool refusal_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
+static bool save_refusal_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
 {
     (void)t, (void)dir;
     *out = ZF_TREE_ROOT;
     return true;
 }
 
-static bool refusal_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
-                         size_t *n_out, struct zf_err *err)
+static bool save_refusal_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
+                              size_t *n_out, struct zf_err *err)
 {
     (void)t, (void)buf, (void)n, (void)off;
     *n_out = 0;
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "no file has inode %llu", (unsigned long long)ino);
 }
 
-static bool refusal_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
+static bool save_refusal_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
 {
     (void)t, (void)ino, (void)i, (void)out;
     return false;
 }
 
-static void refusal_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
+static void save_refusal_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
 {
     (void)t;
     *files = *bytes = 0;
 }
 
-static void refusal_free(struct zf_tree *t)
+static void save_refusal_free(struct zf_tree *t)
 {
     free(t);
 }
 
 /* The kernel opens a directory before it lists it, and looks names up one by one. */
-static bool refusal_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
+static bool save_refusal_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
 {
     const struct refusal *r = (const struct refusal *)t;
 
@@ -103,19 +104,19 @@ static bool refusal_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
 }
 
 static const struct zf_tree_ops refusal_ops = {
-    .lookup = refusal_lookup,
-    .stat = refusal_stat,
-    .entry = refusal_entry,
-    .parent = refusal_parent,
-    .enter = refusal_enter,
-    .read = refusal_read,
-    .xattr = refusal_xattr,
-    .totals = refusal_totals,
-    .free = refusal_free,
+    .lookup = save_refusal_lookup,
+    .stat = save_refusal_stat,
+    .entry = save_refusal_entry,
+    .parent = save_refusal_parent,
+    .enter = save_refusal_enter,
+    .read = save_refusal_read,
+    .xattr = save_refusal_xattr,
+    .totals = save_refusal_totals,
+    .free = save_refusal_free,
 };
 
 /* A copy of the last failure, for threads that do not hold the lock. */
-static struct zf_err refusal_why(struct save *s, time_t *when_out)
+static struct zf_err save_refusal_why(struct save *s, time_t *when_out)
 {
     (void)pthread_mutex_lock(&s->lock);
     struct zf_err why = s->why;
@@ -124,12 +125,12 @@ static struct zf_err refusal_why(struct save *s, time_t *when_out)
     return why;
 }
 
-static char *refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
+static char *save_refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
 {
     struct save *s = ctx;
     char text[sizeof s->why.path + sizeof s->why.msg + 64];
     time_t when;
-    struct zf_err why = refusal_why(s, &when);
+    struct zf_err why = save_refusal_why(s, &when);
 
     (void)zf_err_text(&why, text, sizeof text);
     return zf_index_dump(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.error/1", "tag",
@@ -138,27 +139,27 @@ static char *refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
                          n_out, err);
 }
 
-static char *refusal_stats(void *ctx, size_t *n_out, struct zf_err *err)
+static char *save_refusal_stats(void *ctx, size_t *n_out, struct zf_err *err)
 {
     (void)ctx;
     return zf_index_dump(json_pack("{s:s, s:[]}", "schema", "zerofs.stats/1", "sources"), n_out,
                          err);
 }
 
-static char *refusal_log(void *ctx, size_t *n_out)
+static char *save_refusal_log(void *ctx, size_t *n_out)
 {
     time_t when;
-    struct zf_err why = refusal_why(ctx, &when);
+    struct zf_err why = save_refusal_why(ctx, &when);
 
     return zf_log_line(when, &why, n_out);
 }
 
-static struct zf_tree *refusal_new(struct save *s, struct zf_err *err)
+static struct zf_tree *save_refusal_new(struct save *s, struct zf_err *err)
 {
     struct refusal *r = calloc(1, sizeof *r);
-    struct zf_control_opts c = {.index = refusal_index,
-                                .stats = refusal_stats,
-                                .log_text = refusal_log,
+    struct zf_control_opts c = {.index = save_refusal_index,
+                                .stats = save_refusal_stats,
+                                .log_text = save_refusal_log,
                                 .ctx = s,
                                 .live = true};
 
@@ -225,7 +226,7 @@ static void save_open(struct save *s)
     if (!tree) {
         save_failed(s, &err);
         if (!atomic_load_explicit(&s->refusal, memory_order_relaxed)) {
-            atomic_store_explicit(&s->refusal, refusal_new(s, &err), memory_order_release);
+            atomic_store_explicit(&s->refusal, save_refusal_new(s, &err), memory_order_release);
         }
     }
     atomic_store_explicit(&s->tree, tree, memory_order_release);

@@ -25,13 +25,13 @@
 #define MAX_DEPTH 128
 
 /* openat2 refuses O_NOCTTY beside O_PATH, which opens nothing anyway. */
-static int always(int flags)
+static int beneath_always(int flags)
 {
     return flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY);
 }
 
 /* Directories entered so far, so that ".." is a pop and can never climb over the first. */
-struct walk {
+struct beneath_walk {
     int fd[MAX_DEPTH]; /* fd[0] is the caller's */
     int n;
     int links;
@@ -40,13 +40,13 @@ struct walk {
     char rest[2 * PATH_MAX]; /* what is still to be walked */
 };
 
-static int refuse(int why)
+static int beneath_refuse(int why)
 {
     errno = why;
     return -1;
 }
 
-static void leave_all(struct walk *w)
+static void beneath_leave_all(struct beneath_walk *w)
 {
     int keep = errno;
 
@@ -56,18 +56,18 @@ static void leave_all(struct walk *w)
     errno = keep;
 }
 
-static int push(struct walk *w, int fd)
+static int beneath_push(struct beneath_walk *w, int fd)
 {
     if (w->n == MAX_DEPTH) {
         (void)close(fd);
-        return refuse(ENAMETOOLONG);
+        return beneath_refuse(ENAMETOOLONG);
     }
     w->fd[w->n++] = fd;
     return 0;
 }
 
 /* Puts the text of the link `name` in front of what is left to walk. */
-static int follow(struct walk *w, const char *name)
+static int beneath_follow(struct beneath_walk *w, const char *name)
 {
     char text[PATH_MAX];
     ssize_t n = readlinkat(w->fd[w->n - 1], name, text, sizeof text);
@@ -77,13 +77,13 @@ static int follow(struct walk *w, const char *name)
     }
     size_t len = (size_t)n, rest = strlen(w->rest);
     if (++w->links > MAX_LINKS) {
-        return refuse(ELOOP);
+        return beneath_refuse(ELOOP);
     }
     if (len == 0 || text[0] == '/') {
-        return refuse(EXDEV);
+        return beneath_refuse(EXDEV);
     }
     if (len + 1 + rest + 1 > sizeof w->rest || len == sizeof text) {
-        return refuse(ENAMETOOLONG);
+        return beneath_refuse(ENAMETOOLONG);
     }
     memmove(w->rest + len + 1, w->rest, rest + 1);
     memcpy(w->rest, text, len);
@@ -92,7 +92,7 @@ static int follow(struct walk *w, const char *name)
 }
 
 /* Cuts the next component off w->rest; false when nothing is left. */
-static bool next(struct walk *w, char name[NAME_MAX + 1], bool *too_long)
+static bool beneath_next(struct beneath_walk *w, char name[NAME_MAX + 1], bool *too_long)
 {
     size_t skip = strspn(w->rest, "/"), len = strcspn(w->rest + skip, "/");
 
@@ -106,14 +106,14 @@ static bool next(struct walk *w, char name[NAME_MAX + 1], bool *too_long)
     return true;
 }
 
-static bool is_last(const struct walk *w)
+static bool beneath_is_last(const struct beneath_walk *w)
 {
     return w->rest[strspn(w->rest, "/")] == '\0';
 }
 
-/* Kind and device of what an O_PATH descriptor stands for, as far as the kernel knows it by itself:
+/* Kind and device of the file behind an O_PATH descriptor, as far as the kernel knows it by itself:
  * asking who serves a file system could be asking ourselves, or somebody who never answers. */
-static bool peek(int fd, struct statx *out)
+static bool beneath_peek(int fd, struct statx *out)
 {
     const int how = AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
 
@@ -121,7 +121,7 @@ static bool peek(int fd, struct statx *out)
 }
 
 /* Device numbers of directories only: those of files may differ within an overlay. */
-static bool foreign(const struct walk *w, const struct statx *st)
+static bool beneath_foreign(const struct beneath_walk *w, const struct statx *st)
 {
     return !w->xdev && S_ISDIR(st->stx_mode) &&
            (st->stx_dev_major != w->major || st->stx_dev_minor != w->minor);
@@ -129,67 +129,67 @@ static bool foreign(const struct walk *w, const struct statx *st)
 
 /* One step that is neither "." nor "..".  Gives the final descriptor when this was the last one, -1
  * on failure, -2 to go on. */
-static int step(struct walk *w, const char *name, int flags)
+static int beneath_step(struct beneath_walk *w, const char *name, int flags)
 {
     struct statx st;
     int at = w->fd[w->n - 1];
-    int fd = openat(at, name, always(O_PATH | O_NOFOLLOW));
+    int fd = openat(at, name, beneath_always(O_PATH | O_NOFOLLOW));
 
     if (fd < 0) {
         return -1;
     }
-    int why = !peek(fd, &st) ? errno : foreign(w, &st) ? EXDEV : 0;
-    bool last = is_last(w), link = !why && S_ISLNK(st.stx_mode);
+    int why = !beneath_peek(fd, &st) ? errno : beneath_foreign(w, &st) ? EXDEV : 0;
+    bool last = beneath_is_last(w), link = !why && S_ISLNK(st.stx_mode);
     if (!why && !link && !last && S_ISDIR(st.stx_mode)) {
-        return push(w, fd) == 0 ? -2 : -1;
+        return beneath_push(w, fd) == 0 ? -2 : -1;
     }
     (void)close(fd);
     if (why || (!link && !last)) {
-        return refuse(why ? why : ENOTDIR);
+        return beneath_refuse(why ? why : ENOTDIR);
     }
     if (link && !(last && (flags & O_NOFOLLOW))) {
-        return follow(w, name) == 0 ? -2 : -1;
+        return beneath_follow(w, name) == 0 ? -2 : -1;
     }
-    return openat(at, name, always(flags | O_NOFOLLOW));
+    return openat(at, name, beneath_always(flags | O_NOFOLLOW));
 }
 
-static int walk(struct walk *w, int flags)
+static int beneath_walk_path(struct beneath_walk *w, int flags)
 {
     char name[NAME_MAX + 1];
     bool too_long;
 
-    while (next(w, name, &too_long)) {
+    while (beneath_next(w, name, &too_long)) {
         if (strcmp(name, ".") == 0) {
             continue;
         }
         if (strcmp(name, "..") == 0) {
             if (w->n == 1) {
-                return refuse(EXDEV);
+                return beneath_refuse(EXDEV);
             }
             (void)close(w->fd[--w->n]);
             continue;
         }
-        int fd = step(w, name, flags);
+        int fd = beneath_step(w, name, flags);
         if (fd != -2) {
             return fd;
         }
     }
-    return too_long ? refuse(ENAMETOOLONG)
-                    : openat(w->fd[w->n - 1], ".", always(flags | O_NOFOLLOW));
+    return too_long ? beneath_refuse(ENAMETOOLONG)
+                    : openat(w->fd[w->n - 1], ".", beneath_always(flags | O_NOFOLLOW));
 }
 
-int zf_beneath_walk(int dir, const char *path, int flags, bool xdev)
+int beneath_walk(int dir, const char *path, int flags, bool xdev)
 {
     struct statx st;
     size_t len = strlen(path);
 
     if (path[0] == '/' || len == 0) {
-        return refuse(len ? EXDEV : ENOENT);
+        return beneath_refuse(len ? EXDEV : ENOENT);
     }
     if (len >= PATH_MAX) {
-        return refuse(ENAMETOOLONG);
+        return beneath_refuse(ENAMETOOLONG);
     }
-    struct walk *w = peek(dir, &st) ? malloc(sizeof *w) : NULL;
+    struct beneath_walk *w = beneath_peek(dir, &st) ? malloc(sizeof *w) : NULL;
     if (!w) {
         return -1;
     }
@@ -200,23 +200,23 @@ int zf_beneath_walk(int dir, const char *path, int flags, bool xdev)
     w->n = 1;
     w->links = 0;
     memcpy(w->rest, path, len + 1);
-    int fd = walk(w, flags);
-    leave_all(w);
+    int fd = beneath_walk_path(w, flags);
+    beneath_leave_all(w);
     free(w);
     return fd;
 }
 
 #ifdef HAVE_LINUX_OPENAT2_H
 /* EPERM is what older container profiles answer to calls they do not know. */
-static bool unknown_call(void)
+static bool beneath_unknown_call(void)
 {
     return errno == ENOSYS || errno == EPERM;
 }
 
-int zf_beneath_open(int dir, const char *path, int flags, bool xdev)
+int beneath_open(int dir, const char *path, int flags, bool xdev)
 {
     struct open_how how = {
-        .flags = (unsigned)always(flags),
+        .flags = (unsigned)beneath_always(flags),
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (xdev ? 0 : RESOLVE_NO_XDEV),
     };
     long fd;
@@ -228,12 +228,12 @@ int zf_beneath_open(int dir, const char *path, int flags, bool xdev)
             break;
         }
     }
-    return fd < 0 && unknown_call() ? zf_beneath_walk(dir, path, flags, xdev) : (int)fd;
+    return fd < 0 && beneath_unknown_call() ? beneath_walk(dir, path, flags, xdev) : (int)fd;
 }
 #else
 /* Kernel headers before 5.6. */
-int zf_beneath_open(int dir, const char *path, int flags, bool xdev)
+int beneath_open(int dir, const char *path, int flags, bool xdev)
 {
-    return zf_beneath_walk(dir, path, flags, xdev);
+    return beneath_walk(dir, path, flags, xdev);
 }
 #endif

@@ -10,11 +10,11 @@
  * beneath; one that does not gives EXDEV, a loop ELOOP.  Without `xdev` a mount point on the way
  * gives EXDEV too, and nobody who serves it is asked anything.  Gives a descriptor, or -1 with
  * errno.  Source: openat2(2), RESOLVE_BENEATH and RESOLVE_NO_XDEV. */
-int zf_beneath_open(int dir, const char *path, int flags, bool xdev);
+int beneath_open(int dir, const char *path, int flags, bool xdev);
 
 /* The same without openat2 (kernels before 5.6, strict seccomp profiles): one component at a time.
  * Another file system is known by the device number of its directories: one that is mounted a
  * second time elsewhere is not noticed, nor is one that is mounted on a regular file. */
-int zf_beneath_walk(int dir, const char *path, int flags, bool xdev);
+int beneath_walk(int dir, const char *path, int flags, bool xdev);
 
 #endif

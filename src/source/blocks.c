@@ -10,8 +10,8 @@
 #define SPAN_MAX (1ull << 30)
 #define BLOCKS_MAX 4096
 
-bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
-                    uint64_t size, const struct zf_limits *lim, struct zf_err *err)
+bool blocks_init(struct blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
+                 uint64_t size, const struct zf_limits *lim, struct zf_err *err)
 {
     if (size > lim->inflate_bytes) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -22,39 +22,39 @@ bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct
     }
     struct zf_shared shared = zf_source_shared(parent);
     struct zf_cache *cache =
-        shared.cache ? zf_cache_ref(shared.cache) : zf_cache_new(lim->cache_bytes, err);
+        shared.cache ? cache_ref(shared.cache) : cache_new(lim->cache_bytes, err);
     if (!cache) {
         return false;
     }
     if (!zf_source_init(&b->src, ops, parent->name, size, err)) {
-        zf_cache_unref(&cache);
+        cache_unref(&cache);
         return false;
     }
     b->src.stored = parent->stored < size ? parent->stored : size;
     b->parent = zf_source_ref(parent);
     b->cache = cache;
     b->gate = shared.gate;
-    b->owner = zf_cache_owner(cache);
+    b->owner = cache_owner(cache);
     for (b->span = SPAN_MIN; size / b->span >= BLOCKS_MAX && b->span < SPAN_MAX;) {
         b->span *= 2;
     }
     return true;
 }
 
-void zf_blocks_fini(struct zf_blocks *b)
+void blocks_fini(struct blocks *b)
 {
-    zf_cache_drop(b->cache, b->owner);
-    zf_cache_unref(&b->cache);
+    cache_drop(b->cache, b->owner);
+    cache_unref(&b->cache);
     zf_source_unref(&b->parent);
     zf_source_fini(&b->src);
 }
 
-uint64_t zf_blocks_count(const struct zf_blocks *b)
+uint64_t blocks_count(const struct blocks *b)
 {
     return b->src.size / b->span + (b->src.size % b->span != 0);
 }
 
-uint64_t zf_blocks_len(const struct zf_blocks *b, uint64_t k)
+uint64_t blocks_len(const struct blocks *b, uint64_t k)
 {
     uint64_t left = b->src.size - k * b->span;
 
@@ -63,34 +63,34 @@ uint64_t zf_blocks_len(const struct zf_blocks *b, uint64_t k)
 
 /* Inside the gate of the file all the while: what is made of many reads cannot be left half done,
  * and others wait for it at a lock. */
-static struct zf_block *load_inside(struct zf_blocks *b, uint64_t k, struct zf_err *err)
+static struct block *blocks_load_inside(struct blocks *b, uint64_t k, struct zf_err *err)
 {
     bool held;
 
-    if (!zf_gate_enter(b->gate, &held, err)) {
+    if (!gate_enter(b->gate, &held, err)) {
         (void)zf_err_in(err, "%s", b->src.name);
         return NULL;
     }
-    struct zf_block *block = b->load(b, k, err);
-    zf_gate_leave(b->gate, held);
+    struct block *block = b->load(b, k, err);
+    gate_leave(b->gate, held);
     return block;
 }
 
-bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
-    struct zf_blocks *b = (struct zf_blocks *)s;
+    struct blocks *b = (struct blocks *)s;
     char *to = buf;
 
     while (n > 0) {
         uint64_t k = off / b->span, into = off % b->span;
-        zf_auto(block) struct zf_block *block = zf_cache_get(b->cache, b->owner, k);
+        zf_auto(block) struct block *block = cache_get(b->cache, b->owner, k);
 
         if (!block) {
-            block = load_inside(b, k, err);
+            block = blocks_load_inside(b, k, err);
             if (!block) {
                 return false;
             }
-            zf_cache_put(b->cache, b->owner, k, block);
+            cache_put(b->cache, b->owner, k, block);
         }
         size_t len = block->n - (size_t)into;
         len = len < n ? len : n;
@@ -102,7 +102,7 @@ bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
     return true;
 }
 
-bool zf_blocks_trace(struct zf_blocks *b, const char *codec, struct zf_trace *t)
+bool blocks_trace(struct blocks *b, const char *codec, struct zf_trace *t)
 {
     if (t->codec) {
         return false;

@@ -9,7 +9,7 @@
 #include "gate.h"
 
 /* The head of such a source. */
-struct zf_blocks {
+struct blocks {
     struct zf_source src;
     struct zf_source *parent;
     struct zf_cache *cache;
@@ -17,24 +17,24 @@ struct zf_blocks {
     uint64_t owner;       /* in the cache */
     uint64_t span;        /* bytes of a block; the last one may be shorter */
     /* Makes block k, whole, from any thread.  Gives a reference. */
-    struct zf_block *(*load)(struct zf_blocks *b, uint64_t k, struct zf_err *err);
+    struct block *(*load)(struct blocks *b, uint64_t k, struct zf_err *err);
 };
 
-/* Fills the head: ops->pread should be zf_blocks_pread.  Takes its own reference on parent and
+/* Fills the head: ops->pread should be blocks_pread.  Takes its own reference on parent and
  * finds the cache of the store that parent comes from.  load is for the caller to set.  On failure
  * nothing is to be freed.  Errors: ZF_E_LIMIT inflate_bytes, ZF_E_NOMEM. */
-bool zf_blocks_init(struct zf_blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
-                    uint64_t size, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-void zf_blocks_fini(struct zf_blocks *b);
+bool blocks_init(struct blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
+                 uint64_t size, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+void blocks_fini(struct blocks *b);
 
-bool zf_blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
-                     struct zf_err *err) ZF_CHECKED;
+bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
+                  struct zf_err *err) ZF_CHECKED;
 
 /* For ops->trace: all of the parent is one stream of this kind. */
-bool zf_blocks_trace(struct zf_blocks *b, const char *codec, struct zf_trace *t);
+bool blocks_trace(struct blocks *b, const char *codec, struct zf_trace *t);
 
 /* How many blocks, and the bytes of block k. */
-uint64_t zf_blocks_count(const struct zf_blocks *b);
-uint64_t zf_blocks_len(const struct zf_blocks *b, uint64_t k);
+uint64_t blocks_count(const struct blocks *b);
+uint64_t blocks_len(const struct blocks *b, uint64_t k);
 
 #endif

@@ -6,15 +6,15 @@
 #include <uthash.h>
 #include <utlist.h>
 
-struct key {
+struct cache_key {
     uint64_t owner, k;
 };
 
 struct entry {
     UT_hash_handle hh;
     struct entry *prev, *next; /* longest unused first */
-    struct key key;
-    struct zf_block *block;
+    struct cache_key key;
+    struct block *block;
 };
 
 struct zf_cache {
@@ -26,9 +26,9 @@ struct zf_cache {
     uint64_t bytes;
 };
 
-struct zf_block *zf_block_new(uint64_t n, struct zf_err *err)
+struct block *block_new(uint64_t n, struct zf_err *err)
 {
-    struct zf_block *b = n < SIZE_MAX - sizeof *b ? malloc(sizeof *b + (size_t)n) : NULL;
+    struct block *b = n < SIZE_MAX - sizeof *b ? malloc(sizeof *b + (size_t)n) : NULL;
 
     if (!b) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -39,15 +39,15 @@ struct zf_block *zf_block_new(uint64_t n, struct zf_err *err)
     return b;
 }
 
-static struct zf_block *block_ref(struct zf_block *b)
+static struct block *cache_block_ref(struct block *b)
 {
     atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
     return b;
 }
 
-void zf_block_unref(struct zf_block **b)
+void block_unref(struct block **b)
 {
-    struct zf_block *gone = *b;
+    struct block *gone = *b;
 
     *b = NULL;
     if (gone && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1) {
@@ -55,7 +55,7 @@ void zf_block_unref(struct zf_block **b)
     }
 }
 
-struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err)
+struct zf_cache *cache_new(uint64_t bytes, struct zf_err *err)
 {
     struct zf_cache *c = calloc(1, sizeof *c);
 
@@ -70,22 +70,22 @@ struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err)
     return c;
 }
 
-struct zf_cache *zf_cache_ref(struct zf_cache *c)
+struct zf_cache *cache_ref(struct zf_cache *c)
 {
     atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     return c;
 }
 
-static void evict(struct zf_cache *c, struct entry *e)
+static void cache_evict(struct zf_cache *c, struct entry *e)
 {
     HASH_DEL(c->table, e);
     DL_DELETE(c->list, e);
     c->bytes -= e->block->n;
-    zf_block_unref(&e->block);
+    block_unref(&e->block);
     free(e);
 }
 
-void zf_cache_unref(struct zf_cache **c)
+void cache_unref(struct zf_cache **c)
 {
     struct zf_cache *gone = *c;
 
@@ -94,31 +94,31 @@ void zf_cache_unref(struct zf_cache **c)
         return;
     }
     while (gone->list) {
-        evict(gone, gone->list);
+        cache_evict(gone, gone->list);
     }
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone);
 }
 
-uint64_t zf_cache_owner(struct zf_cache *c)
+uint64_t cache_owner(struct zf_cache *c)
 {
     return atomic_fetch_add_explicit(&c->owners, 1, memory_order_relaxed);
 }
 
-static struct entry *find(struct zf_cache *c, uint64_t owner, uint64_t k)
+static struct entry *cache_find(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
-    struct key key = {.owner = owner, .k = k};
+    struct cache_key key = {.owner = owner, .k = k};
     struct entry *e = NULL;
 
     HASH_FIND(hh, c->table, &key, sizeof key, e);
     return e;
 }
 
-struct zf_block *zf_cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
+struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
     (void)pthread_mutex_lock(&c->lock);
-    struct entry *e = find(c, owner, k);
-    struct zf_block *b = e ? block_ref(e->block) : NULL;
+    struct entry *e = cache_find(c, owner, k);
+    struct block *b = e ? cache_block_ref(e->block) : NULL;
     if (e) {
         DL_DELETE(c->list, e);
         DL_APPEND(c->list, e);
@@ -128,15 +128,15 @@ struct zf_block *zf_cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
 }
 
 /* Being a cache, it may forget: out of memory, or a block larger than all of it. */
-void zf_cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct zf_block *b)
+void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {
     if (b->n > c->limit) {
         return;
     }
     (void)pthread_mutex_lock(&c->lock);
-    struct entry *e = find(c, owner, k) ? NULL : calloc(1, sizeof *e);
+    struct entry *e = cache_find(c, owner, k) ? NULL : calloc(1, sizeof *e);
     if (e) {
-        e->key = (struct key){.owner = owner, .k = k};
+        e->key = (struct cache_key){.owner = owner, .k = k};
         HASH_ADD(hh, c->table, key, sizeof e->key, e);
         if (!e->hh.tbl) {
             free(e);
@@ -144,17 +144,17 @@ void zf_cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct zf_bloc
         }
     }
     if (e) {
-        e->block = block_ref(b);
+        e->block = cache_block_ref(b);
         DL_APPEND(c->list, e);
         c->bytes += b->n;
     }
     while (c->bytes > c->limit) {
-        evict(c, c->list);
+        cache_evict(c, c->list);
     }
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-void zf_cache_drop(struct zf_cache *c, uint64_t owner)
+void cache_drop(struct zf_cache *c, uint64_t owner)
 {
     struct entry *e, *next;
 
@@ -162,7 +162,7 @@ void zf_cache_drop(struct zf_cache *c, uint64_t owner)
     DL_FOREACH_SAFE(c->list, e, next)
     {
         if (e->key.owner == owner) {
-            evict(c, e);
+            cache_evict(c, e);
         }
     }
     (void)pthread_mutex_unlock(&c->lock);

@@ -5,7 +5,7 @@
  * put ctime back, so bytes that were read while it held are the old ones.
  *
  * A file that was deleted, or replaced by a rename, keeps its bytes, but losing a name moves ctime
- * just as a write does whose mtime was put back, and afterwards nobody can tell which of the two it
+ * just as a write does whose mtime was put back, and afterwards nobody can know which of the two it
  * was, or whether it was both.  So it is stale like any other.  And a file that was once seen
  * changed stays stale, whatever it looks like later: what was put back is not known to be what was
  * there. */
@@ -20,8 +20,8 @@
 
 struct file {
     struct zf_source src;
-    struct zf_slot slot;
-    struct zf_pool *pool;
+    struct slot slot;
+    struct pool *pool;
     char *path; /* relative to the pool's root */
     struct zf_gate *gate;
     struct zf_identity id; /* what the file was when it was first looked at */
@@ -29,7 +29,7 @@ struct file {
     atomic_uint_least64_t reads, bytes, errors;
 };
 
-struct zf_identity zf_file_identity(const struct stat *st)
+struct zf_identity file_identity_of(const struct stat *st)
 {
     return (struct zf_identity){
         .dev = st->st_dev,
@@ -40,14 +40,14 @@ struct zf_identity zf_file_identity(const struct stat *st)
     };
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
+static bool file_same_time(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
 /* Compares with what was remembered.  `size` comes first: a shorter file is reported with by how
  * much. */
-static bool compare(const struct zf_identity *id, const struct stat *st, struct zf_err *err)
+static bool file_compare(const struct zf_identity *id, const struct stat *st, struct zf_err *err)
 {
     uint64_t size = (uint64_t)st->st_size;
 
@@ -63,10 +63,10 @@ static bool compare(const struct zf_identity *id, const struct stat *st, struct 
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                        "the file has grown by %" PRIu64 " bytes since mount time", size - id->size);
     }
-    if (!same_time(&st->st_mtim, &id->mtime)) {
+    if (!file_same_time(&st->st_mtim, &id->mtime)) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was written to since mount time");
     }
-    if (!same_time(&st->st_ctim, &id->ctime)) {
+    if (!file_same_time(&st->st_ctim, &id->ctime)) {
         return zf_fail(
             err, ZF_E_STALE, ZF_OFF_NONE,
             st->st_nlink == 0
@@ -78,9 +78,9 @@ static bool compare(const struct zf_identity *id, const struct stat *st, struct 
 }
 
 /* As compare, and remembers for ever that the file was changed. */
-static bool unchanged(struct file *f, const struct stat *st, struct zf_err *err)
+static bool file_op_unchanged(struct file *f, const struct stat *st, struct zf_err *err)
 {
-    if (!compare(&f->id, st, err)) {
+    if (!file_compare(&f->id, st, err)) {
         atomic_store_explicit(&f->stale, true, memory_order_relaxed);
         return false;
     }
@@ -90,7 +90,7 @@ static bool unchanged(struct file *f, const struct stat *st, struct zf_err *err)
                    "not prove its bytes");
 }
 
-static bool sys_fail(struct zf_err *err, const char *what, uint64_t off)
+static bool file_sys_fail(struct zf_err *err, const char *what, uint64_t off)
 {
     bool stale = errno == ESTALE;
 
@@ -100,7 +100,7 @@ static bool sys_fail(struct zf_err *err, const char *what, uint64_t off)
     return false;
 }
 
-const char *zf_file_what(mode_t mode)
+const char *file_what(mode_t mode)
 {
     switch (mode & S_IFMT) {
     case S_IFREG:
@@ -121,16 +121,17 @@ const char *zf_file_what(mode_t mode)
 
 /* Opens a regular file for reading; what it is gets known before it is opened, because opening a
  * FIFO may wait for ever and opening a device may do things. */
-static int open_regular(struct zf_pool *pool, const char *path, struct stat *st, struct zf_err *err)
+static int file_open_regular(struct pool *pool, const char *path, struct stat *st,
+                             struct zf_err *err)
 {
-    int fd = zf_pool_open(pool, path, O_PATH);
+    int fd = pool_open(pool, path, O_PATH);
     bool seen = fd >= 0 && fstat(fd, st) == 0;
 
     if (!seen) {
-        (void)zf_reach_fail(&pool->reach, path, "open the file", err);
+        (void)reach_fail(&pool->reach, path, "open the file", err);
     } else if (!S_ISREG(st->st_mode)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is %s, not a file",
-                      zf_file_what(st->st_mode));
+                      file_what(st->st_mode));
         seen = false;
     }
     if (fd >= 0) {
@@ -139,9 +140,9 @@ static int open_regular(struct zf_pool *pool, const char *path, struct stat *st,
     if (!seen) {
         return -1;
     }
-    fd = zf_pool_open(pool, path, O_RDONLY | O_NONBLOCK);
+    fd = pool_open(pool, path, O_RDONLY | O_NONBLOCK);
     if (fd < 0) {
-        (void)zf_reach_fail(&pool->reach, path, "open the file", err);
+        (void)reach_fail(&pool->reach, path, "open the file", err);
         return -1;
     }
     if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode)) {
@@ -153,10 +154,10 @@ static int open_regular(struct zf_pool *pool, const char *path, struct stat *st,
 }
 
 /* Opens a file again whose descriptor the pool had closed. */
-static int reopen(struct file *f, struct zf_err *err)
+static int file_reopen(struct file *f, struct zf_err *err)
 {
     struct stat st;
-    int fd = open_regular(f->pool, f->path, &st, err);
+    int fd = file_open_regular(f->pool, f->path, &st, err);
 
     if (fd < 0) {
         if (err->code == ZF_E_NOENT) {
@@ -164,41 +165,42 @@ static int reopen(struct file *f, struct zf_err *err)
         }
         return -1;
     }
-    if (!unchanged(f, &st, err)) {
+    if (!file_op_unchanged(f, &st, err)) {
         (void)close(fd);
         return -1;
     }
     return fd;
 }
 
-static int enter(struct file *f, struct zf_err *err)
+static int file_enter(struct file *f, struct zf_err *err)
 {
-    int fd = zf_slot_enter(&f->slot);
+    int fd = slot_enter(&f->slot);
 
     if (fd >= 0) {
         return fd;
     }
-    fd = reopen(f, err);
+    fd = file_reopen(f, err);
     if (fd < 0) {
         return -1;
     }
-    fd = zf_pool_put(f->pool, &f->slot, fd);
+    fd = pool_put(f->pool, &f->slot, fd);
     if (fd < 0) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     return fd;
 }
 
-static bool guard(struct file *f, int fd, struct zf_err *err)
+static bool file_guard(struct file *f, int fd, struct zf_err *err)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 ? unchanged(f, &st, err)
-                               : sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
+    return fstat(fd, &st) == 0 ? file_op_unchanged(f, &st, err)
+                               : file_sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
 }
 
 /* All n bytes, however the kernel cuts them. */
-static bool read_full(struct file *f, int fd, struct iovec to, uint64_t off, struct zf_err *err)
+static bool file_read_full(struct file *f, int fd, struct iovec to, uint64_t off,
+                           struct zf_err *err)
 {
     char *buf = to.iov_base;
     size_t n = to.iov_len;
@@ -210,11 +212,11 @@ static bool read_full(struct file *f, int fd, struct iovec to, uint64_t off, str
             continue;
         }
         if (got < 0) {
-            return sys_fail(err, "read the file", off);
+            return file_sys_fail(err, "read the file", off);
         }
         if (got == 0) {
             /* Why it is short is the better sentence. */
-            return guard(f, fd, err) &&
+            return file_guard(f, fd, err) &&
                    zf_fail(err, ZF_E_IO, off, "the file ends here, though it has %" PRIu64 " bytes",
                            f->src.size);
         }
@@ -226,8 +228,8 @@ static bool read_full(struct file *f, int fd, struct iovec to, uint64_t off, str
 }
 
 /* preadv(2) once; what it left is read piece by piece. */
-static bool readv_full(struct file *f, int fd, const struct iovec *iov, int n_iov, uint64_t off,
-                       struct zf_err *err)
+static bool file_readv_full(struct file *f, int fd, const struct iovec *iov, int n_iov,
+                            uint64_t off, struct zf_err *err)
 {
     ssize_t got;
 
@@ -235,7 +237,7 @@ static bool readv_full(struct file *f, int fd, const struct iovec *iov, int n_io
         got = preadv(fd, iov, n_iov, (off_t)off);
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
-        return sys_fail(err, "read the file", off);
+        return file_sys_fail(err, "read the file", off);
     }
     size_t done = (size_t)got;
     for (int i = 0; i < n_iov; i++) {
@@ -246,7 +248,7 @@ static bool readv_full(struct file *f, int fd, const struct iovec *iov, int n_io
         off += have;
         to.iov_base = (char *)to.iov_base + have;
         to.iov_len -= have;
-        if (!read_full(f, fd, to, off, err)) {
+        if (!file_read_full(f, fd, to, off, err)) {
             return false;
         }
         off += to.iov_len;
@@ -260,19 +262,19 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
     struct file *f = (struct file *)s;
     bool held;
 
-    if (!zf_gate_enter(f->gate, &held, err)) {
+    if (!gate_enter(f->gate, &held, err)) {
         return false;
     }
-    int fd = enter(f, err);
+    int fd = file_enter(f, err);
     bool ok = fd >= 0;
 
     if (ok) {
-        ok = n_iov == 1 ? read_full(f, fd, iov[0], off, err)
-                        : readv_full(f, fd, iov, n_iov, off, err);
-        ok = ok && guard(f, fd, err);
-        zf_slot_leave(&f->slot);
+        ok = n_iov == 1 ? file_read_full(f, fd, iov[0], off, err)
+                        : file_readv_full(f, fd, iov, n_iov, off, err);
+        ok = ok && file_guard(f, fd, err);
+        slot_leave(&f->slot);
     }
-    zf_gate_leave(f->gate, held);
+    gate_leave(f->gate, held);
     uint64_t bytes = 0;
     for (int i = 0; i < n_iov; i++) {
         bytes += iov[i].iov_len;
@@ -320,25 +322,25 @@ static bool file_unchanged(struct zf_source *s, struct zf_err *err)
 {
     struct file *f = (struct file *)s;
     struct stat st;
-    int fd = zf_pool_open(f->pool, f->path, O_PATH);
+    int fd = pool_open(f->pool, f->path, O_PATH);
     bool ok = fd >= 0 && fstat(fd, &st) == 0;
 
     if (!ok) {
-        (void)zf_reach_fail(&f->pool->reach, f->path, "open the file", err);
+        (void)reach_fail(&f->pool->reach, f->path, "open the file", err);
     }
     if (fd >= 0) {
         (void)close(fd);
     }
-    return ok && unchanged(f, &st, err);
+    return ok && file_op_unchanged(f, &st, err);
 }
 
 static void file_fini(struct zf_source *s)
 {
     struct file *f = (struct file *)s;
 
-    zf_pool_drop(f->pool, &f->slot);
-    zf_pool_unref(&f->pool);
-    zf_gate_unref(f->gate);
+    pool_drop(f->pool, &f->slot);
+    pool_unref(&f->pool);
+    gate_unref(f->gate);
     zf_source_fini(s);
     free(f->path);
     free(f);
@@ -355,7 +357,7 @@ static const struct zf_source_ops file_ops = {
     .fini = file_fini,
 };
 
-struct timespec zf_file_clock(void)
+struct timespec file_clock(void)
 {
     struct timespec now;
 
@@ -363,7 +365,7 @@ struct timespec zf_file_clock(void)
     return now;
 }
 
-bool zf_file_fresh(struct timespec ctime, struct timespec began)
+bool file_fresh(struct timespec ctime, struct timespec began)
 {
     /* Files of a server whose clock is a second or more ahead are not waited for. */
     return ctime.tv_sec == began.tv_sec
@@ -373,56 +375,56 @@ bool zf_file_fresh(struct timespec ctime, struct timespec began)
 
 /* A fresh file is looked at again until its tick is over: who reads from then on reads what the last
  * look saw, or ctime moves. */
-static bool let_tick_pass(int fd, struct timespec began, struct stat *st, struct zf_err *err)
+static bool file_let_tick_pass(int fd, struct timespec began, struct stat *st, struct zf_err *err)
 {
     const struct timespec ms = {.tv_nsec = 1000000};
 
-    for (int i = 0; i < 20 && zf_file_fresh(st->st_ctim, began); i++) {
+    for (int i = 0; i < 20 && file_fresh(st->st_ctim, began); i++) {
         (void)nanosleep(&ms, NULL);
-        began = zf_file_clock();
+        began = file_clock();
         if (fstat(fd, st) != 0) {
-            return sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
+            return file_sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
         }
     }
     return true;
 }
 
 /* One that no descriptor is kept on. */
-static struct file *file_shut(struct zf_pool *pool, const char *path, const char *name,
+static struct file *file_shut(struct pool *pool, const char *path, const char *name,
                               const struct zf_identity *id, struct zf_err *err)
 {
     struct file *f = calloc(1, sizeof *f);
     char *copy = strdup(path);
-    struct zf_gate *gate = zf_gate_new();
+    struct zf_gate *gate = gate_new();
 
     if (!f || !copy || !gate || !zf_source_init(&f->src, &file_ops, name, id->size, err)) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         free(copy);
-        zf_gate_unref(gate);
+        gate_unref(gate);
         free(f);
         return NULL;
     }
     f->path = copy;
     f->gate = gate;
     f->id = *id;
-    f->pool = zf_pool_ref(pool);
-    zf_slot_init(&f->slot);
+    f->pool = pool_ref(pool);
+    slot_init(&f->slot);
     return f;
 }
 
-static struct zf_source *file_open(struct zf_pool *pool, const char *path, const char *name,
+static struct zf_source *file_open(struct pool *pool, const char *path, const char *name,
                                    struct zf_err *err)
 {
-    const struct timespec began = zf_file_clock();
+    const struct timespec began = file_clock();
     struct stat st;
-    int fd = open_regular(pool, path, &st, err);
+    int fd = file_open_regular(pool, path, &st, err);
     struct file *f = NULL;
 
     if (fd < 0) {
         return NULL;
     }
-    if (let_tick_pass(fd, began, &st, err)) {
-        const struct zf_identity id = zf_file_identity(&st);
+    if (file_let_tick_pass(fd, began, &st, err)) {
+        const struct zf_identity id = file_identity_of(&st);
 
         f = file_shut(pool, path, name, &id, err);
     }
@@ -430,17 +432,17 @@ static struct zf_source *file_open(struct zf_pool *pool, const char *path, const
         (void)close(fd);
         return NULL;
     }
-    if (zf_pool_put(pool, &f->slot, fd) < 0) {
+    if (pool_put(pool, &f->slot, fd) < 0) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         file_fini(&f->src);
         return NULL;
     }
-    zf_slot_leave(&f->slot);
+    slot_leave(&f->slot);
     return &f->src;
 }
 
-struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
-                              const struct zf_identity *known, struct zf_err *err)
+struct zf_source *file_new(struct pool *pool, const char *path, const char *name,
+                           const struct zf_identity *known, struct zf_err *err)
 {
     if (known) {
         struct file *f = file_shut(pool, path, name, known, err);

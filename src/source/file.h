@@ -13,18 +13,18 @@
 /* Opens `path` (relative to the pool's root) and remembers what it is; when that is `known`, it is
  * opened by the first read.  `name` is for messages.  Takes its own reference on the pool.  Errors:
  * as zf_store_open, without the name. */
-struct zf_source *zf_file_new(struct zf_pool *pool, const char *path, const char *name,
-                              const struct zf_identity *known, struct zf_err *err) ZF_CHECKED;
+struct zf_source *file_new(struct pool *pool, const char *path, const char *name,
+                           const struct zf_identity *known, struct zf_err *err) ZF_CHECKED;
 
-struct zf_identity zf_file_identity(const struct stat *st);
+struct zf_identity file_identity_of(const struct stat *st);
 
 /* The clock that stamps files moves in ticks of some milliseconds. */
-struct timespec zf_file_clock(void);
+struct timespec file_clock(void);
 /* What is written in the tick that is in ctime already leaves no trace: may a file have been looked
- * at in that tick, when the clock stood at `began` before? */
-bool zf_file_fresh(struct timespec ctime, struct timespec began);
+ * at in that tick, when the clock said `began` before? */
+bool file_fresh(struct timespec ctime, struct timespec began);
 
 /* What a mode says is there: "a file", "a FIFO", "a directory" … */
-const char *zf_file_what(mode_t mode);
+const char *file_what(mode_t mode);
 
 #endif

@@ -35,7 +35,7 @@ bool zf_gate_yielding(bool yes)
     return was;
 }
 
-struct zf_gate *zf_gate_new(void)
+struct zf_gate *gate_new(void)
 {
     struct zf_gate *g = calloc(1, sizeof *g);
 
@@ -51,7 +51,7 @@ static struct zf_gate *gate_ref(struct zf_gate *g)
     return g;
 }
 
-void zf_gate_unref(struct zf_gate *g)
+void gate_unref(struct zf_gate *g)
 {
     if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1) {
         free(g);
@@ -59,36 +59,36 @@ void zf_gate_unref(struct zf_gate *g)
 }
 
 /* Is there room for one more where `in` and `all` are inside already? */
-static bool has_room(unsigned in, unsigned all)
+static bool gate_has_room(unsigned in, unsigned all)
 {
     unsigned room = atomic_load(&gates.room);
 
     return all < room && in < room - all;
 }
 
-static bool is_busy(struct zf_gate *g, struct zf_err *err)
+static bool gate_is_busy(struct zf_gate *g, struct zf_err *err)
 {
-    zf_gate_unref(gate_thread.busy);
+    gate_unref(gate_thread.busy);
     gate_thread.busy = gate_ref(g);
     return zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "too many reads wait for this file already");
 }
 
-bool zf_gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)
+bool gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)
 {
     *held_out = false;
     if (!g || !gate_thread.yields || gate_thread.holds) {
         return true;
     }
     unsigned in = atomic_fetch_add(&g->inside, 1), all = atomic_fetch_add(&gates.inside, 1);
-    if (!has_room(in, all)) {
-        zf_gate_leave(g, true);
-        return is_busy(g, err);
+    if (!gate_has_room(in, all)) {
+        gate_leave(g, true);
+        return gate_is_busy(g, err);
     }
     gate_thread.holds = *held_out = true;
     return true;
 }
 
-void zf_gate_leave(struct zf_gate *g, bool held)
+void gate_leave(struct zf_gate *g, bool held)
 {
     if (held) {
         gate_thread.holds = false;
@@ -108,7 +108,7 @@ static void gate_take_out(struct zf_gate_waiter *w)
         DL_DELETE(gates.queued, g);
     }
     atomic_fetch_sub(&gates.waiting, 1);
-    zf_gate_unref(g);
+    gate_unref(g);
 }
 
 void zf_gate_wait(struct zf_gate_waiter *w)
@@ -147,7 +147,7 @@ static struct zf_gate *gate_to_serve(void)
     {
         unsigned in = atomic_load(&g->inside);
 
-        if (in < least && has_room(in, all)) {
+        if (in < least && gate_has_room(in, all)) {
             least = in;
             found = g;
         }

@@ -14,14 +14,14 @@
 /* The most that deflate can expand: 258 bytes from 2 bits. */
 #define RATIO_MAX 1032
 
-/* A decompressor that stands at a block's first byte.  Never moved: zlib keeps its address. */
+/* A decompressor at a block's first byte.  Never moved: zlib keeps its address. */
 struct point {
     z_stream z;
     uint64_t in; /* offset in the parent of the next input byte */
 };
 
 struct inflater {
-    struct zf_blocks b;
+    struct blocks b;
     uint32_t crc_want;
     _Atomic uint64_t frontier; /* blocks before this one were made once: their points are known */
     atomic_bool bad;           /* the CRC is wrong: nothing can be trusted any more */
@@ -30,12 +30,12 @@ struct inflater {
     struct point *point[];     /* [count]; written once, before the frontier passes */
 };
 
-static bool bad_stream(const struct point *p, const char *what, struct zf_err *err)
+static bool inflate_bad_stream(const struct point *p, const char *what, struct zf_err *err)
 {
     return zf_fail(err, ZF_E_FORMAT, p->in - p->z.avail_in, "the compressed data %s", what);
 }
 
-static void point_free(struct point *p)
+static void inflate_point_free(struct point *p)
 {
     if (p) {
         (void)inflateEnd(&p->z);
@@ -45,10 +45,10 @@ static void point_free(struct point *p)
 
 static void zf_auto_point(struct point **p)
 {
-    point_free(*p);
+    inflate_point_free(*p);
 }
 
-static struct point *point_new(struct zf_err *err)
+static struct point *inflate_point_new(struct zf_err *err)
 {
     struct point *p = calloc(1, sizeof *p);
 
@@ -61,7 +61,7 @@ static struct point *point_new(struct zf_err *err)
 }
 
 /* Only points without pending input are copied. */
-static struct point *point_copy(struct point *from, struct zf_err *err)
+static struct point *inflate_point_copy(struct point *from, struct zf_err *err)
 {
     struct point *p = calloc(1, sizeof *p);
 
@@ -75,7 +75,7 @@ static struct point *point_copy(struct point *from, struct zf_err *err)
 }
 
 /* More input, if there is any: even without, output may be left inside. */
-static bool feed(struct inflater *f, struct point *p, uint8_t *input, struct zf_err *err)
+static bool inflate_feed(struct inflater *f, struct point *p, uint8_t *input, struct zf_err *err)
 {
     uint64_t left = f->b.parent->size - p->in;
     size_t n = left < INPUT ? (size_t)left : INPUT;
@@ -90,51 +90,53 @@ static bool feed(struct inflater *f, struct point *p, uint8_t *input, struct zf_
 }
 
 /* Runs the decompressor until its output is full (Z_OK) or the stream ends (Z_STREAM_END). */
-static bool run(struct inflater *f, struct point *p, uint8_t *input, int *rc_out,
-                struct zf_err *err)
+static bool inflate_run(struct inflater *f, struct point *p, uint8_t *input, int *rc_out,
+                        struct zf_err *err)
 {
     int rc = Z_OK;
 
     while (rc == Z_OK && p->z.avail_out > 0) {
-        if (p->z.avail_in == 0 && !feed(f, p, input, err)) {
+        if (p->z.avail_in == 0 && !inflate_feed(f, p, input, err)) {
             return false;
         }
         rc = inflate(&p->z, Z_NO_FLUSH);
     }
     *rc_out = rc;
     if (rc == Z_BUF_ERROR) {
-        return bad_stream(p, "ends early", err);
+        return inflate_bad_stream(p, "ends early", err);
     }
     if (rc == Z_MEM_ERROR) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    return rc == Z_OK || rc == Z_STREAM_END || bad_stream(p, "is damaged", err);
+    return rc == Z_OK || rc == Z_STREAM_END || inflate_bad_stream(p, "is damaged", err);
 }
 
 /* The stream must end exactly where its bytes do. */
-static bool at_end(struct inflater *f, struct point *p, uint8_t *input, int rc, struct zf_err *err)
+static bool inflate_at_end(struct inflater *f, struct point *p, uint8_t *input, int rc,
+                           struct zf_err *err)
 {
     uint8_t spare;
 
     if (rc != Z_STREAM_END) {
         p->z.next_out = &spare;
         p->z.avail_out = 1;
-        if (!run(f, p, input, &rc, err)) {
+        if (!inflate_run(f, p, input, &rc, err)) {
             return false;
         }
         if (p->z.avail_out == 0) {
-            return bad_stream(p, "inflates to more bytes than announced", err);
+            return inflate_bad_stream(p, "inflates to more bytes than announced", err);
         }
     }
     return p->in - p->z.avail_in == f->b.parent->size ||
-           bad_stream(p, "ends before its room does", err);
+           inflate_bad_stream(p, "ends before its room does", err);
 }
 
 /* Makes block k from the point at its start, which moves to its end. */
-static struct zf_block *make(struct inflater *f, struct point *p, uint64_t k, struct zf_err *err)
+static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t k,
+                                  struct zf_err *err)
 {
     zf_auto(mem) uint8_t *input = malloc(INPUT);
-    zf_auto(block) struct zf_block *block = zf_block_new(zf_blocks_len(&f->b, k), err);
+    zf_auto(block) struct block *block = block_new(blocks_len(&f->b, k), err);
     int rc;
 
     if (!block) {
@@ -144,29 +146,29 @@ static struct zf_block *make(struct inflater *f, struct point *p, uint64_t k, st
         (void)zf_fail_sys(err, "decompress");
         return NULL;
     }
-    bool last = k + 1 == zf_blocks_count(&f->b);
+    bool last = k + 1 == blocks_count(&f->b);
     p->z.next_out = block->data;
     p->z.avail_out = (uInt)block->n;
-    if (!run(f, p, input, &rc, err)) {
+    if (!inflate_run(f, p, input, &rc, err)) {
         return NULL;
     }
     if (p->z.avail_out > 0 || (rc == Z_STREAM_END && !last)) {
-        (void)bad_stream(p, "inflates to fewer bytes than announced", err);
+        (void)inflate_bad_stream(p, "inflates to fewer bytes than announced", err);
         return NULL;
     }
-    if (last && !at_end(f, p, input, rc, err)) {
+    if (last && !inflate_at_end(f, p, input, rc, err)) {
         return NULL;
     }
     /* What was read ahead is read again from there. */
     p->in -= p->z.avail_in;
     p->z.avail_in = 0;
     p->z.next_in = NULL;
-    struct zf_block *done = block;
+    struct block *done = block;
     block = NULL;
     return done;
 }
 
-static struct zf_block *bad_crc(const struct inflater *f, struct zf_err *err)
+static struct block *inflate_bad_crc(const struct inflater *f, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                   "the decompressed bytes do not have the CRC-32 %08" PRIx32 " that was announced",
@@ -176,61 +178,63 @@ static struct zf_block *bad_crc(const struct inflater *f, struct zf_err *err)
 
 /* Makes the frontier's block, leaves a point behind it and checks the CRC after the last.  The lock
  * is held.  A failure leaves everything as it was, so the same read fails the same way again. */
-static struct zf_block *advance(struct inflater *f, uint64_t k, struct zf_err *err)
+static struct block *inflate_advance(struct inflater *f, uint64_t k, struct zf_err *err)
 {
-    zf_auto(point) struct point *p = k ? point_copy(f->point[k], err) : point_new(err);
-    zf_auto(block) struct zf_block *block = p ? make(f, p, k, err) : NULL;
+    zf_auto(point) struct point *p =
+        k ? inflate_point_copy(f->point[k], err) : inflate_point_new(err);
+    zf_auto(block) struct block *block = p ? inflate_make(f, p, k, err) : NULL;
 
     if (!block) {
         return NULL;
     }
     uLong crc = crc32_z(f->crc, block->data, block->n);
-    if (k + 1 < zf_blocks_count(&f->b)) {
+    if (k + 1 < blocks_count(&f->b)) {
         f->point[k + 1] = p;
         p = NULL;
     } else if (crc != f->crc_want) {
         atomic_store_explicit(&f->bad, true, memory_order_relaxed);
-        zf_cache_drop(f->b.cache, f->b.owner);
-        return bad_crc(f, err);
+        cache_drop(f->b.cache, f->b.owner);
+        return inflate_bad_crc(f, err);
     }
     f->crc = crc;
     atomic_store_explicit(&f->frontier, k + 1, memory_order_release);
-    struct zf_block *done = block;
+    struct block *done = block;
     block = NULL;
     return done;
 }
 
 /* A block that was made before, from a copy of its point: any number of threads at once. */
-static struct zf_block *again(struct inflater *f, uint64_t k, struct zf_err *err)
+static struct block *inflate_again(struct inflater *f, uint64_t k, struct zf_err *err)
 {
-    zf_auto(point) struct point *p = k ? point_copy(f->point[k], err) : point_new(err);
+    zf_auto(point) struct point *p =
+        k ? inflate_point_copy(f->point[k], err) : inflate_point_new(err);
 
-    return p ? make(f, p, k, err) : NULL;
+    return p ? inflate_make(f, p, k, err) : NULL;
 }
 
-static struct zf_block *load(struct zf_blocks *b, uint64_t k, struct zf_err *err)
+static struct block *inflate_load(struct blocks *b, uint64_t k, struct zf_err *err)
 {
     struct inflater *f = (struct inflater *)b;
-    struct zf_block *block = NULL;
+    struct block *block = NULL;
 
     if (atomic_load_explicit(&f->bad, memory_order_relaxed)) {
-        return bad_crc(f, err);
+        return inflate_bad_crc(f, err);
     }
     if (k < atomic_load_explicit(&f->frontier, memory_order_acquire)) {
-        return again(f, k, err);
+        return inflate_again(f, k, err);
     }
     (void)pthread_mutex_lock(&f->lock);
     uint64_t at = atomic_load_explicit(&f->frontier, memory_order_relaxed);
     bool passed = k < at;
     for (; at <= k; at++) {
-        zf_block_unref(&block);
-        block = advance(f, at, err);
+        block_unref(&block);
+        block = inflate_advance(f, at, err);
         if (!block) {
             break;
         }
     }
     (void)pthread_mutex_unlock(&f->lock);
-    return passed ? again(f, k, err) : block;
+    return passed ? inflate_again(f, k, err) : block;
 }
 
 /* Before any block that is kept: one may have been put back while the CRC was found wrong. */
@@ -240,27 +244,27 @@ static bool inflate_pread(struct zf_source *s, void *buf, size_t n, uint64_t off
     const struct inflater *f = (const struct inflater *)s;
 
     if (atomic_load_explicit(&f->bad, memory_order_relaxed)) {
-        (void)bad_crc(f, err);
+        (void)inflate_bad_crc(f, err);
         return false;
     }
-    return zf_blocks_pread(s, buf, n, off, err);
+    return blocks_pread(s, buf, n, off, err);
 }
 
 static void inflate_fini(struct zf_source *s)
 {
     struct inflater *f = (struct inflater *)s;
 
-    for (uint64_t k = 0; k < zf_blocks_count(&f->b); k++) {
-        point_free(f->point[k]);
+    for (uint64_t k = 0; k < blocks_count(&f->b); k++) {
+        inflate_point_free(f->point[k]);
     }
     (void)pthread_mutex_destroy(&f->lock);
-    zf_blocks_fini(&f->b);
+    blocks_fini(&f->b);
     free(f);
 }
 
 static bool inflate_trace(struct zf_source *s, struct zf_trace *t)
 {
-    return zf_blocks_trace((struct zf_blocks *)s, "deflate", t);
+    return blocks_trace((struct blocks *)s, "deflate", t);
 }
 
 static const struct zf_source_ops inflate_ops = {
@@ -273,7 +277,7 @@ static const struct zf_source_ops inflate_ops = {
 struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32_t crc,
                                  const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_blocks head = {0};
+    struct blocks head = {0};
 
     /* Before any memory is taken for it. */
     if (size / RATIO_MAX > parent->size) {
@@ -283,18 +287,18 @@ struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    if (!zf_blocks_init(&head, &inflate_ops, parent, size, lim, err)) {
+    if (!blocks_init(&head, &inflate_ops, parent, size, lim, err)) {
         return NULL;
     }
-    size_t n = (size_t)zf_blocks_count(&head);
+    size_t n = (size_t)blocks_count(&head);
     struct inflater *f = calloc(1, sizeof *f + n * sizeof f->point[0]);
     if (!f) {
         (void)zf_fail_sys(err, "make an inflating source");
-        zf_blocks_fini(&head);
+        blocks_fini(&head);
         return NULL;
     }
     f->b = head;
-    f->b.load = load;
+    f->b.load = inflate_load;
     f->crc_want = crc;
     f->crc = crc32_z(0, NULL, 0);
     (void)pthread_mutex_init(&f->lock, NULL);

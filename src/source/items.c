@@ -27,14 +27,14 @@ struct items {
     size_t n, cap;
 };
 
-/* The bytes of one item that a read touches, where they really stand. */
-struct part {
+/* The bytes of one item that a read touches, at their true offset. */
+struct items_part {
     struct zf_source *src; /* borrowed */
     uint64_t off, len;
 };
 
 /* The item that byte `off` (< size) belongs to: the last one that starts at or before it. */
-static size_t find(const struct items *t, uint64_t off)
+static size_t items_find(const struct items *t, uint64_t off)
 {
     size_t lo = 0, hi = t->n;
 
@@ -55,7 +55,7 @@ static uint64_t item_end(const struct items *t, size_t i)
     return i + 1 < t->n ? t->item[i + 1].addr : t->src.size;
 }
 
-static void word_drop(uint64_t word)
+static void items_word_drop(uint64_t word)
 {
     struct zf_source *s = word & TAGS ? NULL : (struct zf_source *)(uintptr_t)word;
 
@@ -63,8 +63,8 @@ static void word_drop(uint64_t word)
 }
 
 /* Asks where the item is and checks the answer; *word_out as in struct item. */
-static bool locate(struct items *t, const struct zf_item *it, uint64_t *word_out,
-                   struct zf_err *err)
+static bool items_locate(struct items *t, const struct zf_item *it, uint64_t *word_out,
+                         struct zf_err *err)
 {
     struct zf_item_at at = {0};
 
@@ -81,7 +81,7 @@ static bool locate(struct items *t, const struct zf_item *it, uint64_t *word_out
         (void)zf_fail(err, ZF_E_FORMAT, t->file ? it->rec_off : ZF_OFF_NONE,
                       "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, it->len);
         (void)(t->file || zf_err_in(err, "%s", at.src->name));
-        word_drop(*word_out);
+        items_word_drop(*word_out);
         return false;
     }
     if (!t->file || !zf_within(at.off, it->len, t->file->size) || at.off > OFF_MAX) {
@@ -93,21 +93,21 @@ static bool locate(struct items *t, const struct zf_item *it, uint64_t *word_out
 }
 
 /* Inside the gate of the file all the while, so that looking is not begun in vain. */
-static bool locate_inside(struct items *t, const struct zf_item *it, uint64_t *word_out,
-                          struct zf_err *err)
+static bool items_locate_inside(struct items *t, const struct zf_item *it, uint64_t *word_out,
+                                struct zf_err *err)
 {
     bool held;
 
-    if (!zf_gate_enter(t->gate, &held, err)) {
+    if (!gate_enter(t->gate, &held, err)) {
         return false;
     }
-    bool ok = locate(t, it, word_out, err);
-    zf_gate_leave(t->gate, held);
+    bool ok = items_locate(t, it, word_out, err);
+    gate_leave(t->gate, held);
     return ok;
 }
 
 /* Two threads may look for one item at once; the first answer stays. */
-static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err *err)
+static bool items_resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err *err)
 {
     struct item *it = &t->item[i];
     uint64_t known = atomic_load_explicit(&it->data, memory_order_acquire), mine = 0;
@@ -116,7 +116,7 @@ static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err
         struct zf_item asked = {
             .number = i, .rec_off = known >> 2, .len = item_end(t, i) - it->addr};
 
-        if (!locate_inside(t, &asked, &mine, err)) {
+        if (!items_locate_inside(t, &asked, &mine, err)) {
             if (!err->path[0]) {
                 (void)zf_err_in(err, "%s", t->src.name);
             }
@@ -126,7 +126,7 @@ static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err
                                                     memory_order_acquire)) {
             known = mine;
         } else {
-            word_drop(mine);
+            items_word_drop(mine);
         }
     }
     *word_out = known;
@@ -134,12 +134,13 @@ static bool resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err
 }
 
 /* The part of [off, off + n) that lies in one item. */
-static bool part_at(struct items *t, uint64_t off, uint64_t n, struct part *out, struct zf_err *err)
+static bool items_part_at(struct items *t, uint64_t off, uint64_t n, struct items_part *out,
+                          struct zf_err *err)
 {
-    size_t i = find(t, off);
+    size_t i = items_find(t, off);
     uint64_t into = off - t->item[i].addr, left = item_end(t, i) - off, word;
 
-    if (!resolve(t, i, &word, err)) {
+    if (!items_resolve(t, i, &word, err)) {
         return false;
     }
     out->len = n < left ? n : left;
@@ -159,9 +160,9 @@ static bool items_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, 
     char *to = buf;
 
     while (n > 0) {
-        struct part p;
+        struct items_part p;
 
-        if (!part_at(t, off, n, &p, err) ||
+        if (!items_part_at(t, off, n, &p, err) ||
             !zf_source_pread(p.src, to, (size_t)p.len, p.off, err)) {
             return false;
         }
@@ -176,13 +177,13 @@ static bool items_preadv(struct zf_source *s, const struct iovec *iov, int n_iov
                          struct zf_err *err)
 {
     struct items *t = (struct items *)s;
-    struct part p;
+    struct items_part p;
     uint64_t n = 0;
 
     for (int i = 0; i < n_iov; i++) {
         n += iov[i].iov_len;
     }
-    if (!part_at(t, off, n, &p, err)) {
+    if (!items_part_at(t, off, n, &p, err)) {
         return false;
     }
     if (p.len == n) {
@@ -200,9 +201,9 @@ static bool items_preadv(struct zf_source *s, const struct iovec *iov, int n_iov
 static bool items_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
     struct zf_err err;
-    struct part p;
+    struct items_part p;
 
-    if (*off >= s->size || !part_at((struct items *)s, *off, 1, &p, &err)) {
+    if (*off >= s->size || !items_part_at((struct items *)s, *off, 1, &p, &err)) {
         return false;
     }
     *off = p.off;
@@ -214,12 +215,13 @@ static bool items_trace(struct zf_source *s, struct zf_trace *t)
 {
     struct items *it = (struct items *)s;
     struct zf_err err;
-    struct part p;
+    struct items_part p;
 
     /* A packed stream is followed whole or not at all. */
     uint64_t want = t->codec ? t->packed : t->len;
 
-    if (t->off >= s->size || !part_at(it, t->off, want, &p, &err) || (t->codec && p.len < want)) {
+    if (t->off >= s->size || !items_part_at(it, t->off, want, &p, &err) ||
+        (t->codec && p.len < want)) {
         return false;
     }
     t->src = p.src;
@@ -233,7 +235,7 @@ static void items_fini(struct zf_source *s)
     struct items *t = (struct items *)s;
 
     for (size_t i = 0; i < t->n; i++) {
-        word_drop(atomic_load_explicit(&t->item[i].data, memory_order_relaxed));
+        items_word_drop(atomic_load_explicit(&t->item[i].data, memory_order_relaxed));
     }
     free(t->item);
     if (t->ctx_free) {
@@ -274,7 +276,7 @@ struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate
     return &t->src;
 }
 
-static bool resize(struct items *t, size_t cap, struct zf_err *err)
+static bool items_resize(struct items *t, size_t cap, struct zf_err *err)
 {
     struct item *item = reallocarray(t->item, cap, sizeof *item);
 
@@ -298,7 +300,7 @@ bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint6
     if (!zf_add(items->size, len, &end)) {
         return zf_fail(err, ZF_E_LIMIT, rec_off, "the items are larger than 2^64 bytes together");
     }
-    if (t->n == t->cap && !resize(t, t->cap ? t->cap + t->cap / 2 : 8, err)) {
+    if (t->n == t->cap && !items_resize(t, t->cap ? t->cap + t->cap / 2 : 8, err)) {
         return false;
     }
     struct item *it = &t->item[t->n++];
@@ -315,5 +317,5 @@ void zf_items_seal(struct zf_source *items)
     struct zf_err err;
 
     /* What cannot shrink stays as it is. */
-    (void)(t->n && t->n < t->cap && resize(t, t->n, &err));
+    (void)(t->n && t->n < t->cap && items_resize(t, t->n, &err));
 }

@@ -41,7 +41,7 @@ static bool lost_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return true;
 }
 
-/* What stands in front of the cut stands in the parent; where the rest stood nobody knows. */
+/* Bytes in front of the cut are in the parent; the rest has no place. */
 static bool lost_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
     const struct lost *l = (const struct lost *)s;

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim, struct zf_err *err)
+struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_pool *p = calloc(1, sizeof *p);
+    struct pool *p = calloc(1, sizeof *p);
 
     if (!p) {
         (void)zf_fail_sys(err, "make a file table");
         return NULL;
     }
-    p->cache = zf_cache_new(lim->cache_bytes, err);
-    if (!p->cache || !zf_reach_init(&p->reach, abs, err)) {
-        zf_cache_unref(&p->cache);
+    p->cache = cache_new(lim->cache_bytes, err);
+    if (!p->cache || !reach_init(&p->reach, abs, err)) {
+        cache_unref(&p->cache);
         free(p);
         return NULL;
     }
@@ -25,28 +25,28 @@ struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim, struct
     return p;
 }
 
-struct zf_pool *zf_pool_ref(struct zf_pool *p)
+struct pool *pool_ref(struct pool *p)
 {
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     return p;
 }
 
-void zf_pool_unref(struct zf_pool **p)
+void pool_unref(struct pool **p)
 {
-    struct zf_pool *gone = *p;
+    struct pool *gone = *p;
 
     *p = NULL;
     if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    zf_cache_unref(&gone->cache);
-    zf_reach_fini(&gone->reach);
+    cache_unref(&gone->cache);
+    reach_fini(&gone->reach);
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone->ring);
     free(gone);
 }
 
-void zf_slot_init(struct zf_slot *s)
+void slot_init(struct slot *s)
 {
     atomic_init(&s->users, ZF_SLOT_SHUT);
     atomic_init(&s->hot, false);
@@ -54,10 +54,10 @@ void zf_slot_init(struct zf_slot *s)
     s->at = 0;
 }
 
-int zf_slot_enter(struct zf_slot *s)
+int slot_enter(struct slot *s)
 {
     if (atomic_fetch_add_explicit(&s->users, 1, memory_order_acquire) & ZF_SLOT_SHUT) {
-        zf_slot_leave(s);
+        slot_leave(s);
         return -1;
     }
     if (!atomic_load_explicit(&s->hot, memory_order_relaxed)) {
@@ -66,20 +66,20 @@ int zf_slot_enter(struct zf_slot *s)
     return s->fd;
 }
 
-void zf_slot_leave(struct zf_slot *s)
+void slot_leave(struct slot *s)
 {
     atomic_fetch_sub_explicit(&s->users, 1, memory_order_release);
 }
 
 /* Takes ring[at] out; the last one moves into its place. */
-static void unlink_slot(struct zf_pool *p, size_t at)
+static void pool_unlink_slot(struct pool *p, size_t at)
 {
     p->ring[at] = p->ring[--p->n];
     p->ring[at]->at = at;
 }
 
 /* Shuts a slot unless a read is inside. */
-static bool shut(struct zf_pool *p, struct zf_slot *s)
+static bool pool_shut(struct pool *p, struct slot *s)
 {
     unsigned idle = 0;
 
@@ -89,7 +89,7 @@ static bool shut(struct zf_pool *p, struct zf_slot *s)
     }
     (void)close(s->fd);
     s->fd = -1;
-    unlink_slot(p, s->at);
+    pool_unlink_slot(p, s->at);
     return true;
 }
 
@@ -103,7 +103,7 @@ static time_t pool_now(void)
 
 /* Whether descriptors are free again is found out by taking more of them, which at worst fails once
  * a second and is put right by relieve. */
-static void recover(struct zf_pool *p)
+static void pool_recover(struct pool *p)
 {
     time_t now = p->limit < p->most && p->n >= p->limit ? pool_now() : p->tried;
 
@@ -114,49 +114,49 @@ static void recover(struct zf_pool *p)
 }
 
 /* The clock: who was used since the last round gets one more round. */
-static void make_room(struct zf_pool *p)
+static void pool_make_room(struct pool *p)
 {
-    recover(p);
+    pool_recover(p);
     for (size_t steps = 2 * p->n; steps > 0 && p->n >= p->limit; steps--) {
         p->hand = p->hand + 1 < p->n ? p->hand + 1 : 0;
-        struct zf_slot *s = p->ring[p->hand];
+        struct slot *s = p->ring[p->hand];
 
         if (!atomic_exchange_explicit(&s->hot, false, memory_order_relaxed)) {
-            (void)shut(p, s);
+            (void)pool_shut(p, s);
         }
     }
 }
 
 /* Gives back some descriptors; false when there are none to give. */
-static bool relieve(struct zf_pool *p)
+static bool pool_relieve(struct pool *p)
 {
     (void)pthread_mutex_lock(&p->lock);
     size_t before = p->n;
     p->limit = before > 1 ? before / 2 : 1;
     p->tried = pool_now();
-    make_room(p);
+    pool_make_room(p);
     bool less = p->n < before;
     (void)pthread_mutex_unlock(&p->lock);
     return less;
 }
 
-int zf_pool_open(struct zf_pool *p, const char *path, int flags)
+int pool_open(struct pool *p, const char *path, int flags)
 {
     int fd, why;
 
     do {
-        fd = zf_reach_open(&p->reach, path, flags);
+        fd = reach_open(&p->reach, path, flags);
         why = errno;
-    } while (fd < 0 && (why == EMFILE || why == ENFILE) && relieve(p));
+    } while (fd < 0 && (why == EMFILE || why == ENFILE) && pool_relieve(p));
     errno = why;
     return fd;
 }
 
-static bool link_slot(struct zf_pool *p, struct zf_slot *s)
+static bool pool_link_slot(struct pool *p, struct slot *s)
 {
     if (p->n == p->cap) {
         size_t cap = p->cap ? 2 * p->cap : 16;
-        struct zf_slot **ring = realloc(p->ring, cap * sizeof(struct zf_slot *));
+        struct slot **ring = realloc(p->ring, cap * sizeof(struct slot *));
 
         if (!ring) {
             return false;
@@ -169,14 +169,14 @@ static bool link_slot(struct zf_pool *p, struct zf_slot *s)
     return true;
 }
 
-int zf_pool_put(struct zf_pool *p, struct zf_slot *s, int fd)
+int pool_put(struct pool *p, struct slot *s, int fd)
 {
     (void)pthread_mutex_lock(&p->lock);
-    int now = zf_slot_enter(s);
+    int now = slot_enter(s);
 
     if (now < 0) {
-        make_room(p);
-        if (link_slot(p, s)) {
+        pool_make_room(p);
+        if (pool_link_slot(p, s)) {
             s->fd = now = fd;
             fd = -1;
             atomic_store_explicit(&s->hot, true, memory_order_relaxed);
@@ -191,11 +191,11 @@ int zf_pool_put(struct zf_pool *p, struct zf_slot *s, int fd)
     return now;
 }
 
-void zf_pool_drop(struct zf_pool *p, struct zf_slot *s)
+void pool_drop(struct pool *p, struct slot *s)
 {
     (void)pthread_mutex_lock(&p->lock);
     if (!(atomic_load_explicit(&s->users, memory_order_relaxed) & ZF_SLOT_SHUT)) {
-        (void)shut(p, s);
+        (void)pool_shut(p, s);
     }
     (void)pthread_mutex_unlock(&p->lock);
 }

@@ -19,7 +19,7 @@
  * says that there is no fd.  Reads enter and leave with one atomic addition each and never wait;
  * only the pool, under its lock, turns the bit on (when users is 0) or off. */
 #define ZF_SLOT_SHUT 0x80000000u
-struct zf_slot {
+struct slot {
     atomic_uint users;
     atomic_bool hot; /* used since the clock hand passed */
     int fd;
@@ -27,38 +27,37 @@ struct zf_slot {
 };
 
 /* Shared by a store and its files: each holds a reference. */
-struct zf_pool {
+struct pool {
     atomic_uint refs;
-    struct zf_reach reach;
+    struct reach reach;
     struct zf_cache *cache; /* of what is decompressed from the files */
     uint64_t most;          /* descriptors; overrun only while more reads than that run at once */
     pthread_mutex_t lock;   /* of all below */
     uint64_t limit;         /* <= most: lower for a while after the process ran out of them */
     time_t tried;           /* when the limit was last moved; CLOCK_MONOTONIC */
-    struct zf_slot **ring;
+    struct slot **ring;
     size_t n, cap, hand;
 };
 
-/* Errors: as zf_reach_init. */
-struct zf_pool *zf_pool_new(const char *abs, const struct zf_limits *lim,
-                            struct zf_err *err) ZF_CHECKED;
-struct zf_pool *zf_pool_ref(struct zf_pool *p);
-void zf_pool_unref(struct zf_pool **p);
+/* Errors: as reach_init. */
+struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+struct pool *pool_ref(struct pool *p);
+void pool_unref(struct pool **p);
 
-/* As zf_reach_open.  When the process has no descriptor left, the pool keeps half as many and tries
+/* As reach_open.  When the process has no descriptor left, the pool keeps half as many and tries
  * again; from then on it may keep twice as many each second, until it is at its own limit or the
  * process is short again. */
-int zf_pool_open(struct zf_pool *p, const char *path, int flags);
+int pool_open(struct pool *p, const char *path, int flags);
 
-void zf_slot_init(struct zf_slot *s);
-/* Borrows the descriptor until zf_slot_leave; -1 when the slot is shut. */
-int zf_slot_enter(struct zf_slot *s);
-void zf_slot_leave(struct zf_slot *s);
+void slot_init(struct slot *s);
+/* Borrows the descriptor until slot_leave; -1 when the slot is shut. */
+int slot_enter(struct slot *s);
+void slot_leave(struct slot *s);
 
 /* Takes fd for a slot found shut and enters it; gives the descriptor to use (another thread's may
  * have come first).  Closes idle descriptors over the limit.  -1: out of memory, fd is closed. */
-int zf_pool_put(struct zf_pool *p, struct zf_slot *s, int fd);
+int pool_put(struct pool *p, struct slot *s, int fd);
 /* Closes the slot's descriptor for good; nobody may be inside. */
-void zf_pool_drop(struct zf_pool *p, struct zf_slot *s);
+void pool_drop(struct pool *p, struct slot *s);
 
 #endif

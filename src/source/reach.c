@@ -18,7 +18,7 @@
 #include "beneath.h"
 
 /* The length of C in "C/snapshots[/<revision>…]", the last such place; 0 when there is none. */
-static size_t cache_len(const char *abs)
+static size_t reach_cache_len(const char *abs)
 {
     static const char mark[] = "/snapshots";
     size_t n = 0;
@@ -32,9 +32,9 @@ static size_t cache_len(const char *abs)
 }
 
 /* Holds C open when C/blobs is there. */
-static void find_cache(struct zf_reach *r)
+static void reach_find_cache(struct reach *r)
 {
-    r->n_cache = cache_len(r->abs);
+    r->n_cache = reach_cache_len(r->abs);
     if (r->n_cache == 0) {
         return;
     }
@@ -48,23 +48,23 @@ static void find_cache(struct zf_reach *r)
     }
 }
 
-bool zf_reach_init(struct zf_reach *r, const char *abs, struct zf_err *err)
+bool reach_init(struct reach *r, const char *abs, struct zf_err *err)
 {
-    *r = (struct zf_reach){.root = -1, .cache = -1, .abs = strdup(abs)};
+    *r = (struct reach){.root = -1, .cache = -1, .abs = strdup(abs)};
     if (!r->abs) {
         return zf_fail_sys(err, "keep a path");
     }
     r->root = open(abs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (r->root < 0) {
         (void)zf_fail_sys(err, "open the directory");
-        zf_reach_fini(r);
+        reach_fini(r);
         return false;
     }
-    find_cache(r);
+    reach_find_cache(r);
     return true;
 }
 
-void zf_reach_fini(struct zf_reach *r)
+void reach_fini(struct reach *r)
 {
     if (r->root >= 0) {
         (void)close(r->root);
@@ -74,11 +74,11 @@ void zf_reach_fini(struct zf_reach *r)
     }
     free(r->abs);
     free(r->pointed);
-    *r = (struct zf_reach){.root = -1, .cache = -1};
+    *r = (struct reach){.root = -1, .cache = -1};
 }
 
 /* How many components has p, without empty ones? */
-static size_t depth(const char *p)
+static size_t reach_depth(const char *p)
 {
     size_t n = 0;
 
@@ -91,7 +91,7 @@ static size_t depth(const char *p)
 
 /* The blob's name when the text of the link at `path` leads from the root's place in the cache to
  * blobs/<name>; NULL otherwise.  Points into text. */
-static const char *blob_of(const struct zf_reach *r, const char *path, const char *text)
+static const char *reach_blob_of(const struct reach *r, const char *path, const char *text)
 {
     static const char blobs[] = "blobs/";
     size_t up = 0;
@@ -102,7 +102,7 @@ static const char *blob_of(const struct zf_reach *r, const char *path, const cha
         }
         text += r->n_cache + 1;
     } else {
-        size_t need = depth(r->abs + r->n_cache) + depth(path) - 1;
+        size_t need = reach_depth(r->abs + r->n_cache) + reach_depth(path) - 1;
 
         for (; strncmp(text, "../", 3) == 0; text += 3) {
             up++;
@@ -119,9 +119,9 @@ static const char *blob_of(const struct zf_reach *r, const char *path, const cha
 }
 
 /* Text of the link at `path`, whose directory must lie beneath the root. */
-static bool link_text(const struct zf_reach *r, const char *path, char *out, size_t n)
+static bool reach_link_text(const struct reach *r, const char *path, char *out, size_t n)
 {
-    int fd = zf_beneath_open(r->root, path, O_PATH | O_NOFOLLOW, r->xdev);
+    int fd = beneath_open(r->root, path, O_PATH | O_NOFOLLOW, r->xdev);
     ssize_t got = fd < 0 ? -1 : readlinkat(fd, "", out, n - 1);
 
     if (fd >= 0) {
@@ -134,37 +134,38 @@ static bool link_text(const struct zf_reach *r, const char *path, char *out, siz
     return true;
 }
 
-static int open_blob(const struct zf_reach *r, const char *path, int flags)
+static int reach_open_blob(const struct reach *r, const char *path, int flags)
 {
     char text[PATH_MAX];
-    const char *blob = link_text(r, path, text, sizeof text) ? blob_of(r, path, text) : NULL;
-    int dir = blob ? zf_beneath_open(r->cache, "blobs", O_PATH | O_DIRECTORY, r->xdev) : -1;
+    const char *blob =
+        reach_link_text(r, path, text, sizeof text) ? reach_blob_of(r, path, text) : NULL;
+    int dir = blob ? beneath_open(r->cache, "blobs", O_PATH | O_DIRECTORY, r->xdev) : -1;
 
     if (dir < 0) {
         errno = EXDEV;
         return -1;
     }
-    int fd = zf_beneath_open(dir, blob, flags, r->xdev);
+    int fd = beneath_open(dir, blob, flags, r->xdev);
     int keep = errno;
     (void)close(dir);
     errno = keep;
     return fd;
 }
 
-int zf_reach_open(const struct zf_reach *r, const char *path, int flags)
+int reach_open(const struct reach *r, const char *path, int flags)
 {
     bool xdev = r->xdev || (r->pointed && strcmp(path, r->pointed) == 0);
-    int fd = zf_beneath_open(r->root, path[0] ? path : ".", flags, xdev);
+    int fd = beneath_open(r->root, path[0] ? path : ".", flags, xdev);
 
     if (fd < 0 && errno == EXDEV && r->cache >= 0) {
-        return open_blob(r, path, flags);
+        return reach_open_blob(r, path, flags);
     }
     return fd;
 }
 
 /* Is a mount point on the way?  Its place in the path is found from the front: the first part that
  * cannot even be looked at, though links at its end are not followed. */
-static bool crosses(const struct zf_reach *r, const char *path)
+static bool reach_crosses(const struct reach *r, const char *path)
 {
     char part[PATH_MAX];
     size_t n = 0;
@@ -177,7 +178,7 @@ static bool crosses(const struct zf_reach *r, const char *path)
         }
         memcpy(part, path, n);
         part[n] = '\0';
-        int fd = zf_beneath_open(r->root, part, O_PATH | O_NOFOLLOW, false);
+        int fd = beneath_open(r->root, part, O_PATH | O_NOFOLLOW, false);
         if (fd < 0) {
             return errno == EXDEV;
         }
@@ -186,12 +187,12 @@ static bool crosses(const struct zf_reach *r, const char *path)
     return false;
 }
 
-bool zf_reach_fail(const struct zf_reach *r, const char *path, const char *what, struct zf_err *err)
+bool reach_fail(const struct reach *r, const char *path, const char *what, struct zf_err *err)
 {
     if (errno != EXDEV) {
         return zf_fail_sys(err, what);
     }
-    if (!r->xdev && crosses(r, path)) {
+    if (!r->xdev && reach_crosses(r, path)) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "cannot %s: it is on another file system that is mounted below the "
                       "checkpoint; -o xdev goes there",

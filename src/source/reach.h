@@ -9,7 +9,7 @@
 
 #include <zf/base/err.h>
 
-struct zf_reach {
+struct reach {
     int root;       /* O_PATH descriptor of the root */
     char *abs;      /* its absolute path, links resolved */
     int cache;      /* O_PATH descriptor of the cache directory, or -1 */
@@ -20,15 +20,14 @@ struct zf_reach {
 
 /* `abs` is absolute with links resolved.  xdev and pointed are the caller's to set afterwards; the
  * latter is freed with the rest.  Errors: ZF_E_IO, ZF_E_NOENT, ZF_E_NOMEM. */
-bool zf_reach_init(struct zf_reach *r, const char *abs, struct zf_err *err) ZF_CHECKED;
-void zf_reach_fini(struct zf_reach *r);
+bool reach_init(struct reach *r, const char *abs, struct zf_err *err) ZF_CHECKED;
+void reach_fini(struct reach *r);
 
-/* As zf_beneath_open; path "" = the root. */
-int zf_reach_open(const struct zf_reach *r, const char *path, int flags);
+/* As beneath_open; path "" = the root. */
+int reach_open(const struct reach *r, const char *path, int flags);
 
-/* Reports errno of a failed zf_reach_open of `path`, like zf_fail_sys, with a better sentence for
+/* Reports errno of a failed reach_open of `path`, like zf_fail_sys, with a better sentence for
  * EXDEV. */
-bool zf_reach_fail(const struct zf_reach *r, const char *path, const char *what,
-                   struct zf_err *err);
+bool reach_fail(const struct reach *r, const char *path, const char *what, struct zf_err *err);
 
 #endif

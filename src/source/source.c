@@ -36,32 +36,32 @@ void zf_source_fini(struct zf_source *s)
 
 /* The innermost source that failed has named itself already; only a nameless failure gets
  * our name. */
-static bool named(const struct zf_source *s, struct zf_err *err)
+static bool source_named(const struct zf_source *s, struct zf_err *err)
 {
     return err->path[0] ? false : zf_err_in(err, "%s", s->name);
 }
 
-static bool inside(const struct zf_source *s, uint64_t n, uint64_t off, struct zf_err *err)
+static bool source_inside(const struct zf_source *s, uint64_t n, uint64_t off, struct zf_err *err)
 {
     if (zf_within(off, n, s->size)) {
         return true;
     }
     (void)zf_fail(err, ZF_E_IO, off, "%llu bytes were asked for here, but only %llu bytes exist",
                   (unsigned long long)n, (unsigned long long)s->size);
-    return named(s, err);
+    return source_named(s, err);
 }
 
 bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
-    if (!inside(s, n, off, err)) {
+    if (!source_inside(s, n, off, err)) {
         return false;
     }
-    return n == 0 || s->ops->pread(s, buf, n, off, err) || named(s, err);
+    return n == 0 || s->ops->pread(s, buf, n, off, err) || source_named(s, err);
 }
 
 /* One batch of at most BATCH pieces that lie inside the source. */
-static bool scatter(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
-                    struct zf_err *err)
+static bool source_scatter(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                           struct zf_err *err)
 {
     if (s->ops->preadv) {
         return s->ops->preadv(s, iov, n_iov, off, err);
@@ -75,7 +75,7 @@ static bool scatter(struct zf_source *s, const struct iovec *iov, int n_iov, uin
     return true;
 }
 
-static uint64_t iov_bytes(const struct iovec *iov, int n_iov)
+static uint64_t source_iov_bytes(const struct iovec *iov, int n_iov)
 {
     uint64_t sum = 0;
 
@@ -90,15 +90,15 @@ static uint64_t iov_bytes(const struct iovec *iov, int n_iov)
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                       struct zf_err *err)
 {
-    if (!inside(s, iov_bytes(iov, n_iov), off, err)) {
+    if (!source_inside(s, source_iov_bytes(iov, n_iov), off, err)) {
         return false;
     }
     while (n_iov > 0) {
         int batch = n_iov < BATCH ? n_iov : BATCH;
-        uint64_t bytes = iov_bytes(iov, batch);
+        uint64_t bytes = source_iov_bytes(iov, batch);
 
-        if (bytes && !scatter(s, iov, batch, off, err)) {
-            return named(s, err);
+        if (bytes && !source_scatter(s, iov, batch, off, err)) {
+            return source_named(s, err);
         }
         iov += batch;
         n_iov -= batch;

@@ -14,31 +14,31 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void kept_free(struct zf_kept *k)
+static void store_kept_free(struct kept *k)
 {
     zf_source_unref(&k->src);
-    zf_listing_fini(&k->l);
+    listing_fini(&k->l);
     free(k);
 }
 
-static void kept_free_all(struct zf_kept *table)
+static void store_kept_free_all(struct kept *table)
 {
-    struct zf_kept *k, *next;
+    struct kept *k, *next;
 
     HASH_ITER(hh, table, k, next)
     {
         HASH_DEL(table, k);
-        kept_free(k);
+        store_kept_free(k);
     }
 }
 
-static void table_unref(struct zf_table *t)
+static void store_table_unref(struct store_table *t)
 {
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    kept_free_all(t->files);
-    kept_free_all(t->dirs);
+    store_kept_free_all(t->files);
+    store_kept_free_all(t->dirs);
     t->ops->fini(t->self);
     (void)pthread_cond_destroy(&t->made);
     (void)pthread_mutex_destroy(&t->lock);
@@ -46,10 +46,10 @@ static void table_unref(struct zf_table *t)
     free(t);
 }
 
-static struct zf_table *table_new(const struct zf_store_ops *ops, void *self, const char *shown,
-                                  const struct zf_limits *lim)
+static struct store_table *store_table_new(const struct store_ops *ops, void *self,
+                                           const char *shown, const struct zf_limits *lim)
 {
-    struct zf_table *t = calloc(1, sizeof *t);
+    struct store_table *t = calloc(1, sizeof *t);
     char *copy = strdup(shown);
 
     if (!t || !copy) {
@@ -76,7 +76,7 @@ void zf_store_unref(struct zf_store **st)
     if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    table_unref(gone->t);
+    store_table_unref(gone->t);
     free(gone->name);
     free(gone->base);
     free(gone->focus);
@@ -91,13 +91,13 @@ struct zf_store *zf_store_ref(struct zf_store *st)
 }
 
 /* Takes a reference on t; on failure gives it back. */
-static struct zf_store *store_of(struct zf_table *t, struct zf_store_look look, const char *prefix,
+static struct zf_store *store_of(struct store_table *t, struct store_look look, const char *prefix,
                                  struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = calloc(1, sizeof *st);
 
     if (!st) {
-        table_unref(t);
+        store_table_unref(t);
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
@@ -118,10 +118,10 @@ static struct zf_store *store_of(struct zf_table *t, struct zf_store_look look, 
     return zf_store_ref(st);
 }
 
-struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
-                              const struct zf_limits *lim, struct zf_err *err)
+struct zf_store *store_new(const struct store_ops *ops, void *self, struct store_look look,
+                           const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_table *t = table_new(ops, self, look.shown, lim);
+    struct store_table *t = store_table_new(ops, self, look.shown, lim);
 
     if (!t) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -130,7 +130,7 @@ struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct
     return store_of(t, look, "", err);
 }
 
-void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops)
+void *store_self(struct zf_store *st, const struct store_ops *ops)
 {
     return st->t->ops == ops ? st->t->self : NULL;
 }
@@ -138,7 +138,7 @@ void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops)
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* a/b, or the one that is not empty; NULL: out of memory. */
-static char *join(const char *a, const char *b)
+static char *store_join(const char *a, const char *b)
 {
     char *out = NULL;
 
@@ -148,7 +148,8 @@ static char *join(const char *a, const char *b)
 }
 
 /* The path in the table, malloc'ed.  `path` may be "" where a directory is meant. */
-static char *path_in(const struct zf_store *st, const char *path, bool dir, struct zf_err *err)
+static char *store_path_in(const struct zf_store *st, const char *path, bool dir,
+                           struct zf_err *err)
 {
     if (!(dir && path[0] == '\0') && !zf_relpath_ok(path)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.200s\" is no path inside the checkpoint",
@@ -156,14 +157,14 @@ static char *path_in(const struct zf_store *st, const char *path, bool dir, stru
         (void)zf_err_in(err, "%s", st->name);
         return NULL;
     }
-    char *full = join(st->prefix, path);
+    char *full = store_join(st->prefix, path);
     if (!full) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     return full;
 }
 
-static bool named(const struct zf_table *t, const char *path, struct zf_err *err)
+static bool store_named(const struct store_table *t, const char *path, struct zf_err *err)
 {
     if (path[0]) {
         (void)zf_err_in(err, "%s", path);
@@ -173,8 +174,8 @@ static bool named(const struct zf_table *t, const char *path, struct zf_err *err
 
 struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_err *err)
 {
-    zf_auto(mem) char *prefix = path_in(st, dir, true, err);
-    zf_auto(mem) char *name = prefix ? join(st->t->shown, prefix) : NULL;
+    zf_auto(mem) char *prefix = store_path_in(st, dir, true, err);
+    zf_auto(mem) char *name = prefix ? store_join(st->t->shown, prefix) : NULL;
 
     if (!prefix) {
         return NULL;
@@ -184,7 +185,7 @@ struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_er
         return NULL;
     }
     atomic_fetch_add_explicit(&st->t->refs, 1, memory_order_relaxed);
-    return store_of(st->t, (struct zf_store_look){.name = name}, prefix, err);
+    return store_of(st->t, (struct store_look){.name = name}, prefix, err);
 }
 
 const char *zf_store_focus(const struct zf_store *st)
@@ -205,14 +206,14 @@ const char *zf_store_base(const struct zf_store *st)
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
 /* Opens the file, or lists the directory, k->path. */
-typedef bool kept_make_fn(struct zf_table *t, struct zf_kept *k, struct zf_err *err);
+typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
 
 /* A new entry of the table that is being made; the lock is held. */
-static struct zf_kept *kept_new(struct zf_kept **table, const char *path,
-                                const struct zf_entry *known)
+static struct kept *store_kept_new(struct kept **table, const char *path,
+                                   const struct zf_entry *known)
 {
     size_t n = strlen(path) + 1;
-    struct zf_kept *k = calloc(1, sizeof *k + n);
+    struct kept *k = calloc(1, sizeof *k + n);
 
     if (k) {
         k->making = true;
@@ -229,11 +230,11 @@ static struct zf_kept *kept_new(struct zf_kept **table, const char *path,
 
 /* The lock is held, but not while `make` works.  What failed is not kept, so that whoever waited
  * tries again and has an error of its own. */
-static struct zf_kept *kept_make(struct zf_table *t, struct zf_kept **table, const char *path,
-                                 const struct zf_entry *known, kept_make_fn *make,
-                                 struct zf_err *err)
+static struct kept *store_kept_make(struct store_table *t, struct kept **table, const char *path,
+                                    const struct zf_entry *known, kept_make_fn *make,
+                                    struct zf_err *err)
 {
-    struct zf_kept *k = kept_new(table, path, known);
+    struct kept *k = store_kept_new(table, path, known);
 
     if (!k) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -246,18 +247,18 @@ static struct zf_kept *kept_make(struct zf_table *t, struct zf_kept **table, con
     (void)pthread_cond_broadcast(&t->made);
     if (!ok) {
         HASH_DEL(*table, k);
-        kept_free(k);
+        store_kept_free(k);
         return NULL;
     }
     return k;
 }
 
 /* The entry of that path, made at the first question; lives as long as the table. */
-static struct zf_kept *kept_get(struct zf_table *t, struct zf_kept **table, const char *path,
-                                const struct zf_entry *known, kept_make_fn *make,
-                                struct zf_err *err)
+static struct kept *store_kept_get(struct store_table *t, struct kept **table, const char *path,
+                                   const struct zf_entry *known, kept_make_fn *make,
+                                   struct zf_err *err)
 {
-    struct zf_kept *k = NULL;
+    struct kept *k = NULL;
 
     (void)pthread_mutex_lock(&t->lock);
     for (;;) {
@@ -267,14 +268,14 @@ static struct zf_kept *kept_get(struct zf_table *t, struct zf_kept **table, cons
         }
         (void)pthread_cond_wait(&t->made, &t->lock);
     }
-    k = k ? k : kept_make(t, table, path, known, make, err);
+    k = k ? k : store_kept_make(t, table, path, known, make, err);
     (void)pthread_mutex_unlock(&t->lock);
     return k;
 }
 
 /* ---- listings -------------------------------------------------------------------------------- */
 
-bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err)
+bool listing_add(struct listing *l, const struct zf_entry *e, struct zf_err *err)
 {
     if (l->n >= l->limit) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -292,28 +293,28 @@ bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_er
     return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int store_by_name(const void *a, const void *b)
 {
     const struct zf_entry *x = a, *y = b;
 
     return zf_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
 }
 
-bool zf_listing_read(struct zf_table *t, const char *dir, struct zf_listing *l, struct zf_err *err)
+bool listing_read(struct store_table *t, const char *dir, struct listing *l, struct zf_err *err)
 {
-    *l = (struct zf_listing){.limit = t->lim.dir_entries};
+    *l = (struct listing){.limit = t->lim.dir_entries};
     l->names = zf_arena_new(UINT64_MAX, err); /* bounded by the number of entries */
     if (!l->names || !t->ops->list(t->self, dir, l, err)) {
-        zf_listing_fini(l);
+        listing_fini(l);
         return false;
     }
     if (l->n) {
-        qsort(l->entry, l->n, sizeof *l->entry, by_name);
+        qsort(l->entry, l->n, sizeof *l->entry, store_by_name);
     }
     return true;
 }
 
-void zf_listing_fini(struct zf_listing *l)
+void listing_fini(struct listing *l)
 {
     zf_arena_free(l->names);
     free(l->entry);
@@ -321,18 +322,18 @@ void zf_listing_fini(struct zf_listing *l)
     l->entry = NULL;
 }
 
-static bool list_make(struct zf_table *t, struct zf_kept *k, struct zf_err *err)
+static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err *err)
 {
-    return zf_listing_read(t, k->path, &k->l, err) || named(t, k->path, err);
+    return listing_read(t, k->path, &k->l, err) || store_named(t, k->path, err);
 }
 
 bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
                    size_t *n_out, struct zf_err *err)
 {
-    zf_auto(mem) char *full = path_in(st, dir, true, err);
+    zf_auto(mem) char *full = store_path_in(st, dir, true, err);
 
-    const struct zf_kept *d =
-        full ? kept_get(st->t, &st->t->dirs, full, NULL, list_make, err) : NULL;
+    const struct kept *d =
+        full ? store_kept_get(st->t, &st->t->dirs, full, NULL, store_list_make, err) : NULL;
     if (!d) {
         return false;
     }
@@ -370,7 +371,7 @@ const struct zf_entry *zf_store_find(struct zf_store *st, const char *path)
     if (!zf_store_list(st, slash ? dir : "", &entries, &n, &err) || n == 0) {
         return NULL;
     }
-    return bsearch(&key, entries, n, sizeof *entries, by_name);
+    return bsearch(&key, entries, n, sizeof *entries, store_by_name);
 }
 
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind)
@@ -382,17 +383,17 @@ bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind
 
 bool zf_store_reaches(struct zf_store *st, const char *path, struct zf_err *err)
 {
-    zf_auto(mem) char *full = path_in(st, path, false, err);
+    zf_auto(mem) char *full = store_path_in(st, path, false, err);
 
     return !full || !st->t->ops->reaches || st->t->ops->reaches(st->t->self, full, err) ||
-           named(st->t, full, err);
+           store_named(st->t, full, err);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static bool open_make(struct zf_table *t, struct zf_kept *k, struct zf_err *err)
+static bool store_open_make(struct store_table *t, struct kept *k, struct zf_err *err)
 {
-    zf_auto(mem) char *name = join(t->shown, k->path);
+    zf_auto(mem) char *name = store_join(t->shown, k->path);
 
     if (!name) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -402,7 +403,7 @@ static bool open_make(struct zf_table *t, struct zf_kept *k, struct zf_err *err)
 }
 
 /* "No such file" is not all that can be said of a link to nothing, nor is it missing: it is no file. */
-static void dangling(struct zf_store *st, const char *path, struct zf_err *err)
+static void store_dangling(struct zf_store *st, const char *path, struct zf_err *err)
 {
     const struct zf_entry *e = zf_store_find(st, path);
 
@@ -416,29 +417,29 @@ static void dangling(struct zf_store *st, const char *path, struct zf_err *err)
     }
 }
 
-static struct zf_source *open_known(struct zf_store *st, const char *path,
-                                    const struct zf_entry *known, struct zf_err *err)
+static struct zf_source *store_open_known(struct zf_store *st, const char *path,
+                                          const struct zf_entry *known, struct zf_err *err)
 {
-    zf_auto(mem) char *full = path_in(st, path, false, err);
-    const struct zf_kept *f =
-        full ? kept_get(st->t, &st->t->files, full, known, open_make, err) : NULL;
+    zf_auto(mem) char *full = store_path_in(st, path, false, err);
+    const struct kept *f =
+        full ? store_kept_get(st->t, &st->t->files, full, known, store_open_make, err) : NULL;
 
     if (full && !f && (err->code == ZF_E_NOENT || err->sys == ELOOP)) {
-        dangling(st, path, err);
+        store_dangling(st, path, err);
     }
     return f ? zf_source_ref(f->src) : NULL;
 }
 
 struct zf_source *zf_store_open(struct zf_store *st, const char *path, struct zf_err *err)
 {
-    return open_known(st, path, NULL, err);
+    return store_open_known(st, path, NULL, err);
 }
 
 struct zf_source *zf_store_open_later(struct zf_store *st, const char *path, struct zf_err *err)
 {
     const struct zf_entry *e = zf_store_find(st, path);
 
-    return open_known(st, path, e && e->kind == ZF_ENTRY_FILE && !e->fresh ? e : NULL, err);
+    return store_open_known(st, path, e && e->kind == ZF_ENTRY_FILE && !e->fresh ? e : NULL, err);
 }
 
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,

@@ -15,9 +15,9 @@
 
 /* The descriptor behind a path that is only looked at; the entry itself is never opened.  False: errno
  * says why. */
-static bool look(const struct zf_reach *r, const char *path, struct stat *st)
+static bool store_dir_look(const struct reach *r, const char *path, struct stat *st)
 {
-    int fd = zf_reach_open(r, path, O_PATH);
+    int fd = reach_open(r, path, O_PATH);
     bool ok = fd >= 0 && fstat(fd, st) == 0;
     int why = errno;
 
@@ -28,7 +28,7 @@ static bool look(const struct zf_reach *r, const char *path, struct stat *st)
     return ok;
 }
 
-static const char *broken_link(int why)
+static const char *store_dir_broken_link(int why)
 {
     switch (why) {
     case ENOENT:
@@ -47,12 +47,13 @@ static const char *broken_link(int why)
 
 /* A directory may be a mount point, and asking that would ask whoever serves it: perhaps this very
  * process, which is waited for.  Opening it asks nobody. */
-static bool inspect(const struct zf_reach *r, int dir, const struct dirent *de, struct stat *st)
+static bool store_dir_inspect(const struct reach *r, int dir, const struct dirent *de,
+                              struct stat *st)
 {
     if (de->d_type != DT_DIR && de->d_type != DT_UNKNOWN) {
         return fstatat(dir, de->d_name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
     }
-    int fd = zf_beneath_open(dir, de->d_name, O_PATH | O_NOFOLLOW, r->xdev);
+    int fd = beneath_open(dir, de->d_name, O_PATH | O_NOFOLLOW, r->xdev);
 
     if (fd < 0) {
         return false;
@@ -63,36 +64,36 @@ static bool inspect(const struct zf_reach *r, int dir, const struct dirent *de, 
 }
 
 /* Fills kind, what and id of `de` in the directory `dir`, open as fd. */
-static void classify(const struct zf_reach *r, const char *dir, int fd, const struct dirent *de,
-                     struct zf_entry *e)
+static void store_dir_classify(const struct reach *r, const char *dir, int fd,
+                               const struct dirent *de, struct zf_entry *e)
 {
     char path[PATH_MAX];
     struct stat st;
 
     e->kind = ZF_ENTRY_OTHER;
     e->what = "an entry that cannot be looked at";
-    if (!inspect(r, fd, de, &st)) {
+    if (!store_dir_inspect(r, fd, de, &st)) {
         e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
     }
-    e->id = zf_file_identity(&st);
+    e->id = file_identity_of(&st);
     if (S_ISLNK(st.st_mode)) {
         int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
 
-        if (n < 0 || (size_t)n >= sizeof path || !look(r, path, &st)) {
-            e->what = broken_link(errno);
+        if (n < 0 || (size_t)n >= sizeof path || !store_dir_look(r, path, &st)) {
+            e->what = store_dir_broken_link(errno);
             return;
         }
-        e->id = zf_file_identity(&st);
+        e->id = file_identity_of(&st);
     }
-    e->what = zf_file_what(st.st_mode);
+    e->what = file_what(st.st_mode);
     if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         e->kind = S_ISREG(st.st_mode) ? ZF_ENTRY_FILE : ZF_ENTRY_DIR;
     }
 }
 
-static bool read_names(const struct zf_reach *r, const char *dir, DIR *d, struct zf_listing *l,
-                       struct zf_err *err)
+static bool store_dir_read_names(const struct reach *r, const char *dir, DIR *d, struct listing *l,
+                                 struct zf_err *err)
 {
     const struct dirent *de;
 
@@ -102,29 +103,29 @@ static bool read_names(const struct zf_reach *r, const char *dir, DIR *d, struct
         if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0) {
             continue;
         }
-        const struct timespec began = zf_file_clock();
-        classify(r, dir, dirfd(d), de, &e);
-        e.fresh = zf_file_fresh(e.id.ctime, began);
-        if (!zf_listing_add(l, &e, err)) {
+        const struct timespec began = file_clock();
+        store_dir_classify(r, dir, dirfd(d), de, &e);
+        e.fresh = file_fresh(e.id.ctime, began);
+        if (!listing_add(l, &e, err)) {
             return false;
         }
     }
     return errno == 0 || zf_fail_sys(err, "read the directory");
 }
 
-static bool no_directory(const struct zf_reach *r, const char *dir, struct zf_err *err)
+static bool store_dir_no_directory(const struct reach *r, const char *dir, struct zf_err *err)
 {
     return errno == ENOTDIR ? zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a directory")
-                            : zf_reach_fail(r, dir, "open the directory", err);
+                            : reach_fail(r, dir, "open the directory", err);
 }
 
-static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
+static bool dir_list(void *self, const char *dir, struct listing *l, struct zf_err *err)
 {
-    struct zf_pool *pool = self;
-    int fd = zf_pool_open(pool, dir, O_RDONLY | O_DIRECTORY);
+    struct pool *pool = self;
+    int fd = pool_open(pool, dir, O_RDONLY | O_DIRECTORY);
 
     if (fd < 0) {
-        return no_directory(&pool->reach, dir, err);
+        return store_dir_no_directory(&pool->reach, dir, err);
     }
     DIR *d = fdopendir(fd);
     if (!d) {
@@ -132,7 +133,7 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
         (void)close(fd);
         return false;
     }
-    bool ok = read_names(&pool->reach, dir, d, l, err);
+    bool ok = store_dir_read_names(&pool->reach, dir, d, l, err);
     (void)closedir(d);
     return ok;
 }
@@ -140,21 +141,21 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
 static struct zf_source *dir_open(void *self, const char *path, const char *name,
                                   const struct zf_entry *known, struct zf_err *err)
 {
-    return zf_file_new(self, path, name, known ? &known->id : NULL, err);
+    return file_new(self, path, name, known ? &known->id : NULL, err);
 }
 
 static bool dir_reaches(void *self, const char *path, struct zf_err *err)
 {
-    const struct zf_pool *pool = self;
-    int fd = zf_reach_open(&pool->reach, path, O_PATH);
+    const struct pool *pool = self;
+    int fd = reach_open(&pool->reach, path, O_PATH);
 
     if (fd >= 0) {
         (void)close(fd);
     }
-    return fd >= 0 || errno != EXDEV || zf_reach_fail(&pool->reach, path, "open it", err);
+    return fd >= 0 || errno != EXDEV || reach_fail(&pool->reach, path, "open it", err);
 }
 
-static char *last_part(const char *path)
+static char *store_dir_last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -164,11 +165,11 @@ static char *last_part(const char *path)
 /* The directory is proved beneath the root first; only its name is then asked by its full path. */
 static char *dir_base(void *self, const char *dir, struct zf_err *err)
 {
-    struct zf_pool *pool = self;
-    int fd = zf_reach_open(&pool->reach, dir, O_PATH | O_DIRECTORY);
+    struct pool *pool = self;
+    int fd = reach_open(&pool->reach, dir, O_PATH | O_DIRECTORY);
 
     if (fd < 0) {
-        (void)no_directory(&pool->reach, dir, err);
+        (void)store_dir_no_directory(&pool->reach, dir, err);
         return NULL;
     }
     (void)close(fd);
@@ -177,7 +178,7 @@ static char *dir_base(void *self, const char *dir, struct zf_err *err)
         full = NULL;
     }
     zf_auto(mem) char *real = full ? realpath(full, NULL) : NULL;
-    char *base = last_part(real ? real : dir);
+    char *base = store_dir_last_part(real ? real : dir);
     if (!base) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
@@ -186,12 +187,12 @@ static char *dir_base(void *self, const char *dir, struct zf_err *err)
 
 static void dir_fini(void *self)
 {
-    struct zf_pool *pool = self;
+    struct pool *pool = self;
 
-    zf_pool_unref(&pool);
+    pool_unref(&pool);
 }
 
-static const struct zf_store_ops dir_ops = {
+static const struct store_ops dir_ops = {
     .list = dir_list,
     .open = dir_open,
     .reaches = dir_reaches,
@@ -199,13 +200,13 @@ static const struct zf_store_ops dir_ops = {
     .fini = dir_fini,
 };
 
-/* A path as given, cut at its last '/': "" stands for the working directory. */
+/* A path as given, cut at its last '/': "" is the working directory. */
 struct cut {
     char *dir;
     const char *file; /* NULL: the path is a directory itself */
 };
 
-static bool cut_path(const char *path, char *copy, struct cut *out, struct zf_err *err)
+static bool store_dir_cut_path(const char *path, char *copy, struct cut *out, struct zf_err *err)
 {
     struct stat st;
 
@@ -235,7 +236,8 @@ static bool cut_path(const char *path, char *copy, struct cut *out, struct zf_er
     return true;
 }
 
-static struct zf_pool *pool_at(const char *dir, const struct zf_limits *lim, struct zf_err *err)
+static struct pool *store_dir_pool_at(const char *dir, const struct zf_limits *lim,
+                                      struct zf_err *err)
 {
     /* Resolved now, because a daemon changes its working directory later. */
     zf_auto(mem) char *abs = realpath(dir[0] ? dir : ".", NULL);
@@ -244,13 +246,13 @@ static struct zf_pool *pool_at(const char *dir, const struct zf_limits *lim, str
         (void)zf_fail_sys(err, "open the directory");
         return NULL;
     }
-    return zf_pool_new(abs, lim, err);
+    return pool_new(abs, lim, err);
 }
 
 /* Can the file be opened from its own directory?  A link that leads elsewhere cannot. */
-static bool reachable(const struct zf_pool *pool, const char *file)
+static bool store_dir_reachable(const struct pool *pool, const char *file)
 {
-    int fd = file ? zf_reach_open(&pool->reach, file, O_PATH) : -1;
+    int fd = file ? reach_open(&pool->reach, file, O_PATH) : -1;
     bool away = file && fd < 0 && errno == EXDEV;
 
     if (fd >= 0) {
@@ -260,8 +262,8 @@ static bool reachable(const struct zf_pool *pool, const char *file)
 }
 
 /* Opens the directory of `path`; *cut points into path and into the malloc'ed *copy. */
-static struct zf_pool *pool_for(const char *path, char **copy, struct cut *cut,
-                                const struct zf_limits *lim, struct zf_err *err)
+static struct pool *store_dir_pool_for(const char *path, char **copy, struct cut *cut,
+                                       const struct zf_limits *lim, struct zf_err *err)
 {
     free(*copy);
     *copy = strdup(path);
@@ -269,11 +271,11 @@ static struct zf_pool *pool_for(const char *path, char **copy, struct cut *cut,
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    return cut_path(path, *copy, cut, err) ? pool_at(cut->dir, lim, err) : NULL;
+    return store_dir_cut_path(path, *copy, cut, err) ? store_dir_pool_at(cut->dir, lim, err) : NULL;
 }
 
 /* A file that the user pointed at may be on another file system than its directory. */
-static bool point_at(struct zf_pool *pool, const struct cut *cut, struct zf_err *err)
+static bool store_dir_point_at(struct pool *pool, const struct cut *cut, struct zf_err *err)
 {
     pool->reach.pointed = cut->file ? strdup(cut->file) : NULL;
     return !cut->file || pool->reach.pointed ||
@@ -290,20 +292,20 @@ struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_
 {
     zf_auto(mem) char *copy = NULL, *real = NULL;
     struct cut cut = {0};
-    struct zf_pool *pool = pool_for(path, &copy, &cut, lim, err);
+    struct pool *pool = store_dir_pool_for(path, &copy, &cut, lim, err);
 
-    /* The user pointed at the link itself, so it may lead anywhere: what it stands for
+    /* The user pointed at the link itself, so it may lead anywhere: its target
      * is opened. */
-    if (pool && !reachable(pool, cut.file)) {
-        zf_pool_unref(&pool);
+    if (pool && !store_dir_reachable(pool, cut.file)) {
+        pool_unref(&pool);
         real = realpath(path, NULL);
-        pool = real ? pool_for(real, &copy, &cut, lim, err) : NULL;
+        pool = real ? store_dir_pool_for(real, &copy, &cut, lim, err) : NULL;
         if (!real) {
             (void)zf_fail_sys(err, "open it");
         }
     }
-    if (pool && !point_at(pool, &cut, err)) {
-        zf_pool_unref(&pool);
+    if (pool && !store_dir_point_at(pool, &cut, err)) {
+        pool_unref(&pool);
     }
     if (pool) {
         pool->reach.xdev = xdev;
@@ -312,7 +314,7 @@ struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_
         (void)zf_err_in(err, "%s", path);
         return NULL;
     }
-    return zf_store_new(&dir_ops, pool,
-                        (struct zf_store_look){.name = path, .shown = cut.dir, .focus = cut.file},
-                        lim, err);
+    return store_new(&dir_ops, pool,
+                     (struct store_look){.name = path, .shown = cut.dir, .focus = cut.file}, lim,
+                     err);
 }

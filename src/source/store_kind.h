@@ -8,7 +8,7 @@
 #include <zf/source/store.h>
 
 /* Entries in the making, sorted afterwards by the common part. */
-struct zf_listing {
+struct listing {
     struct zf_arena *names;
     struct zf_entry *entry;
     size_t n, cap;
@@ -16,10 +16,10 @@ struct zf_listing {
 };
 
 /* Adds an entry (the name is copied).  Errors: ZF_E_LIMIT, ZF_E_NOMEM. */
-bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err) ZF_CHECKED;
+bool listing_add(struct listing *l, const struct zf_entry *e, struct zf_err *err) ZF_CHECKED;
 
-struct zf_store_ops {
-    bool (*list)(void *self, const char *dir, struct zf_listing *l, struct zf_err *err);
+struct store_ops {
+    bool (*list)(void *self, const char *dir, struct listing *l, struct zf_err *err);
     /* Gives a reference, asked for once a path; by several threads at once.  known: the file's entry
      * (no fresh one, and it outlives the source's first read), by which the first read may open it;
      * NULL = now.  The common part puts `name` in front of errors. */
@@ -34,17 +34,17 @@ struct zf_store_ops {
 };
 
 /* How a new store presents itself; the strings are copied. */
-struct zf_store_look {
+struct store_look {
     const char *name;  /* what the user gave */
     const char *shown; /* in front of a file's path in messages, without a '/' at its end */
     const char *focus; /* or NULL */
 };
 
 /* Takes self (also on failure). */
-struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
-                              const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+struct zf_store *store_new(const struct store_ops *ops, void *self, struct store_look look,
+                           const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 /* The kind's own object, to which the store belongs, or NULL when it is of another kind. */
-void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops);
+void *store_self(struct zf_store *st, const struct store_ops *ops);
 
 #endif

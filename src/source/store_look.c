@@ -13,16 +13,16 @@
 
 static int look_order(const void *a, const void *b)
 {
-    return strcmp(((const struct zf_kept *)a)->path, ((const struct zf_kept *)b)->path);
+    return strcmp(((const struct kept *)a)->path, ((const struct kept *)b)->path);
 }
 
 void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
 {
-    struct zf_table *t = st->t;
+    struct store_table *t = st->t;
 
     (void)pthread_mutex_lock(&t->lock);
     HASH_SRT(hh, t->files, look_order);
-    for (const struct zf_kept *f = t->files; f; f = f->hh.next) {
+    for (const struct kept *f = t->files; f; f = f->hh.next) {
         struct zf_identity id;
         struct zf_usage u = {0};
 
@@ -60,8 +60,8 @@ struct timespec zf_store_mtime(const struct zf_store *st)
     return newest;
 }
 
-static bool being_written(const struct zf_table *t, const char *path, const char *what,
-                          struct zf_err *err)
+static bool store_look_being_written(const struct store_table *t, const char *path,
+                                     const char *what, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                   "the checkpoint is being written: this %s changed while it was opened", what);
@@ -71,9 +71,9 @@ static bool being_written(const struct zf_table *t, const char *path, const char
 
 /* The files of a table, or its directories that count, in the order of their paths; malloc'ed.  The
  * lock is held; it need not be while they are looked at, for what is made stays. */
-static struct zf_kept **look_list(struct zf_kept **table, size_t *n_out, struct zf_err *err)
+static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err *err)
 {
-    struct zf_kept **list = calloc(HASH_COUNT(*table) + 1, sizeof *list);
+    struct kept **list = calloc(HASH_COUNT(*table) + 1, sizeof *list);
     size_t n = 0;
 
     if (!list) {
@@ -81,7 +81,7 @@ static struct zf_kept **look_list(struct zf_kept **table, size_t *n_out, struct 
         return NULL;
     }
     HASH_SRT(hh, *table, look_order);
-    for (struct zf_kept *k = *table; k; k = k->hh.next) {
+    for (struct kept *k = *table; k; k = k->hh.next) {
         if (!k->making && (k->src || k->counts)) {
             list[n++] = k;
         }
@@ -92,10 +92,10 @@ static struct zf_kept **look_list(struct zf_kept **table, size_t *n_out, struct 
 
 /* Marks the directory of a file.  That it is listed anew is also how a file is looked at that was
  * not opened yet. */
-static void look_count(struct zf_table *t, const struct zf_kept *f)
+static void look_count(struct store_table *t, const struct kept *f)
 {
     const char *slash = strrchr(f->path, '/');
-    struct zf_kept *d = NULL;
+    struct kept *d = NULL;
 
     HASH_FIND(hh, t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0, d);
     if (d) {
@@ -107,7 +107,7 @@ static void look_count(struct zf_table *t, const struct zf_kept *f)
 }
 
 /* The same names, and behind those of files that were not opened the same files. */
-static bool same_entries(const struct zf_listing *a, const struct zf_listing *b)
+static bool store_look_same_entries(const struct listing *a, const struct listing *b)
 {
     bool same = a->n == b->n;
 
@@ -120,38 +120,38 @@ static bool same_entries(const struct zf_listing *a, const struct zf_listing *b)
     return same;
 }
 
-static bool look_at_dir(struct zf_table *t, const struct zf_kept *d, struct zf_err *err)
+static bool look_at_dir(struct store_table *t, const struct kept *d, struct zf_err *err)
 {
-    struct zf_listing now;
+    struct listing now;
     bool same;
 
-    if (!zf_listing_read(t, d->path, &now, err)) {
-        return being_written(t, d->path, "directory", err);
+    if (!listing_read(t, d->path, &now, err)) {
+        return store_look_being_written(t, d->path, "directory", err);
     }
-    same = same_entries(&d->l, &now);
-    zf_listing_fini(&now);
-    return same || being_written(t, d->path, "directory", err);
+    same = store_look_same_entries(&d->l, &now);
+    listing_fini(&now);
+    return same || store_look_being_written(t, d->path, "directory", err);
 }
 
-static bool look_at_file(struct zf_table *t, const struct zf_kept *f, struct zf_err *err)
+static bool look_at_file(struct store_table *t, const struct kept *f, struct zf_err *err)
 {
     const struct zf_source_ops *ops = f->src->ops;
 
     return f->known || !ops->unchanged || ops->unchanged(f->src, err) ||
-           being_written(t, f->path, "file", err);
+           store_look_being_written(t, f->path, "file", err);
 }
 
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 {
-    struct zf_table *t = st->t;
+    struct store_table *t = st->t;
     size_t n_files = 0, n_dirs = 0;
 
     (void)pthread_mutex_lock(&t->lock);
-    zf_auto(mem) struct zf_kept **file = look_list(&t->files, &n_files, err);
+    zf_auto(mem) struct kept **file = look_list(&t->files, &n_files, err);
     for (size_t i = 0; i < n_files; i++) {
         look_count(t, file[i]);
     }
-    zf_auto(mem) struct zf_kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
+    zf_auto(mem) struct kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
     bool ok = dir != NULL;
     for (size_t i = 0; ok && i < n_files; i++) {

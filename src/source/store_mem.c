@@ -7,17 +7,17 @@
 
 #include "store_kind.h"
 
-struct file {
+struct store_mem_file {
     char *path;
     struct zf_source *src;
 };
 
-struct tree {
-    zf_vec(struct file) file;
+struct store_mem_tree {
+    zf_vec(struct store_mem_file) file;
 };
 
 /* What follows "dir/" in path, or NULL when it does not lie in dir. */
-static const char *below(const char *path, const char *dir)
+static const char *store_mem_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
 
@@ -27,17 +27,17 @@ static const char *below(const char *path, const char *dir)
     return strncmp(path, dir, n) == 0 && path[n] == '/' ? path + n + 1 : NULL;
 }
 
-static bool has_dir(const struct tree *t, const char *dir)
+static bool store_mem_has_dir(const struct store_mem_tree *t, const char *dir)
 {
     for (size_t i = 0; i < t->file.n; i++) {
-        if (below(t->file.at[i].path, dir)) {
+        if (store_mem_below(t->file.at[i].path, dir)) {
             return true;
         }
     }
     return dir[0] == '\0';
 }
 
-static bool listed(const struct zf_listing *l, const char *name)
+static bool store_mem_listed(const struct listing *l, const char *name)
 {
     for (size_t i = 0; i < l->n; i++) {
         if (strcmp(l->entry[i].name, name) == 0) {
@@ -47,28 +47,28 @@ static bool listed(const struct zf_listing *l, const char *name)
     return false;
 }
 
-static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
+static bool mem_list(void *self, const char *dir, struct listing *l, struct zf_err *err)
 {
-    const struct tree *t = self;
+    const struct store_mem_tree *t = self;
 
-    if (!has_dir(t, dir)) {
+    if (!store_mem_has_dir(t, dir)) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
     }
     for (size_t i = 0; i < t->file.n; i++) {
-        const char *rest = below(t->file.at[i].path, dir);
+        const char *rest = store_mem_below(t->file.at[i].path, dir);
         size_t len = rest ? strcspn(rest, "/") : 0;
         zf_auto(mem) char *name = rest ? strndup(rest, len) : NULL;
 
         if (rest && !name) {
             return zf_fail_sys(err, "keep a listing");
         }
-        if (!rest || listed(l, name)) {
+        if (!rest || store_mem_listed(l, name)) {
             continue;
         }
         struct zf_entry e = {.name = name, .kind = rest[len] ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
         e.id.size = e.kind == ZF_ENTRY_FILE ? t->file.at[i].src->size : 0;
         e.what = e.kind == ZF_ENTRY_FILE ? "a file" : "a directory";
-        if (!zf_listing_add(l, &e, err)) {
+        if (!listing_add(l, &e, err)) {
             return false;
         }
     }
@@ -78,7 +78,7 @@ static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct z
 static struct zf_source *mem_open(void *self, const char *path, const char *name,
                                   const struct zf_entry *known, struct zf_err *err)
 {
-    const struct tree *t = self;
+    const struct store_mem_tree *t = self;
 
     (void)name;
     (void)known;
@@ -87,7 +87,7 @@ static struct zf_source *mem_open(void *self, const char *path, const char *name
             return zf_source_ref(t->file.at[i].src);
         }
     }
-    if (has_dir(t, path)) {
+    if (store_mem_has_dir(t, path)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is a directory, not a file");
     } else {
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such file");
@@ -99,7 +99,7 @@ static char *mem_base(void *self, const char *dir, struct zf_err *err)
 {
     const char *slash = strrchr(dir, '/');
 
-    if (!has_dir(self, dir)) {
+    if (!store_mem_has_dir(self, dir)) {
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
         return NULL;
     }
@@ -112,7 +112,7 @@ static char *mem_base(void *self, const char *dir, struct zf_err *err)
 
 static void mem_fini(void *self)
 {
-    struct tree *t = self;
+    struct store_mem_tree *t = self;
 
     for (size_t i = 0; i < t->file.n; i++) {
         free(t->file.at[i].path);
@@ -122,7 +122,7 @@ static void mem_fini(void *self)
     free(t);
 }
 
-static const struct zf_store_ops mem_ops = {
+static const struct store_ops mem_ops = {
     .list = mem_list,
     .open = mem_open,
     .base = mem_base,
@@ -131,17 +131,18 @@ static const struct zf_store_ops mem_ops = {
 
 struct zf_store *zf_store_mem(const struct zf_limits *lim, struct zf_err *err)
 {
-    struct tree *t = calloc(1, sizeof *t);
+    struct store_mem_tree *t = calloc(1, sizeof *t);
 
     if (!t) {
         (void)zf_fail_sys(err, "make a store");
         return NULL;
     }
-    return zf_store_new(&mem_ops, t, (struct zf_store_look){.name = "", .shown = ""}, lim, err);
+    return store_new(&mem_ops, t, (struct store_look){.name = "", .shown = ""}, lim, err);
 }
 
 /* A source with a copy of p. */
-static struct zf_source *copy_of(const char *path, const void *p, uint64_t n, struct zf_err *err)
+static struct zf_source *store_mem_copy_of(const char *path, const void *p, uint64_t n,
+                                           struct zf_err *err)
 {
     void *copy = n < SIZE_MAX ? malloc((size_t)n + 1) : NULL;
 
@@ -162,7 +163,7 @@ static struct zf_source *copy_of(const char *path, const void *p, uint64_t n, st
 bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
                       struct zf_err *err)
 {
-    struct tree *t = zf_store_self(st, &mem_ops);
+    struct store_mem_tree *t = store_self(st, &mem_ops);
 
     if (!t) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this store is not in memory");
@@ -170,11 +171,11 @@ bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint
     if (!zf_vec_room(&t->file, 1, err)) {
         return false;
     }
-    zf_auto(source) struct zf_source *src = copy_of(path, p, n, err);
+    zf_auto(source) struct zf_source *src = store_mem_copy_of(path, p, n, err);
     char *name = src ? strdup(path) : NULL;
     if (!name) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    t->file.at[t->file.n++] = (struct file){.path = name, .src = zf_source_ref(src)};
+    t->file.at[t->file.n++] = (struct store_mem_file){.path = name, .src = zf_source_ref(src)};
     return true;
 }

@@ -15,41 +15,41 @@
 #include "store_kind.h"
 
 /* A file that was opened, or a directory that was listed. */
-struct zf_kept {
+struct kept {
     UT_hash_handle hh;
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
-    struct zf_listing l;          /* of a directory */
+    struct listing l;             /* of a directory */
     bool counts;                  /* a file in it was opened; for zf_store_unchanged alone */
     char path[];
 };
 
 /* Shared by a store and its sub-stores. */
-struct zf_table {
+struct store_table {
     atomic_uint refs;
-    const struct zf_store_ops *ops;
+    const struct store_ops *ops;
     void *self;
     struct zf_limits lim;
     /* Of the two tables.  An entry that is made stays until the end; while one is made, which may
      * take long or hang, the lock is free. */
     pthread_mutex_t lock;
     pthread_cond_t made;
-    struct zf_kept *files, *dirs;
+    struct kept *files, *dirs;
     char *shown;
 };
 
 struct zf_store {
     atomic_uint refs;
-    struct zf_table *t;
+    struct store_table *t;
     char *name, *base;
     char *focus;  /* or NULL */
     char *prefix; /* this store's directory in the table, "" = root */
 };
 
-/* Asks the kind for a listing and sorts it; freed with zf_listing_fini.  Errors: without a path. */
-bool zf_listing_read(struct zf_table *t, const char *dir, struct zf_listing *l,
-                     struct zf_err *err) ZF_CHECKED;
-void zf_listing_fini(struct zf_listing *l);
+/* Asks the kind for a listing and sorts it; freed with listing_fini.  Errors: without a path. */
+bool listing_read(struct store_table *t, const char *dir, struct listing *l,
+                  struct zf_err *err) ZF_CHECKED;
+void listing_fini(struct listing *l);
 
 #endif

@@ -13,7 +13,7 @@ struct swap {
     uint32_t width;
 };
 
-static void turn(uint8_t *p, size_t n, uint32_t width)
+static void swap_turn(uint8_t *p, size_t n, uint32_t width)
 {
     for (const uint8_t *end = p + n; p < end; p += width) {
         for (uint32_t i = 0, j = width - 1; i < j; i++, j--) {
@@ -26,7 +26,7 @@ static void turn(uint8_t *p, size_t n, uint32_t width)
 }
 
 /* Some bytes of the one element that byte `off` lies in; returns how many of at most n. */
-static size_t read_bit(struct swap *w, void *buf, size_t n, uint64_t off, struct zf_err *err)
+static size_t swap_read_bit(struct swap *w, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     uint8_t elem[WIDTH_MAX];
     size_t into = (size_t)(off % w->width), left = w->width - into;
@@ -34,7 +34,7 @@ static size_t read_bit(struct swap *w, void *buf, size_t n, uint64_t off, struct
     if (!zf_source_pread(w->parent, elem, w->width, off - into, err)) {
         return 0;
     }
-    turn(elem, w->width, w->width);
+    swap_turn(elem, w->width, w->width);
     n = n < left ? n : left;
     memcpy(buf, elem + into, n);
     return n;
@@ -49,9 +49,9 @@ static bool swap_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
         size_t done = n - n % w->width;
 
         if (off % w->width != 0 || done == 0) {
-            done = read_bit(w, to, n, off, err);
+            done = swap_read_bit(w, to, n, off, err);
         } else if (zf_source_pread(w->parent, to, done, off, err)) {
-            turn(to, done, w->width);
+            swap_turn(to, done, w->width);
         } else {
             done = 0;
         }

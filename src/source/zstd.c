@@ -30,19 +30,19 @@ struct stream {
 };
 
 struct unzstd {
-    struct zf_blocks b;
+    struct blocks b;
     pthread_mutex_t lock;  /* of the rest */
     struct stream *stream; /* at the first byte of block `next`, or NULL */
     uint64_t next;
 };
 
-static bool bad_data(const struct stream *s, const char *what, struct zf_err *err)
+static bool zstd_bad_data(const struct stream *s, const char *what, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_FORMAT, s->in - (s->have.size - s->have.pos), "the zstd data %s", what);
     return zf_err_in(err, "%s", s->from->name);
 }
 
-static void stream_free(struct stream *s)
+static void zstd_stream_free(struct stream *s)
 {
     if (s) {
         (void)ZSTD_freeDStream(s->z);
@@ -52,10 +52,10 @@ static void stream_free(struct stream *s)
 
 static void zf_auto_stream(struct stream **s)
 {
-    stream_free(*s);
+    zstd_stream_free(*s);
 }
 
-static struct stream *stream_new(struct zf_source *from, struct zf_err *err)
+static struct stream *zstd_stream_new(struct zf_source *from, struct zf_err *err)
 {
     struct stream *s = calloc(1, sizeof *s);
 
@@ -73,7 +73,7 @@ static struct stream *stream_new(struct zf_source *from, struct zf_err *err)
     return s;
 }
 
-static bool feed(struct stream *s, struct zf_err *err)
+static bool zstd_feed(struct stream *s, struct zf_err *err)
 {
     uint64_t left = s->from->size - s->in;
     size_t n = left < INPUT ? (size_t)left : INPUT;
@@ -87,18 +87,19 @@ static bool feed(struct stream *s, struct zf_err *err)
     return true;
 }
 
-static bool drained(const struct stream *s)
+static bool zstd_drained(const struct stream *s)
 {
     return s->have.pos == s->have.size && s->in == s->from->size;
 }
 
 /* Decompresses up to n bytes; fewer (*got_out) only at the end of the last frame. */
-static bool stream_read(struct stream *s, void *buf, size_t n, size_t *got_out, struct zf_err *err)
+static bool zstd_stream_read(struct stream *s, void *buf, size_t n, size_t *got_out,
+                             struct zf_err *err)
 {
     ZSTD_outBuffer out = {.dst = buf, .size = n};
 
-    while (out.pos < n && !(s->between && drained(s))) {
-        if (s->have.pos == s->have.size && !feed(s, err)) {
+    while (out.pos < n && !(s->between && zstd_drained(s))) {
+        if (s->have.pos == s->have.size && !zstd_feed(s, err)) {
             return false;
         }
         size_t was_in = s->have.pos, was_out = out.pos;
@@ -108,11 +109,11 @@ static bool stream_read(struct stream *s, void *buf, size_t n, size_t *got_out, 
             char why[120];
 
             (void)snprintf(why, sizeof why, "is damaged: %s", ZSTD_getErrorName(rc));
-            return bad_data(s, why, err);
+            return zstd_bad_data(s, why, err);
         }
         s->between = rc == 0;
-        if (!s->between && s->have.pos == was_in && out.pos == was_out && drained(s)) {
-            return bad_data(s, "ends early", err);
+        if (!s->between && s->have.pos == was_in && out.pos == was_out && zstd_drained(s)) {
+            return zstd_bad_data(s, "ends early", err);
         }
     }
     *got_out = out.pos;
@@ -120,19 +121,20 @@ static bool stream_read(struct stream *s, void *buf, size_t n, size_t *got_out, 
 }
 
 /* Nothing may follow. */
-static bool stream_ends(struct stream *s, struct zf_err *err)
+static bool zstd_stream_ends(struct stream *s, struct zf_err *err)
 {
     uint8_t spare;
     size_t got;
 
-    if (!stream_read(s, &spare, 1, &got, err)) {
+    if (!zstd_stream_read(s, &spare, 1, &got, err)) {
         return false;
     }
-    return got == 0 || bad_data(s, "holds more bytes than announced", err);
+    return got == 0 || zstd_bad_data(s, "holds more bytes than announced", err);
 }
 
 /* What the first frame says it holds; ZSTD_CONTENTSIZE_UNKNOWN when it does not. */
-static bool first_frame(struct zf_source *parent, unsigned long long *size_out, struct zf_err *err)
+static bool zstd_first_frame(struct zf_source *parent, unsigned long long *size_out,
+                             struct zf_err *err)
 {
     uint8_t head[HEADER_MAX];
     size_t n = parent->size < sizeof head ? (size_t)parent->size : sizeof head;
@@ -148,63 +150,63 @@ static bool first_frame(struct zf_source *parent, unsigned long long *size_out, 
     return true;
 }
 
-static struct zf_block *next_block(struct unzstd *u, struct zf_err *err)
+static struct block *zstd_next_block(struct unzstd *u, struct zf_err *err)
 {
-    zf_auto(block) struct zf_block *block = zf_block_new(zf_blocks_len(&u->b, u->next), err);
+    zf_auto(block) struct block *block = block_new(blocks_len(&u->b, u->next), err);
     size_t got;
 
-    if (!block || !stream_read(u->stream, block->data, block->n, &got, err)) {
+    if (!block || !zstd_stream_read(u->stream, block->data, block->n, &got, err)) {
         return NULL;
     }
     if (got < block->n) {
-        (void)bad_data(u->stream, "holds fewer bytes than announced", err);
+        (void)zstd_bad_data(u->stream, "holds fewer bytes than announced", err);
         return NULL;
     }
-    if (u->next + 1 == zf_blocks_count(&u->b) && !stream_ends(u->stream, err)) {
+    if (u->next + 1 == blocks_count(&u->b) && !zstd_stream_ends(u->stream, err)) {
         return NULL;
     }
     u->next++;
-    struct zf_block *done = block;
+    struct block *done = block;
     block = NULL;
     return done;
 }
 
 /* Moves to block k; what is passed on the way is kept for others. */
-static struct zf_block *seek(struct unzstd *u, uint64_t k, struct zf_err *err)
+static struct block *zstd_seek(struct unzstd *u, uint64_t k, struct zf_err *err)
 {
     if (u->stream && u->next > k) {
-        stream_free(u->stream);
+        zstd_stream_free(u->stream);
         u->stream = NULL;
     }
     if (!u->stream) {
-        u->stream = stream_new(u->b.parent, err);
+        u->stream = zstd_stream_new(u->b.parent, err);
         u->next = 0;
     }
     while (u->stream) {
-        struct zf_block *block = next_block(u, err);
+        struct block *block = zstd_next_block(u, err);
 
         if (!block) {
-            /* Where it stands now is not known. */
-            stream_free(u->stream);
+            /* Its position is not known now. */
+            zstd_stream_free(u->stream);
             u->stream = NULL;
         } else if (u->next > k) {
             return block;
         } else {
-            zf_cache_put(u->b.cache, u->b.owner, u->next - 1, block);
-            zf_block_unref(&block);
+            cache_put(u->b.cache, u->b.owner, u->next - 1, block);
+            block_unref(&block);
         }
     }
     return NULL;
 }
 
-static struct zf_block *load(struct zf_blocks *b, uint64_t k, struct zf_err *err)
+static struct block *zstd_load(struct blocks *b, uint64_t k, struct zf_err *err)
 {
     struct unzstd *u = (struct unzstd *)b;
 
     (void)pthread_mutex_lock(&u->lock);
     /* Another thread may have passed here while this one waited. */
-    struct zf_block *block = zf_cache_get(b->cache, b->owner, k);
-    block = block ? block : seek(u, k, err);
+    struct block *block = cache_get(b->cache, b->owner, k);
+    block = block ? block : zstd_seek(u, k, err);
     (void)pthread_mutex_unlock(&u->lock);
     return block;
 }
@@ -213,20 +215,20 @@ static void zstd_fini(struct zf_source *s)
 {
     struct unzstd *u = (struct unzstd *)s;
 
-    stream_free(u->stream);
+    zstd_stream_free(u->stream);
     (void)pthread_mutex_destroy(&u->lock);
-    zf_blocks_fini(&u->b);
+    blocks_fini(&u->b);
     free(u);
 }
 
 static bool zstd_trace(struct zf_source *s, struct zf_trace *t)
 {
-    return zf_blocks_trace((struct zf_blocks *)s, "zstd", t);
+    return blocks_trace((struct blocks *)s, "zstd", t);
 }
 
 static const struct zf_source_ops zstd_ops = {
     .kind = "zstd",
-    .pread = zf_blocks_pread,
+    .pread = blocks_pread,
     .trace = zstd_trace,
     .fini = zstd_fini,
 };
@@ -236,7 +238,7 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
 {
     unsigned long long said;
 
-    if (!first_frame(parent, &said, err)) {
+    if (!zstd_first_frame(parent, &said, err)) {
         return NULL;
     }
     if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > size) {
@@ -250,16 +252,16 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
         (void)zf_fail_sys(err, "make a zstd source");
         return NULL;
     }
-    if (!zf_blocks_init(&u->b, &zstd_ops, parent, size, lim, err)) {
+    if (!blocks_init(&u->b, &zstd_ops, parent, size, lim, err)) {
         free(u);
         return NULL;
     }
-    u->b.load = load;
+    u->b.load = zstd_load;
     (void)pthread_mutex_init(&u->lock, NULL);
     return &u->b.src;
 }
 
-static bool too_large(const struct zf_source *parent, uint64_t max, struct zf_err *err)
+static bool zstd_too_large(const struct zf_source *parent, uint64_t max, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                   "the zstd data holds more than the %" PRIu64 " bytes allowed here", max);
@@ -272,25 +274,25 @@ bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_
     uint64_t max = max_bytes < lim->inflate_bytes ? max_bytes : lim->inflate_bytes, n = 0;
     unsigned long long said;
 
-    if (!first_frame(parent, &said, err)) {
+    if (!zstd_first_frame(parent, &said, err)) {
         return false;
     }
     if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > max) {
-        return too_large(parent, max, err);
+        return zstd_too_large(parent, max, err);
     }
-    zf_auto(stream) struct stream *s = stream_new(parent, err);
+    zf_auto(stream) struct stream *s = zstd_stream_new(parent, err);
     zf_auto(mem) uint8_t *piece = malloc(INPUT);
     size_t got = INPUT;
     if (!s || !piece) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     while (got == INPUT) {
-        if (!stream_read(s, piece, INPUT, &got, err)) {
+        if (!zstd_stream_read(s, piece, INPUT, &got, err)) {
             return false;
         }
         n += got;
         if (n > max) {
-            return too_large(parent, max, err);
+            return zstd_too_large(parent, max, err);
         }
     }
     *size_out = n;
@@ -299,7 +301,7 @@ bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_
 
 #else
 
-static struct zf_source *without(const struct zf_source *parent, struct zf_err *err)
+static struct zf_source *zstd_without(const struct zf_source *parent, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                   "the data is compressed with zstd, which this zerofs was built without");
@@ -311,14 +313,14 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
                               struct zf_err *err)
 {
     (void)size, (void)lim;
-    return without(parent, err);
+    return zstd_without(parent, err);
 }
 
 bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
                   uint64_t *size_out, struct zf_err *err)
 {
     (void)max_bytes, (void)lim, (void)size_out;
-    return without(parent, err);
+    return zstd_without(parent, err);
 }
 
 #endif

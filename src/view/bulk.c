@@ -39,13 +39,13 @@ void bulk_fini(struct bulk *b)
 }
 
 /* Counts n more bytes of the file. */
-static bool count(struct bulk_plan *p, uint64_t n, struct zf_err *err)
+static bool bulk_count(struct bulk_plan *p, uint64_t n, struct zf_err *err)
 {
     return (zf_add(p->size, n, &p->size) && p->size <= INT64_MAX) ||
            zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more bytes than a file can hold");
 }
 
-static bool add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struct zf_err *err)
+static bool bulk_add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struct zf_err *err)
 {
     if (!zf_vec_room(&p->part, 1, err)) {
         return false;
@@ -54,8 +54,8 @@ static bool add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struc
     return true;
 }
 
-static bool add_hurt(struct bulk_plan *p, uint64_t first, uint32_t tensor, uint32_t width,
-                     struct zf_err *err)
+static bool bulk_add_hurt(struct bulk_plan *p, uint64_t first, uint32_t tensor, uint32_t width,
+                          struct zf_err *err)
 {
     if (p->n_hurt == p->cap_hurt) {
         uint32_t cap = p->cap_hurt ? 2 * p->cap_hurt : 16;
@@ -76,7 +76,7 @@ static bool add_hurt(struct bulk_plan *p, uint64_t first, uint32_t tensor, uint3
 
 bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_err *err)
 {
-    if (!count(p, n, err)) {
+    if (!bulk_count(p, n, err)) {
         return false;
     }
     if (n == 0 || p->only_size) {
@@ -88,14 +88,14 @@ bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_
     }
     memcpy(own, bytes, n);
     struct zf_map *m = zf_map_of_mem(p->arena, own, n, err);
-    return m && add(p, m, n, err);
+    return m && bulk_add(p, m, n, err);
 }
 
 bool bulk_add_map(struct bulk_plan *p, const struct zf_map *map, struct zf_err *err)
 {
     uint64_t n = zf_map_size(map);
 
-    return count(p, n, err) && (n == 0 || p->only_size || add(p, map, n, err));
+    return bulk_count(p, n, err) && (n == 0 || p->only_size || bulk_add(p, map, n, err));
 }
 
 bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
@@ -109,33 +109,33 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
 
     uint64_t first = p->size;
 
-    if (!count(p, n, err)) {
+    if (!bulk_count(p, n, err)) {
         return false;
     }
     p->lost = p->lost || (t->lost && !t->filled && n > 0);
     if (n == 0 || p->only_size) {
         return true;
     }
-    if (t->lost && !add_hurt(p, first, i, zf_dtype_info(served)->bytes, err)) {
+    if (t->lost && !bulk_add_hurt(p, first, i, zf_dtype_info(served)->bytes, err)) {
         return false;
     }
     if (served != t->dtype) {
         m = zf_map_of_cast(p->arena, t->data, t->dtype, served, err);
     }
-    return m && add(p, m, n, err);
+    return m && bulk_add(p, m, n, err);
 }
 
-static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     p->arena = zf_arena_new(BUDGET, err);
     return p->arena && b->kind->plan(b, p, err);
 }
 
 /* Under the lock. */
-static bool measure(struct bulk *b, uint64_t *out, struct zf_err *err)
+static bool bulk_measure(struct bulk *b, uint64_t *out, struct zf_err *err)
 {
     struct bulk_plan p = {.only_size = true};
-    bool ok = plan(b, &p, err);
+    bool ok = bulk_plan(b, &p, err);
 
     zf_arena_free(p.arena);
     *out = p.size;
@@ -154,7 +154,7 @@ bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)
     (void)pthread_mutex_lock(&b->lock);
     *out = atomic_load_explicit(&b->size, memory_order_relaxed);
     if (*out == UINT64_MAX) {
-        ok = measure(b, out, err);
+        ok = bulk_measure(b, out, err);
         if (ok) {
             atomic_store_explicit(&b->size, *out, memory_order_release);
         }
@@ -164,10 +164,11 @@ bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)
 }
 
 /* Under the lock. */
-static struct zf_map *build(struct bulk *b, struct zf_err *err)
+static struct zf_map *bulk_build(struct bulk *b, struct zf_err *err)
 {
     struct bulk_plan p = {0};
-    struct zf_map *m = plan(b, &p, err) ? zf_map_of_parts(p.arena, p.part.at, p.part.n, err) : NULL;
+    struct zf_map *m =
+        bulk_plan(b, &p, err) ? zf_map_of_parts(p.arena, p.part.at, p.part.n, err) : NULL;
 
     zf_vec_fini(&p.part);
     if (!m) {
@@ -191,7 +192,7 @@ const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err)
     (void)pthread_mutex_lock(&b->lock);
     m = atomic_load_explicit(&b->map, memory_order_relaxed);
     if (!m) {
-        m = build(b, err);
+        m = bulk_build(b, err);
         atomic_store_explicit(&b->map, m, memory_order_release);
     }
     (void)pthread_mutex_unlock(&b->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.safetensors and the shards of hf/: every tensor of the set whose type and name safetensors
- * can tell.  Tied names each get a range of their own, because the format forbids shared ones and a
+ * can know.  Tied names each get a range of their own, because the format forbids shared ones and a
  * loader asks for every name. */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct pick {
     uint32_t n, n_sound;
 };
 
-static bool is_hurt(const struct pick *p, uint32_t i)
+static bool bulk_is_hurt(const struct pick *p, uint32_t i)
 {
     const struct zf_tensor *t = &p->of->set->tensor[i];
 
@@ -28,11 +28,11 @@ static bool is_hurt(const struct pick *p, uint32_t i)
 
 /* Widest elements first, as the reference writer has them, so that every tensor is aligned; natural
  * order among equals, which needs no sorting. */
-static void choose_from(struct pick *p, uint32_t lo, uint32_t hi, bool hurt)
+static void bulk_choose_from(struct pick *p, uint32_t lo, uint32_t hi, bool hurt)
 {
     for (uint32_t width = WIDEST; width; width /= 2) {
         for (uint32_t i = lo; i < hi; i++) {
-            if (is_hurt(p, i) == hurt && hf_holds(p->of, i, p->cast) &&
+            if (bulk_is_hurt(p, i) == hurt && hf_holds(p->of, i, p->cast) &&
                 zf_dtype_info(shelf_set_dtype(p->of, i, p->cast))->bytes == width) {
                 p->index[p->n++] = i;
             }
@@ -42,13 +42,14 @@ static void choose_from(struct pick *p, uint32_t lo, uint32_t hi, bool hurt)
 
 /* Damaged tensors last: a page of a mapping that holds a lost byte cannot be read, and takes what
  * else is on it along. */
-static bool choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a, struct zf_err *err)
+static bool bulk_choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a,
+                        struct zf_err *err)
 {
     p->index = zf_arena_get(a, hi - lo, sizeof *p->index, err);
     if (p->index) {
-        choose_from(p, lo, hi, false);
+        bulk_choose_from(p, lo, hi, false);
         p->n_sound = p->n;
-        choose_from(p, lo, hi, true);
+        bulk_choose_from(p, lo, hi, true);
     }
     return p->index != NULL;
 }
@@ -56,7 +57,7 @@ static bool choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a,
 /* Makes room behind the header, with spaces, which the format allows, so that a page begins where
  * the damaged tensors do.  The header stays a multiple of 8 bytes, for the elements' sake: sound
  * tensors that are not end a few bytes into that page. */
-static bool pad(char **head, uint64_t *len, uint64_t sound, struct zf_err *err)
+static bool bulk_pad(char **head, uint64_t *len, uint64_t sound, struct zf_err *err)
 {
     uint64_t n = (bulk_page_end(*len + sound) - sound + 7) / 8 * 8;
     char *grown = realloc(*head, n);
@@ -73,7 +74,7 @@ static bool pad(char **head, uint64_t *len, uint64_t sound, struct zf_err *err)
     return true;
 }
 
-static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     struct pick pick = {.of = b->of, .cast = b->cast};
     const struct hf_shard *shard = b->shard; /* NULL: all of the set */
@@ -81,7 +82,7 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     char *head = NULL;
     uint64_t len;
 
-    if (!choose(&pick, lo, hi, p->arena, err)) {
+    if (!bulk_choose(&pick, lo, hi, p->arena, err)) {
         return false;
     }
     struct zf_st_entry *e = zf_arena_get(p->arena, pick.n, sizeof *e, err);
@@ -100,7 +101,7 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
         return false;
     }
     /* The undamaged part ends where the first damaged tensor begins. */
-    bool ok = (pick.n_sound == pick.n || pad(&head, &len, e[pick.n_sound].begin - len, err)) &&
+    bool ok = (pick.n_sound == pick.n || bulk_pad(&head, &len, e[pick.n_sound].begin - len, err)) &&
               bulk_add_mem(p, head, len, err);
     free(head);
     for (uint32_t k = 0; ok && k < pick.n; k++) {
@@ -109,4 +110,4 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     return ok;
 }
 
-const struct bulk_kind bulk_safetensors = {.name = "model.safetensors", .plan = plan};
+const struct bulk_kind bulk_safetensors = {.name = "model.safetensors", .plan = bulk_plan};

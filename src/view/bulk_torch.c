@@ -13,27 +13,27 @@
 #include "bulk.h"
 
 /* Pickled text is UTF-8; a name that is none has no place in it. */
-static bool can_be_told(const struct zf_tensor *t)
+static bool bulk_can_be_told(const struct zf_tensor *t)
 {
     return zf_utf8_valid(t->name, t->name_len);
 }
 
 /* Tied names share the storage of the first of them, whose number is its position among those written. */
-static bool number(const struct bulk *b, uint64_t *key, struct zf_out *pickle)
+static bool bulk_number(const struct bulk *b, uint64_t *key, struct zf_out *pickle)
 {
     const struct zf_set *set = b->of->set;
     uint64_t next = 0;
 
     zf_torch_write_begin(pickle);
     for (uint32_t i = 0; i < set->n; i++) {
-        if (can_be_told(&set->tensor[i]) && key[set->tensor[i].alias_of] == 0) {
+        if (bulk_can_be_told(&set->tensor[i]) && key[set->tensor[i].alias_of] == 0) {
             key[set->tensor[i].alias_of] = ++next;
         }
     }
     for (uint32_t i = 0; i < set->n; i++) {
         const struct zf_tensor *t = &set->tensor[i];
 
-        if (can_be_told(t)) {
+        if (bulk_can_be_told(t)) {
             zf_torch_write_tensor(pickle, &(struct zf_torch_write){
                                               .name = t->name,
                                               .name_len = t->name_len,
@@ -49,14 +49,14 @@ static bool number(const struct bulk *b, uint64_t *key, struct zf_out *pickle)
 }
 
 /* A member whose bytes are at hand. */
-static void add_small(struct zf_zip_write *w, struct zf_out *o, const char *name, const void *p,
-                      size_t n)
+static void bulk_add_small(struct zf_zip_write *w, struct zf_out *o, const char *name,
+                           const void *p, size_t n)
 {
     zf_zip_write_member(w, name, n, zf_zip_crc(p, n), o);
     zf_out_add(o, p, n);
 }
 
-static bool flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err)
+static bool bulk_flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err)
 {
     bool ok = zf_out_ok(o, err) && bulk_add_mem(p, o->p, o->n, err);
 
@@ -67,15 +67,15 @@ static bool flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err)
 /* The offset of the next payload: a page of a mapping that holds a lost byte cannot be read, so
  * what is damaged shares none with its neighbours.  (Pages that are larger than the padding of a
  * zip member can be are shared.) */
-static uint32_t payload_align(bool hurt)
+static uint32_t bulk_payload_align(bool hurt)
 {
     uint64_t page = bulk_page_end(1);
 
     return hurt && page <= 32768 ? (uint32_t)page : 0;
 }
 
-static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zip_write *w,
-                         struct zf_out *o, const uint64_t *key, struct zf_err *err)
+static bool bulk_add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zip_write *w,
+                              struct zf_out *o, const uint64_t *key, struct zf_err *err)
 {
     const struct zf_set *set = b->of->set;
     bool hurt_before = false;
@@ -94,10 +94,10 @@ static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zi
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "tensor %s is too large",
                            set->tensor[i].name);
         }
-        w->align = payload_align(hurt || hurt_before);
+        w->align = bulk_payload_align(hurt || hurt_before);
         hurt_before = hurt;
         zf_zip_write_member(w, name, size, 0, o);
-        if (!flush(p, o, err) || !bulk_add_tensor(p, b->of, i, b->cast, err)) {
+        if (!bulk_flush(p, o, err) || !bulk_add_tensor(p, b->of, i, b->cast, err)) {
             return false;
         }
     }
@@ -108,19 +108,19 @@ static bool add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zi
  * mapped it shares a page with the tensor before it: lost bytes are kept away from it. */
 #define GAP 65536
 
-static bool add_gap(struct zf_zip_write *w, struct zf_out *o, struct zf_err *err)
+static bool bulk_add_gap(struct zf_zip_write *w, struct zf_out *o, struct zf_err *err)
 {
     char *zeros = calloc(1, GAP);
 
     if (!zeros) {
         return zf_fail_sys(err, "plan a file");
     }
-    add_small(w, o, "archive/.gap", zeros, GAP);
+    bulk_add_small(w, o, "archive/.gap", zeros, GAP);
     free(zeros);
     return true;
 }
 
-static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     zf_auto(zip_write) struct zf_zip_write w = {0};
     zf_auto(out) struct zf_out pickle = {0}, o = {0};
@@ -129,21 +129,21 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     if (!key) {
         return false;
     }
-    if (!number(b, key, &pickle)) {
+    if (!bulk_number(b, key, &pickle)) {
         return zf_out_ok(&pickle, err);
     }
-    add_small(&w, &o, "archive/data.pkl", pickle.p, pickle.n);
-    add_small(&w, &o, "archive/byteorder", "little", 6);
-    add_small(&w, &o, "archive/version", "3\n", 2);
-    if (!add_payloads(b, p, &w, &o, key, err)) {
+    bulk_add_small(&w, &o, "archive/data.pkl", pickle.p, pickle.n);
+    bulk_add_small(&w, &o, "archive/byteorder", "little", 6);
+    bulk_add_small(&w, &o, "archive/version", "3\n", 2);
+    if (!bulk_add_payloads(b, p, &w, &o, key, err)) {
         return false;
     }
     w.align = 0;
-    if (p->lost && !add_gap(&w, &o, err)) {
+    if (p->lost && !bulk_add_gap(&w, &o, err)) {
         return false;
     }
     zf_zip_write_end(&w, &o);
-    return flush(p, &o, err);
+    return bulk_flush(p, &o, err);
 }
 
-const struct bulk_kind bulk_torch = {.name = "pytorch_model.bin", .plan = plan};
+const struct bulk_kind bulk_torch = {.name = "pytorch_model.bin", .plan = bulk_plan};

@@ -12,7 +12,7 @@
 #include <zf/view.h>
 
 /* Directories that only show the same tensors in another way.  hf/ itself is made of such files. */
-static bool is_presentation(const char *dir, const char *name)
+static bool each_is_presentation(const char *dir, const char *name)
 {
     static const char *const names[] = {"npy", "as", "hf", "model.safetensors",
                                         "pytorch_model.bin"};
@@ -34,7 +34,7 @@ struct todo {
     zf_vec(char *);
 };
 
-static bool push(struct todo *todo, const char *dir, struct zf_err *err)
+static bool each_push(struct todo *todo, const char *dir, struct zf_err *err)
 {
     char **path = zf_vec_push(todo, err);
 
@@ -51,7 +51,7 @@ static void each_drop(struct todo *todo)
 }
 
 /* Malloc'ed: names may nest further than any fixed length. */
-static char *join(const char *dir, const char *name)
+static char *each_join(const char *dir, const char *name)
 {
     char *path;
 
@@ -59,7 +59,7 @@ static char *join(const char *dir, const char *name)
 }
 
 /* A stack gives the last one first; listings read better the other way. */
-static void turn(struct todo *todo, size_t first)
+static void each_turn(struct todo *todo, size_t first)
 {
     for (size_t i = first, j = todo->n; i + 1 < j; i++, j--) {
         char *p = todo->at[i];
@@ -72,11 +72,12 @@ static void turn(struct todo *todo, size_t first)
 /* Does a listing of all files leave this entry of `dir` out? */
 static bool each_skips(const struct zf_each *e, const char *dir, const char *name)
 {
-    return !e->all && is_presentation(dir, name);
+    return !e->all && each_is_presentation(dir, name);
 }
 
 /* Files first, then what is below, so that a set is in one piece. */
-static bool list(const struct zf_each *e, struct todo *todo, const char *dir, struct zf_err *err)
+static bool each_list(const struct zf_each *e, struct todo *todo, const char *dir,
+                      struct zf_err *err)
 {
     size_t first = todo->n;
     char name[256];
@@ -89,12 +90,12 @@ static bool list(const struct zf_each *e, struct todo *todo, const char *dir, st
         if (each_skips(e, dir, name)) {
             continue;
         }
-        zf_auto(mem) char *path = join(dir, name);
+        zf_auto(mem) char *path = each_join(dir, name);
 
         if (!path) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
         }
-        if (st.kind == ZF_NODE_DIR && !push(todo, path, err)) {
+        if (st.kind == ZF_NODE_DIR && !each_push(todo, path, err)) {
             return false;
         }
         if (st.kind == ZF_NODE_DIR ? e->dir && !e->dir(e->ctx, path, &st, err)
@@ -102,19 +103,19 @@ static bool list(const struct zf_each *e, struct todo *todo, const char *dir, st
             return false;
         }
     }
-    turn(todo, first);
+    each_turn(todo, first);
     return true;
 }
 
 bool zf_each_file(const struct zf_each *e, const char *dir, struct zf_err *err)
 {
     struct todo todo = {0};
-    bool ok = push(&todo, dir, err);
+    bool ok = each_push(&todo, dir, err);
 
     while (ok && todo.n > 0) {
         zf_auto(mem) char *path = todo.at[--todo.n];
 
-        ok = list(e, &todo, path, err);
+        ok = each_list(e, &todo, path, err);
     }
     each_drop(&todo);
     return ok;
@@ -126,7 +127,7 @@ bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err)
     struct todo below = {0};
 
     one.all = true;
-    bool ok = list(&one, &below, dir, err);
+    bool ok = each_list(&one, &below, dir, err);
     each_drop(&below);
     return ok;
 }
@@ -139,7 +140,8 @@ struct matching {
     uint64_t n;
 };
 
-static bool match_file(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+static bool each_match_file(void *ctx, const char *path, const struct zf_stat *st,
+                            struct zf_err *err)
 {
     struct matching *m = ctx;
 
@@ -150,7 +152,8 @@ static bool match_file(void *ctx, const char *path, const struct zf_stat *st, st
     return m->e->file(m->e->ctx, path, st, err);
 }
 
-static bool match_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+static bool each_match_dir(void *ctx, const char *path, const struct zf_stat *st,
+                           struct zf_err *err)
 {
     struct matching *m = ctx;
 
@@ -166,7 +169,7 @@ bool zf_each_match(const struct zf_each *e, const char *pattern, uint64_t *n_out
 {
     struct matching m = {.e = e, .pattern = pattern};
     struct zf_each every = {
-        .tree = e->tree, .all = e->all, .file = match_file, .dir = match_dir, .ctx = &m};
+        .tree = e->tree, .all = e->all, .file = each_match_file, .dir = each_match_dir, .ctx = &m};
 
     bool ok = zf_each_file(&every, "", err);
     if (ok && m.n == 0) {
@@ -180,7 +183,7 @@ bool zf_each_match(const struct zf_each *e, const char *pattern, uint64_t *n_out
 
 /* ---- what is not there ---------------------------------------------------------------------------- */
 
-static bool offer(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+static bool each_offer(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
     (void)st, (void)err;
     zf_nearest_offer(ctx, path);
@@ -190,7 +193,7 @@ static bool offer(void *ctx, const char *path, const struct zf_stat *st, struct 
 bool zf_each_missing(struct zf_tree *tree, const char *path, struct zf_err *err)
 {
     zf_auto(nearest) struct zf_nearest near = {.want = path};
-    struct zf_each every = {.tree = tree, .file = offer, .dir = offer, .ctx = &near};
+    struct zf_each every = {.tree = tree, .file = each_offer, .dir = each_offer, .ctx = &near};
     struct zf_err ignored;
     char hint[256];
 

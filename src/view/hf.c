@@ -18,7 +18,7 @@ bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
            zf_utf8_valid(t->name, t->name_len) && strcmp(t->name, "__metadata__") != 0;
 }
 
-static uint64_t bytes_of(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
+static uint64_t hf_bytes_of(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
 {
     const struct zf_tensor *t = &ss->set->tensor[i];
     uint64_t n = 0;
@@ -30,14 +30,14 @@ static uint64_t bytes_of(const struct shelf_set *ss, uint32_t i, enum zf_dtype c
 }
 
 /* Calls once a shard; with out NULL it only counts. */
-static uint32_t cut(const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
-                    struct hf_shard *out)
+static uint32_t hf_cut_shard(const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
+                             struct hf_shard *out)
 {
     uint32_t n = 0, lo = 0;
     uint64_t used = 0;
 
     for (uint32_t i = 0; i < ss->set->n; i++) {
-        uint64_t b = hf_holds(ss, i, cast) ? bytes_of(ss, i, cast) : 0;
+        uint64_t b = hf_holds(ss, i, cast) ? hf_bytes_of(ss, i, cast) : 0;
 
         if (used > 0 && b > 0 && (b > size || used > size - b)) {
             if (out) {
@@ -58,12 +58,12 @@ static uint32_t cut(const struct shelf_set *ss, enum zf_dtype cast, uint64_t siz
 bool hf_cut(struct hf_plan *out, const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
             struct zf_arena *a, struct zf_err *err)
 {
-    out->n = cut(ss, cast, size, NULL);
+    out->n = hf_cut_shard(ss, cast, size, NULL);
     out->shard = zf_arena_get(a, out->n, sizeof *out->shard, err);
     if (!out->shard) {
         return false;
     }
-    (void)cut(ss, cast, size, out->shard);
+    (void)hf_cut_shard(ss, cast, size, out->shard);
     return true;
 }
 
@@ -90,7 +90,7 @@ static int hf_map_set(json_t *map, const struct zf_tensor *t, json_t *file)
 #endif
 }
 
-static json_t *weight_map(const struct bulk *b, const struct hf_plan *p, uint64_t *total_out)
+static json_t *hf_weight_map(const struct bulk *b, const struct hf_plan *p, uint64_t *total_out)
 {
     json_t *map = json_object();
 
@@ -104,7 +104,7 @@ static json_t *weight_map(const struct bulk *b, const struct hf_plan *p, uint64_
             if (!hf_holds(b->of, i, b->cast)) {
                 continue;
             }
-            *total_out += bytes_of(b->of, i, b->cast);
+            *total_out += hf_bytes_of(b->of, i, b->cast);
             if (hf_map_set(map, t, json_string(file)) != 0) {
                 json_decref(map);
                 return NULL;
@@ -114,10 +114,10 @@ static json_t *weight_map(const struct bulk *b, const struct hf_plan *p, uint64_
     return map;
 }
 
-static bool plan_index(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+static bool hf_plan_index(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     uint64_t total = 0;
-    json_t *map = weight_map(b, b->shard, &total);
+    json_t *map = hf_weight_map(b, b->shard, &total);
     json_t *all = map ? json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total,
                                   "weight_map", map)
                       : NULL;
@@ -132,4 +132,5 @@ static bool plan_index(const struct bulk *b, struct bulk_plan *p, struct zf_err 
     return ok;
 }
 
-const struct bulk_kind bulk_hf_index = {.name = "model.safetensors.index.json", .plan = plan_index};
+const struct bulk_kind bulk_hf_index = {.name = "model.safetensors.index.json",
+                                        .plan = hf_plan_index};

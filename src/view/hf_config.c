@@ -12,8 +12,8 @@
 /* Longer ones are no configuration and are passed through. */
 #define CONFIG_MAX (16ull << 20)
 
-static bool add_edited(const struct bulk *b, struct bulk_plan *p, const char *text, uint64_t n,
-                       struct zf_err *err)
+static bool hf_config_add_edited(const struct bulk *b, struct bulk_plan *p, const char *text,
+                                 uint64_t n, struct zf_err *err)
 {
     const char *served = zf_dtype_info(b->cast)->torch;
     struct zf_hf_dtype at[ZF_HF_DTYPES];
@@ -31,7 +31,7 @@ static bool add_edited(const struct bulk *b, struct bulk_plan *p, const char *te
     return bulk_add_mem(p, text + done, n - done, err);
 }
 
-static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+static bool hf_config_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     const struct zf_blob *file = b->shard;
     uint64_t n = zf_map_size(file->data);
@@ -43,7 +43,7 @@ static bool plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
     if (!text) {
         return zf_fail_sys(err, "read config.json");
     }
-    return zf_map_read(file->data, text, n, 0, err) && add_edited(b, p, text, n, err);
+    return zf_map_read(file->data, text, n, 0, err) && hf_config_add_edited(b, p, text, n, err);
 }
 
-const struct bulk_kind bulk_hf_config = {.name = HF_CONFIG, .plan = plan};
+const struct bulk_kind bulk_hf_config = {.name = HF_CONFIG, .plan = hf_config_plan};

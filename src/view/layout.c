@@ -27,7 +27,7 @@ struct layout {
     bool adapter; /* the root holds what PEFT calls an adapter */
 };
 
-static bool put(struct layout *p, struct place what, struct zf_err *err)
+static bool layout_put(struct layout *p, struct place what, struct zf_err *err)
 {
     if (!zf_vec_room(&p->place, 1, err)) {
         return false;
@@ -36,19 +36,19 @@ static bool put(struct layout *p, struct place what, struct zf_err *err)
     return what.path != NULL;
 }
 
-static char *join(struct zf_arena *a, const char *dir, const char *name, struct zf_err *err)
+static char *layout_join(struct zf_arena *a, const char *dir, const char *name, struct zf_err *err)
 {
     return zf_arena_fmt(a, err, "%s%s%s", dir, *dir && *name ? "/" : "", name);
 }
 
-static bool put_shelf(struct layout *p, const char *path, struct shelf shelf, bool listed,
-                      struct zf_err *err)
+static bool layout_put_shelf(struct layout *p, const char *path, struct shelf shelf, bool listed,
+                             struct zf_err *err)
 {
     struct tree *t = p->t;
     struct place at = {path, NODE_SHELF, t->n_shelves, !listed};
 
     t->shelf[t->n_shelves++] = shelf;
-    return put(p, at, err);
+    return layout_put(p, at, err);
 }
 
 /* A bulk file to be made. */
@@ -60,7 +60,7 @@ struct bulk_place {
     bool hidden;
 };
 
-static bool put_bulk(struct layout *p, struct bulk_place what, struct zf_err *err)
+static bool layout_put_bulk(struct layout *p, struct bulk_place what, struct zf_err *err)
 {
     struct tree *t = p->t;
 
@@ -77,32 +77,34 @@ static bool put_bulk(struct layout *p, struct bulk_place what, struct zf_err *er
     }
     bulk_init(b, what.kind, what.of->of, what.of->cast, what.shard);
     t->bulk[t->n_bulks] = b;
-    return put(p,
-               (struct place){join(t->arena, what.dir, what.name, err), NODE_BULK, t->n_bulks++,
-                              what.hidden},
-               err);
+    return layout_put(p,
+                      (struct place){layout_join(t->arena, what.dir, what.name, err), NODE_BULK,
+                                     t->n_bulks++, what.hidden},
+                      err);
 }
 
 /* ---- hf/ -------------------------------------------------------------------------------------- */
 
 /* Puts side file i, called `name`, into dir: hf/ of a set as `of` serves it. */
-static bool put_side_file(struct layout *p, const char *dir, const struct shelf *of, uint32_t i,
-                          const char *name, struct zf_err *err)
+static bool layout_put_side_file(struct layout *p, const char *dir, const struct shelf *of,
+                                 uint32_t i, const char *name, struct zf_err *err)
 {
     const struct zf_blob *b = &p->t->c->blob[i];
 
     if (of->cast != ZF_DT_COUNT && strcmp(name, HF_CONFIG) == 0) {
-        return put_bulk(p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
+        return layout_put_bulk(
+            p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
     }
     /* An adapter beside the shards is as it was saved, whatever is served beside it. */
     if (of->cast != ZF_DT_COUNT && strcmp(name, HF_ADAPTER) == 0) {
         return true;
     }
-    return put(p, (struct place){join(p->t->arena, dir, name, err), NODE_BLOB, i, false}, err);
+    return layout_put(
+        p, (struct place){layout_join(p->t->arena, dir, name, err), NODE_BLOB, i, false}, err);
 }
 
 /* Does the set hold a model's weights, or other tensors beside them? */
-static bool holds_weights(const char *path)
+static bool layout_holds_weights(const char *path)
 {
     static const char *const beside[] = {"optim", "extra", "stacked", "bucket"};
 
@@ -147,27 +149,27 @@ static bool layout_has_nearer(const struct zf_checkpoint *c, const char *set, si
 /* The files beside the weights (config.json, the tokenizer) are in the root or in a directory of one
  * rank (mp_rank_03), and in the hf/ of every set of weights there, so that from_pretrained finds them;
  * the nearest of a name counts. */
-static bool put_side_files(struct layout *p, const char *dir, const struct shelf *of,
-                           struct zf_err *err)
+static bool layout_put_side_files(struct layout *p, const char *dir, const struct shelf *of,
+                                  struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
     const char *set = of->of->set->path;
     bool ok = true;
 
-    for (uint32_t i = 0; ok && i < c->n_blobs && holds_weights(set); i++) {
+    for (uint32_t i = 0; ok && i < c->n_blobs && layout_holds_weights(set); i++) {
         const char *path = c->blob[i].path, *slash = strrchr(path, '/');
         const char *name = slash ? slash + 1 : path;
         size_t n = slash ? (size_t)(slash - path) : 0;
 
         if (layout_is_above(path, n, set) && !layout_has_nearer(c, set, n, name)) {
-            ok = put_side_file(p, dir, of, i, name, err);
+            ok = layout_put_side_file(p, dir, of, i, name, err);
         }
     }
     return ok;
 }
 
 /* A tensor's pieces come from a file of this name? */
-static bool is_adapter_file(void *ctx, struct zf_source *src, uint64_t off, uint64_t len)
+static bool layout_is_adapter_file(void *ctx, struct zf_source *src, uint64_t off, uint64_t len)
 {
     const char *name = zf_source_origin(src, &off)->name, *slash = strrchr(name, '/');
     bool *out = ctx;
@@ -180,13 +182,13 @@ static bool is_adapter_file(void *ctx, struct zf_source *src, uint64_t off, uint
 /* PEFT looks for adapter_model.safetensors beside adapter_config.json, in one piece.  A full model
  * may have an adapter_config.json beside it too, so the weights' own file must say it.
  * Source: peft utils/constants.py, utils/save_and_load.py (0.4 ... 0.21). */
-static bool is_adapter(const struct zf_checkpoint *c)
+static bool layout_is_adapter(const struct zf_checkpoint *c)
 {
     const struct zf_set *root = zf_checkpoint_set(c, "");
     bool config = zf_checkpoint_blob(c, "adapter_config.json") != NULL, file = false;
 
     for (uint32_t i = 0; config && root && i < root->n && !file; i++) {
-        (void)zf_map_each_source(root->tensor[i].data, is_adapter_file, &file);
+        (void)zf_map_each_source(root->tensor[i].data, layout_is_adapter_file, &file);
         if (!file && zf_map_size(root->tensor[i].data) > 0) {
             return false;
         }
@@ -195,65 +197,68 @@ static bool is_adapter(const struct zf_checkpoint *c)
 }
 
 /* The bulk made last is the set's model.safetensors: a single shard is the same file. */
-static bool put_hf(struct layout *p, const char *dir, const struct shelf *of, bool listed,
-                   struct zf_err *err)
+static bool layout_put_hf(struct layout *p, const char *dir, const struct shelf *of, bool listed,
+                          struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
     uint32_t whole = p->t->n_bulks - 1;
     uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
     bool adapter = p->adapter && !of->of->set->path[0];
     struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
-    char *hf = plan ? join(a, dir, "hf", err) : NULL;
-    bool ok = hf && put(p, (struct place){hf, NODE_DIR, 0, !listed}, err) &&
+    char *hf = plan ? layout_join(a, dir, "hf", err) : NULL;
+    bool ok = hf && layout_put(p, (struct place){hf, NODE_DIR, 0, !listed}, err) &&
               hf_cut(plan, of->of, of->cast, adapter ? UINT64_MAX : size, a, err);
 
     if (ok && plan->n == 1) {
         const char *name = adapter ? HF_ADAPTER : bulk_safetensors.name;
 
-        ok = put(p, (struct place){join(a, hf, name, err), NODE_BULK, whole, false}, err);
+        ok = layout_put(p, (struct place){layout_join(a, hf, name, err), NODE_BULK, whole, false},
+                        err);
     }
     for (uint32_t i = 0; ok && plan->n > 1 && i < plan->n; i++) {
         char name[64];
 
         hf_name(plan, i, name);
-        ok = put_bulk(
+        ok = layout_put_bulk(
             p, (struct bulk_place){hf, name, &bulk_safetensors, of, &plan->shard[i], false}, err);
     }
     if (ok && plan->n > 1) {
-        ok = put_bulk(
+        ok = layout_put_bulk(
             p, (struct bulk_place){hf, bulk_hf_index.name, &bulk_hf_index, of, plan, false}, err);
     }
-    return ok && put_side_files(p, hf, of, err);
+    return ok && layout_put_side_files(p, hf, of, err);
 }
 
 /* LOST.json says what the files beside it leave out. */
-static bool put_lost(struct layout *p, const struct shelf_set *ss, const char *dir,
-                     struct zf_err *err)
+static bool layout_put_lost(struct layout *p, const struct shelf_set *ss, const char *dir,
+                            struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
     struct shelf of = {.of = ss, .cast = ZF_DT_COUNT};
     struct bulk_place what = {
         .dir = dir, .name = bulk_lost.name, .kind = &bulk_lost, .of = &of, .shard = p->t->c};
     const char *const below[] = {"npy/LOST.json", "hf/LOST.json"};
-    bool ok = put_bulk(p, what, err);
+    bool ok = layout_put_bulk(p, what, err);
 
     for (int i = 0; ok && i < 2; i++) {
-        ok =
-            put(p, (struct place){join(a, dir, below[i], err), NODE_BULK, p->t->n_bulks - 1, false},
-                err);
+        ok = layout_put(
+            p,
+            (struct place){layout_join(a, dir, below[i], err), NODE_BULK, p->t->n_bulks - 1, false},
+            err);
     }
     return ok;
 }
 
-static bool wants_list(const struct layout *p, const struct shelf_set *ss,
-                       const struct shelf_set *whole)
+static bool layout_wants_list(const struct layout *p, const struct shelf_set *ss,
+                              const struct shelf_set *whole)
 {
     return p->o->omit_lost && (whole != ss || (!ss->set->path[0] && p->t->c->n_missing));
 }
 
 /* All presentations of a set under one directory: the set's own, or one below as/. */
-static bool put_presentations(struct layout *p, const struct shelf_set *ss,
-                              const struct shelf_set *whole, enum zf_dtype cast, struct zf_err *err)
+static bool layout_put_presentations(struct layout *p, const struct shelf_set *ss,
+                                     const struct shelf_set *whole, enum zf_dtype cast,
+                                     struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
     uint32_t list = show_in_set(p->o->show, ss->set, cast != ZF_DT_COUNT);
@@ -272,24 +277,26 @@ static bool put_presentations(struct layout *p, const struct shelf_set *ss,
         dir = zf_arena_fmt(a, err, "%s%sas/%s", dir, *dir ? "/" : "", zf_dtype_info(cast)->suffix);
     }
     bin.dir = safetensors.dir = dir;
-    char *npy_dir = dir ? join(a, dir, "npy", err) : NULL;
-    return npy_dir && put_shelf(p, dir, raw, true, err) &&
-           put_shelf(p, npy_dir, npy, list & ZF_SHOW_NPY, err) && put_bulk(p, bin, err) &&
-           put_bulk(p, safetensors, err) && put_hf(p, dir, &all, list & ZF_SHOW_HF, err) &&
-           (!wants_list(p, ss, whole) || put_lost(p, ss, dir, err));
+    char *npy_dir = dir ? layout_join(a, dir, "npy", err) : NULL;
+    return npy_dir && layout_put_shelf(p, dir, raw, true, err) &&
+           layout_put_shelf(p, npy_dir, npy, list & ZF_SHOW_NPY, err) &&
+           layout_put_bulk(p, bin, err) && layout_put_bulk(p, safetensors, err) &&
+           layout_put_hf(p, dir, &all, list & ZF_SHOW_HF, err) &&
+           (!layout_wants_list(p, ss, whole) || layout_put_lost(p, ss, dir, err));
 }
 
 /* as/ itself; what is in it is put there by every cast. */
-static bool put_as(struct layout *p, const struct zf_set *set, struct zf_err *err)
+static bool layout_put_as(struct layout *p, const struct zf_set *set, struct zf_err *err)
 {
     bool listed = show_in_set(p->o->show, set, false) & ZF_SHOW_AS;
 
-    return put(p, (struct place){join(p->t->arena, set->path, "as", err), NODE_DIR, 0, !listed},
-               err);
+    return layout_put(
+        p, (struct place){layout_join(p->t->arena, set->path, "as", err), NODE_DIR, 0, !listed},
+        err);
 }
 
 /* A file with all of the set, every byte widened to four, must not be larger than a file can be. */
-static bool check_size(const struct zf_set *set, struct zf_err *err)
+static bool layout_check_size(const struct zf_set *set, struct zf_err *err)
 {
     uint64_t sum = 0;
 
@@ -305,11 +312,11 @@ static bool check_size(const struct zf_set *set, struct zf_err *err)
     return true;
 }
 
-static bool put_set(struct layout *p, uint32_t i, struct zf_err *err)
+static bool layout_put_set(struct layout *p, uint32_t i, struct zf_err *err)
 {
     struct shelf_set *ss = &p->t->set[i], *whole = ss;
     const struct zf_set *left = NULL;
-    bool ok = check_size(&p->t->c->set[i], err) &&
+    bool ok = layout_check_size(&p->t->c->set[i], err) &&
               shelf_set_init(ss, &p->t->c->set[i], p->o, p->t->arena, err) &&
               (!p->o->omit_lost || lost_leave_out(ss->set, &left, p->t->arena, err));
 
@@ -319,27 +326,27 @@ static bool put_set(struct layout *p, uint32_t i, struct zf_err *err)
     }
 
     for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
-        ok = put_presentations(p, ss, whole, casts[k], err);
+        ok = layout_put_presentations(p, ss, whole, casts[k], err);
     }
-    return ok && (ss->set->n == 0 || put_as(p, ss->set, err));
+    return ok && (ss->set->n == 0 || layout_put_as(p, ss->set, err));
 }
 
-static bool put_all(struct layout *p, struct zf_err *err)
+static bool layout_put_all(struct layout *p, struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
     bool ok = true;
 
     for (uint32_t i = 0; ok && i < c->n_sets; i++) {
-        ok = put_set(p, i, err);
+        ok = layout_put_set(p, i, err);
     }
     for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
-        ok = put(p, (struct place){c->blob[i].path, NODE_BLOB, i, false}, err);
+        ok = layout_put(p, (struct place){c->blob[i].path, NODE_BLOB, i, false}, err);
     }
     return ok;
 }
 
 /* A kept node and a tensor's file may not have one name. */
-static bool check_nodes(const struct tree *t, struct zf_err *err)
+static bool layout_check_nodes(const struct tree *t, struct zf_err *err)
 {
     for (uint32_t k = 1; k < t->nodes.n; k++) {
         const struct node *n = &t->nodes.v[k], *up = &t->nodes.v[n->parent];
@@ -355,7 +362,7 @@ static bool check_nodes(const struct tree *t, struct zf_err *err)
 }
 
 /* Names that are cut may meet a name that looks like a cut one. */
-static bool check_longs(const struct shelf *s, struct zf_err *err)
+static bool layout_check_longs(const struct shelf *s, struct zf_err *err)
 {
     for (uint32_t k = 0; k < s->of->n_longs; k++) {
         uint32_t i = s->of->longs[k].tensor, found;
@@ -371,18 +378,18 @@ static bool check_longs(const struct shelf *s, struct zf_err *err)
     return true;
 }
 
-static bool check_names(const struct tree *t, struct zf_err *err)
+static bool layout_check_names(const struct tree *t, struct zf_err *err)
 {
     for (uint32_t s = 0; s < t->n_shelves; s++) {
-        if (!check_longs(&t->shelf[s], err)) {
+        if (!layout_check_longs(&t->shelf[s], err)) {
             return false;
         }
     }
-    return check_nodes(t, err);
+    return layout_check_nodes(t, err);
 }
 
 /* A blob or bulk file under several names is one inode: a single hf/ shard is model.safetensors. */
-static bool link_twins(struct tree *t, struct zf_err *err)
+static bool layout_link_twins(struct tree *t, struct zf_err *err)
 {
     uint32_t *first[] = {zf_arena_get(t->arena, t->c->n_blobs, sizeof(uint32_t), err),
                          zf_arena_get(t->arena, t->n_bulks, sizeof(uint32_t), err)};
@@ -408,9 +415,9 @@ static bool link_twins(struct tree *t, struct zf_err *err)
 /* Inode numbers stay below 2^51, so that a tree of trees can put its own bits on top. */
 #define MAX_SETS 60000
 
-static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *err)
+static bool layout_grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *err)
 {
-    struct layout p = {.t = t, .o = o, .adapter = is_adapter(t->c)};
+    struct layout p = {.t = t, .o = o, .adapter = layout_is_adapter(t->c)};
     uint64_t n = t->c->n_sets;
 
     if (n > MAX_SETS) {
@@ -419,7 +426,7 @@ static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *er
     }
     t->set = zf_arena_get(t->arena, 2 * n, sizeof *t->set, err);
     t->shelf = t->set ? zf_arena_get(t->arena, n * SHELVES_PER_SET, sizeof *t->shelf, err) : NULL;
-    bool ok = t->shelf && put_all(&p, err) &&
+    bool ok = t->shelf && layout_put_all(&p, err) &&
               nodes_build(&t->nodes, p.place.at, (uint32_t)p.place.n, t->arena, err);
     zf_vec_fini(&p.place);
     if (!ok) {
@@ -427,7 +434,7 @@ static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *er
     }
     show_hide_dirs(&t->nodes, o->show);
     t->shelf_node = zf_arena_get(t->arena, t->n_shelves, sizeof *t->shelf_node, err);
-    if (!t->shelf_node || !nodes_list(&t->nodes, t->arena, err) || !link_twins(t, err)) {
+    if (!t->shelf_node || !nodes_list(&t->nodes, t->arena, err) || !layout_link_twins(t, err)) {
         return false;
     }
     for (uint32_t k = 0; k < t->nodes.n; k++) {
@@ -435,7 +442,7 @@ static bool grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *er
             t->shelf_node[t->nodes.v[k].payload] = k;
         }
     }
-    return check_names(t, err);
+    return layout_check_names(t, err);
 }
 
 struct zf_tree *zf_tree_new(struct zf_checkpoint *c, const struct zf_view_opts *o,
@@ -451,7 +458,7 @@ struct zf_tree *zf_tree_new(struct zf_checkpoint *c, const struct zf_view_opts *
     t->base.ops = &tree_ops;
     t->c = c;
     t->arena = zf_arena_new(o->lim->model_memory, err);
-    if (!t->arena || !grow(t, o, err)) {
+    if (!t->arena || !layout_grow(t, o, err)) {
         zf_tree_free(&t->base);
         return NULL;
     }

@@ -50,21 +50,21 @@ bool lost_leave_out(const struct zf_set *set, const struct zf_set **out, struct 
 
 /* ---- LOST.json ------------------------------------------------------------------------------- */
 
-static void put_text(struct zf_out *o, const char *key, const char *text, size_t n)
+static void lost_put_text(struct zf_out *o, const char *key, const char *text, size_t n)
 {
     zf_out_str(o, key);
     zf_out_json(o, text, n);
 }
 
-static void put_reason(struct zf_out *o, const struct zf_lost *how)
+static void lost_put_reason(struct zf_out *o, const struct zf_lost *how)
 {
     const char *file = how->file ? how->file : "";
 
-    put_text(o, ",\"file\":", file, strlen(file));
-    put_text(o, ",\"why\":", how->why, strlen(how->why));
+    lost_put_text(o, ",\"file\":", file, strlen(file));
+    lost_put_text(o, ",\"why\":", how->why, strlen(how->why));
 }
 
-static void put_ranges(struct zf_out *o, const struct zf_tensor *t)
+static void lost_put_ranges(struct zf_out *o, const struct zf_tensor *t)
 {
     struct zf_loss loss = {.end = 0};
     uint32_t n = 0;
@@ -80,21 +80,22 @@ static void put_ranges(struct zf_out *o, const struct zf_tensor *t)
         zf_out_dec(o, loss.first);
         zf_out_str(o, ",\"end\":");
         zf_out_dec(o, loss.end);
-        put_reason(o, &loss.how);
+        lost_put_reason(o, &loss.how);
         zf_out_u8(o, '}');
     }
     zf_out_u8(o, ']');
 }
 
-static void put_head(struct zf_out *o, bool *first, const char *set, const char *name, size_t n)
+static void lost_put_head(struct zf_out *o, bool *first, const char *set, const char *name,
+                          size_t n)
 {
     zf_out_str(o, *first ? "\n" : ",\n");
-    put_text(o, " {\"set\":", set, strlen(set));
-    put_text(o, ",\"name\":", name, n);
+    lost_put_text(o, " {\"set\":", set, strlen(set));
+    lost_put_text(o, ",\"name\":", name, n);
     *first = false;
 }
 
-static bool plan_lost(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
+static bool lost_plan_lost(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     zf_auto(out) struct zf_out o = {0};
     const struct zf_checkpoint *c = b->shard;
@@ -106,27 +107,27 @@ static bool plan_lost(const struct bulk *b, struct bulk_plan *p, struct zf_err *
         const struct zf_tensor *t = &set->tensor[i];
 
         if (t->lost) {
-            put_head(&o, &first, set->path, t->name, t->name_len);
-            put_ranges(&o, t);
+            lost_put_head(&o, &first, set->path, t->name, t->name_len);
+            lost_put_ranges(&o, t);
             zf_out_u8(&o, '}');
         }
     }
     for (uint32_t i = 0; !set->path[0] && i < c->n_missing; i++) {
-        put_head(&o, &first, "", c->missing[i].name, strlen(c->missing[i].name));
-        put_reason(&o, &c->missing[i].how);
+        lost_put_head(&o, &first, "", c->missing[i].name, strlen(c->missing[i].name));
+        lost_put_reason(&o, &c->missing[i].how);
         zf_out_u8(&o, '}');
     }
     zf_out_str(&o, "]}\n");
     return zf_out_ok(&o, err) && bulk_add_mem(p, o.p, o.n, err);
 }
 
-const struct bulk_kind bulk_lost = {.name = "LOST.json", .plan = plan_lost};
+const struct bulk_kind bulk_lost = {.name = "LOST.json", .plan = lost_plan_lost};
 
 /* ---- why a read failed ----------------------------------------------------------------------- */
 
 /* Are lost bytes of tensor t among [from, to) of its data?  Then they are what failed. */
-static bool explain(const struct zf_set *set, const struct zf_tensor *t, uint64_t from, uint64_t to,
-                    struct zf_err *err)
+static bool lost_explain(const struct zf_set *set, const struct zf_tensor *t, uint64_t from,
+                         uint64_t to, struct zf_err *err)
 {
     struct zf_loss loss;
 
@@ -148,7 +149,7 @@ static bool explain(const struct zf_set *set, const struct zf_tensor *t, uint64_
     return true;
 }
 
-static void explain_bulk(const struct bulk *b, uint64_t off, size_t n, struct zf_err *err)
+static void lost_explain_bulk(const struct bulk *b, uint64_t off, size_t n, struct zf_err *err)
 {
     for (uint32_t k = 0; k < b->n_hurt; k++) {
         const struct bulk_hurt *h = &b->hurt[k];
@@ -164,7 +165,7 @@ static void explain_bulk(const struct bulk *b, uint64_t off, size_t n, struct zf
             from = off > h->first ? off - h->first : 0;
             to = off + n - h->first;
         }
-        if (from < zf_map_size(t->data) && explain(b->of->set, t, from, to, err)) {
+        if (from < zf_map_size(t->data) && lost_explain(b->of->set, t, from, to, err)) {
             return;
         }
     }
@@ -182,8 +183,8 @@ void tree_explain(const struct tree *t, const struct spot *s, uint64_t off, size
         uint64_t last = shelf_data_byte(s->shelf, s->i, off + n - 1);
 
         last += zf_dtype_info(set->tensor[s->i].dtype)->bytes - 1;
-        (void)explain(set, &set->tensor[s->i], from, last + 1, err);
+        (void)lost_explain(set, &set->tensor[s->i], from, last + 1, err);
     } else if (s->node->kind == NODE_BULK) {
-        explain_bulk(t->bulk[s->node->payload], off, n, err);
+        lost_explain_bulk(t->bulk[s->node->payload], off, n, err);
     }
 }

@@ -10,16 +10,16 @@
 #include <zf/base/name.h>
 #include <zf/base/vec.h>
 
-static size_t head_len(const char *path)
+static size_t nodes_head_len(const char *path)
 {
     return strcspn(path, "/");
 }
 
 /* By components, so that what is below a directory follows it directly. */
-static int cmp_path(const char *a, const char *b)
+static int nodes_cmp_path(const char *a, const char *b)
 {
     while (*a && *b) {
-        size_t an = head_len(a), bn = head_len(b);
+        size_t an = nodes_head_len(a), bn = nodes_head_len(b);
         int c = zf_name_cmp(a, an, b, bn);
 
         if (c) {
@@ -32,30 +32,30 @@ static int cmp_path(const char *a, const char *b)
 }
 
 /* A mere directory comes behind the set of the same path. */
-static int cmp_place(const void *a, const void *b)
+static int nodes_cmp_place(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
-    int c = cmp_path(x->path, y->path);
+    int c = nodes_cmp_path(x->path, y->path);
 
     return c ? c : (x->kind == NODE_DIR) - (y->kind == NODE_DIR);
 }
 
 /* A directory whose children are still to be made: its places, and how much of their paths leads
  * to it. */
-struct pending {
+struct nodes_pending {
     uint32_t lo, hi;
     size_t depth; /* bytes of the path in front of the children's names */
 };
 
 struct maker {
     struct nodes *out;
-    zf_vec(struct pending) todo; /* one a node */
+    zf_vec(struct nodes_pending) todo; /* one a node */
     const struct place *place;
     struct zf_arena *a;
     size_t cap;
 };
 
-static bool room(struct maker *m, struct zf_err *err)
+static bool nodes_room(struct maker *m, struct zf_err *err)
 {
     struct node *v = zf_vec_grow(m->out->v, m->out->n, 1, &m->cap, sizeof *v, err);
 
@@ -64,7 +64,7 @@ static bool room(struct maker *m, struct zf_err *err)
 }
 
 /* Names that cannot be looked up: "", ".", "..", and those longer than a file's can be. */
-static bool nameless(const char *name, size_t len)
+static bool nodes_nameless(const char *name, size_t len)
 {
     return len == 0 || len > ZF_NAME_MAX ||
            (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')));
@@ -72,38 +72,38 @@ static bool nameless(const char *name, size_t len)
 
 /* The number of entries in [lo, hi) at the path of the first: one, but for directories that were only
  * announced and are a set as well. */
-static uint32_t count_same(const struct maker *m, uint32_t lo, uint32_t hi)
+static uint32_t nodes_count_same(const struct maker *m, uint32_t lo, uint32_t hi)
 {
     bool dir = m->place[lo].kind == NODE_DIR || m->place[lo].kind == NODE_SHELF;
     uint32_t n = 1;
 
     while (dir && lo + n < hi && m->place[lo + n].kind == NODE_DIR &&
-           cmp_path(m->place[lo].path, m->place[lo + n].path) == 0) {
+           nodes_cmp_path(m->place[lo].path, m->place[lo + n].path) == 0) {
         n++;
     }
     return n;
 }
 
 /* Makes one node from places [lo, hi), which share the path up to depth + len. */
-static bool make_child(struct maker *m, uint32_t parent, struct pending of, size_t len,
-                       struct zf_err *err)
+static bool nodes_make_child(struct maker *m, uint32_t parent, struct nodes_pending of, size_t len,
+                             struct zf_err *err)
 {
     const struct place *first = &m->place[of.lo];
     const char *full = first->path;
     bool own = full[of.depth + len] == '\0';
-    uint32_t n_own = own ? count_same(m, of.lo, of.hi) : 0;
+    uint32_t n_own = own ? nodes_count_same(m, of.lo, of.hi) : 0;
     bool below = of.hi - of.lo > n_own;
 
-    if (nameless(full + of.depth, len)) {
+    if (nodes_nameless(full + of.depth, len)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s cannot be the path of a file", full);
     }
-    if (own && below && cmp_path(full, m->place[of.lo + n_own].path) == 0) {
+    if (own && below && nodes_cmp_path(full, m->place[of.lo + n_own].path) == 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "two things would stand at %s", full);
     }
     if (own && below && first->kind != NODE_SHELF && first->kind != NODE_DIR) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s would be a file and a directory", full);
     }
-    if (!room(m, err)) {
+    if (!nodes_room(m, err)) {
         return false;
     }
     char *name = zf_arena_str(m->a, full + of.depth, len, err);
@@ -115,7 +115,7 @@ static bool make_child(struct maker *m, uint32_t parent, struct pending of, size
         .hidden = own && first->hidden,
     };
     m->todo.at[m->todo.n++] =
-        (struct pending){.lo = of.lo + n_own, .hi = of.hi, .depth = of.depth + len + 1};
+        (struct nodes_pending){.lo = of.lo + n_own, .hi = of.hi, .depth = of.depth + len + 1};
     m->out->n++;
     return name != NULL;
 }
@@ -125,21 +125,21 @@ bool node_is_dir(const struct node *n)
     return n->kind == NODE_DIR || n->kind == NODE_SHELF;
 }
 
-static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
+static bool nodes_make_children(struct maker *m, uint32_t dir, struct zf_err *err)
 {
-    struct pending p = m->todo.at[dir];
+    struct nodes_pending p = m->todo.at[dir];
     uint32_t first = m->out->n;
 
     for (uint32_t lo = p.lo; lo < p.hi;) {
         const char *name = m->place[lo].path + p.depth;
-        size_t len = head_len(name);
+        size_t len = nodes_head_len(name);
         uint32_t hi = lo + 1;
 
-        while (hi < p.hi && head_len(m->place[hi].path + p.depth) == len &&
+        while (hi < p.hi && nodes_head_len(m->place[hi].path + p.depth) == len &&
                memcmp(m->place[hi].path + p.depth, name, len) == 0) {
             hi++;
         }
-        if (!make_child(m, dir, (struct pending){lo, hi, p.depth}, len, err)) {
+        if (!nodes_make_child(m, dir, (struct nodes_pending){lo, hi, p.depth}, len, err)) {
             return false;
         }
         lo = hi;
@@ -150,11 +150,11 @@ static bool make_children(struct maker *m, uint32_t dir, struct zf_err *err)
 }
 
 /* Breadth first, so that the children of a directory are neighbours. */
-static bool make_all(struct maker *m, uint32_t n, struct zf_err *err)
+static bool nodes_make_all(struct maker *m, uint32_t n, struct zf_err *err)
 {
     uint32_t rooted = n > 0 && m->place[0].path[0] == '\0';
 
-    if (!room(m, err)) {
+    if (!nodes_room(m, err)) {
         return false;
     }
     m->out->v[0] = (struct node){
@@ -162,10 +162,10 @@ static bool make_all(struct maker *m, uint32_t n, struct zf_err *err)
         .kind = rooted ? m->place[0].kind : NODE_DIR,
         .payload = rooted ? m->place[0].payload : 0,
     };
-    m->todo.at[m->todo.n++] = (struct pending){.lo = rooted, .hi = n};
+    m->todo.at[m->todo.n++] = (struct nodes_pending){.lo = rooted, .hi = n};
     m->out->n = 1;
     for (uint32_t k = 0; k < m->out->n; k++) {
-        if (!make_children(m, k, err)) {
+        if (!nodes_make_children(m, k, err)) {
             return false;
         }
     }
@@ -179,14 +179,14 @@ bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_a
 
     *out = (struct nodes){0};
     if (n) {
-        qsort(place, n, sizeof *place, cmp_place);
+        qsort(place, n, sizeof *place, nodes_cmp_place);
     }
-    bool ok = make_all(&m, n, err);
+    bool ok = nodes_make_all(&m, n, err);
     zf_vec_fini(&m.todo);
     return ok;
 }
 
-static void list_children(struct nodes *ns, struct node *dir)
+static void nodes_list_children(struct nodes *ns, struct node *dir)
 {
     dir->n_listed = dir->n_dirs = 0;
     for (uint32_t k = dir->first; k < dir->first + dir->n; k++) {
@@ -201,7 +201,7 @@ bool nodes_list(struct nodes *ns, struct zf_arena *a, struct zf_err *err)
 {
     ns->listed = zf_arena_get(a, ns->n, sizeof *ns->listed, err);
     for (uint32_t k = 0; ns->listed && k < ns->n; k++) {
-        list_children(ns, &ns->v[k]);
+        nodes_list_children(ns, &ns->v[k]);
     }
     return ns->listed != NULL;
 }
@@ -212,7 +212,7 @@ void nodes_list_all(struct nodes *ns)
         ns->v[k].hidden = false;
     }
     for (uint32_t k = 0; k < ns->n; k++) {
-        list_children(ns, &ns->v[k]);
+        nodes_list_children(ns, &ns->v[k]);
     }
 }
 

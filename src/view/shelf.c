@@ -19,7 +19,7 @@
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
-static uint64_t hash_head(const char *name, size_t n)
+static uint64_t shelf_hash_head(const char *name, size_t n)
 {
     uint8_t sum[32];
     uint64_t h = 0;
@@ -32,7 +32,7 @@ static uint64_t hash_head(const char *name, size_t n)
 }
 
 /* Could any suffix make this name too long?  The longest is ".f8_e4m3fnuz"; %XX triples a byte. */
-static bool may_be_cut(const struct zf_tensor *t)
+static bool shelf_may_be_cut(const struct zf_tensor *t)
 {
     char file[ZF_NAME_MAX + 1];
 
@@ -40,20 +40,20 @@ static bool may_be_cut(const struct zf_tensor *t)
            zf_name_encode(file, t->name, t->name_len, "") > ZF_NAME_MAX - 16;
 }
 
-static int cmp_long(const void *a, const void *b)
+static int shelf_cmp_long(const void *a, const void *b)
 {
     const struct long_name *x = a, *y = b;
 
     return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
-static bool find_longs(struct shelf_set *out, struct zf_arena *a, struct zf_err *err)
+static bool shelf_find_longs(struct shelf_set *out, struct zf_arena *a, struct zf_err *err)
 {
     const struct zf_set *set = out->set;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < set->n; i++) {
-        n += may_be_cut(&set->tensor[i]);
+        n += shelf_may_be_cut(&set->tensor[i]);
     }
     if (n == 0) {
         return true;
@@ -65,16 +65,16 @@ static bool find_longs(struct shelf_set *out, struct zf_arena *a, struct zf_err 
     for (uint32_t i = 0; i < set->n; i++) {
         const struct zf_tensor *t = &set->tensor[i];
 
-        if (may_be_cut(t)) {
+        if (shelf_may_be_cut(t)) {
             out->longs[out->n_longs++] =
-                (struct long_name){.hash = hash_head(t->name, t->name_len), .tensor = i};
+                (struct long_name){.hash = shelf_hash_head(t->name, t->name_len), .tensor = i};
         }
     }
-    qsort(out->longs, n, sizeof *out->longs, cmp_long);
+    qsort(out->longs, n, sizeof *out->longs, shelf_cmp_long);
     return true;
 }
 
-static bool count_links(struct shelf_set *out, struct zf_arena *a, struct zf_err *err)
+static bool shelf_count_links(struct shelf_set *out, struct zf_arena *a, struct zf_err *err)
 {
     const struct zf_set *set = out->set;
     bool ties = false;
@@ -93,8 +93,8 @@ static bool count_links(struct shelf_set *out, struct zf_arena *a, struct zf_err
 }
 
 /* By canonical index: tied names are one file, so one that is kept keeps them all. */
-static bool mark_kept(struct shelf_set *out, const struct zf_view_opts *o, struct zf_arena *a,
-                      struct zf_err *err)
+static bool shelf_mark_kept(struct shelf_set *out, const struct zf_view_opts *o, struct zf_arena *a,
+                            struct zf_err *err)
 {
     if (o->n_keep == 0) {
         return true;
@@ -116,7 +116,8 @@ bool shelf_set_init(struct shelf_set *out, const struct zf_set *set, const struc
                     struct zf_arena *a, struct zf_err *err)
 {
     *out = (struct shelf_set){.set = set};
-    return find_longs(out, a, err) && count_links(out, a, err) && mark_kept(out, o, a, err);
+    return shelf_find_longs(out, a, err) && shelf_count_links(out, a, err) &&
+           shelf_mark_kept(out, o, a, err);
 }
 
 enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
@@ -154,12 +155,12 @@ enum zf_dtype shelf_dtype(const struct shelf *s, uint32_t i)
     return shelf_set_dtype(s->of, i, s->cast);
 }
 
-static uint64_t scaled(uint64_t bytes, enum zf_dtype from, enum zf_dtype to)
+static uint64_t shelf_scaled(uint64_t bytes, enum zf_dtype from, enum zf_dtype to)
 {
     return bytes / zf_dtype_info(from)->bytes * zf_dtype_info(to)->bytes;
 }
 
-static uint64_t npy_head(const struct shelf *s, uint32_t i, char head[ZF_NPY_MAX])
+static uint64_t shelf_npy_head(const struct shelf *s, uint32_t i, char head[ZF_NPY_MAX])
 {
     const struct zf_tensor *t = &s->of->set->tensor[i];
 
@@ -170,14 +171,14 @@ uint64_t shelf_size(const struct shelf *s, uint32_t i)
 {
     const struct zf_tensor *t = &s->of->set->tensor[i];
     enum zf_dtype served = shelf_dtype(s, i);
-    uint64_t bytes = scaled(zf_map_size(t->data), t->dtype, served);
+    uint64_t bytes = shelf_scaled(zf_map_size(t->data), t->dtype, served);
     char head[ZF_NPY_MAX];
 
     if (s->kind == SHELF_RAW) {
         return bytes;
     }
     struct npy_as as = npy_as(served);
-    return npy_head(s, i, head) + scaled(bytes, as.from, as.to);
+    return shelf_npy_head(s, i, head) + shelf_scaled(bytes, as.from, as.to);
 }
 
 uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off)
@@ -185,7 +186,7 @@ uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off)
     uint64_t own = zf_map_size(s->of->set->tensor[i].data);
     uint64_t size = shelf_size(s, i), width = zf_dtype_info(s->of->set->tensor[i].dtype)->bytes;
     char head[ZF_NPY_MAX];
-    uint64_t len = s->kind == SHELF_NPY ? npy_head(s, i, head) : 0;
+    uint64_t len = s->kind == SHELF_NPY ? shelf_npy_head(s, i, head) : 0;
 
     if (off < len || own == 0) {
         return 0;
@@ -202,7 +203,7 @@ uint32_t shelf_links(const struct shelf *s, uint32_t i)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void suffix_of(const struct shelf *s, uint32_t i, char out[32])
+static void shelf_suffix_of(const struct shelf *s, uint32_t i, char out[32])
 {
     (void)snprintf(out, 32, ".%s",
                    s->kind == SHELF_NPY ? "npy" : zf_dtype_info(shelf_dtype(s, i))->suffix);
@@ -213,11 +214,11 @@ void shelf_name(const struct shelf *s, uint32_t i, char out[256])
     const struct zf_tensor *t = &s->of->set->tensor[i];
     char suffix[32];
 
-    suffix_of(s, i, suffix);
+    shelf_suffix_of(s, i, suffix);
     (void)zf_name_encode(out, t->name, t->name_len, suffix);
 }
 
-static bool is_name(const struct shelf *s, uint32_t i, const char *name)
+static bool shelf_is_name(const struct shelf *s, uint32_t i, const char *name)
 {
     char own[ZF_NAME_MAX + 1];
 
@@ -225,7 +226,7 @@ static bool is_name(const struct shelf *s, uint32_t i, const char *name)
     return strcmp(own, name) == 0;
 }
 
-static bool parse_hash(const char *p, uint64_t *out)
+static bool shelf_parse_hash(const char *p, uint64_t *out)
 {
     char text[17];
     char *end;
@@ -236,12 +237,12 @@ static bool parse_hash(const char *p, uint64_t *out)
     return *end == '\0';
 }
 
-static bool find_long(const struct shelf *s, const char *name, size_t stem, uint32_t *i_out)
+static bool shelf_find_long(const struct shelf *s, const char *name, size_t stem, uint32_t *i_out)
 {
     uint64_t hash;
     uint32_t lo = 0, hi = s->of->n_longs;
 
-    if (stem < 17 || name[stem - 17] != '~' || !parse_hash(name + stem - 16, &hash)) {
+    if (stem < 17 || name[stem - 17] != '~' || !shelf_parse_hash(name + stem - 16, &hash)) {
         return false;
     }
     while (lo < hi) {
@@ -254,7 +255,7 @@ static bool find_long(const struct shelf *s, const char *name, size_t stem, uint
         }
     }
     for (; lo < s->of->n_longs && s->of->longs[lo].hash == hash; lo++) {
-        if (is_name(s, s->of->longs[lo].tensor, name)) {
+        if (shelf_is_name(s, s->of->longs[lo].tensor, name)) {
             *i_out = s->of->longs[lo].tensor;
             return true;
         }
@@ -262,12 +263,12 @@ static bool find_long(const struct shelf *s, const char *name, size_t stem, uint
     return false;
 }
 
-static bool find_raw(const struct shelf *s, const char *raw, size_t n, const char *name,
-                     uint32_t *i_out)
+static bool shelf_find_raw(const struct shelf *s, const char *raw, size_t n, const char *name,
+                           uint32_t *i_out)
 {
     const struct zf_tensor *t = zf_set_find(s->of->set, raw, n);
 
-    if (!t || !is_name(s, (uint32_t)(t - s->of->set->tensor), name)) {
+    if (!t || !shelf_is_name(s, (uint32_t)(t - s->of->set->tensor), name)) {
         return false;
     }
     *i_out = (uint32_t)(t - s->of->set->tensor);
@@ -282,21 +283,21 @@ bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out)
 
     /* The empty key's file is "%2Ef32": it has no dot, for a name never starts with one. */
     if (!dot) {
-        return find_raw(s, "", 0, name, i_out);
+        return shelf_find_raw(s, "", 0, name, i_out);
     }
     if (len > ZF_NAME_MAX) {
         return false;
     }
-    if (zf_name_decode(raw, &n, name, stem) && find_raw(s, raw, n, name, i_out)) {
+    if (zf_name_decode(raw, &n, name, stem) && shelf_find_raw(s, raw, n, name, i_out)) {
         return true;
     }
-    return find_long(s, name, stem, i_out);
+    return shelf_find_long(s, name, stem, i_out);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static bool read_data(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
-                      struct zf_err *err)
+static bool shelf_read_data(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
+                            struct zf_err *err)
 {
     const struct zf_tensor *t = &s->of->set->tensor[i];
     enum zf_dtype served = shelf_dtype(s, i);
@@ -309,8 +310,8 @@ static bool read_data(const struct shelf *s, uint32_t i, void *buf, size_t n, ui
 
 /* Bytes [off, off + n) of the tensor's data as numpy sees it: `served` elements widened one
  * by one. */
-static bool read_widened(const struct shelf *s, uint32_t i, const struct npy_as *as, char *buf,
-                         size_t n, uint64_t off, struct zf_err *err)
+static bool shelf_read_widened(const struct shelf *s, uint32_t i, const struct npy_as *as,
+                               char *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     char in[WIDEN_BYTES], out[4 * WIDEN_BYTES];
     const size_t wi = zf_dtype_info(as->from)->bytes, wo = zf_dtype_info(as->to)->bytes;
@@ -321,7 +322,7 @@ static bool read_widened(const struct shelf *s, uint32_t i, const struct npy_as 
         size_t skip = (size_t)(off % wo), want = (skip + n + wo - 1) / wo;
         size_t elems = want < most ? want : most;
 
-        if (!read_data(s, i, in, elems * wi, first * wi, err)) {
+        if (!shelf_read_data(s, i, in, elems * wi, first * wi, err)) {
             return false;
         }
         zf_cast(out, as->to, in, as->from, elems);
@@ -335,29 +336,29 @@ static bool read_widened(const struct shelf *s, uint32_t i, const struct npy_as 
     return true;
 }
 
-static bool read_npy_data(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
-                          struct zf_err *err)
+static bool shelf_read_npy_data(const struct shelf *s, uint32_t i, void *buf, size_t n,
+                                uint64_t off, struct zf_err *err)
 {
     const struct zf_tensor *t = &s->of->set->tensor[i];
     struct npy_as as = npy_as(shelf_dtype(s, i));
 
     if (as.from == as.to) {
-        return read_data(s, i, buf, n, off, err);
+        return shelf_read_data(s, i, buf, n, off, err);
     }
     if (shelf_dtype(s, i) == t->dtype) {
         return zf_map_read_cast(t->data, as.from, as.to, buf, n, off, err);
     }
-    return read_widened(s, i, &as, buf, n, off, err);
+    return shelf_read_widened(s, i, &as, buf, n, off, err);
 }
 
 bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
                 struct zf_err *err)
 {
     char head[ZF_NPY_MAX];
-    uint64_t len = s->kind == SHELF_NPY ? npy_head(s, i, head) : 0;
+    uint64_t len = s->kind == SHELF_NPY ? shelf_npy_head(s, i, head) : 0;
 
     if (s->kind == SHELF_RAW) {
-        return read_data(s, i, buf, n, off, err);
+        return shelf_read_data(s, i, buf, n, off, err);
     }
     if (off < len) {
         size_t k = len - off < n ? (size_t)(len - off) : n;
@@ -367,5 +368,5 @@ bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t
         off += k;
         n -= k;
     }
-    return n == 0 || read_npy_data(s, i, buf, n, off - len, err);
+    return n == 0 || shelf_read_npy_data(s, i, buf, n, off - len, err);
 }

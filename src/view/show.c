@@ -15,7 +15,7 @@ static const struct show_word {
     {"extra", ZF_SHOW_EXTRA}, {"all", ZF_SHOW_ALL},       {"auto", ZF_SHOW_AUTO},
 };
 
-static uint32_t word_bits(const char *p, size_t n)
+static uint32_t show_word_bits(const char *p, size_t n)
 {
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == n && memcmp(words[i].name, p, n) == 0) {
@@ -27,14 +27,14 @@ static uint32_t word_bits(const char *p, size_t n)
 
 bool zf_show_word(const char *word)
 {
-    return word_bits(word, strlen(word)) != 0;
+    return show_word_bits(word, strlen(word)) != 0;
 }
 
 bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err)
 {
     do {
         size_t n = strcspn(list, ",:");
-        uint32_t bits = word_bits(list, n);
+        uint32_t bits = show_word_bits(list, n);
 
         if (!bits) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -67,9 +67,9 @@ uint32_t show_in_set(uint32_t show, const struct zf_set *set, bool cast)
 }
 
 /* The word that a directory beside the weights belongs to; 0 = none, it is always listed. */
-static uint32_t dir_bits(const char *name)
+static uint32_t show_dir_bits(const char *name)
 {
-    uint32_t bits = word_bits(name, strlen(name));
+    uint32_t bits = show_word_bits(name, strlen(name));
 
     if (strcmp(name, "stacked") == 0 || strcmp(name, "bucket") == 0) {
         return ZF_SHOW_STORED;
@@ -89,7 +89,7 @@ void show_hide_dirs(struct nodes *ns, uint32_t show)
         struct node *n = &ns->v[k];
         const struct node *up = &ns->v[n->parent];
         bool beside = n->parent == 0 || (up->parent == 0 && strncmp(up->name, "mp_rank_", 8) == 0);
-        uint32_t bits = beside && node_is_dir(n) ? dir_bits(n->name) : 0;
+        uint32_t bits = beside && node_is_dir(n) ? show_dir_bits(n->name) : 0;
 
         n->hidden = n->hidden || (bits && !(show & bits));
     }

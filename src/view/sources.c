@@ -36,7 +36,7 @@ struct list {
 
 /* ---- one entry ------------------------------------------------------------------------------- */
 
-static void put_numbers(struct list *l, const char *key, const uint64_t *v)
+static void sources_put_numbers(struct list *l, const char *key, const uint64_t *v)
 {
     zf_out_str(l->out, key);
     for (uint32_t d = 0; d < l->t->ndim; d++) {
@@ -46,19 +46,19 @@ static void put_numbers(struct list *l, const char *key, const uint64_t *v)
     zf_out_u8(l->out, ']');
 }
 
-static void put_number(struct list *l, const char *key, uint64_t v)
+static void sources_put_number(struct list *l, const char *key, uint64_t v)
 {
     zf_out_str(l->out, key);
     zf_out_dec(l->out, v);
 }
 
-static void put_text(struct list *l, const char *key, const char *text)
+static void sources_put_text(struct list *l, const char *key, const char *text)
 {
     zf_out_str(l->out, key);
     zf_out_json(l->out, text, strlen(text));
 }
 
-static void put_bytes(struct list *l, const unsigned char *p, uint64_t n)
+static void sources_put_bytes(struct list *l, const unsigned char *p, uint64_t n)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -71,67 +71,68 @@ static void put_bytes(struct list *l, const unsigned char *p, uint64_t n)
 }
 
 /* Every entry begins with its place in the tensor. */
-static void entry_begin(struct list *l, const uint64_t *start, const uint64_t *count)
+static void sources_entry_begin(struct list *l, const uint64_t *start, const uint64_t *count)
 {
     zf_out_str(l->out, l->out->n > 1 ? ",{" : "{");
-    put_numbers(l, "\"start\":[", start);
-    put_numbers(l, ",\"count\":[", count);
+    sources_put_numbers(l, "\"start\":[", start);
+    sources_put_numbers(l, ",\"count\":[", count);
 }
 
-static void entry_end(struct list *l)
+static void sources_entry_end(struct list *l)
 {
     if (l->served != l->t->dtype) {
-        put_text(l, ",\"dtype\":", zf_dtype_info(l->t->dtype)->suffix);
+        sources_put_text(l, ",\"dtype\":", zf_dtype_info(l->t->dtype)->suffix);
     }
     zf_out_u8(l->out, '}');
 }
 
-static void put_lost(struct list *l, const struct zf_lost *how)
+static void sources_put_lost(struct list *l, const struct zf_lost *how)
 {
     zf_out_str(l->out, ",\"lost\":true");
     if (how->file && how->file[0]) {
-        put_text(l, ",\"file\":", how->file);
+        sources_put_text(l, ",\"file\":", how->file);
     }
-    put_text(l, ",\"why\":", how->why);
+    sources_put_text(l, ",\"why\":", how->why);
 }
 
 /* Bytes that are kept in memory, as nothing in a file is equal to them. */
-static void put_memory(struct list *l, struct zf_source *s, uint64_t off, uint64_t n)
+static void sources_put_memory(struct list *l, struct zf_source *s, uint64_t off, uint64_t n)
 {
     unsigned char p[TELL_BYTES];
     struct zf_err ignored = {.code = ZF_OK};
 
     if (s->name[0]) {
-        put_text(l, ",\"file\":", s->name);
+        sources_put_text(l, ",\"file\":", s->name);
     }
     if (n <= sizeof p && zf_source_pread(s, p, (size_t)n, off, &ignored)) {
-        put_bytes(l, p, n);
+        sources_put_bytes(l, p, n);
     } else {
         zf_out_str(l->out, ",\"made\":true");
     }
 }
 
-static bool is_file(const struct zf_source *s)
+static bool sources_is_file(const struct zf_source *s)
 {
     return s->ops->identity != NULL;
 }
 
 /* `bytes`: from the first to behind the last. */
-static void put_place(struct list *l, const struct zf_trace *t, uint64_t off, uint64_t bytes)
+static void sources_put_place(struct list *l, const struct zf_trace *t, uint64_t off,
+                              uint64_t bytes)
 {
-    if (!is_file(t->src)) {
-        put_memory(l, t->src, t->off + off, bytes);
+    if (!sources_is_file(t->src)) {
+        sources_put_memory(l, t->src, t->off + off, bytes);
         return;
     }
-    put_text(l, ",\"file\":", t->src->name);
-    put_number(l, ",\"offset\":", t->codec ? t->off : t->off + off);
-    put_number(l, ",\"bytes\":", t->codec ? t->packed : bytes);
+    sources_put_text(l, ",\"file\":", t->src->name);
+    sources_put_number(l, ",\"offset\":", t->codec ? t->off : t->off + off);
+    sources_put_number(l, ",\"bytes\":", t->codec ? t->packed : bytes);
     if (t->codec) {
-        put_text(l, ",\"codec\":", t->codec);
-        put_number(l, ",\"skip\":", t->skip + off);
+        sources_put_text(l, ",\"codec\":", t->codec);
+        sources_put_number(l, ",\"skip\":", t->skip + off);
     }
     if (t->swap) {
-        put_number(l, ",\"swap\":", t->swap);
+        sources_put_number(l, ",\"swap\":", t->swap);
     }
 }
 
@@ -139,8 +140,8 @@ static void put_place(struct list *l, const struct zf_trace *t, uint64_t off, ui
 
 /* The largest box that begins at element `first` of the C order of dim[nd] and has at most n
  * elements; returns their number. */
-static uint64_t next_box(const uint64_t *dim, uint32_t nd, uint64_t first, uint64_t n, uint64_t *at,
-                         uint64_t *extent)
+static uint64_t sources_next_box(const uint64_t *dim, uint32_t nd, uint64_t first, uint64_t n,
+                                 uint64_t *at, uint64_t *extent)
 {
     uint64_t inner = 1;
     uint32_t d = nd;
@@ -171,27 +172,27 @@ struct stretch {
     bool made;                /* cannot be listed */
 };
 
-static void put_stretch(struct list *l, struct stretch s)
+static void sources_put_stretch(struct list *l, struct stretch s)
 {
     uint64_t off = 0;
 
     while (s.n > 0 && l->out->n <= l->cap) {
-        uint64_t n = next_box(l->count, l->t->ndim, s.first, s.n, l->at, l->extent);
+        uint64_t n = sources_next_box(l->count, l->t->ndim, s.first, s.n, l->at, l->extent);
 
         for (uint32_t d = 0; d < l->t->ndim; d++) {
             l->at[d] += l->start[d];
         }
-        entry_begin(l, l->at, l->extent);
+        sources_entry_begin(l, l->at, l->extent);
         if (s.lost) {
-            put_lost(l, s.lost);
+            sources_put_lost(l, s.lost);
         } else if (s.trace) {
-            put_place(l, s.trace, off, n * l->elem);
+            sources_put_place(l, s.trace, off, n * l->elem);
         } else if (s.mem && n * l->elem <= TELL_BYTES) {
-            put_bytes(l, s.mem + off, n * l->elem);
+            sources_put_bytes(l, s.mem + off, n * l->elem);
         } else {
             zf_out_str(l->out, s.mem || s.made ? ",\"made\":true" : ",\"zero\":true");
         }
-        entry_end(l);
+        sources_entry_end(l);
         off += n * l->elem;
         s.first += n;
         s.n -= n;
@@ -199,12 +200,13 @@ static void put_stretch(struct list *l, struct stretch s)
 }
 
 /* Elements [first, first + n) of the box are contiguous at e->off + from. */
-static void put_packed(struct list *l, const struct zf_extent *e, uint64_t first, uint64_t n)
+static void sources_put_packed(struct list *l, const struct zf_extent *e, uint64_t first,
+                               uint64_t n)
 {
     uint64_t off = e->off;
 
     if (!e->src) {
-        put_stretch(l, (struct stretch){.first = first, .n = n, .mem = e->mem});
+        sources_put_stretch(l, (struct stretch){.first = first, .n = n, .mem = e->mem});
         return;
     }
     while (n > 0 && l->out->n <= l->cap) {
@@ -218,11 +220,11 @@ static void put_packed(struct list *l, const struct zf_extent *e, uint64_t first
         /* An element that is cut in two is lost whole. */
         uint64_t k = bytes / l->elem ? bytes / l->elem : 1;
         lost = lost || (bytes < l->elem && zf_source_lost(e->src, off + l->elem - 1, &until, &how));
-        put_stretch(l, (struct stretch){.first = first,
-                                        .n = k,
-                                        .trace = lost || bytes < l->elem ? NULL : &t,
-                                        .lost = lost ? &how : NULL,
-                                        .made = bytes < l->elem});
+        sources_put_stretch(l, (struct stretch){.first = first,
+                                                .n = k,
+                                                .trace = lost || bytes < l->elem ? NULL : &t,
+                                                .lost = lost ? &how : NULL,
+                                                .made = bytes < l->elem});
         off += k * l->elem;
         first += k;
         n -= k;
@@ -233,8 +235,8 @@ static void put_packed(struct list *l, const struct zf_extent *e, uint64_t first
 
 /* Dimension k of the piece, which covers dimensions [d, to) of the tensor: where the piece is in each.
  * False when it is no box there. */
-static bool split_dim(struct list *l, uint32_t d, uint32_t to, const struct zf_extent *e,
-                      uint32_t k)
+static bool sources_split_dim(struct list *l, uint32_t d, uint32_t to, const struct zf_extent *e,
+                              uint32_t k)
 {
     uint64_t inner = e->shape[k], start = e->start[k], size = e->size[k];
     uint64_t stride = e->stride ? e->stride[k] : 0;
@@ -264,7 +266,7 @@ static bool split_dim(struct list *l, uint32_t d, uint32_t to, const struct zf_e
 
 /* Gives the piece's box in the dimensions of the tensor.  Dimensions of extent 1 are no question:
  * whether one goes to its left or right neighbour, the piece is at 0 in it. */
-static bool split(struct list *l, const struct zf_extent *e)
+static bool sources_split(struct list *l, const struct zf_extent *e)
 {
     uint32_t nd = l->t->ndim + 1, d = 0;
 
@@ -275,7 +277,7 @@ static bool split(struct list *l, const struct zf_extent *e)
         while (to < nd && (whole < e->shape[k] || l->dim[to] == 1)) {
             whole *= l->dim[to++];
         }
-        if (whole != e->shape[k] || !split_dim(l, d, to, e, k)) {
+        if (whole != e->shape[k] || !sources_split_dim(l, d, to, e, k)) {
             return false;
         }
         d = to;
@@ -286,7 +288,7 @@ static bool split(struct list *l, const struct zf_extent *e)
 }
 
 /* A box whose elements are not contiguous. */
-static void put_strided(struct list *l, const struct zf_extent *e)
+static void sources_put_strided(struct list *l, const struct zf_extent *e)
 {
     uint64_t span = l->elem, until;
     struct zf_lost how;
@@ -295,20 +297,20 @@ static void put_strided(struct list *l, const struct zf_extent *e)
         span += (l->count[d] - 1) * l->stride[d];
     }
     struct zf_trace t = zf_source_trace(e->src, e->off, span);
-    entry_begin(l, l->start, l->count);
+    sources_entry_begin(l, l->start, l->count);
     if (zf_source_lost(e->src, e->off + span - 1, &until, &how)) {
-        put_lost(l, &how);
-    } else if (t.len < span || !is_file(t.src)) {
-        put_text(l, ",\"file\":", t.src->name);
+        sources_put_lost(l, &how);
+    } else if (t.len < span || !sources_is_file(t.src)) {
+        sources_put_text(l, ",\"file\":", t.src->name);
         zf_out_str(l->out, ",\"made\":true");
     } else {
-        put_place(l, &t, 0, span);
-        put_numbers(l, ",\"strides\":[", l->stride);
+        sources_put_place(l, &t, 0, span);
+        sources_put_numbers(l, ",\"strides\":[", l->stride);
     }
-    entry_end(l);
+    sources_entry_end(l);
 }
 
-static void put_piece(struct list *l, const struct zf_extent *e)
+static void sources_put_piece(struct list *l, const struct zf_extent *e)
 {
     uint64_t n = 1;
 
@@ -316,32 +318,32 @@ static void put_piece(struct list *l, const struct zf_extent *e)
     if (e->nd == 1 && !e->stride && e->start[0] % l->elem == 0 && e->size[0] % l->elem == 0) {
         memcpy(l->count, l->dim, (l->t->ndim + 1ul) * sizeof *l->count);
         memset(l->start, 0, (l->t->ndim + 1ul) * sizeof *l->start);
-        put_packed(l, e, e->start[0] / l->elem, e->size[0] / l->elem);
+        sources_put_packed(l, e, e->start[0] / l->elem, e->size[0] / l->elem);
         return;
     }
-    if (!split(l, e)) {
+    if (!sources_split(l, e)) {
         /* No piece is like that today; should one be, nothing wrong is said about it. */
         zf_out_str(l->out, l->out->n > 1 ? ",{\"made\":true" : "{\"made\":true");
-        entry_end(l);
+        sources_entry_end(l);
         return;
     }
     for (uint32_t d = 0; d < l->t->ndim; d++) {
         n *= l->count[d];
     }
     if (e->stride && e->src) {
-        put_strided(l, e);
+        sources_put_strided(l, e);
     } else {
-        put_packed(l, e, 0, n);
+        sources_put_packed(l, e, 0, n);
     }
 }
 
-static bool add_piece(void *ctx, const struct zf_extent *e)
+static bool sources_add_piece(void *ctx, const struct zf_extent *e)
 {
     struct list *l = ctx;
     size_t before = l->out->n;
 
     if (l->left_out == 0) {
-        put_piece(l, e);
+        sources_put_piece(l, e);
     }
     if (l->left_out > 0 || l->out->n + MORE > l->cap) {
         l->out->n = before;
@@ -370,7 +372,7 @@ void sources_put(const struct zf_tensor *t, enum zf_dtype served, size_t cap, st
     memcpy(l.dim, t->shape, t->ndim * sizeof *l.dim);
     l.dim[t->ndim] = l.elem;
     zf_out_u8(o, '[');
-    (void)zf_map_each_extent(t->data, add_piece, &l);
+    (void)zf_map_each_extent(t->data, sources_add_piece, &l);
     if (l.left_out > 0) {
         zf_out_str(o, o->n > 1 ? ",{\"more\":" : "{\"more\":");
         zf_out_dec(o, l.left_out);

@@ -4,17 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct tree *of(const struct zf_tree *t)
+static const struct tree *tree_of(const struct zf_tree *t)
 {
     return (const struct tree *)t;
 }
 
-static uint64_t node_ino(uint32_t k)
+static uint64_t tree_node_ino(uint32_t k)
 {
     return (uint64_t)k + 1;
 }
 
-static uint64_t file_ino(const struct tree *t, const struct shelf *s, uint32_t i)
+static uint64_t tree_file_ino(const struct tree *t, const struct shelf *s, uint32_t i)
 {
     return (uint64_t)(s - t->shelf + 1) << 32 | ((uint64_t)s->of->set->tensor[i].alias_of + 1);
 }
@@ -37,10 +37,11 @@ bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
     return true;
 }
 
-static void stat_file(const struct tree *t, const struct shelf *s, uint32_t i, struct zf_stat *out)
+static void tree_stat_file(const struct tree *t, const struct shelf *s, uint32_t i,
+                           struct zf_stat *out)
 {
     *out = (struct zf_stat){
-        .ino = file_ino(t, s, i),
+        .ino = tree_file_ino(t, s, i),
         .kind = ZF_NODE_FILE,
         .size = shelf_size(s, i),
         .nlink = shelf_links(s, i),
@@ -49,12 +50,12 @@ static void stat_file(const struct tree *t, const struct shelf *s, uint32_t i, s
     };
 }
 
-static void stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
+static void tree_stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
 {
     const struct node *n = &t->nodes.v[k];
     struct zf_err err;
 
-    *out = (struct zf_stat){.ino = node_ino(n->same),
+    *out = (struct zf_stat){.ino = tree_node_ino(n->same),
                             .kind = ZF_NODE_FILE,
                             .nlink = t->nodes.v[n->same].links,
                             .mtime = t->c->mtime};
@@ -73,9 +74,9 @@ static void stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
     }
 }
 
-static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
+static bool tree_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
 {
-    const struct tree *t = of(base);
+    const struct tree *t = tree_of(base);
     struct spot s;
     uint32_t i;
 
@@ -84,37 +85,37 @@ static bool op_lookup(struct zf_tree *base, uint64_t dir, const char *name, stru
     }
     uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.v), name);
     if (k != UINT32_MAX) {
-        stat_node(t, k, out);
+        tree_stat_node(t, k, out);
         return true;
     }
     if (s.node->kind != NODE_SHELF || !shelf_find(&t->shelf[s.node->payload], name, &i)) {
         return false;
     }
-    stat_file(t, &t->shelf[s.node->payload], i, out);
+    tree_stat_file(t, &t->shelf[s.node->payload], i, out);
     return true;
 }
 
-static bool op_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
+static bool tree_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
 {
-    const struct tree *t = of(base);
+    const struct tree *t = tree_of(base);
     struct spot s;
 
     if (!tree_spot(t, ino, &s)) {
         return false;
     }
     if (s.node) {
-        stat_node(t, (uint32_t)(s.node - t->nodes.v), out);
+        tree_stat_node(t, (uint32_t)(s.node - t->nodes.v), out);
         return true;
     }
-    stat_file(t, s.shelf, s.i, out);
+    tree_stat_file(t, s.shelf, s.i, out);
     return true;
 }
 
 /* Kept nodes first, then the shelf's files, each in natural order. */
-static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
-                     struct zf_stat *out)
+static bool tree_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
+                       struct zf_stat *out)
 {
-    const struct tree *t = of(base);
+    const struct tree *t = tree_of(base);
     struct spot s;
 
     if (!tree_spot(t, dir, &s) || !s.node || !node_is_dir(s.node)) {
@@ -124,7 +125,7 @@ static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name
         uint32_t k = t->nodes.listed[s.node->first + at];
 
         (void)snprintf(name, 256, "%s", t->nodes.v[k].name);
-        stat_node(t, k, out);
+        tree_stat_node(t, k, out);
         return true;
     }
     at -= s.node->n_listed;
@@ -133,23 +134,23 @@ static bool op_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name
         return false;
     }
     shelf_name(shelf, (uint32_t)at, name);
-    stat_file(t, shelf, (uint32_t)at, out);
+    tree_stat_file(t, shelf, (uint32_t)at, out);
     return true;
 }
 
-static bool op_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
+static bool tree_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
 {
     struct spot s;
 
-    if (!tree_spot(of(base), dir, &s) || !s.node) {
+    if (!tree_spot(tree_of(base), dir, &s) || !s.node) {
         return false;
     }
-    *out = node_ino(s.node->parent);
+    *out = tree_node_ino(s.node->parent);
     return true;
 }
 
-static bool read_node(const struct tree *t, const struct node *n, void *buf, size_t len,
-                      uint64_t off, struct zf_err *err)
+static bool tree_read_node(const struct tree *t, const struct node *n, void *buf, size_t len,
+                           uint64_t off, struct zf_err *err)
 {
     if (n->kind == NODE_BLOB) {
         return zf_map_read(t->c->blob[n->payload].data, buf, len, off, err);
@@ -158,15 +159,15 @@ static bool read_node(const struct tree *t, const struct node *n, void *buf, siz
     return m && zf_map_read(m, buf, len, off, err);
 }
 
-static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
-                    size_t *n_out, struct zf_err *err)
+static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
+                      size_t *n_out, struct zf_err *err)
 {
-    const struct tree *t = of(base);
+    const struct tree *t = tree_of(base);
     struct zf_stat st;
     struct spot s;
 
     *n_out = 0;
-    if (!tree_spot(t, ino, &s) || !op_stat(base, ino, &st) || st.kind != ZF_NODE_FILE) {
+    if (!tree_spot(t, ino, &s) || !tree_stat(base, ino, &st) || st.kind != ZF_NODE_FILE) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no file has inode %llu",
                        (unsigned long long)ino);
     }
@@ -178,7 +179,7 @@ static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uin
         return true;
     }
     n = st.size - off < n ? (size_t)(st.size - off) : n;
-    if (s.node ? !read_node(t, s.node, buf, n, off, err)
+    if (s.node ? !tree_read_node(t, s.node, buf, n, off, err)
                : !shelf_read(s.shelf, s.i, buf, n, off, err)) {
         tree_explain(t, &s, off, n, err);
         return false;
@@ -187,17 +188,17 @@ static bool op_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uin
     return true;
 }
 
-static bool op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
+static bool tree_op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
 {
     struct spot s;
 
-    return tree_spot(of(base), ino, &s) && tree_xattr(of(base), &s, i, out);
+    return tree_spot(tree_of(base), ino, &s) && tree_xattr(tree_of(base), &s, i, out);
 }
 
 /* Every tensor once: presentations and ties take no room of their own. */
-static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
+static void tree_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 {
-    const struct zf_checkpoint *c = of(base)->c;
+    const struct zf_checkpoint *c = tree_of(base)->c;
 
     *files = c->n_blobs;
     *bytes = 0;
@@ -211,7 +212,7 @@ static void op_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
     }
 }
 
-static void op_free(struct zf_tree *base)
+static void tree_free(struct zf_tree *base)
 {
     struct tree *t = (struct tree *)base;
 
@@ -226,14 +227,14 @@ static void op_free(struct zf_tree *base)
 }
 
 const struct zf_tree_ops tree_ops = {
-    .lookup = op_lookup,
-    .stat = op_stat,
-    .entry = op_entry,
-    .parent = op_parent,
-    .read = op_read,
-    .xattr = op_xattr,
-    .totals = op_totals,
-    .free = op_free,
+    .lookup = tree_lookup,
+    .stat = tree_stat,
+    .entry = tree_entry,
+    .parent = tree_parent,
+    .read = tree_read,
+    .xattr = tree_op_xattr,
+    .totals = tree_totals,
+    .free = tree_free,
 };
 
 void zf_tree_list_all(struct zf_tree *base)
@@ -248,14 +249,14 @@ void zf_tree_list_all(struct zf_tree *base)
 
 const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t)
 {
-    return of(t)->c;
+    return tree_of(t)->c;
 }
 
 bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor *out)
 {
     struct spot s;
 
-    if (!tree_spot(of(t), ino, &s) || !s.shelf || s.shelf->kind != SHELF_RAW) {
+    if (!tree_spot(tree_of(t), ino, &s) || !s.shelf || s.shelf->kind != SHELF_RAW) {
         return false;
     }
     *out = (struct zf_node_tensor){
@@ -268,7 +269,7 @@ bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor
 
 const struct zf_map *zf_tree_map(struct zf_tree *base, uint64_t ino, struct zf_err *err)
 {
-    const struct tree *t = of(base);
+    const struct tree *t = tree_of(base);
     struct spot s;
 
     zf_err_clear(err);

@@ -10,7 +10,7 @@
 #include "sources.h"
 #include "tree.h"
 
-static void put_shape(const struct zf_tensor *x, struct zf_out *o)
+static void xattr_put_shape(const struct zf_tensor *x, struct zf_out *o)
 {
     zf_out_u8(o, '[');
     for (uint32_t d = 0; d < x->ndim; d++) {
@@ -20,9 +20,18 @@ static void put_shape(const struct zf_tensor *x, struct zf_out *o)
     zf_out_u8(o, ']');
 }
 
-enum key { KEY_FORMAT, KEY_TAG, KEY_STEP, KEY_DTYPE, KEY_SHAPE, KEY_NAME, KEY_SOURCES, N_KEYS };
+enum xattr_key {
+    KEY_FORMAT,
+    KEY_TAG,
+    KEY_STEP,
+    KEY_DTYPE,
+    KEY_SHAPE,
+    KEY_NAME,
+    KEY_SOURCES,
+    N_KEYS
+};
 
-static bool has(const struct tree *t, const struct spot *s, enum key key)
+static bool xattr_has(const struct tree *t, const struct spot *s, enum xattr_key key)
 {
     switch (key) {
     case KEY_FORMAT:
@@ -36,8 +45,8 @@ static bool has(const struct tree *t, const struct spot *s, enum key key)
     }
 }
 
-static void put(const struct tree *t, const struct spot *s, enum key key, size_t cap,
-                struct zf_out *o)
+static void xattr_put(const struct tree *t, const struct spot *s, enum xattr_key key, size_t cap,
+                      struct zf_out *o)
 {
     const struct zf_tensor *x = s->shelf ? &s->shelf->of->set->tensor[s->i] : NULL;
     char step[24];
@@ -56,7 +65,7 @@ static void put(const struct tree *t, const struct spot *s, enum key key, size_t
         zf_out_str(o, zf_dtype_info(shelf_dtype(s->shelf, s->i))->suffix);
         break;
     case KEY_SHAPE:
-        put_shape(x, o);
+        xattr_put_shape(x, o);
         break;
     case KEY_NAME:
         zf_out_add(o, x->name, x->name_len);
@@ -78,12 +87,12 @@ bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, struct zf_
     };
 
     for (int key = 0; key < N_KEYS; key++) {
-        if (!has(t, s, (enum key)key) || k-- > 0) {
+        if (!xattr_has(t, s, (enum xattr_key)key) || k-- > 0) {
             continue;
         }
         zf_auto(out) struct zf_out o = {0};
 
-        put(t, s, (enum key)key, out->cap, &o);
+        xattr_put(t, s, (enum xattr_key)key, out->cap, &o);
         (void)snprintf(out->name, sizeof out->name, "user.zerofs.%s", names[key]);
         /* A value that no attribute can hold is empty. */
         out->len = o.bad || o.n > out->cap ? 0 : o.n;

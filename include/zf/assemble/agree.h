@@ -22,7 +22,7 @@ static inline void zf_auto_agree(struct zf_agree **g)
 typedef bool zf_agree_free_fn(const char *key, const char *name);
 
 /* Adds the numbers, texts, constants and one-element tensors that v holds, under names that begin
- * with `key` ("ds_config.fp16.enabled").  Sets, bytes, larger tensors and what stands deeper than
+ * with `key` ("ds_config.fp16.enabled").  Sets, bytes, larger tensors and values deeper than
  * a few dozen levels are passed over, and so is what may_differ (or NULL) says.  needed: a file
  * that lacks the value, while another has it, is of another save.
  * Errors: ZF_E_LIMIT the budget; those of reading a tensor. */

@@ -8,7 +8,7 @@
 
 /* Adds the torch.save files in st's root that hold no weights: optimizers as optim/, the tensors of
  * schedulers, random states and the like as extra/, everything else as state/<file>.json.  A file
- * that cannot be read is told in a note: the weights do not depend on it. */
+ * that cannot be read is reported in a note: the weights do not depend on it. */
 bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                    struct zf_err *err) ZF_CHECKED;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a tensor of a checkpoint stands in the tree: from its path in the checkpoint to (set,
+/* The place of a tensor of a checkpoint in the tree: from its path in the checkpoint to (set,
  * name), by the naming rules of zerofs(5).  Two passes: see every tensor's path once, then ask for
  * places; what a path means depends on its neighbours (is there a container? a master copy? a
  * second optimizer?). */
@@ -82,7 +82,7 @@ bool zf_names_is_optim(struct zf_spot spot);
 bool zf_names_extra(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err) ZF_CHECKED;
 
-/* The tree path "extra/<full key>" of a bytes item; stands until the next call.
+/* The tree path "extra/<full key>" of a bytes item; valid until the next call.
  * NULL: ZF_E_NOMEM. */
 const char *zf_names_blob(struct zf_names *names, struct zf_path path,
                           struct zf_err *err) ZF_CHECKED;

@@ -19,7 +19,7 @@ struct zf_st_files {
     struct zf_arena *arena;
     struct zf_st_file *file;
     size_t n, cap;
-    size_t n_skipped; /* -o degraded: damaged files, told in notes */
+    size_t n_skipped; /* -o degraded: damaged files, reported in notes */
     /* -o degraded: the first file that should be here and could not be read, in the arena; NULL = none.
      * What it said about the boxes of any tensor is lost with it. */
     const char *lacks;

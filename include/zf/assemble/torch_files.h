@@ -51,7 +51,7 @@ bool zf_torch_set_named(const char *name);
 /* Does st's file `name` begin as torch.save writes it? */
 bool zf_torch_set_sniff(struct zf_store *st, const char *name);
 
-/* What a file of this name holds, where nothing else tells. */
+/* The role of a file by its name, where nothing else says it. */
 enum zf_torch_role zf_torch_set_role(const char *name);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* A tensor (kind says which), or a plain value (kind NOT) that holds no further values. */
 struct zf_leaf {
-    struct zf_path path; /* stands during the call only */
+    struct zf_path path; /* valid during the call only */
     enum zf_torch_kind kind;
     const struct zf_pv *value;
 };
@@ -24,7 +24,7 @@ struct zf_visit {
 /* Calls the visitor for the leaves of v in the order of the file; stops with its failure.  prefix:
  * the first step of every path, or NULL.
  *
- * The keys of mappings and the positions in lists are steps.  An object is told by its attributes,
+ * The keys of mappings and the positions in lists are steps.  An object is shown by its attributes,
  * which are joined to its own step with dots, and the tables of an nn.Module (_parameters,
  * _buffers, _modules) are left out of names, so a pickled module looks like its state dict.  A
  * value that holds itself is left out, and so is the second sight of one that holds no tensor.

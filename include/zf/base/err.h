@@ -44,7 +44,7 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
 bool zf_fail_sys(struct zf_err *err, const char *what);
 
 /* Prepends a path component on the way up: "outer" joined by '/' or, before a '!' path, as it
- * stands.  A component that ends in '!' is joined without a slash; a path that is absolute already
+ * is.  A component that ends in '!' is joined without a slash; a path that is absolute already
  * is left as it is.  Returns false. */
 bool zf_err_in(struct zf_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -94,7 +94,7 @@ bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t
 /* A tensor of which only the name is known, so that it cannot be shown; only when degraded. */
 bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
                       const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
-/* Where its metadata stands, for messages of seal: "file!key"; copied. */
+/* The place of its metadata, for messages of seal: "file!key"; copied. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) ZF_CHECKED;
 
 /* Its shape is borrowed. */
@@ -115,7 +115,7 @@ bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t
 /* Is there a file of that path already? */
 bool zf_build_has_file(const struct zf_build *b, const char *path);
 
-/* What `info` tells.  Notes beyond a few hundred of one kind are dropped and counted. */
+/* Shown by `info`.  Notes beyond a few hundred of one kind are dropped and counted. */
 bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))) ZF_CHECKED;
 /* The first note, NULL = none; lives as long as b. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heart: a virtual byte range [0, size) and where each byte stands.  Immutable after sealing,
+/* The heart: a virtual byte range [0, size) and the place of each byte.  Immutable after sealing,
  * so any number of threads read at once without a lock. */
 #ifndef ZF_MODEL_MAP_H
 #define ZF_MODEL_MAP_H
@@ -12,7 +12,7 @@ struct zf_map;
 
 uint64_t zf_map_size(const struct zf_map *m);
 
-/* What stands at byte off (< size), and for how long it goes on in one piece.  Cannot fail,
+/* The place of byte off (< size), and the number of bytes that follow it contiguously.  Cannot fail,
  * allocate or lock: a binary search a level. */
 enum zf_run_kind {
     ZF_RUN_MEM,

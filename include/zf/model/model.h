@@ -36,7 +36,7 @@ struct zf_blob {
     struct timespec mtime; /* 0 = the checkpoint's */
 };
 
-/* -o degraded: a tensor that cannot be shown, because nothing tells more than its name. */
+/* -o degraded: a tensor that cannot be shown, because nothing but its name is known. */
 struct zf_missing {
     const char *name;
     struct zf_lost how;
@@ -94,7 +94,7 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
  * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a POSIX extended regex, the last '='
  * without a backslash in front, and its replacement with \1 … \9 (and \0, the whole match); "\=" is
  * an '=' of either.
- * Ties are kept: when the tensor that others are tied to goes, the first of them stands for it. */
+ * Ties are kept: when the tensor that others are tied to goes, the first of them takes its place. */
 struct zf_select {
     const char *strip_prefix; /* or NULL */
     const char *const *only, *const *except;
@@ -107,7 +107,7 @@ struct zf_select {
     void *unused_ctx;
 };
 /* Gives the checkpoint with other names; c is taken (freed on failure too).
- * Errors: ZF_E_USAGE regex does not compile, two names collide (both are told), nothing is left. */
+ * Errors: ZF_E_USAGE regex does not compile, two names collide (both are named), nothing is left. */
 struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *c, const struct zf_select *how,
                                            struct zf_err *err) ZF_CHECKED;
 

@@ -3,7 +3,7 @@
  * read of each, and remembered: what makes mounting a DCP checkpoint read its metadata only.  Or
  * many files, each an item, as the chunks of a zarr array.
  *
- * An items source is one address space: item i stands at its address (given when it is added, in
+ * An items source is one address space: item i is at its address (given when it is added, in
  * one piece, `len` bytes of packed C-order data).  16 bytes of memory an item. */
 #ifndef ZF_SOURCE_ITEMS_H
 #define ZF_SOURCE_ITEMS_H

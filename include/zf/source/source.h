@@ -35,12 +35,12 @@ struct zf_usage {
     uint64_t reads, bytes, errors;
 };
 
-/* Where bytes of a source stand in the end, when everything in between is followed. */
+/* The final place of bytes of a source, when everything in between is followed. */
 struct zf_trace {
     struct zf_source *src; /* borrowed: a file, memory, or what cannot be followed further */
     uint64_t off;          /* of the first byte in src */
     uint64_t len;      /* how many follow one another from there, at most as many as asked for */
-    uint32_t swap;     /* elements of this many bytes are turned round; 0 = as they are */
+    uint32_t swap;     /* elements of this many bytes are byte-swapped; 0 = they are not */
     const char *codec; /* NULL, or what src holds from off on is a stream of this kind: … */
     uint64_t packed, skip; /* … its bytes, and how many to skip of those it decompresses to */
 };
@@ -55,7 +55,7 @@ struct zf_source_ops {
                    struct zf_err *err);
     /* What this source reads from, for messages and provenance: sets *parent_out (borrowed) and
      * moves *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not
-     * stand one to one in the parent. */
+     * are one to one in the parent. */
     bool (*origin)(struct zf_source *s, uint64_t *off, struct zf_source **parent_out);
     /* Of a file of a store; NULL = this is none. */
     struct zf_identity (*identity)(const struct zf_source *s);
@@ -78,7 +78,7 @@ struct zf_source {
 };
 
 /* The checking door in front of every source.  Errors: ZF_E_IO (also: range outside the source,
- * which is told with both numbers), ZF_E_STALE.  The source's name stands in err->path. */
+ * which is reported with both numbers), ZF_E_STALE.  The source's name is in err->path. */
 bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
                      struct zf_err *err) ZF_CHECKED;
 
@@ -86,7 +86,7 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                       struct zf_err *err) ZF_CHECKED;
 
-/* Follows origin() to the file (or memory) that byte `off` of s stands in; moves *off along.  Stops
+/* Follows origin() to the file (or memory) that holds byte `off` of s; moves *off along.  Stops
  * at a source whose bytes are made (inflate).  Borrows. */
 struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 
@@ -94,7 +94,7 @@ struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);
 /* What the readers of s have in common through the file that it reads from.  Borrows. */
 struct zf_shared zf_source_shared(struct zf_source *s);
-/* Bytes [off, off + len) of s, or as many of them as stand in one piece. */
+/* Bytes [off, off + len) of s, or as many of them as are contiguous. */
 struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len);
 
 struct zf_source *zf_source_ref(struct zf_source *s);
@@ -134,7 +134,7 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
 bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
                   uint64_t *size_out, struct zf_err *err) ZF_CHECKED;
 
-/* parent with the bytes of each `width`-byte element turned round (big-endian storages); width 2,
+/* parent, byte-swapped per `width`-byte element (big-endian storages); width 2,
  * 4, 8, 16; complex types pass the width of their halves. */
 struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width,
                               struct zf_err *err) ZF_CHECKED;
@@ -152,7 +152,7 @@ struct zf_lost {
 };
 /* `size` bytes that are known to be lost: every read fails with ZF_E_IO and this sentence. */
 struct zf_source *zf_lost_new(uint64_t size, const char *why, struct zf_err *err) ZF_CHECKED;
-/* The same of those from `cut` on, where an element begins; those before stand in parent at the
+/* The same of those from `cut` on, where an element begins; those before are in parent at the
  * same offsets (NULL when cut is 0).  Copies *how, takes its own reference on parent. */
 struct zf_source *zf_lost_behind(struct zf_source *parent, uint64_t cut, uint64_t size,
                                  const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;

@@ -13,7 +13,7 @@
 struct zf_store;
 
 /* Opens the directory, or the directory that holds the file `path`; then zf_store_focus names the
- * file (a link that leads away from its directory: the file it stands for).  Errors: ZF_E_NOENT,
+ * file (a link that leads away from its directory: its target).  Errors: ZF_E_NOENT,
  * ZF_E_IO; neither file nor directory: ZF_E_UNKNOWN. */
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;

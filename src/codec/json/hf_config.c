@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-struct walk {
+struct hf_config_walk {
     const char *p;
     uint64_t at, n;
     uint64_t depth, chain;
@@ -27,19 +27,19 @@ struct walk {
     bool bad; /* no JSON, or too many values */
 };
 
-static bool key_is(const struct walk *w, const char *word)
+static bool hf_config_key_is(const struct hf_config_walk *w, const char *word)
 {
     return w->key.n == strlen(word) && memcmp(w->key.p, word, w->key.n) == 0;
 }
 
-static bool key_is_dtype(const struct walk *w)
+static bool hf_config_key_is_dtype(const struct hf_config_walk *w)
 {
-    return key_is(w, "dtype") || key_is(w, "torch_dtype");
+    return hf_config_key_is(w, "dtype") || hf_config_key_is(w, "torch_dtype");
 }
 
 /* Does the key lead to the configuration of a part?  quantization_config names types of its
  * own, which a cast does not change. */
-static bool key_is_config(const struct walk *w)
+static bool hf_config_key_is_config(const struct hf_config_walk *w)
 {
     static const char *const parts[] = {"encoder",          "decoder",       "text_encoder",
                                         "question_encoder", "audio_encoder", "generator"};
@@ -47,16 +47,17 @@ static bool key_is_config(const struct walk *w)
     const uint64_t len = sizeof tail - 1;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (key_is(w, parts[i])) {
+        if (hf_config_key_is(w, parts[i])) {
             return true;
         }
     }
     return w->key.n > len && memcmp(w->key.p + w->key.n - len, tail, len) == 0 &&
-           !key_is(w, "quantization_config") && !key_is(w, "compression_config");
+           !hf_config_key_is(w, "quantization_config") &&
+           !hf_config_key_is(w, "compression_config");
 }
 
 /* Keeps the value at [off, off + len) when it names a floating type, or none. */
-static void take(struct walk *w, uint64_t off, uint64_t len)
+static void hf_config_take(struct hf_config_walk *w, uint64_t off, uint64_t len)
 {
     static const char prefix[] = "torch.";
     const char *name = w->p + off + 1;
@@ -80,13 +81,13 @@ static void take(struct walk *w, uint64_t off, uint64_t len)
     w->out[w->found++] = v;
 }
 
-static bool is_looked_at(const struct walk *w)
+static bool hf_config_is_looked_at(const struct hf_config_walk *w)
 {
     return w->depth > 0 && (w->depth == w->chain || (w->in_map && w->depth == w->chain + 1));
 }
 
 /* A string, whose end is found; w->at moves behind it. */
-static void step_string(struct walk *w)
+static void hf_config_step_string(struct hf_config_walk *w)
 {
     uint64_t off = w->at++;
 
@@ -95,7 +96,7 @@ static void step_string(struct walk *w)
     }
     w->at++;
     w->bad = w->bad || w->at > w->n;
-    if (w->bad || !is_looked_at(w)) {
+    if (w->bad || !hf_config_is_looked_at(w)) {
         return;
     }
     if (!w->want_value) {
@@ -103,27 +104,27 @@ static void step_string(struct walk *w)
             w->key.p = w->p + off + 1;
             w->key.n = w->at - off - 2;
         }
-    } else if (w->in_map || key_is_dtype(w)) {
-        take(w, off, w->at - off);
+    } else if (w->in_map || hf_config_key_is_dtype(w)) {
+        hf_config_take(w, off, w->at - off);
     }
 }
 
-static void step_open(struct walk *w, char bracket)
+static void hf_config_step_open(struct hf_config_walk *w, char bracket)
 {
-    bool here = is_looked_at(w) && !w->in_map && w->want_value && bracket == '{';
+    bool here = hf_config_is_looked_at(w) && !w->in_map && w->want_value && bracket == '{';
 
     if (w->depth == 0 && bracket == '{') {
         w->chain = 1;
-    } else if (here && key_is_dtype(w)) {
+    } else if (here && hf_config_key_is_dtype(w)) {
         w->in_map = true;
-    } else if (here && key_is_config(w)) {
+    } else if (here && hf_config_key_is_config(w)) {
         w->chain++;
     }
     w->depth++;
     w->want_value = false;
 }
 
-static void step_close(struct walk *w)
+static void hf_config_step_close(struct hf_config_walk *w)
 {
     if (w->depth == 0) {
         w->bad = true;
@@ -138,34 +139,34 @@ static void step_close(struct walk *w)
 }
 
 /* A null where a type could be. */
-static bool is_no_type(const struct walk *w)
+static bool hf_config_is_no_type(const struct hf_config_walk *w)
 {
-    return is_looked_at(w) && w->want_value && !w->in_map && key_is_dtype(w) && w->n - w->at >= 4 &&
-           memcmp(w->p + w->at, "null", 4) == 0;
+    return hf_config_is_looked_at(w) && w->want_value && !w->in_map && hf_config_key_is_dtype(w) &&
+           w->n - w->at >= 4 && memcmp(w->p + w->at, "null", 4) == 0;
 }
 
-static void step(struct walk *w)
+static void hf_config_step(struct hf_config_walk *w)
 {
     char c = w->p[w->at];
 
     if (c == '"') {
-        step_string(w);
+        hf_config_step_string(w);
         return;
     }
     if (c == '{' || c == '[') {
-        step_open(w, c);
+        hf_config_step_open(w, c);
     } else if (c == '}' || c == ']') {
-        step_close(w);
-    } else if (is_looked_at(w) && (c == ':' || c == ',')) {
+        hf_config_step_close(w);
+    } else if (hf_config_is_looked_at(w) && (c == ':' || c == ',')) {
         w->want_value = c == ':';
-    } else if (is_no_type(w)) {
-        take(w, w->at, 4);
+    } else if (hf_config_is_no_type(w)) {
+        hf_config_take(w, w->at, 4);
         w->at += 3;
     }
     w->at++;
 }
 
-static void skip_space(struct walk *w)
+static void hf_config_skip_space(struct hf_config_walk *w)
 {
     while (w->at < w->n && w->p[w->at] && strchr(" \t\r\n", w->p[w->at])) {
         w->at++;
@@ -174,15 +175,15 @@ static void skip_space(struct walk *w)
 
 uint32_t zf_hf_config_dtypes(const char *p, uint64_t n, struct zf_hf_dtype out[ZF_HF_DTYPES])
 {
-    struct walk w = {.p = p, .n = n, .out = out};
+    struct hf_config_walk w = {.p = p, .n = n, .out = out};
 
-    skip_space(&w);
+    hf_config_skip_space(&w);
     if (w.at == n || p[w.at] != '{') {
         return 0;
     }
     do {
-        step(&w);
+        hf_config_step(&w);
     } while (!w.bad && w.depth > 0 && w.at < n);
-    skip_space(&w);
+    hf_config_skip_space(&w);
     return w.bad || w.depth > 0 || w.at < n ? 0 : w.found;
 }

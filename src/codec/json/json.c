@@ -14,7 +14,8 @@
 /* Refuses nesting that would make the parser recurse deeply, and documents of next to nothing but
  * brackets, which take eighty bytes a byte.  Brackets are counted outside strings; whether they
  * pair up is the parser's business. */
-static bool check_size(const char *p, uint64_t n, const struct zf_limits *lim, struct zf_err *err)
+static bool json_check_size(const char *p, uint64_t n, const struct zf_limits *lim,
+                            struct zf_err *err)
 {
     uint64_t depth = 0, memory = 0, most = zf_limits_meta(lim, n), max = lim->json_depth;
     bool in_string = false;
@@ -58,7 +59,7 @@ json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim, str
                 (unsigned long long)n, (unsigned long long)lim->json_bytes);
         return NULL;
     }
-    if (!check_size(p, n, lim, err)) {
+    if (!json_check_size(p, n, lim, err)) {
         return NULL;
     }
     j = json_loadb(p, (size_t)n, JSON_REJECT_DUPLICATES, &why);

@@ -10,7 +10,7 @@
 /* Calls of calls that only wrap, as list(tuple(set(…))), are not followed further. */
 #define WRAPS_MAX 8
 
-static bool is_one_of(const struct zf_pv *v, const char *module, const char *const *names)
+static bool pv_form_is_one_of(const struct zf_pv *v, const char *module, const char *const *names)
 {
     for (; *names; names++) {
         if (zf_pv_is(v, module, *names)) {
@@ -20,7 +20,7 @@ static bool is_one_of(const struct zf_pv *v, const char *module, const char *con
     return false;
 }
 
-static bool path(struct zf_pvjson *o, const struct zf_pv *v)
+static bool pv_form_path(struct zf_pvjson *o, const struct zf_pv *v)
 {
     static const char *const names[] = {"PosixPath",       "PurePosixPath", "WindowsPath",
                                         "PureWindowsPath", "Path",          NULL};
@@ -28,14 +28,14 @@ static bool path(struct zf_pvjson *o, const struct zf_pv *v)
     uint64_t n = zf_pv_len(zf_pv_args(v)), len = 0;
 
     if ((strcmp(module, "pathlib") != 0 && strcmp(module, "pathlib._local") != 0) ||
-        !is_one_of(v, NULL, names)) {
+        !pv_form_is_one_of(v, NULL, names)) {
         return false;
     }
     zf_pvjson_raw(o, "\"");
     for (uint64_t i = 0; i < n; i++) {
         const char *part = zf_pv_text(zf_pv_arg(v, i), &len);
         bool root = len == 1 && part[0] == '/';
-        zf_pvjson_chars(o, part ? part : "?", part ? len : 1);
+        pvjson_chars(o, part ? part : "?", part ? len : 1);
         zf_pvjson_raw(o, i + 1 < n && !(i == 0 && root) ? "/" : "");
     }
     zf_pvjson_raw(o, "\"");
@@ -43,7 +43,7 @@ static bool path(struct zf_pvjson *o, const struct zf_pv *v)
 }
 
 /* torch.device('cuda', 1) */
-static bool device(struct zf_pvjson *o, const struct zf_pv *v)
+static bool pv_form_device(struct zf_pvjson *o, const struct zf_pv *v)
 {
     uint64_t n, index;
     const char *kind = zf_pv_text(zf_pv_arg(v, 0), &n);
@@ -52,9 +52,9 @@ static bool device(struct zf_pvjson *o, const struct zf_pv *v)
         return false;
     }
     zf_pvjson_raw(o, "\"");
-    zf_pvjson_chars(o, kind, n);
+    pvjson_chars(o, kind, n);
     if (zf_pv_u64(zf_pv_arg(v, 1), &index)) {
-        zf_pvjson_fmt(o, ":%llu", (unsigned long long)index);
+        pvjson_fmt(o, ":%llu", (unsigned long long)index);
     }
     zf_pvjson_raw(o, "\"");
     return true;
@@ -62,7 +62,7 @@ static bool device(struct zf_pvjson *o, const struct zf_pv *v)
 
 /* CPython 3.11's early releases pickle a member so; the others write Enum(value), a call
  * like any. */
-static bool enum_member(struct zf_pvjson *o, const struct zf_pv *v)
+static bool pv_form_enum_member(struct zf_pvjson *o, const struct zf_pv *v)
 {
     const struct zf_pv *class = zf_pv_arg(v, 0), *name = zf_pv_arg(v, 1);
 
@@ -71,15 +71,15 @@ static bool enum_member(struct zf_pvjson *o, const struct zf_pv *v)
         return false;
     }
     zf_pvjson_raw(o, "{\"__enum__\": \"");
-    zf_pvjson_key(o, class);
+    pvjson_key(o, class);
     zf_pvjson_raw(o, ".");
-    zf_pvjson_key(o, name);
+    pvjson_key(o, name);
     zf_pvjson_raw(o, "\"}");
     return true;
 }
 
 /* The bits of a numpy scalar of a plain little-endian type as a number. */
-static bool numpy_number(struct zf_pvjson *o, char kind, const char *p, uint64_t n)
+static bool pv_form_numpy_number(struct zf_pvjson *o, char kind, const char *p, uint64_t n)
 {
     uint64_t u = 0;
 
@@ -89,16 +89,16 @@ static bool numpy_number(struct zf_pvjson *o, char kind, const char *p, uint64_t
         uint32_t bits = (uint32_t)u;
         float f;
         memcpy(&f, &bits, sizeof f);
-        zf_pvjson_number(o, (double)f);
+        pvjson_number(o, (double)f);
     } else if (kind == 'f' && n == sizeof(double)) {
         double d;
         memcpy(&d, &u, sizeof d);
-        zf_pvjson_number(o, d);
+        pvjson_number(o, d);
     } else if (kind == 'u') {
-        zf_pvjson_fmt(o, "%llu", (unsigned long long)u);
+        pvjson_fmt(o, "%llu", (unsigned long long)u);
     } else if (kind == 'i') {
         unsigned shift = (unsigned)(64 - 8 * n);
-        zf_pvjson_fmt(o, "%lld", (long long)((int64_t)(u << shift) >> shift));
+        pvjson_fmt(o, "%lld", (long long)((int64_t)(u << shift) >> shift));
     } else if (kind == 'b' && n == 1) {
         zf_pvjson_raw(o, u ? "true" : "false");
     } else {
@@ -109,7 +109,7 @@ static bool numpy_number(struct zf_pvjson *o, char kind, const char *p, uint64_t
 
 /* numpy.core.multiarray.scalar(numpy.dtype('f8', …), b'…').  At protocols under 3 the bytes are a
  * call of _codecs.encode; such a scalar stays a call. */
-static bool numpy_scalar(struct zf_pvjson *o, const struct zf_pv *v)
+static bool pv_form_numpy_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 {
     const struct zf_pv *dtype = zf_pv_arg(v, 0), *order = zf_pv_item(zf_pv_state(dtype), 1);
     uint64_t n, n_code;
@@ -121,10 +121,10 @@ static bool numpy_scalar(struct zf_pvjson *o, const struct zf_pv *v)
         n == 0 || n > 8 || (char)('0' + n) != code[1]) {
         return false;
     }
-    return numpy_number(o, code[0], p, n);
+    return pv_form_numpy_number(o, code[0], p, n);
 }
 
-static bool wrapped_bytes(struct zf_pvjson *o, const struct zf_pv *v)
+static bool pv_form_wrapped_bytes(struct zf_pvjson *o, const struct zf_pv *v)
 {
     struct zf_err err;
     uint64_t n;
@@ -138,20 +138,20 @@ static bool wrapped_bytes(struct zf_pvjson *o, const struct zf_pv *v)
     if (!arena || !zf_pv_bytes(v, arena, &p, &n, &err)) {
         return false;
     }
-    zf_pvjson_bytes(o, "__bytes__", p, n);
+    pvjson_bytes(o, "__bytes__", p, n);
     return true;
 }
 
 /* The contents of a call of one of Python's own containers, when they are its first argument. */
-static const struct zf_pv *wrapped(const struct zf_pv *v)
+static const struct zf_pv *pv_form_wrapped(const struct zf_pv *v)
 {
     static const char *const own[] = {"set", "frozenset", "list", "tuple", "dict", NULL};
     static const char *const more[] = {"deque", "Counter", "OrderedDict", NULL};
     if (zf_pv_kind(v) != ZF_PV_CALL) {
         return NULL;
     }
-    bool holder = is_one_of(v, "builtins", own) || is_one_of(v, "collections", more) ||
-                  zf_pv_is(v, "torch", "Size");
+    bool holder = pv_form_is_one_of(v, "builtins", own) ||
+                  pv_form_is_one_of(v, "collections", more) || zf_pv_is(v, "torch", "Size");
     const struct zf_pv *first = zf_pv_arg(v, 0);
 
     return holder && zf_pv_len(v) == 0 &&
@@ -161,7 +161,7 @@ static const struct zf_pv *wrapped(const struct zf_pv *v)
 }
 
 /* Are these attributes: a dict, or a pair of dicts or None? */
-static bool is_attrs(const struct zf_pv *state)
+static bool pv_form_is_attrs(const struct zf_pv *state)
 {
     const struct zf_pv *slots = zf_pv_item(state, 1);
 
@@ -172,38 +172,39 @@ static bool is_attrs(const struct zf_pv *state)
            (zf_pv_is_map(zf_pv_item(state, 0)) || zf_pv_kind(zf_pv_item(state, 0)) == ZF_PV_NONE);
 }
 
-static enum zf_pvjson_form form_of_call(struct zf_pvjson *o, const struct zf_pv *v)
+static enum pvjson_form form_of_call(struct zf_pvjson *o, const struct zf_pv *v)
 {
     static const char *const maps[] = {"OrderedDict", "defaultdict", "Counter", NULL};
     bool class = zf_pv_kind(zf_pv_callee(v)) == ZF_PV_GLOBAL;
 
-    if (path(o, v) || device(o, v) || enum_member(o, v) || numpy_scalar(o, v) ||
-        wrapped_bytes(o, v)) {
+    if (pv_form_path(o, v) || pv_form_device(o, v) || pv_form_enum_member(o, v) ||
+        pv_form_numpy_scalar(o, v) || pv_form_wrapped_bytes(o, v)) {
         return ZF_PVJSON_DONE;
     }
     if (zf_pv_is(v, "torch.serialization", "_get_layout") &&
         zf_pv_kind(zf_pv_arg(v, 0)) == ZF_PV_STR) {
-        (void)zf_pvjson_scalar(o, zf_pv_arg(v, 0));
+        (void)pvjson_scalar(o, zf_pv_arg(v, 0));
         return ZF_PVJSON_DONE;
     }
-    if (is_one_of(v, "collections", maps) && (zf_pv_is_map(v) || zf_pv_len(v) == 0)) {
+    if (pv_form_is_one_of(v, "collections", maps) && (zf_pv_is_map(v) || zf_pv_len(v) == 0)) {
         return ZF_PVJSON_MAP;
     }
     if (zf_pv_is(v, "collections", "deque")) {
         return ZF_PVJSON_SEQ;
     }
-    if (class && zf_pv_len(zf_pv_args(v)) == 0 && zf_pv_len(v) == 0 && is_attrs(zf_pv_state(v))) {
+    if (class && zf_pv_len(zf_pv_args(v)) == 0 && zf_pv_len(v) == 0 &&
+        pv_form_is_attrs(zf_pv_state(v))) {
         return ZF_PVJSON_ATTRS;
     }
     return ZF_PVJSON_CALL;
 }
 
-enum zf_pvjson_form zf_pvjson_form(struct zf_pvjson *o, const struct zf_pv **v)
+enum pvjson_form pvjson_form(struct zf_pvjson *o, const struct zf_pv **v)
 {
-    for (unsigned wraps = 0; wraps < WRAPS_MAX && wrapped(*v); wraps++) {
-        *v = wrapped(*v);
+    for (unsigned wraps = 0; wraps < WRAPS_MAX && pv_form_wrapped(*v); wraps++) {
+        *v = pv_form_wrapped(*v);
     }
-    if (zf_pvjson_scalar(o, *v)) {
+    if (pvjson_scalar(o, *v)) {
         return ZF_PVJSON_DONE;
     }
     switch (zf_pv_kind(*v)) {
@@ -218,7 +219,7 @@ enum zf_pvjson_form zf_pvjson_form(struct zf_pvjson *o, const struct zf_pv **v)
     }
 }
 
-static bool next_attr(const struct zf_pv *v, uint64_t i, struct zf_pvjson_part *part)
+static bool pv_form_next_attr(const struct zf_pv *v, uint64_t i, struct pvjson_part *part)
 {
     const struct zf_pv *state = zf_pv_state(v);
     bool pair = zf_pv_kind(state) == ZF_PV_TUPLE;
@@ -238,11 +239,11 @@ static bool next_attr(const struct zf_pv *v, uint64_t i, struct zf_pvjson_part *
     return part->v != NULL;
 }
 
-static bool next_of_call(const struct zf_pv *v, uint64_t *at, struct zf_pvjson_part *part)
+static bool pv_form_next_of_call(const struct zf_pv *v, uint64_t *at, struct pvjson_part *part)
 {
     const struct zf_pv *callee = zf_pv_callee(v), *args = zf_pv_args(v);
     bool class = zf_pv_kind(callee) == ZF_PV_GLOBAL;
-    struct zf_pvjson_part parts[] = {
+    struct pvjson_part parts[] = {
         {.name = "__class__", .v = class ? NULL : callee},
         {.name = "args", .v = zf_pv_len(args) || zf_pv_kind(args) != ZF_PV_TUPLE ? args : NULL},
         {.name = "kwargs", .v = zf_pv_kwargs(v)},
@@ -261,12 +262,12 @@ static bool next_of_call(const struct zf_pv *v, uint64_t *at, struct zf_pvjson_p
     return false;
 }
 
-bool zf_pvjson_next(const struct zf_pv *v, enum zf_pvjson_form form, uint64_t *at,
-                    struct zf_pvjson_part *part)
+bool pvjson_next(const struct zf_pv *v, enum pvjson_form form, uint64_t *at,
+                 struct pvjson_part *part)
 {
-    *part = (struct zf_pvjson_part){.form = ZF_PVJSON_AUTO};
+    *part = (struct pvjson_part){.form = ZF_PVJSON_AUTO};
     if (form == ZF_PVJSON_CALL) {
-        return next_of_call(v, at, part);
+        return pv_form_next_of_call(v, at, part);
     }
     uint64_t i = (*at)++;
     switch (form) {
@@ -278,7 +279,7 @@ bool zf_pvjson_next(const struct zf_pv *v, enum zf_pvjson_form form, uint64_t *a
         part->v = zf_pv_val(v, i);
         return part->v != NULL;
     case ZF_PVJSON_ATTRS:
-        return next_attr(v, i, part);
+        return pv_form_next_attr(v, i, part);
     case ZF_PVJSON_PERSID:
         part->name = "__persid__";
         part->v = zf_pv_persid(v);

@@ -5,7 +5,7 @@
 
 #include "pv_out.h"
 
-enum zf_pvjson_form {
+enum pvjson_form {
     ZF_PVJSON_AUTO,  /* not decided */
     ZF_PVJSON_DONE,  /* was written in one piece */
     ZF_PVJSON_SEQ,   /* array of the elements */
@@ -16,17 +16,17 @@ enum zf_pvjson_form {
 };
 
 /* Decides.  A value without parts is written (DONE); *v may become the value it wraps. */
-enum zf_pvjson_form zf_pvjson_form(struct zf_pvjson *o, const struct zf_pv **v);
+enum pvjson_form pvjson_form(struct zf_pvjson *o, const struct zf_pv **v);
 
-struct zf_pvjson_part {
+struct pvjson_part {
     const char *name;        /* of an object: the key as text, or */
     const struct zf_pv *key; /* as a value */
     const struct zf_pv *v;   /* the value; NULL: the name of the class */
-    enum zf_pvjson_form form;
+    enum pvjson_form form;
 };
 
 /* The part *at, which is moved on; false after the last. */
-bool zf_pvjson_next(const struct zf_pv *v, enum zf_pvjson_form form, uint64_t *at,
-                    struct zf_pvjson_part *part);
+bool pvjson_next(const struct zf_pv *v, enum pvjson_form form, uint64_t *at,
+                 struct pvjson_part *part);
 
 #endif

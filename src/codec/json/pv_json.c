@@ -20,27 +20,27 @@
 
 struct level {
     const struct zf_pv *v;
-    enum zf_pvjson_form form;
+    enum pvjson_form form;
     uint64_t at;          /* next part */
     uint64_t shown;       /* parts written */
     bool inlined;         /* all on one line */
     struct zf_table seen; /* hashes of the object's keys as they were written */
 };
 
-struct walk {
+struct pv_json_walk {
     struct zf_pvjson o;
     const struct zf_pvjson_special *special;
     struct level level[DEPTH_MAX];
     unsigned depth;
 };
 
-static bool is_array(const struct level *l)
+static bool pv_json_is_array(const struct level *l)
 {
     return l->form == ZF_PVJSON_SEQ;
 }
 
 /* Lists of numbers (shapes, random states) are easier to read on one line. */
-static bool all_numbers(const struct zf_pv *v)
+static bool pv_json_all_numbers(const struct zf_pv *v)
 {
     for (uint64_t i = 0; i < zf_pv_len(v); i++) {
         enum zf_pv_kind kind = zf_pv_kind(zf_pv_item(v, i));
@@ -52,18 +52,18 @@ static bool all_numbers(const struct zf_pv *v)
 }
 
 /* A line break and two spaces a level. */
-static void indent(struct walk *w)
+static void pv_json_indent(struct pv_json_walk *w)
 {
     char text[1 + 2 * DEPTH_MAX];
     size_t n = 1 + 2 * (size_t)w->depth;
 
     memset(text, ' ', n);
     text[0] = '\n';
-    zf_pvjson_put(&w->o, text, n);
+    pvjson_put(&w->o, text, n);
 }
 
 /* Writes the key of a part, which no other part of the object has. */
-static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *part)
+static void pv_json_key(struct pv_json_walk *w, struct level *l, const struct pvjson_part *part)
 {
     struct zf_pvjson *o = &w->o;
     size_t start = o->out.n, end;
@@ -73,7 +73,7 @@ static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *pa
     if (part->name) {
         zf_pvjson_raw(o, part->name);
     } else {
-        zf_pvjson_key(o, part->key);
+        pvjson_key(o, part->key);
     }
     end = o->out.n;
     zf_pvjson_raw(o, "\"");
@@ -84,13 +84,14 @@ static void key(struct walk *w, struct level *l, const struct zf_pvjson_part *pa
             break;
         }
         zf_out_cut(&o->out, end);
-        zf_pvjson_fmt(o, "#%llu\"", (unsigned long long)again);
+        pvjson_fmt(o, "#%llu\"", (unsigned long long)again);
     }
     zf_pvjson_raw(o, ": ");
 }
 
 /* The number of levels up at which v is being written already; 0 = none. */
-static unsigned levels_up(const struct walk *w, const struct zf_pv *v, enum zf_pvjson_form form)
+static unsigned pv_json_levels_up(const struct pv_json_walk *w, const struct zf_pv *v,
+                                  enum pvjson_form form)
 {
     for (unsigned i = w->depth; i-- > 0;) {
         if (w->level[i].v == v && w->level[i].form == form) {
@@ -101,7 +102,7 @@ static unsigned levels_up(const struct walk *w, const struct zf_pv *v, enum zf_p
 }
 
 /* Writes a value; one with parts is only opened. */
-static void value(struct walk *w, const struct zf_pv *v, enum zf_pvjson_form form)
+static void pv_json_value(struct pv_json_walk *w, const struct zf_pv *v, enum pvjson_form form)
 {
     struct zf_pvjson *o = &w->o;
     enum zf_pv_kind kind = zf_pv_kind(v);
@@ -111,65 +112,65 @@ static void value(struct walk *w, const struct zf_pv *v, enum zf_pvjson_form for
         if (!plain && w->special && w->special->fn(w->special->ctx, v, o)) {
             return;
         }
-        form = zf_pvjson_form(o, &v);
+        form = pvjson_form(o, &v);
     }
     if (form == ZF_PVJSON_DONE) {
         return;
     }
-    unsigned up = levels_up(w, v, form);
+    unsigned up = pv_json_levels_up(w, v, form);
     if (up) {
-        zf_pvjson_fmt(o, "{\"__ref__\": \"%u level%s up\"}", up, up == 1 ? "" : "s");
+        pvjson_fmt(o, "{\"__ref__\": \"%u level%s up\"}", up, up == 1 ? "" : "s");
     } else if (w->depth == DEPTH_MAX) {
-        zf_pvjson_fmt(o, "{\"__cut__\": \"more than %u levels deep\"}", DEPTH_MAX);
+        pvjson_fmt(o, "{\"__cut__\": \"more than %u levels deep\"}", DEPTH_MAX);
     } else {
         struct level *l = &w->level[w->depth++];
         *l = (struct level){.v = v, .form = form};
-        l->inlined = is_array(l) ? all_numbers(v) : form == ZF_PVJSON_PERSID;
-        zf_pvjson_put(o, is_array(l) ? "[" : "{", 1);
+        l->inlined = pv_json_is_array(l) ? pv_json_all_numbers(v) : form == ZF_PVJSON_PERSID;
+        pvjson_put(o, pv_json_is_array(l) ? "[" : "{", 1);
     }
 }
 
-static void class_name(struct zf_pvjson *o, const struct zf_pv *call)
+static void pv_json_class_name(struct zf_pvjson *o, const struct zf_pv *call)
 {
     zf_pvjson_raw(o, "\"");
-    zf_pvjson_key(o, zf_pv_callee(call));
+    pvjson_key(o, zf_pv_callee(call));
     zf_pvjson_raw(o, "\"");
 }
 
-static void close_level(struct walk *w)
+static void pv_json_close_level(struct pv_json_walk *w)
 {
     struct level *l = &w->level[--w->depth];
 
     zf_table_fini(&l->seen);
     if (l->shown && !l->inlined) {
-        indent(w);
+        pv_json_indent(w);
     }
-    zf_pvjson_put(&w->o, is_array(l) ? "]" : "}", 1);
+    pvjson_put(&w->o, pv_json_is_array(l) ? "]" : "}", 1);
 }
 
 /* Writes the next part of the innermost value, or closes it. */
-static void step(struct walk *w)
+static void pv_json_step(struct pv_json_walk *w)
 {
     struct level *l = &w->level[w->depth - 1];
-    struct zf_pvjson_part part;
+    struct pvjson_part part;
 
-    if (!zf_pvjson_next(l->v, l->form, &l->at, &part)) {
-        close_level(w);
+    if (!pvjson_next(l->v, l->form, &l->at, &part)) {
+        pv_json_close_level(w);
         return;
     }
     if (l->shown++) {
-        zf_pvjson_put(&w->o, ", ", l->inlined ? 2 : 1);
+        pvjson_put(&w->o, ", ", l->inlined ? 2 : 1);
     }
     if (!l->inlined) {
-        indent(w);
+        pv_json_indent(w);
     }
-    if (!is_array(l)) {
-        key(w, l, &part);
+    if (!pv_json_is_array(l)) {
+        pv_json_key(w, l, &part);
     }
     if (part.v) {
-        value(w, part.v, part.form);
+        pv_json_value(w, part.v, part.form);
     } else {
-        class_name(&w->o, l->v);
+        pv_json_class_name(&w->o, l->v);
     }
 }
 
@@ -177,14 +178,14 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
                 const struct zf_pvjson_special *special, char **out, uint64_t *len,
                 struct zf_err *err)
 {
-    struct walk w = {.o = {.limit = lim->text_bytes, .err = err}, .special = special};
+    struct pv_json_walk w = {.o = {.limit = lim->text_bytes, .err = err}, .special = special};
     /* A decimal point, whatever the user's locale has; the C locale object is static in glibc. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t before = c ? uselocale(c) : (locale_t)0;
 
-    value(&w, v, ZF_PVJSON_AUTO);
+    pv_json_value(&w, v, ZF_PVJSON_AUTO);
     while (w.depth && !w.o.failed) {
-        step(&w);
+        pv_json_step(&w);
     }
     zf_pvjson_raw(&w.o, "\n");
     while (w.depth) {

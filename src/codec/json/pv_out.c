@@ -14,7 +14,7 @@
 /* Python prints no longer int either, as the conversion takes quadratic time. */
 #define BIGINT_BYTES 1785u
 
-void zf_pvjson_too_long(struct zf_pvjson *o)
+void pvjson_too_long(struct zf_pvjson *o)
 {
     if (!o->failed) {
         o->failed = true;
@@ -26,10 +26,10 @@ void zf_pvjson_too_long(struct zf_pvjson *o)
 
 void zf_pvjson_raw(struct zf_pvjson *o, const char *json)
 {
-    zf_pvjson_put(o, json, strlen(json));
+    pvjson_put(o, json, strlen(json));
 }
 
-void zf_pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...)
+void pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...)
 {
     char text[400];
     va_list ap;
@@ -41,7 +41,7 @@ void zf_pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...)
 }
 
 /* Plain bytes from p on that need no escape. */
-static uint64_t plain(const uint8_t *p, uint64_t n)
+static uint64_t pv_out_plain(const uint8_t *p, uint64_t n)
 {
     uint64_t i = 0;
 
@@ -51,30 +51,30 @@ static uint64_t plain(const uint8_t *p, uint64_t n)
     return i;
 }
 
-void zf_pvjson_chars(struct zf_pvjson *o, const char *text, uint64_t n)
+void pvjson_chars(struct zf_pvjson *o, const char *text, uint64_t n)
 {
     static const char named[] = "\b\f\n\r\t\"\\", letter[] = "bfnrt\"\\";
     const uint8_t *p = (const uint8_t *)text;
 
     for (uint64_t i = 0; i < n && !o->failed;) {
-        uint64_t run = plain(p + i, n - i);
-        zf_pvjson_put(o, text + i, run);
+        uint64_t run = pv_out_plain(p + i, n - i);
+        pvjson_put(o, text + i, run);
         i += run;
         if (i == n) {
             break;
         }
         const char *at = p[i] ? strchr(named, p[i]) : NULL;
         if (at) {
-            zf_pvjson_fmt(o, "\\%c", letter[at - named]);
+            pvjson_fmt(o, "\\%c", letter[at - named]);
         } else if (p[i] == 0xed && n - i >= 3 && p[i + 1] >= 0xa0) {
             /* Half a surrogate pair is no character; readers refuse its \u form, so it is
              * spelt out. */
-            zf_pvjson_fmt(o, "\\\\u%04x", 0xd000 | (p[i + 1] & 0x3f) << 6 | (p[i + 2] & 0x3f));
+            pvjson_fmt(o, "\\\\u%04x", 0xd000 | (p[i + 1] & 0x3f) << 6 | (p[i + 2] & 0x3f));
             i += 2;
         } else if (p[i] == 0xed) {
-            zf_pvjson_put(o, text + i, 1);
+            pvjson_put(o, text + i, 1);
         } else {
-            zf_pvjson_fmt(o, "\\u%04x", p[i]);
+            pvjson_fmt(o, "\\u%04x", p[i]);
         }
         i++;
     }
@@ -83,21 +83,21 @@ void zf_pvjson_chars(struct zf_pvjson *o, const char *text, uint64_t n)
 void zf_pvjson_str(struct zf_pvjson *o, const char *text, uint64_t n)
 {
     zf_pvjson_raw(o, "\"");
-    zf_pvjson_chars(o, text, n);
+    pvjson_chars(o, text, n);
     zf_pvjson_raw(o, "\"");
 }
 
-static void hex(struct zf_pvjson *o, const char *p, uint64_t n)
+static void pv_out_hex(struct zf_pvjson *o, const char *p, uint64_t n)
 {
     for (uint64_t i = 0; i < n && i < BYTES_SHOWN; i++) {
-        zf_pvjson_fmt(o, "%02x", (unsigned char)p[i]);
+        pvjson_fmt(o, "%02x", (unsigned char)p[i]);
     }
     if (n > BYTES_SHOWN) {
         zf_pvjson_raw(o, "...");
     }
 }
 
-static void number(struct zf_pvjson *o, double d)
+static void pv_out_number(struct zf_pvjson *o, double d)
 {
     char text[40];
 
@@ -114,17 +114,17 @@ static void number(struct zf_pvjson *o, double d)
     }
 }
 
-void zf_pvjson_number(struct zf_pvjson *o, double d)
+void pvjson_number(struct zf_pvjson *o, double d)
 {
     if (isfinite(d)) {
-        number(o, d);
+        pv_out_number(o, d);
     } else {
-        zf_pvjson_fmt(o, "{\"__float__\": \"%s\"}", isnan(d) ? "nan" : d > 0 ? "inf" : "-inf");
+        pvjson_fmt(o, "{\"__float__\": \"%s\"}", isnan(d) ? "nan" : d > 0 ? "inf" : "-inf");
     }
 }
 
 /* The absolute value of two's complement bytes as 32-bit limbs, least significant first. */
-static size_t limbs(const uint8_t *p, uint64_t n, uint32_t *limb)
+static size_t pv_out_limbs(const uint8_t *p, uint64_t n, uint32_t *limb)
 {
     bool negative = p[n - 1] & 0x80;
     unsigned carry = negative;
@@ -137,12 +137,12 @@ static size_t limbs(const uint8_t *p, uint64_t n, uint32_t *limb)
     return (n + 3) / 4;
 }
 
-static void bigint(struct zf_pvjson *o, const struct zf_pv *v)
+static void pv_out_bigint(struct zf_pvjson *o, const struct zf_pv *v)
 {
     uint32_t limb[BIGINT_BYTES / 4 + 1] = {0}, part[BIGINT_BYTES / 3 + 2];
     uint64_t n;
     const uint8_t *p = (const uint8_t *)zf_pv_text(v, &n);
-    size_t used = limbs(p, n, limb), parts = 0;
+    size_t used = pv_out_limbs(p, n, limb), parts = 0;
 
     while (used) {
         uint64_t rest = 0;
@@ -156,40 +156,40 @@ static void bigint(struct zf_pvjson *o, const struct zf_pv *v)
             used--;
         }
     }
-    zf_pvjson_fmt(o, "%s%" PRIu32, p[n - 1] & 0x80 ? "-" : "", part[--parts]);
+    pvjson_fmt(o, "%s%" PRIu32, p[n - 1] & 0x80 ? "-" : "", part[--parts]);
     while (parts-- > 0) {
-        zf_pvjson_fmt(o, "%09" PRIu32, part[parts]);
+        pvjson_fmt(o, "%09" PRIu32, part[parts]);
     }
 }
 
-void zf_pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t n)
+void pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t n)
 {
-    zf_pvjson_fmt(o, "{\"%s\": \"", name);
-    hex(o, p, n);
-    zf_pvjson_fmt(o, "\", \"length\": %" PRIu64 "}", n);
+    pvjson_fmt(o, "{\"%s\": \"", name);
+    pv_out_hex(o, p, n);
+    pvjson_fmt(o, "\", \"length\": %" PRIu64 "}", n);
 }
 
-static void global(struct zf_pvjson *o, const struct zf_pv *v)
+static void pv_out_global(struct zf_pvjson *o, const struct zf_pv *v)
 {
     /* torch.float32, torch.per_tensor_affine: values; torch.FloatStorage: a class. */
     const char *module = zf_pv_module(v), *name = zf_pv_name(v);
     bool value = strcmp(module, "torch") == 0 && name[0] >= 'a' && name[0] <= 'z';
 
     zf_pvjson_raw(o, value ? "\"" : "{\"__global__\": \"");
-    zf_pvjson_key(o, v);
+    pvjson_key(o, v);
     zf_pvjson_raw(o, value ? "\"" : "\"}");
 }
 
-static void put_int(struct zf_pvjson *o, int64_t i)
+static void pv_out_put_int(struct zf_pvjson *o, int64_t i)
 {
     char text[24] = "-";
     unsigned n = i < 0; /* the sign */
 
     n += zf_num_digits(text + n, i < 0 ? 0 - (uint64_t)i : (uint64_t)i);
-    zf_pvjson_put(o, text, n);
+    pvjson_put(o, text, n);
 }
 
-bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
+bool pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 {
     int64_t i = 0;
     double f = 0;
@@ -199,7 +199,7 @@ bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 
     switch (zf_pv_kind(v)) {
     case ZF_PV_NONE:
-        zf_pvjson_put(o, "null", 4);
+        pvjson_put(o, "null", 4);
         return true;
     case ZF_PV_BOOL:
         (void)zf_pv_bool(v, &b);
@@ -207,27 +207,27 @@ bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
         return true;
     case ZF_PV_INT:
         (void)zf_pv_int(v, &i);
-        put_int(o, i);
+        pv_out_put_int(o, i);
         return true;
     case ZF_PV_FLOAT:
         (void)zf_pv_float(v, &f);
-        zf_pvjson_number(o, f);
+        pvjson_number(o, f);
         return true;
     case ZF_PV_BIGINT:
         if (n <= BIGINT_BYTES) {
-            bigint(o, v);
+            pv_out_bigint(o, v);
         } else {
-            zf_pvjson_bytes(o, "__int__", p, n);
+            pvjson_bytes(o, "__int__", p, n);
         }
         return true;
     case ZF_PV_STR:
         zf_pvjson_str(o, p, n);
         return true;
     case ZF_PV_BYTES:
-        zf_pvjson_bytes(o, "__bytes__", p, n);
+        pvjson_bytes(o, "__bytes__", p, n);
         return true;
     case ZF_PV_GLOBAL:
-        global(o, v);
+        pv_out_global(o, v);
         return true;
     case ZF_PV_EXT:
         zf_pvjson_raw(o, "{\"__opaque__\": \"extension\"}");
@@ -238,7 +238,7 @@ bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 }
 
 /* A key that is neither text nor tuple. */
-static void simple_key(struct zf_pvjson *o, const struct zf_pv *v)
+static void pv_out_simple_key(struct zf_pvjson *o, const struct zf_pv *v)
 {
     uint64_t n;
     const char *p = zf_pv_text(v, &n);
@@ -247,7 +247,7 @@ static void simple_key(struct zf_pvjson *o, const struct zf_pv *v)
 
     switch (zf_pv_kind(v)) {
     case ZF_PV_STR:
-        zf_pvjson_chars(o, p, n);
+        pvjson_chars(o, p, n);
         break;
     case ZF_PV_NONE:
         zf_pvjson_raw(o, "None");
@@ -258,21 +258,21 @@ static void simple_key(struct zf_pvjson *o, const struct zf_pv *v)
         break;
     case ZF_PV_FLOAT:
         (void)zf_pv_float(v, &f);
-        number(o, f);
+        pv_out_number(o, f);
         break;
     case ZF_PV_INT:
-        (void)zf_pvjson_scalar(o, v);
+        (void)pvjson_scalar(o, v);
         break;
     case ZF_PV_BYTES:
     case ZF_PV_BIGINT:
         zf_pvjson_raw(o, "0x");
-        hex(o, p, n);
+        pv_out_hex(o, p, n);
         break;
     case ZF_PV_GLOBAL:
     case ZF_PV_CALL:
-        zf_pvjson_chars(o, zf_pv_module(v), strlen(zf_pv_module(v)));
+        pvjson_chars(o, zf_pv_module(v), strlen(zf_pv_module(v)));
         zf_pvjson_raw(o, ".");
-        zf_pvjson_chars(o, zf_pv_name(v), strlen(zf_pv_name(v)));
+        pvjson_chars(o, zf_pv_name(v), strlen(zf_pv_name(v)));
         zf_pvjson_raw(o, zf_pv_kind(v) == ZF_PV_CALL ? "(...)" : "");
         break;
     default:
@@ -281,16 +281,16 @@ static void simple_key(struct zf_pvjson *o, const struct zf_pv *v)
     }
 }
 
-void zf_pvjson_key(struct zf_pvjson *o, const struct zf_pv *v)
+void pvjson_key(struct zf_pvjson *o, const struct zf_pv *v)
 {
     if (zf_pv_kind(v) != ZF_PV_TUPLE) {
-        simple_key(o, v);
+        pv_out_simple_key(o, v);
         return;
     }
     zf_pvjson_raw(o, "(");
     for (uint64_t i = 0; i < zf_pv_len(v) && !o->failed; i++) {
         zf_pvjson_raw(o, i ? ", " : "");
-        simple_key(o, zf_pv_item(v, i));
+        pv_out_simple_key(o, zf_pv_item(v, i));
     }
     zf_pvjson_raw(o, zf_pv_len(v) == 1 ? ",)" : ")");
 }

@@ -14,12 +14,12 @@ struct zf_pvjson {
 };
 
 /* The text would become longer than the limit. */
-void zf_pvjson_too_long(struct zf_pvjson *o);
+void pvjson_too_long(struct zf_pvjson *o);
 
-static inline void zf_pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
+static inline void pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
 {
     if (n > o->limit - o->out.n) {
-        zf_pvjson_too_long(o);
+        pvjson_too_long(o);
         return;
     }
     zf_out_add(&o->out, p, n);
@@ -27,17 +27,17 @@ static inline void zf_pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
 }
 
 /* The inside of a JSON string: escaped, without the quotes. */
-void zf_pvjson_chars(struct zf_pvjson *o, const char *p, uint64_t n);
+void pvjson_chars(struct zf_pvjson *o, const char *p, uint64_t n);
 /* printf of what needs no escaping. */
-void zf_pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A number that reads back as the same, or {"__float__": "nan"}. */
-void zf_pvjson_number(struct zf_pvjson *o, double d);
+void pvjson_number(struct zf_pvjson *o, double d);
 /* {name: hex, "length": n} */
-void zf_pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t n);
+void pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t n);
 
 /* A value without parts; true when v is one. */
-bool zf_pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v);
+bool pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v);
 /* The text of v as (part of) an object's key. */
-void zf_pvjson_key(struct zf_pvjson *o, const struct zf_pv *v);
+void pvjson_key(struct zf_pvjson *o, const struct zf_pv *v);
 
 #endif

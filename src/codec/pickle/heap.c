@@ -20,15 +20,15 @@
 /* Values of the stack whose memory is worth giving back early. */
 #define PIECE (128u << 10)
 
-const struct zf_pv zf_pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_true = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED, .n = 1};
-const struct zf_pv zf_pv_false = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_tuple = {.kind = ZF_PV_TUPLE, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_list = {.kind = ZF_PV_LIST, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_dict = {.kind = ZF_PV_DICT, .flags = ZF_PV_SHARED};
-const struct zf_pv zf_pv_no_set = {.kind = ZF_PV_SET, .flags = ZF_PV_SHARED};
+const struct zf_pv pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
+const struct zf_pv pv_true = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED, .n = 1};
+const struct zf_pv pv_false = {.kind = ZF_PV_BOOL, .flags = ZF_PV_SHARED};
+const struct zf_pv pv_no_tuple = {.kind = ZF_PV_TUPLE, .flags = ZF_PV_SHARED};
+const struct zf_pv pv_no_list = {.kind = ZF_PV_LIST, .flags = ZF_PV_SHARED};
+const struct zf_pv pv_no_dict = {.kind = ZF_PV_DICT, .flags = ZF_PV_SHARED};
+const struct zf_pv pv_no_set = {.kind = ZF_PV_SET, .flags = ZF_PV_SHARED};
 
-const char *const zf_pv_kind_names[] = {
+const char *const pv_kind_names[] = {
     [ZF_PV_NONE] = "None",        [ZF_PV_BOOL] = "a bool",
     [ZF_PV_INT] = "an int",       [ZF_PV_BIGINT] = "an int",
     [ZF_PV_FLOAT] = "a float",    [ZF_PV_BYTES] = "bytes",
@@ -39,7 +39,7 @@ const char *const zf_pv_kind_names[] = {
     [ZF_PV_EXT] = "an extension",
 };
 
-void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim)
+void pickle_heap_init(struct pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim)
 {
     memset(h, 0, sizeof *h);
     h->arena = a;
@@ -48,7 +48,7 @@ void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const str
     h->max_depth = lim->pickle_depth < UINT16_MAX ? (uint16_t)lim->pickle_depth : UINT16_MAX;
 }
 
-bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+bool pickle_heap_charge(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
 {
     if (bytes > h->lim->pickle_memory || h->bytes > h->lim->pickle_memory - bytes) {
         return zf_fail(
@@ -69,43 +69,43 @@ bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_e
     return true;
 }
 
-bool zf_pickle_no_memory(struct zf_err *err)
+bool pickle_no_memory(struct zf_err *err)
 {
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                    "out of memory for the values of a pickle (less than the limit pickle_memory)");
 }
 
-void *zf_pickle_heap_grow(struct zf_pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
-                          struct zf_err *err)
+void *pickle_heap_grow(struct pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
+                       struct zf_err *err)
 {
     /* Large blocks are moved by the page tables: small steps cost little. */
     uint64_t more = *cap * each < GROW_SLOWLY ? *cap + 64 : *cap / 4;
 
-    if (!zf_pickle_heap_charge(h, more * each, err)) {
+    if (!pickle_heap_charge(h, more * each, err)) {
         return NULL;
     }
     void *larger = realloc(p, (*cap + more) * each);
     if (!larger) {
-        (void)zf_pickle_no_memory(err);
+        (void)pickle_no_memory(err);
         return NULL;
     }
     *cap += more;
     return larger;
 }
 
-static void *from_arena(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+static void *heap_from_arena(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
 {
-    return zf_pickle_heap_charge(h, bytes, err) ? zf_arena_get(h->arena, bytes, 1, err) : NULL;
+    return pickle_heap_charge(h, bytes, err) ? zf_arena_get(h->arena, bytes, 1, err) : NULL;
 }
 
 /* bytes is a multiple of 8. */
-static void *get(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
+static void *heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
 {
     if (bytes > h->slab_left) {
         if (bytes > h->slab_next / 8) {
-            return from_arena(h, bytes, err);
+            return heap_from_arena(h, bytes, err);
         }
-        uint8_t *slab = from_arena(h, h->slab_next, err);
+        uint8_t *slab = heap_from_arena(h, h->slab_next, err);
         if (!slab) {
             return NULL;
         }
@@ -119,8 +119,8 @@ static void *get(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err)
     return p;
 }
 
-struct zf_pv *zf_pickle_heap_new(struct zf_pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
-                                 struct zf_err *err)
+struct zf_pv *pickle_heap_new(struct pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
+                              struct zf_err *err)
 {
     if (h->objects >= h->lim->pickle_objects) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -134,21 +134,21 @@ struct zf_pv *zf_pickle_heap_new(struct zf_pickle_heap *h, enum zf_pv_kind kind,
         return NULL;
     }
     h->objects++;
-    struct zf_pv *v = get(h, sizeof *v + slots * sizeof v->at[0], err);
+    struct zf_pv *v = heap_get(h, sizeof *v + slots * sizeof v->at[0], err);
     if (v) {
         v->kind = (uint8_t)kind;
     }
     return v;
 }
 
-struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i, struct zf_err *err)
+struct zf_pv *pickle_heap_int(struct pickle_heap *h, int64_t i, struct zf_err *err)
 {
     bool small = i >= 0 && i < 256;
 
     if (small && h->small[i]) {
         return h->small[i];
     }
-    struct zf_pv *v = zf_pickle_heap_new(h, ZF_PV_INT, 1, err);
+    struct zf_pv *v = pickle_heap_new(h, ZF_PV_INT, 1, err);
     if (v) {
         v->at[0].i = i;
         if (small) {
@@ -159,8 +159,8 @@ struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i, struct zf_
 }
 
 /* The slot of the one shared value for this text; NULL for all but the shortest texts. */
-static struct zf_pv **known_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
-                                 uint64_t n)
+static struct zf_pv **heap_known_text(struct pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                                      uint64_t n)
 {
     if (kind != ZF_PV_STR || n > 1) {
         return NULL;
@@ -168,10 +168,10 @@ static struct zf_pv **known_text(struct zf_pickle_heap *h, enum zf_pv_kind kind,
     return n == 0 ? &h->no_text : p && *p > 0 ? &h->letter[(unsigned char)*p] : NULL;
 }
 
-struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
-                                  uint64_t n, struct zf_err *err)
+struct zf_pv *pickle_heap_text(struct pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                               uint64_t n, struct zf_err *err)
 {
-    struct zf_pv **known = known_text(h, kind, p, n);
+    struct zf_pv **known = heap_known_text(h, kind, p, n);
 
     if (known && *known) {
         return *known;
@@ -181,32 +181,32 @@ struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind
                       (unsigned long long)n);
         return NULL;
     }
-    struct zf_pv *v = zf_pickle_heap_new(h, kind, n / sizeof(union zf_pv_slot) + 1, err);
+    struct zf_pv *v = pickle_heap_new(h, kind, n / sizeof(union pv_slot) + 1, err);
     if (!v) {
         return NULL;
     }
     v->n = (uint32_t)n;
     if (p && n) {
-        memcpy(zf_pv_chars(v), p, n);
+        memcpy(pv_chars(v), p, n);
     }
-    zf_pv_chars(v)[n] = '\0';
+    pv_chars(v)[n] = '\0';
     if (known) {
         *known = v;
     }
     return v;
 }
 
-static unsigned log2_floor(uint64_t n)
+static unsigned heap_log2_floor(uint64_t n)
 {
     return 63u - (unsigned)__builtin_clzll(n);
 }
 
 /* A block of at least `want` slots.  Outgrown blocks serve again, so that the many small containers
  * of a pickle that appends one by one do not leave more behind than they hold. */
-static struct zf_pv_items *block(struct zf_pickle_heap *h, uint64_t want, struct zf_err *err)
+static struct pv_items *heap_block(struct pickle_heap *h, uint64_t want, struct zf_err *err)
 {
-    unsigned class = log2_floor(want) + ((want & (want - 1)) != 0);
-    struct zf_pv_items *b = class < ZF_PICKLE_CLASSES ? h->spare[class] : NULL;
+    unsigned class = heap_log2_floor(want) + ((want & (want - 1)) != 0);
+    struct pv_items *b = class < ZF_PICKLE_CLASSES ? h->spare[class] : NULL;
 
     if (b) {
         h->spare[class] = b->at[0].items;
@@ -217,7 +217,7 @@ static struct zf_pv_items *block(struct zf_pickle_heap *h, uint64_t want, struct
                           (unsigned long long)want);
             return NULL;
         }
-        b = get(h, bytes, err);
+        b = heap_get(h, bytes, err);
         if (!b) {
             return NULL;
         }
@@ -230,9 +230,9 @@ static struct zf_pv_items *block(struct zf_pickle_heap *h, uint64_t want, struct
     return b;
 }
 
-static void recycle(struct zf_pickle_heap *h, struct zf_pv_items *b)
+static void heap_recycle(struct pickle_heap *h, struct pv_items *b)
 {
-    unsigned class = log2_floor(b->cap);
+    unsigned class = heap_log2_floor(b->cap);
 
     if (class < ZF_PICKLE_CLASSES) {
         b->at[0].items = h->spare[class];
@@ -241,17 +241,17 @@ static void recycle(struct zf_pickle_heap *h, struct zf_pv_items *b)
 }
 
 /* The slot in which a container keeps its block. */
-static struct zf_pv_items **items_of(struct zf_pickle_heap *h, struct zf_pv *v, struct zf_err *err)
+static struct pv_items **heap_items_of(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err)
 {
     if (v->kind != ZF_PV_CALL) {
         return &v->at[0].items;
     }
-    struct zf_pv_more *more = zf_pickle_heap_more(h, v, err);
+    struct pv_more *more = pickle_heap_more(h, v, err);
     return more ? &more->items : NULL;
 }
 
 /* Gives the memory of a piece of the stack back to the system; its values are spent. */
-static void release(struct zf_pv *const *piece)
+static void heap_release(struct zf_pv *const *piece)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), lo = (uintptr_t)piece,
               hi = lo + PIECE * sizeof *piece;
@@ -260,27 +260,27 @@ static void release(struct zf_pv *const *piece)
     (void)madvise((void *)lo, hi / page * page - lo, MADV_DONTNEED);
 }
 
-bool zf_pickle_heap_fill(struct zf_pickle_heap *h, struct zf_pv *to, union zf_pv_slot *at,
-                         struct zf_pv *const *from, uint64_t n, struct zf_err *err)
+bool pickle_heap_fill(struct pickle_heap *h, struct zf_pv *to, union pv_slot *at,
+                      struct zf_pv *const *from, uint64_t n, struct zf_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        if (!zf_pickle_heap_holds(h, to, from[i], err)) {
+        if (!pickle_heap_holds(h, to, from[i], err)) {
             return false;
         }
         at[i].v = from[i];
         if ((i + 1) % PIECE == 0) {
-            release(from + i + 1 - PIECE);
+            heap_release(from + i + 1 - PIECE);
         }
     }
     return true;
 }
 
-bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
-                        uint64_t slots, struct zf_err *err)
+bool pickle_heap_add(struct pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
+                     uint64_t slots, struct zf_err *err)
 {
     bool pairs = to->kind == ZF_PV_DICT || (to->flags & ZF_PV_MAP);
     uint64_t have = pairs ? 2ull * to->n : to->n, need = have + slots;
-    struct zf_pv_items **items = items_of(h, to, err);
+    struct pv_items **items = heap_items_of(h, to, err);
 
     if (!items) {
         return false;
@@ -292,43 +292,42 @@ bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv
     if (slots == 0) {
         return true;
     }
-    struct zf_pv_items *b = *items;
+    struct pv_items *b = *items;
     if (!b || need > b->cap) {
         /* The first batch fits exactly: most containers get no second one. */
-        uint64_t cap = !b || need > 2 * b->cap ? need : 2ull << log2_floor(need - 1);
-        struct zf_pv_items *larger = block(h, cap, err);
+        uint64_t cap = !b || need > 2 * b->cap ? need : 2ull << heap_log2_floor(need - 1);
+        struct pv_items *larger = heap_block(h, cap, err);
         if (!larger) {
             return false;
         }
         if (b) {
             memcpy(larger->at, b->at, have * sizeof b->at[0]);
-            recycle(h, b);
+            heap_recycle(h, b);
         }
         *items = b = larger;
     }
-    if (!zf_pickle_heap_fill(h, to, b->at + have, from, slots, err)) {
+    if (!pickle_heap_fill(h, to, b->at + have, from, slots, err)) {
         return false;
     }
     to->n = (uint32_t)(pairs ? need / 2 : need);
     return true;
 }
 
-struct zf_pv_more *zf_pickle_heap_more(struct zf_pickle_heap *h, struct zf_pv *call,
-                                       struct zf_err *err)
+struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call, struct zf_err *err)
 {
     if (call->flags & ZF_PV_MORE) {
         return call->at[1].more;
     }
-    struct zf_pv_more *more = get(h, sizeof *more, err);
+    struct pv_more *more = heap_get(h, sizeof *more, err);
     if (more) {
-        *more = (struct zf_pv_more){.args = call->at[1].v};
+        *more = (struct pv_more){.args = call->at[1].v};
         call->at[1].more = more;
         call->flags |= ZF_PV_MORE;
     }
     return more;
 }
 
-bool zf_pickle_heap_too_deep(const struct zf_pickle_heap *h, struct zf_err *err)
+bool pickle_heap_too_deep(const struct pickle_heap *h, struct zf_err *err)
 {
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                    "values are nested deeper than the limit pickle_depth allows (%u levels)",

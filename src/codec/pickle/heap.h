@@ -7,7 +7,7 @@
 
 #define ZF_PICKLE_CLASSES 34
 
-struct zf_pickle_heap {
+struct pickle_heap {
     struct zf_arena *arena;
     const struct zf_limits *lim;
     uint8_t *slab; /* what is left of the last one */
@@ -20,51 +20,50 @@ struct zf_pickle_heap {
     struct zf_pv *small[256];  /* one value for each small int */
     struct zf_pv *letter[128]; /* one STR for each ASCII letter */
     struct zf_pv *no_text, *next_buffer, *last_global;
-    struct zf_pv_items *spare[ZF_PICKLE_CLASSES]; /* outgrown blocks; class c holds >= 2^c slots */
+    struct pv_items *spare[ZF_PICKLE_CLASSES]; /* outgrown blocks; class c holds >= 2^c slots */
 };
 
-void zf_pickle_heap_init(struct zf_pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim);
+void pickle_heap_init(struct pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim);
 
 /* Counts memory that is not the heap's own (stack, memo) against pickle_memory. */
-bool zf_pickle_heap_charge(struct zf_pickle_heap *h, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+bool pickle_heap_charge(struct pickle_heap *h, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
 
 /* The memory of p [*cap] things of `each` bytes for more of them, as realloc; charged.  NULL on
  * failure, and then p is as it was. */
-void *zf_pickle_heap_grow(struct zf_pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
-                          struct zf_err *err) ZF_CHECKED;
+void *pickle_heap_grow(struct pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
+                       struct zf_err *err) ZF_CHECKED;
 /* The sentence for memory that the system does not give: ZF_E_LIMIT, as the limit is only how much
  * of it there could be.  Returns false. */
-bool zf_pickle_no_memory(struct zf_err *err);
+bool pickle_no_memory(struct zf_err *err);
 
 /* A value with room for `slots` slots; n and depth are the caller's. */
-struct zf_pv *zf_pickle_heap_new(struct zf_pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
-                                 struct zf_err *err) ZF_CHECKED;
-struct zf_pv *zf_pickle_heap_int(struct zf_pickle_heap *h, int64_t i,
-                                 struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_heap_new(struct pickle_heap *h, enum zf_pv_kind kind, uint64_t slots,
+                              struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_heap_int(struct pickle_heap *h, int64_t i, struct zf_err *err) ZF_CHECKED;
 /* STR, BYTES or BIGINT with n bytes, copied from p unless that is NULL; the NUL is there. */
-struct zf_pv *zf_pickle_heap_text(struct zf_pickle_heap *h, enum zf_pv_kind kind, const char *p,
-                                  uint64_t n, struct zf_err *err) ZF_CHECKED;
-static inline char *zf_pv_chars(struct zf_pv *v)
+struct zf_pv *pickle_heap_text(struct pickle_heap *h, enum zf_pv_kind kind, const char *p,
+                               uint64_t n, struct zf_err *err) ZF_CHECKED;
+static inline char *pv_chars(struct zf_pv *v)
 {
     return (char *)v->at;
 }
 
 /* Appends `slots` values to a LIST, SET, DICT or CALL. */
-bool zf_pickle_heap_add(struct zf_pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
-                        uint64_t slots, struct zf_err *err) ZF_CHECKED;
+bool pickle_heap_add(struct pickle_heap *h, struct zf_pv *to, struct zf_pv *const *from,
+                     uint64_t slots, struct zf_err *err) ZF_CHECKED;
 /* Gives a CALL its `more`; NULL on failure. */
-struct zf_pv_more *zf_pickle_heap_more(struct zf_pickle_heap *h, struct zf_pv *call,
-                                       struct zf_err *err) ZF_CHECKED;
-bool zf_pickle_heap_too_deep(const struct zf_pickle_heap *h, struct zf_err *err) ZF_CHECKED;
+struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call,
+                                 struct zf_err *err) ZF_CHECKED;
+bool pickle_heap_too_deep(const struct pickle_heap *h, struct zf_err *err) ZF_CHECKED;
 /* v now holds child: raises its depth.  False when that is too deep. */
-ZF_CHECKED static inline bool zf_pickle_heap_holds(const struct zf_pickle_heap *h, struct zf_pv *v,
-                                                   const struct zf_pv *child, struct zf_err *err)
+ZF_CHECKED static inline bool pickle_heap_holds(const struct pickle_heap *h, struct zf_pv *v,
+                                                const struct zf_pv *child, struct zf_err *err)
 {
     if (child->depth < v->depth) {
         return true;
     }
     if (child->depth >= h->max_depth) {
-        return zf_pickle_heap_too_deep(h, err);
+        return pickle_heap_too_deep(h, err);
     }
     v->depth = (uint16_t)(child->depth + 1);
     return true;
@@ -72,7 +71,7 @@ ZF_CHECKED static inline bool zf_pickle_heap_holds(const struct zf_pickle_heap *
 /* Copies n values from the stack to slots of `to`.  The stack's memory is given back along the way
  * when they are very many, so that both are never whole at the same time: they are gone from there.
  */
-bool zf_pickle_heap_fill(struct zf_pickle_heap *h, struct zf_pv *to, union zf_pv_slot *at,
-                         struct zf_pv *const *from, uint64_t n, struct zf_err *err) ZF_CHECKED;
+bool pickle_heap_fill(struct pickle_heap *h, struct zf_pv *to, union pv_slot *at,
+                      struct zf_pv *const *from, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
 #endif

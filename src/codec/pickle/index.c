@@ -7,23 +7,23 @@
 
 #include <zf/base/hash.h>
 
-struct zf_pv_index {
+struct pv_index {
     uint64_t mask;   /* 0: given up, look one by one */
     uint32_t slot[]; /* [mask + 1]: pair + 1, 0 = free */
 };
 
-static const struct zf_pv_index given_up = {.mask = 0};
+static const struct pv_index given_up = {.mask = 0};
 
-static bool is_key(const struct zf_pv *v, const char *key, uint64_t n)
+static bool index_is_key(const struct zf_pv *v, const char *key, uint64_t n)
 {
     return v->kind == ZF_PV_STR && v->n == n && memcmp(v->at, key, n) == 0;
 }
 
-static const struct zf_pv *one_by_one(const struct zf_pv_items *items, uint32_t pairs,
-                                      const char *key, uint64_t n)
+static const struct zf_pv *index_one_by_one(const struct pv_items *items, uint32_t pairs,
+                                            const char *key, uint64_t n)
 {
     for (uint64_t i = pairs; i-- > 0;) {
-        if (is_key(items->at[2 * i].v, key, n)) {
+        if (index_is_key(items->at[2 * i].v, key, n)) {
             return items->at[2 * i + 1].v;
         }
     }
@@ -31,13 +31,13 @@ static const struct zf_pv *one_by_one(const struct zf_pv_items *items, uint32_t 
 }
 
 /* The slot of a key: its own, or a free one. */
-static uint32_t *place(struct zf_pv_index *x, const struct zf_pv_items *items, const char *key,
-                       uint64_t n)
+static uint32_t *index_place(struct pv_index *x, const struct pv_items *items, const char *key,
+                             uint64_t n)
 {
     for (uint64_t i = zf_hash(0, key, n);; i++) {
         uint32_t *slot = &x->slot[i & x->mask];
 
-        if (*slot == 0 || is_key(items->at[2 * (uint64_t)(*slot - 1)].v, key, n)) {
+        if (*slot == 0 || index_is_key(items->at[2 * (uint64_t)(*slot - 1)].v, key, n)) {
             return slot;
         }
     }
@@ -45,7 +45,7 @@ static uint32_t *place(struct zf_pv_index *x, const struct zf_pv_items *items, c
 
 /* Gives up when the keys are long beyond all sense: one long memoized text may be used in a hostile
  * file as every key. */
-static const struct zf_pv_index *make(struct zf_pv_items *items, uint32_t pairs)
+static const struct pv_index *index_make(struct pv_items *items, uint32_t pairs)
 {
     uint64_t size = 64, patience = 512ull * pairs;
     struct zf_err err;
@@ -53,7 +53,7 @@ static const struct zf_pv_index *make(struct zf_pv_items *items, uint32_t pairs)
     while (size < 2ull * pairs) {
         size *= 2;
     }
-    struct zf_pv_index *x =
+    struct pv_index *x =
         zf_arena_get(items->at[items->cap].arena, size * sizeof x->slot[0] + sizeof *x, 1, &err);
     if (!x) {
         return &given_up;
@@ -69,24 +69,24 @@ static const struct zf_pv_index *make(struct zf_pv_items *items, uint32_t pairs)
             return &given_up;
         }
         patience -= k->n;
-        *place(x, items, (const char *)k->at, k->n) = i + 1;
+        *index_place(x, items, (const char *)k->at, k->n) = i + 1;
     }
     return x;
 }
 
-const struct zf_pv *zf_pickle_index_get(struct zf_pv_items *items, uint32_t pairs, const char *key,
-                                        uint64_t n)
+const struct zf_pv *pickle_index_get(struct pv_items *items, uint32_t pairs, const char *key,
+                                     uint64_t n)
 {
     if (items->cap < ZF_PV_INDEXED) {
-        return one_by_one(items, pairs, key, n);
+        return index_one_by_one(items, pairs, key, n);
     }
-    struct zf_pv_index **x = &items->at[items->cap + 1].index;
+    struct pv_index **x = &items->at[items->cap + 1].index;
     if (!*x) {
-        *x = (struct zf_pv_index *)make(items, pairs);
+        *x = (struct pv_index *)index_make(items, pairs);
     }
     if ((*x)->mask == 0) {
-        return one_by_one(items, pairs, key, n);
+        return index_one_by_one(items, pairs, key, n);
     }
-    uint32_t slot = *place(*x, items, key, n);
+    uint32_t slot = *index_place(*x, items, key, n);
     return slot ? items->at[2 * (uint64_t)(slot - 1) + 1].v : NULL;
 }

@@ -7,7 +7,7 @@
 
 /* The value of a key of n bytes among `pairs` pairs, the last if there are several; NULL = absent.
  */
-const struct zf_pv *zf_pickle_index_get(struct zf_pv_items *items, uint32_t pairs, const char *key,
-                                        uint64_t n);
+const struct zf_pv *pickle_index_get(struct pv_items *items, uint32_t pairs, const char *key,
+                                     uint64_t n);
 
 #endif

@@ -21,11 +21,11 @@
 #define WORK_PER_BYTE 32u /* of pickle; a piece of work is a key, or 16 bytes of one */
 #define WORK_AT_ALL (1u << 20)
 
-bool zf_pickle_maps_add(struct zf_pickle_maps *m, struct zf_pickle_heap *h, struct zf_pv *map,
-                        struct zf_err *err)
+bool pickle_maps_add(struct pickle_maps *m, struct pickle_heap *h, struct zf_pv *map,
+                     struct zf_err *err)
 {
     if (m->n == m->cap) {
-        struct zf_pv **v = zf_pickle_heap_grow(h, m->v, sizeof *v, &m->cap, err);
+        struct zf_pv **v = pickle_heap_grow(h, m->v, sizeof *v, &m->cap, err);
 
         if (!v) {
             return false;
@@ -36,7 +36,7 @@ bool zf_pickle_maps_add(struct zf_pickle_maps *m, struct zf_pickle_heap *h, stru
     return true;
 }
 
-void zf_pickle_maps_fini(struct zf_pickle_maps *m)
+void pickle_maps_fini(struct pickle_maps *m)
 {
     free(m->v);
 }
@@ -47,13 +47,13 @@ struct check {
 
 /* ---- equality ---- */
 
-static bool is_number(const struct zf_pv *v)
+static bool keys_is_number(const struct zf_pv *v)
 {
     return v->kind == ZF_PV_BOOL || v->kind == ZF_PV_INT || v->kind == ZF_PV_FLOAT;
 }
 
 /* The integer that a number equals; false when it equals none that fits. */
-static bool integer_of(const struct zf_pv *v, int64_t *out)
+static bool keys_integer_of(const struct zf_pv *v, int64_t *out)
 {
     if (v->kind != ZF_PV_FLOAT) {
         *out = v->kind == ZF_PV_BOOL ? (int64_t)v->n : v->at[0].i;
@@ -66,40 +66,40 @@ static bool integer_of(const struct zf_pv *v, int64_t *out)
     return (double)*out == v->at[0].f;
 }
 
-static bool same_number(const struct zf_pv *a, const struct zf_pv *b)
+static bool keys_same_number(const struct zf_pv *a, const struct zf_pv *b)
 {
     int64_t i = 0, k = 0;
-    bool whole = integer_of(a, &i);
+    bool whole = keys_integer_of(a, &i);
 
-    if (whole != integer_of(b, &k)) {
+    if (whole != keys_integer_of(b, &k)) {
         return false;
     }
     return whole ? i == k : a->at[0].f == b->at[0].f;
 }
 
-static void spend(struct check *c, uint64_t work)
+static void keys_spend(struct check *c, uint64_t work)
 {
     c->work -= work < c->work ? work : c->work;
 }
 
-static bool same_text(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
+static bool keys_same_text(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 {
     if (a->n != b->n) {
         return false;
     }
-    spend(c, a->n / 16);
+    keys_spend(c, a->n / 16);
     return memcmp(a->at, b->at, a->n) == 0;
 }
 
 /* Whether two keys are the same; for tuples: whether they may be. */
-static bool same_plain(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
+static bool keys_same_plain(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 {
-    spend(c, 1);
+    keys_spend(c, 1);
     if (a == b) {
         return true;
     }
-    if (is_number(a) && is_number(b)) {
-        return same_number(a, b);
+    if (keys_is_number(a) && keys_is_number(b)) {
+        return keys_same_number(a, b);
     }
     if (a->kind != b->kind) {
         return false;
@@ -110,9 +110,10 @@ static bool same_plain(struct check *c, const struct zf_pv *a, const struct zf_p
     case ZF_PV_STR:
     case ZF_PV_BYTES:
     case ZF_PV_BIGINT:
-        return same_text(c, a, b);
+        return keys_same_text(c, a, b);
     case ZF_PV_GLOBAL:
-        return same_text(c, a->at[0].v, b->at[0].v) && same_text(c, a->at[1].v, b->at[1].v);
+        return keys_same_text(c, a->at[0].v, b->at[0].v) &&
+               keys_same_text(c, a->at[1].v, b->at[1].v);
     case ZF_PV_TUPLE:
         return a->n == b->n;
     default:
@@ -120,14 +121,14 @@ static bool same_plain(struct check *c, const struct zf_pv *a, const struct zf_p
     }
 }
 
-static bool same(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
+static bool keys_same(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 {
     struct {
         const struct zf_pv *a, *b;
         uint32_t next;
     } at[TUPLES_MAX + 1], *top = at;
 
-    if (!same_plain(c, a, b)) {
+    if (!keys_same_plain(c, a, b)) {
         return false;
     }
     for (;;) {
@@ -149,7 +150,7 @@ static bool same(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
         a = top->a->at[top->next].v;
         b = top->b->at[top->next].v;
         top->next++;
-        if (c->work == 0 || !same_plain(c, a, b)) {
+        if (c->work == 0 || !keys_same_plain(c, a, b)) {
             return false;
         }
     }
@@ -157,7 +158,7 @@ static bool same(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 
 /* ---- hashes: equal for keys that are the same ---- */
 
-static uint64_t hash_text(const struct zf_pv *v, uint64_t seed)
+static uint64_t keys_hash_text(const struct zf_pv *v, uint64_t seed)
 {
     const char *p = (const char *)v->at;
     uint64_t n = v->n;
@@ -169,7 +170,7 @@ static uint64_t hash_text(const struct zf_pv *v, uint64_t seed)
     return zf_hash(seed, p + n - HASHED, HASHED);
 }
 
-static uint64_t hash_plain(const struct zf_pv *v, uint64_t seed)
+static uint64_t keys_hash_plain(const struct zf_pv *v, uint64_t seed)
 {
     int64_t i;
 
@@ -177,14 +178,14 @@ static uint64_t hash_plain(const struct zf_pv *v, uint64_t seed)
     case ZF_PV_STR:
     case ZF_PV_BYTES:
     case ZF_PV_BIGINT:
-        return hash_text(v, seed + v->kind);
+        return keys_hash_text(v, seed + v->kind);
     case ZF_PV_GLOBAL:
-        return hash_text(v->at[1].v, seed + v->kind);
+        return keys_hash_text(v->at[1].v, seed + v->kind);
     case ZF_PV_BOOL:
     case ZF_PV_INT:
     case ZF_PV_FLOAT:
-        return integer_of(v, &i) ? zf_hash(seed + ZF_PV_INT, &i, sizeof i)
-                                 : zf_hash(seed + ZF_PV_FLOAT, &v->at[0].f, 8);
+        return keys_integer_of(v, &i) ? zf_hash(seed + ZF_PV_INT, &i, sizeof i)
+                                      : zf_hash(seed + ZF_PV_FLOAT, &v->at[0].f, 8);
     case ZF_PV_NONE:
     case ZF_PV_TUPLE:
         return seed + v->kind;
@@ -193,12 +194,12 @@ static uint64_t hash_plain(const struct zf_pv *v, uint64_t seed)
     }
 }
 
-static uint64_t hash_of(const struct zf_pv *v)
+static uint64_t keys_hash_of(const struct zf_pv *v)
 {
-    uint64_t h = hash_plain(v, 0);
+    uint64_t h = keys_hash_plain(v, 0);
 
     for (uint32_t i = 0; v->kind == ZF_PV_TUPLE && i < v->n && i < TUPLES_MAX; i++) {
-        h = hash_plain(v->at[i].v, h);
+        h = keys_hash_plain(v->at[i].v, h);
     }
     return h;
 }
@@ -210,7 +211,7 @@ static const struct zf_pv *key_at(const struct zf_pv *map, uint64_t i)
     return (map->kind == ZF_PV_DICT ? map->at[0].items : map->at[1].more->items)->at[2 * i].v;
 }
 
-static bool twice(const struct zf_pv *key, struct zf_err *err)
+static bool keys_twice(const struct zf_pv *key, struct zf_err *err)
 {
     int64_t i;
 
@@ -218,46 +219,46 @@ static bool twice(const struct zf_pv *key, struct zf_err *err)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key \"%.200s\" is twice in one mapping",
                        (const char *)key->at);
     }
-    if (is_number(key) && integer_of(key, &i)) {
+    if (keys_is_number(key) && keys_integer_of(key, &i)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key %lld is twice in one mapping",
                        (long long)i);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key (%s) is twice in one mapping",
-                   zf_pv_kind_names[key->kind]);
+                   pv_kind_names[key->kind]);
 }
 
-static bool check_few(struct check *c, const struct zf_pv *map, struct zf_err *err)
+static bool keys_check_few(struct check *c, const struct zf_pv *map, struct zf_err *err)
 {
     for (uint64_t i = 1; i < map->n; i++) {
         for (uint64_t k = 0; k < i; k++) {
-            if (same(c, key_at(map, i), key_at(map, k))) {
-                return twice(key_at(map, i), err);
+            if (keys_same(c, key_at(map, i), key_at(map, k))) {
+                return keys_twice(key_at(map, i), err);
             }
         }
     }
     return true;
 }
 
-static bool check_many(struct check *c, const struct zf_pv *map, struct zf_index *seen,
-                       struct zf_err *err)
+static bool keys_check_many(struct check *c, const struct zf_pv *map, struct zf_index *seen,
+                            struct zf_err *err)
 {
     if (!zf_index_reserve(seen, map->n, err)) {
         return false;
     }
     for (uint32_t i = 0; i < map->n && c->work > 0; i++) {
         const struct zf_pv *key = key_at(map, i);
-        uint64_t hash = hash_of(key), at = 0;
+        uint64_t hash = keys_hash_of(key), at = 0;
         uint32_t k;
 
         while ((k = zf_index_next(seen, hash, &at)) != ZF_INDEX_NONE) {
-            if (same(c, key, key_at(map, k))) {
-                return twice(key, err);
+            if (keys_same(c, key, key_at(map, k))) {
+                return keys_twice(key, err);
             }
         }
         if (!zf_index_add(seen, hash, i, err)) {
             return false;
         }
-        spend(c, 1);
+        keys_spend(c, 1);
     }
     return true;
 }
@@ -265,13 +266,13 @@ static bool check_many(struct check *c, const struct zf_pv *map, struct zf_index
 static bool keys_check_one(struct check *c, const struct zf_pv *map, struct zf_err *err)
 {
     struct zf_index seen = {0};
-    bool ok = map->n <= FEW ? check_few(c, map, err) : check_many(c, map, &seen, err);
+    bool ok = map->n <= FEW ? keys_check_few(c, map, err) : keys_check_many(c, map, &seen, err);
 
     zf_index_fini(&seen);
     return ok;
 }
 
-bool zf_pickle_maps_check(const struct zf_pickle_maps *m, uint64_t bytes, struct zf_err *err)
+bool pickle_maps_check(const struct pickle_maps *m, uint64_t bytes, struct zf_err *err)
 {
     struct check c = {.work = WORK_PER_BYTE * bytes + WORK_AT_ALL};
     bool ok = true;

@@ -7,19 +7,18 @@
 #include "heap.h"
 
 /* The mappings of one pickle that have two keys or more. */
-struct zf_pickle_maps {
+struct pickle_maps {
     struct zf_pv **v;
     uint64_t n, cap;
 };
 
 /* Adds a mapping, once.  Errors: ZF_E_LIMIT pickle_memory. */
-bool zf_pickle_maps_add(struct zf_pickle_maps *m, struct zf_pickle_heap *h, struct zf_pv *map,
-                        struct zf_err *err) ZF_CHECKED;
+bool pickle_maps_add(struct pickle_maps *m, struct pickle_heap *h, struct zf_pv *map,
+                     struct zf_err *err) ZF_CHECKED;
 /* Looks through all of them, when the pickle of `bytes` bytes is complete.
  * Errors: ZF_E_FORMAT with the key; ZF_E_LIMIT keys so long that comparing them would take longer
  * than reading the pickle by far. */
-bool zf_pickle_maps_check(const struct zf_pickle_maps *m, uint64_t bytes,
-                          struct zf_err *err) ZF_CHECKED;
-void zf_pickle_maps_fini(struct zf_pickle_maps *m);
+bool pickle_maps_check(const struct pickle_maps *m, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+void pickle_maps_fini(struct pickle_maps *m);
 
 #endif

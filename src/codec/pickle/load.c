@@ -31,20 +31,20 @@ enum operand_kind {
 
 struct op {
     const char *name; /* NULL: no such opcode */
-    zf_pickle_do_fn *run;
+    pickle_do_fn *run;
     uint8_t operand, pops, to_mark, pushes;
 };
 
 static const struct op ops[256] = {
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
-    [code] = {#name, zf_pickle_do_##handler, ARG_##operand, pops, to_mark, pushes},
+    [code] = {#name, pickle_do_##handler, ARG_##operand, pops, to_mark, pushes},
 #include "ops.def"
 #undef OP
 };
 
-static bool blob(struct zf_pickle_vm *vm, uint64_t len)
+static bool load_blob(struct pickle_vm *vm, uint64_t len)
 {
-    struct zf_pickle_operand *a = &vm->arg;
+    struct pickle_operand *a = &vm->arg;
 
     if (vm->in.bad) {
         return true;
@@ -60,7 +60,7 @@ static bool blob(struct zf_pickle_vm *vm, uint64_t len)
     return true;
 }
 
-static bool signed_blob(struct zf_pickle_vm *vm)
+static bool load_signed_blob(struct pickle_vm *vm)
 {
     int32_t len = (int32_t)zf_bytes_le32(&vm->in);
 
@@ -68,13 +68,13 @@ static bool signed_blob(struct zf_pickle_vm *vm)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s has a negative length, %d",
                        vm->op, len);
     }
-    return blob(vm, (uint64_t)len);
+    return load_blob(vm, (uint64_t)len);
 }
 
 /* Reads what follows the opcode into vm->arg. */
-static bool operand(struct zf_pickle_vm *vm, enum operand_kind kind)
+static bool load_operand(struct pickle_vm *vm, enum operand_kind kind)
 {
-    struct zf_pickle_operand *a = &vm->arg;
+    struct pickle_operand *a = &vm->arg;
     struct zf_bytes *in = &vm->in;
 
     switch (kind) {
@@ -100,13 +100,13 @@ static bool operand(struct zf_pickle_vm *vm, enum operand_kind kind)
         memcpy(&a->f, &a->u, sizeof a->f);
         return true;
     case ARG_BYTES1:
-        return blob(vm, zf_bytes_u8(in));
+        return load_blob(vm, zf_bytes_u8(in));
     case ARG_BYTES4:
-        return blob(vm, zf_bytes_le32(in));
+        return load_blob(vm, zf_bytes_le32(in));
     case ARG_BYTES4S:
-        return signed_blob(vm);
+        return load_signed_blob(vm);
     case ARG_BYTES8:
-        return blob(vm, zf_bytes_le64(in));
+        return load_blob(vm, zf_bytes_le64(in));
     case ARG_LINE:
         a->p = zf_bytes_line(in, &a->n);
         break;
@@ -120,19 +120,19 @@ static bool operand(struct zf_pickle_vm *vm, enum operand_kind kind)
 }
 
 /* One slot more than the most that an opcode adds. */
-static bool grow_stack(struct zf_pickle_vm *vm)
+static bool load_grow_stack(struct pickle_vm *vm)
 {
     if (vm->cap - vm->sp >= 2) {
         return true;
     }
-    struct zf_pv **p = zf_pickle_heap_grow(&vm->heap, vm->stack, sizeof *p, &vm->cap, vm->err);
+    struct zf_pv **p = pickle_heap_grow(&vm->heap, vm->stack, sizeof *p, &vm->cap, vm->err);
 
     vm->stack = p ? p : vm->stack;
     return p != NULL;
 }
 
 /* The one place where the stack is checked: takes what the row says. */
-static bool take(struct zf_pickle_vm *vm, const struct op *op)
+static bool load_take(struct pickle_vm *vm, const struct op *op)
 {
     if (op->to_mark) {
         if (vm->n_marks == 0) {
@@ -150,7 +150,7 @@ static bool take(struct zf_pickle_vm *vm, const struct op *op)
                        op->pops == 1 ? "value" : "values",
                        (unsigned long long)(vm->sp - vm->fence));
     }
-    if (!grow_stack(vm)) {
+    if (!load_grow_stack(vm)) {
         return false;
     }
     vm->items = vm->stack + vm->sp;
@@ -160,7 +160,7 @@ static bool take(struct zf_pickle_vm *vm, const struct op *op)
     return true;
 }
 
-static bool ends_early(struct zf_pickle_vm *vm, const char *what, uint64_t limit)
+static bool load_ends_early(struct pickle_vm *vm, const char *what, uint64_t limit)
 {
     vm->cut = true;
     if (vm->in.n == limit) {
@@ -172,18 +172,18 @@ static bool ends_early(struct zf_pickle_vm *vm, const char *what, uint64_t limit
 }
 
 /* A frame holds whole opcodes, and none is inside another. */
-static bool frame_crossed(const struct zf_pickle_vm *vm)
+static bool load_frame_crossed(const struct pickle_vm *vm)
 {
     return vm->in.at > vm->frame_end && vm->op_off - vm->in.base < vm->frame_end;
 }
 
-static bool step(struct zf_pickle_vm *vm, uint64_t limit)
+static bool load_step(struct pickle_vm *vm, uint64_t limit)
 {
     struct zf_bytes *in = &vm->in;
 
     vm->op_off = zf_bytes_off(in);
     if (in->at == in->n) {
-        return ends_early(vm, "the pickle ends without STOP", limit);
+        return load_ends_early(vm, "the pickle ends without STOP", limit);
     }
     uint8_t code = in->p[in->at++];
     const struct op *op = &ops[code];
@@ -191,27 +191,27 @@ static bool step(struct zf_pickle_vm *vm, uint64_t limit)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "0x%02x is no pickle opcode", code);
     }
     vm->op = op->name;
-    if (!operand(vm, op->operand)) {
-        return in->n == limit ? ends_early(vm, "", limit) : false;
+    if (!load_operand(vm, op->operand)) {
+        return in->n == limit ? load_ends_early(vm, "", limit) : false;
     }
     if (in->bad) {
         char what[80];
         (void)snprintf(what, sizeof what, "the pickle ends within opcode %s", op->name);
-        return ends_early(vm, what, limit);
+        return load_ends_early(vm, what, limit);
     }
-    if (frame_crossed(vm)) {
+    if (load_frame_crossed(vm)) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s reaches over the end of its frame", op->name);
     }
-    return take(vm, op) && op->run(vm);
+    return load_take(vm, op) && op->run(vm);
 }
 
-static void zf_auto_vm(struct zf_pickle_vm *vm)
+static void zf_auto_vm(struct pickle_vm *vm)
 {
     free(vm->stack);
     free(vm->mark);
-    zf_pickle_memo_fini(&vm->memo);
-    zf_pickle_maps_fini(&vm->maps);
+    pickle_memo_fini(&vm->memo);
+    pickle_maps_fini(&vm->maps);
 }
 
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
@@ -226,10 +226,10 @@ const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
                                           struct zf_arena *arena, const struct zf_limits *lim,
                                           const struct zf_pv **pids_out, struct zf_err *err)
 {
-    zf_auto(vm) struct zf_pickle_vm vm = {.in = *in, .err = err};
+    zf_auto(vm) struct pickle_vm vm = {.in = *in, .err = err};
     uint64_t limit = UINT64_MAX; /* vm.in.n, when it is shorter than the input */
 
-    zf_pickle_heap_init(&vm.heap, arena, lim);
+    pickle_heap_init(&vm.heap, arena, lim);
     vm.heap.in = &vm.in;
     vm.heap.start = in->at;
     vm.heap.stored = stored;
@@ -238,13 +238,13 @@ const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
         limit = vm.in.n = in->at + lim->pickle_bytes;
     }
     while (!vm.result) {
-        if (!step(&vm, limit)) {
+        if (!load_step(&vm, limit)) {
             err->off = err->off == ZF_OFF_NONE ? vm.op_off : err->off;
             in->bad = vm.cut;
             return NULL;
         }
     }
-    if (!zf_pickle_maps_check(&vm.maps, vm.in.at - in->at, err)) {
+    if (!pickle_maps_check(&vm.maps, vm.in.at - in->at, err)) {
         return NULL;
     }
     in->at = vm.in.at;

@@ -17,35 +17,35 @@ struct memo_far {
     struct zf_pv *v;
 };
 
-static struct zf_pv *far_get(const struct zf_pickle_memo *m, uint64_t key)
+static struct zf_pv *memo_far_get(const struct pickle_memo *m, uint64_t key)
 {
     const struct memo_far *f = m->far.index.n ? zf_table_get(&m->far, zf_hash_number(key)) : NULL;
 
     return f ? f->v : NULL;
 }
 
-struct zf_pv *zf_pickle_memo_get(const struct zf_pickle_memo *m, uint64_t key)
+struct zf_pv *pickle_memo_get(const struct pickle_memo *m, uint64_t key)
 {
     if (key < m->dense_n && m->dense[key]) {
         return m->dense[key];
     }
-    return far_get(m, key);
+    return memo_far_get(m, key);
 }
 
-static bool dense_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
-                       struct zf_err *err)
+static bool memo_dense_grow(struct pickle_memo *m, struct pickle_heap *h, uint64_t key,
+                            struct zf_err *err)
 {
     if (key >= m->dense_cap) {
         uint64_t cap = m->dense_cap ? m->dense_cap * 2 : 64;
         while (cap <= key) {
             cap *= 2;
         }
-        if (!zf_pickle_heap_charge(h, (cap - m->dense_cap) * sizeof(struct zf_pv *), err)) {
+        if (!pickle_heap_charge(h, (cap - m->dense_cap) * sizeof(struct zf_pv *), err)) {
             return false;
         }
         struct zf_pv **p = realloc(m->dense, cap * sizeof(struct zf_pv *));
         if (!p) {
-            return zf_pickle_no_memory(err);
+            return pickle_no_memory(err);
         }
         m->dense = p;
         m->dense_cap = cap;
@@ -55,7 +55,7 @@ static bool dense_grow(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint6
     return true;
 }
 
-static bool count(struct zf_pickle_memo *m, const struct zf_pickle_heap *h, struct zf_err *err)
+static bool memo_count(struct pickle_memo *m, const struct pickle_heap *h, struct zf_err *err)
 {
     if (m->n >= h->lim->pickle_memo) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -66,14 +66,14 @@ static bool count(struct zf_pickle_memo *m, const struct zf_pickle_heap *h, stru
     return true;
 }
 
-static bool far_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
-                    struct zf_pv *v, struct zf_err *err)
+static bool memo_far_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key,
+                         struct zf_pv *v, struct zf_err *err)
 {
     uint64_t hash = zf_hash_number(key);
     struct memo_far *f = zf_table_get(&m->far, hash);
 
     if (!f) {
-        f = count(m, h, err) && zf_pickle_heap_charge(h, FAR_BYTES, err)
+        f = memo_count(m, h, err) && pickle_heap_charge(h, FAR_BYTES, err)
                 ? zf_table_put(&m->far, hash, sizeof *f, err)
                 : NULL;
     }
@@ -83,23 +83,23 @@ static bool far_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t
     return f != NULL;
 }
 
-bool zf_pickle_memo_put(struct zf_pickle_memo *m, struct zf_pickle_heap *h, uint64_t key,
-                        struct zf_pv *v, struct zf_err *err)
+bool pickle_memo_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key, struct zf_pv *v,
+                     struct zf_err *err)
 {
     if (key >= m->dense_n && key / 2 > m->n) {
-        return far_put(m, h, key, v, err);
+        return memo_far_put(m, h, key, v, err);
     }
-    if (!zf_pickle_memo_get(m, key) && !count(m, h, err)) {
+    if (!pickle_memo_get(m, key) && !memo_count(m, h, err)) {
         return false;
     }
-    if (key >= m->dense_n && !dense_grow(m, h, key, err)) {
+    if (key >= m->dense_n && !memo_dense_grow(m, h, key, err)) {
         return false;
     }
     m->dense[key] = v;
     return true;
 }
 
-void zf_pickle_memo_fini(struct zf_pickle_memo *m)
+void pickle_memo_fini(struct pickle_memo *m)
 {
     free(m->dense);
     zf_table_fini(&m->far);

@@ -6,17 +6,17 @@
 
 #include <zf/codec/pickle.h>
 
-struct zf_pv_items;
-struct zf_pv_more;
+struct pv_items;
+struct pv_more;
 
-union zf_pv_slot {
+union pv_slot {
     int64_t i;
     double f;
     const struct zf_pv *v;
-    struct zf_pv_items *items;
-    struct zf_pv_more *more;
+    struct pv_items *items;
+    struct pv_more *more;
     struct zf_arena *arena;
-    struct zf_pv_index *index;
+    struct pv_index *index;
 };
 
 /*  kind            n                    slots
@@ -37,7 +37,7 @@ struct zf_pv {
     uint8_t flags;
     uint16_t depth; /* levels below; a leaf has 0 */
     uint32_t n;
-    union zf_pv_slot at[];
+    union pv_slot at[];
 };
 
 enum {
@@ -52,25 +52,25 @@ enum {
 
 /* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots behind
  * `cap`: the arena, and the index that zf_pv_get makes when it is first asked. */
-struct zf_pv_items {
+struct pv_items {
     uint64_t cap; /* slots */
-    union zf_pv_slot at[];
+    union pv_slot at[];
 };
 #define ZF_PV_INDEXED 32u
 
 /* The parts of a CALL beyond callee and arguments. */
-struct zf_pv_more {
+struct pv_more {
     const struct zf_pv *args, *kwargs, *state;
-    struct zf_pv_items *items;
+    struct pv_items *items;
 };
 
-extern const struct zf_pv zf_pv_none, zf_pv_true, zf_pv_false, zf_pv_no_tuple, zf_pv_no_list,
-    zf_pv_no_dict, zf_pv_no_set;
+extern const struct zf_pv pv_none, pv_true, pv_false, pv_no_tuple, pv_no_list, pv_no_dict,
+    pv_no_set;
 
 /* "a list", for sentences. */
-extern const char *const zf_pv_kind_names[];
+extern const char *const pv_kind_names[];
 
 /* The name that Python 3 gives a module of Python 2; module itself when it kept it. */
-const char *zf_pv_module_now(const char *module);
+const char *pv_module_now(const char *module);
 
 #endif

@@ -8,26 +8,26 @@
 #include "vm.h"
 
 /* Constants are never written: whoever wants to write calls own() first. */
-static bool push_shared(struct zf_pickle_vm *vm, const struct zf_pv *v)
+static bool ops_push_shared(struct pickle_vm *vm, const struct zf_pv *v)
 {
-    return zf_pickle_push(vm, (struct zf_pv *)v);
+    return pickle_push(vm, (struct zf_pv *)v);
 }
 
 /* An empty container becomes a value of its own only when that can be observed: when it is memoized,
  * doubled or gets an item. */
-static struct zf_pv *own(struct zf_pickle_vm *vm, struct zf_pv *v)
+static struct zf_pv *ops_own(struct pickle_vm *vm, struct zf_pv *v)
 {
     bool grows = v->kind == ZF_PV_LIST || v->kind == ZF_PV_DICT || v->kind == ZF_PV_SET;
 
     if (!(v->flags & ZF_PV_SHARED) || !grows) {
         return v;
     }
-    return zf_pickle_heap_new(&vm->heap, v->kind, 1, vm->err);
+    return pickle_heap_new(&vm->heap, v->kind, 1, vm->err);
 }
 
 /* ---- housekeeping ---- */
 
-bool zf_pickle_do_proto(struct zf_pickle_vm *vm)
+bool pickle_do_proto(struct pickle_vm *vm)
 {
     if (vm->arg.u > 5) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
@@ -36,7 +36,7 @@ bool zf_pickle_do_proto(struct zf_pickle_vm *vm)
     return true;
 }
 
-bool zf_pickle_do_frame(struct zf_pickle_vm *vm)
+bool pickle_do_frame(struct pickle_vm *vm)
 {
     if (vm->op_off - vm->in.base < vm->frame_end) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "a frame begins inside another frame");
@@ -51,22 +51,22 @@ bool zf_pickle_do_frame(struct zf_pickle_vm *vm)
     return true;
 }
 
-bool zf_pickle_do_stop(struct zf_pickle_vm *vm)
+bool pickle_do_stop(struct pickle_vm *vm)
 {
     vm->result = vm->popped[0];
     return true;
 }
 
-bool zf_pickle_do_nothing(struct zf_pickle_vm *vm)
+bool pickle_do_nothing(struct pickle_vm *vm)
 {
     (void)vm;
     return true;
 }
 
-bool zf_pickle_do_mark(struct zf_pickle_vm *vm)
+bool pickle_do_mark(struct pickle_vm *vm)
 {
     if (vm->n_marks == vm->marks_cap) {
-        uint64_t *p = zf_pickle_heap_grow(&vm->heap, vm->mark, sizeof *p, &vm->marks_cap, vm->err);
+        uint64_t *p = pickle_heap_grow(&vm->heap, vm->mark, sizeof *p, &vm->marks_cap, vm->err);
 
         if (!p) {
             return false;
@@ -77,7 +77,7 @@ bool zf_pickle_do_mark(struct zf_pickle_vm *vm)
     return true;
 }
 
-bool zf_pickle_do_pop(struct zf_pickle_vm *vm)
+bool pickle_do_pop(struct pickle_vm *vm)
 {
     if (vm->sp > vm->fence) {
         vm->sp--;
@@ -91,133 +91,134 @@ bool zf_pickle_do_pop(struct zf_pickle_vm *vm)
     return true;
 }
 
-bool zf_pickle_do_dup(struct zf_pickle_vm *vm)
+bool pickle_do_dup(struct pickle_vm *vm)
 {
-    struct zf_pv *v = own(vm, vm->popped[0]);
+    struct zf_pv *v = ops_own(vm, vm->popped[0]);
 
-    return zf_pickle_push(vm, v) && zf_pickle_push(vm, zf_pickle_again(v));
+    return pickle_push(vm, v) && pickle_push(vm, pickle_again(v));
 }
 
-static bool push_ext(struct zf_pickle_vm *vm, int64_t code)
+static bool ops_push_ext(struct pickle_vm *vm, int64_t code)
 {
-    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_EXT, 1, vm->err);
+    struct zf_pv *v = pickle_heap_new(&vm->heap, ZF_PV_EXT, 1, vm->err);
 
     if (v) {
         v->at[0].i = code;
     }
-    return zf_pickle_push(vm, v);
+    return pickle_push(vm, v);
 }
 
-bool zf_pickle_do_next_buffer(struct zf_pickle_vm *vm)
+bool pickle_do_next_buffer(struct pickle_vm *vm)
 {
     struct zf_pv **known = &vm->heap.next_buffer;
 
     if (*known) {
-        return zf_pickle_push(vm, *known);
+        return pickle_push(vm, *known);
     }
-    if (!push_ext(vm, -1)) { /* the buffer travelled outside the pickle */
+    if (!ops_push_ext(vm, -1)) { /* the buffer travelled outside the pickle */
         return false;
     }
     *known = vm->stack[vm->sp - 1];
     return true;
 }
 
-bool zf_pickle_do_readonly_buffer(struct zf_pickle_vm *vm)
+bool pickle_do_readonly_buffer(struct pickle_vm *vm)
 {
-    return zf_pickle_push(vm, vm->popped[0]);
+    return pickle_push(vm, vm->popped[0]);
 }
 
 /* ---- containers ---- */
 
-struct zf_pv *zf_pickle_tuple(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
+struct zf_pv *pickle_tuple(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
 {
     if (n == 0) {
-        return (struct zf_pv *)&zf_pv_no_tuple;
+        return (struct zf_pv *)&pv_no_tuple;
     }
-    struct zf_pv *v = zf_pickle_heap_new(&vm->heap, ZF_PV_TUPLE, n, vm->err);
+    struct zf_pv *v = pickle_heap_new(&vm->heap, ZF_PV_TUPLE, n, vm->err);
     if (!v) {
         return NULL;
     }
     v->n = (uint32_t)n;
-    return zf_pickle_heap_fill(&vm->heap, v, v->at, from, n, vm->err) ? v : NULL;
+    return pickle_heap_fill(&vm->heap, v, v->at, from, n, vm->err) ? v : NULL;
 }
 
-bool zf_pickle_do_tuple(struct zf_pickle_vm *vm)
+bool pickle_do_tuple(struct pickle_vm *vm)
 {
-    return zf_pickle_push(vm, zf_pickle_tuple(vm, vm->popped, vm->n_popped));
+    return pickle_push(vm, pickle_tuple(vm, vm->popped, vm->n_popped));
 }
 
-bool zf_pickle_do_tuple_mark(struct zf_pickle_vm *vm)
+bool pickle_do_tuple_mark(struct pickle_vm *vm)
 {
-    return zf_pickle_push(vm, zf_pickle_tuple(vm, vm->items, vm->n_items));
+    return pickle_push(vm, pickle_tuple(vm, vm->items, vm->n_items));
 }
 
-bool zf_pickle_do_empty_list(struct zf_pickle_vm *vm)
+bool pickle_do_empty_list(struct pickle_vm *vm)
 {
-    return push_shared(vm, &zf_pv_no_list);
+    return ops_push_shared(vm, &pv_no_list);
 }
 
-bool zf_pickle_do_empty_dict(struct zf_pickle_vm *vm)
+bool pickle_do_empty_dict(struct pickle_vm *vm)
 {
-    return push_shared(vm, &zf_pv_no_dict);
+    return ops_push_shared(vm, &pv_no_dict);
 }
 
-bool zf_pickle_do_empty_set(struct zf_pickle_vm *vm)
+bool pickle_do_empty_set(struct pickle_vm *vm)
 {
-    return push_shared(vm, &zf_pv_no_set);
+    return ops_push_shared(vm, &pv_no_set);
 }
 
 /* Adds `n` values to a container and puts it back on the stack. */
-static bool extend(struct zf_pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from, uint64_t n)
+static bool ops_extend(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
+                       uint64_t n)
 {
     if (n) {
-        to = own(vm, to);
-        if (!to || !zf_pickle_heap_add(&vm->heap, to, from, n, vm->err)) {
+        to = ops_own(vm, to);
+        if (!to || !pickle_heap_add(&vm->heap, to, from, n, vm->err)) {
             return false;
         }
     }
-    return zf_pickle_push(vm, to);
+    return pickle_push(vm, to);
 }
 
-bool zf_pickle_not_for(struct zf_pickle_vm *vm, const struct zf_pv *v)
+bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v)
 {
     return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s on %s", vm->op,
-                   zf_pv_kind_names[v->kind]);
+                   pv_kind_names[v->kind]);
 }
 
 /* An object gets either elements or pairs, never both. */
-static bool add_elements(struct zf_pickle_vm *vm, enum zf_pv_kind kind, struct zf_pv *const *from,
-                         uint64_t n)
+static bool ops_add_elements(struct pickle_vm *vm, enum zf_pv_kind kind, struct zf_pv *const *from,
+                             uint64_t n)
 {
     struct zf_pv *to = vm->popped[0];
     bool call = to->kind == ZF_PV_CALL && !(to->flags & ZF_PV_MAP);
 
     if (to->kind != kind && !call) {
-        return zf_pickle_not_for(vm, to);
+        return pickle_not_for(vm, to);
     }
-    return extend(vm, to, from, n);
+    return ops_extend(vm, to, from, n);
 }
 
 /* The same for a mapping, whose keys are looked at when all is read. */
-static bool extend_map(struct zf_pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
-                       uint64_t n)
+static bool ops_extend_map(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
+                           uint64_t n)
 {
     bool known = to->n > 1;
 
-    if (!extend(vm, to, from, n)) {
+    if (!ops_extend(vm, to, from, n)) {
         return false;
     }
     to = vm->stack[vm->sp - 1];
-    return known || to->n < 2 || zf_pickle_maps_add(&vm->maps, &vm->heap, to, vm->err);
+    return known || to->n < 2 || pickle_maps_add(&vm->maps, &vm->heap, to, vm->err);
 }
 
-static bool add_pairs(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
+static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
 {
     struct zf_pv *to = vm->popped[0];
     bool call = to->kind == ZF_PV_CALL && ((to->flags & ZF_PV_MAP) || to->n == 0);
 
     if (to->kind != ZF_PV_DICT && !call) {
-        return zf_pickle_not_for(vm, to);
+        return pickle_not_for(vm, to);
     }
     if (n % 2) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
@@ -227,121 +228,121 @@ static bool add_pairs(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64
     if (call) {
         to->flags |= ZF_PV_MAP;
     }
-    return extend_map(vm, to, from, n);
+    return ops_extend_map(vm, to, from, n);
 }
 
-bool zf_pickle_do_append(struct zf_pickle_vm *vm)
+bool pickle_do_append(struct pickle_vm *vm)
 {
-    return add_elements(vm, ZF_PV_LIST, vm->popped + 1, 1);
+    return ops_add_elements(vm, ZF_PV_LIST, vm->popped + 1, 1);
 }
 
-bool zf_pickle_do_appends(struct zf_pickle_vm *vm)
+bool pickle_do_appends(struct pickle_vm *vm)
 {
-    return add_elements(vm, ZF_PV_LIST, vm->items, vm->n_items);
+    return ops_add_elements(vm, ZF_PV_LIST, vm->items, vm->n_items);
 }
 
-bool zf_pickle_do_additems(struct zf_pickle_vm *vm)
+bool pickle_do_additems(struct pickle_vm *vm)
 {
-    return add_elements(vm, ZF_PV_SET, vm->items, vm->n_items);
+    return ops_add_elements(vm, ZF_PV_SET, vm->items, vm->n_items);
 }
 
-bool zf_pickle_do_setitem(struct zf_pickle_vm *vm)
+bool pickle_do_setitem(struct pickle_vm *vm)
 {
-    return add_pairs(vm, vm->popped + 1, 2);
+    return ops_add_pairs(vm, vm->popped + 1, 2);
 }
 
-bool zf_pickle_do_setitems(struct zf_pickle_vm *vm)
+bool pickle_do_setitems(struct pickle_vm *vm)
 {
-    return add_pairs(vm, vm->items, vm->n_items);
+    return ops_add_pairs(vm, vm->items, vm->n_items);
 }
 
-bool zf_pickle_do_list(struct zf_pickle_vm *vm)
+bool pickle_do_list(struct pickle_vm *vm)
 {
-    return extend(vm, (struct zf_pv *)&zf_pv_no_list, vm->items, vm->n_items);
+    return ops_extend(vm, (struct zf_pv *)&pv_no_list, vm->items, vm->n_items);
 }
 
-bool zf_pickle_do_frozenset(struct zf_pickle_vm *vm)
+bool pickle_do_frozenset(struct pickle_vm *vm)
 {
-    return extend(vm, (struct zf_pv *)&zf_pv_no_set, vm->items, vm->n_items);
+    return ops_extend(vm, (struct zf_pv *)&pv_no_set, vm->items, vm->n_items);
 }
 
-bool zf_pickle_do_dict(struct zf_pickle_vm *vm)
+bool pickle_do_dict(struct pickle_vm *vm)
 {
     if (vm->n_items % 2) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode DICT takes keys and values, but finds %llu values",
                        (unsigned long long)vm->n_items);
     }
-    return extend_map(vm, (struct zf_pv *)&zf_pv_no_dict, vm->items, vm->n_items);
+    return ops_extend_map(vm, (struct zf_pv *)&pv_no_dict, vm->items, vm->n_items);
 }
 
 /* ---- memo ---- */
 
-static bool memo_put(struct zf_pickle_vm *vm, uint64_t key)
+static bool ops_memo_put(struct pickle_vm *vm, uint64_t key)
 {
-    struct zf_pv *v = own(vm, vm->popped[0]);
+    struct zf_pv *v = ops_own(vm, vm->popped[0]);
 
-    return zf_pickle_push(vm, v) && zf_pickle_memo_put(&vm->memo, &vm->heap, key, v, vm->err);
+    return pickle_push(vm, v) && pickle_memo_put(&vm->memo, &vm->heap, key, v, vm->err);
 }
 
-static bool memo_get(struct zf_pickle_vm *vm, uint64_t key)
+static bool ops_memo_get(struct pickle_vm *vm, uint64_t key)
 {
-    struct zf_pv *v = zf_pickle_memo_get(&vm->memo, key);
+    struct zf_pv *v = pickle_memo_get(&vm->memo, key);
 
     if (!v) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s asks for memo %llu, which is not set", vm->op,
                        (unsigned long long)key);
     }
-    return zf_pickle_push(vm, zf_pickle_again(v));
+    return pickle_push(vm, pickle_again(v));
 }
 
-static bool text_key(struct zf_pickle_vm *vm, uint64_t *key)
+static bool ops_text_key(struct pickle_vm *vm, uint64_t *key)
 {
-    if (!zf_pickle_text_key(vm->arg.p, vm->arg.n, key)) {
+    if (!pickle_text_key(vm->arg.p, vm->arg.n, key)) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s is not followed by a memo number", vm->op);
     }
     return true;
 }
 
-bool zf_pickle_do_put(struct zf_pickle_vm *vm)
+bool pickle_do_put(struct pickle_vm *vm)
 {
-    return memo_put(vm, vm->arg.u);
+    return ops_memo_put(vm, vm->arg.u);
 }
 
-bool zf_pickle_do_memoize(struct zf_pickle_vm *vm)
+bool pickle_do_memoize(struct pickle_vm *vm)
 {
-    return memo_put(vm, vm->memo.n);
+    return ops_memo_put(vm, vm->memo.n);
 }
 
-bool zf_pickle_do_put_text(struct zf_pickle_vm *vm)
+bool pickle_do_put_text(struct pickle_vm *vm)
 {
     uint64_t key;
 
-    return text_key(vm, &key) && memo_put(vm, key);
+    return ops_text_key(vm, &key) && ops_memo_put(vm, key);
 }
 
-bool zf_pickle_do_get(struct zf_pickle_vm *vm)
+bool pickle_do_get(struct pickle_vm *vm)
 {
-    return memo_get(vm, vm->arg.u);
+    return ops_memo_get(vm, vm->arg.u);
 }
 
-bool zf_pickle_do_get_text(struct zf_pickle_vm *vm)
+bool pickle_do_get_text(struct pickle_vm *vm)
 {
     uint64_t key;
 
-    return text_key(vm, &key) && memo_get(vm, key);
+    return ops_text_key(vm, &key) && ops_memo_get(vm, key);
 }
 
 /* ---- extensions ---- */
 
-bool zf_pickle_do_ext(struct zf_pickle_vm *vm)
+bool pickle_do_ext(struct pickle_vm *vm)
 {
     if (vm->arg.i <= 0) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s has the code %lld, which cannot be", vm->op,
                        (long long)vm->arg.i);
     }
-    return push_ext(vm, vm->arg.i);
+    return ops_push_ext(vm, vm->arg.i);
 }

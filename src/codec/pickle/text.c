@@ -13,14 +13,14 @@
  * (sys.set_int_max_str_digits). */
 #define DIGITS_MAX 4300
 
-static struct zf_pv *wrong(struct zf_err *err, const char *what)
+static struct zf_pv *text_wrong(struct zf_err *err, const char *what)
 {
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", what);
     return NULL;
 }
 
 /* Length of the sequence at p in bytes; 0 = not UTF-8. */
-static unsigned sequence(const uint8_t *p, uint64_t left)
+static unsigned text_sequence(const uint8_t *p, uint64_t left)
 {
     unsigned n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 
@@ -36,7 +36,7 @@ static unsigned sequence(const uint8_t *p, uint64_t left)
     return overlong || (p[0] == 0xf4 && p[1] > 0x8f) ? 0 : n;
 }
 
-bool zf_pickle_text_utf8(const char *text, uint64_t n, bool *nul_out)
+bool pickle_text_utf8(const char *text, uint64_t n, bool *nul_out)
 {
     const uint8_t *p = (const uint8_t *)text;
 
@@ -50,7 +50,7 @@ bool zf_pickle_text_utf8(const char *text, uint64_t n, bool *nul_out)
             i += sizeof eight;
             continue;
         }
-        unsigned k = sequence(p + i, n - i);
+        unsigned k = text_sequence(p + i, n - i);
         if (k == 0) {
             return false;
         }
@@ -59,7 +59,7 @@ bool zf_pickle_text_utf8(const char *text, uint64_t n, bool *nul_out)
     return true;
 }
 
-unsigned zf_pickle_text_put(char *out, uint32_t c)
+unsigned pickle_text_put(char *out, uint32_t c)
 {
     if (c < 0x80) {
         out[0] = (char)c;
@@ -76,10 +76,10 @@ unsigned zf_pickle_text_put(char *out, uint32_t c)
     return n;
 }
 
-static struct zf_pv *text(struct zf_pickle_heap *h, const char *p, uint64_t n, bool nul,
-                          struct zf_err *err)
+static struct zf_pv *text_value(struct pickle_heap *h, const char *p, uint64_t n, bool nul,
+                                struct zf_err *err)
 {
-    struct zf_pv *v = zf_pickle_heap_text(h, ZF_PV_STR, p, n, err);
+    struct zf_pv *v = pickle_heap_text(h, ZF_PV_STR, p, n, err);
 
     if (v && nul) {
         v->flags |= ZF_PV_HAS_NUL;
@@ -87,30 +87,28 @@ static struct zf_pv *text(struct zf_pickle_heap *h, const char *p, uint64_t n, b
     return v;
 }
 
-struct zf_pv *zf_pickle_text_str(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                 struct zf_err *err)
+struct zf_pv *pickle_text_str(struct pickle_heap *h, const char *p, uint64_t n, struct zf_err *err)
 {
     bool nul;
 
-    if (!zf_pickle_text_utf8(p, n, &nul)) {
-        return wrong(err, "holds text that is not UTF-8");
+    if (!pickle_text_utf8(p, n, &nul)) {
+        return text_wrong(err, "holds text that is not UTF-8");
     }
-    return text(h, p, n, nul, err);
+    return text_value(h, p, n, nul, err);
 }
 
-struct zf_pv *zf_pickle_text_str2(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                  struct zf_err *err)
+struct zf_pv *pickle_text_str2(struct pickle_heap *h, const char *p, uint64_t n, struct zf_err *err)
 {
     bool nul;
 
-    if (!zf_pickle_text_utf8(p, n, &nul)) {
-        return zf_pickle_heap_text(h, ZF_PV_BYTES, p, n, err);
+    if (!pickle_text_utf8(p, n, &nul)) {
+        return pickle_heap_text(h, ZF_PV_BYTES, p, n, err);
     }
-    return text(h, p, n, nul, err);
+    return text_value(h, p, n, nul, err);
 }
 
-struct zf_pv *zf_pickle_text_twos(struct zf_pickle_heap *h, const char *bytes, uint64_t n,
-                                  struct zf_err *err)
+struct zf_pv *pickle_text_twos(struct pickle_heap *h, const char *bytes, uint64_t n,
+                               struct zf_err *err)
 {
     const uint8_t *p = (const uint8_t *)bytes;
     bool negative = n && (p[n - 1] & 0x80);
@@ -120,17 +118,17 @@ struct zf_pv *zf_pickle_text_twos(struct zf_pickle_heap *h, const char *bytes, u
         n--;
     }
     if (n > sizeof(int64_t)) {
-        return zf_pickle_heap_text(h, ZF_PV_BIGINT, bytes, n, err);
+        return pickle_heap_text(h, ZF_PV_BIGINT, bytes, n, err);
     }
     uint64_t u = negative ? UINT64_MAX : 0;
     for (uint64_t i = n; i-- > 0;) {
         u = u << 8 | p[i];
     }
-    return zf_pickle_heap_int(h, (int64_t)u, err);
+    return pickle_heap_int(h, (int64_t)u, err);
 }
 
 /* limb [*n] = limb * scale + add, 32 bits each, least significant first. */
-static void scale_add(uint32_t *limb, size_t *n, uint32_t scale, uint32_t add)
+static void text_scale_add(uint32_t *limb, size_t *n, uint32_t scale, uint32_t add)
 {
     uint64_t carry = add;
 
@@ -144,8 +142,8 @@ static void scale_add(uint32_t *limb, size_t *n, uint32_t scale, uint32_t add)
     }
 }
 
-static struct zf_pv *big_decimal(struct zf_pickle_heap *h, const char *p, uint64_t n, bool negative,
-                                 struct zf_err *err)
+static struct zf_pv *text_big_decimal(struct pickle_heap *h, const char *p, uint64_t n,
+                                      bool negative, struct zf_err *err)
 {
     /* A limb holds 9 digits and more; one more limb keeps the sign. */
     uint32_t limb[DIGITS_MAX / 9 + 3] = {0};
@@ -157,7 +155,7 @@ static struct zf_pv *big_decimal(struct zf_pickle_heap *h, const char *p, uint64
         for (; i < n && scale < 1000000000; i++, scale *= 10) {
             part = part * 10 + (uint32_t)(p[i] - '0');
         }
-        scale_add(limb, &used, scale, part);
+        text_scale_add(limb, &used, scale, part);
     }
     uint8_t carry = negative, flip = negative ? 0xff : 0;
     for (size_t i = 0; i < (used + 1) * 4; i++) {
@@ -165,11 +163,10 @@ static struct zf_pv *big_decimal(struct zf_pickle_heap *h, const char *p, uint64
         twos[i] = (uint8_t)(b + carry);
         carry = carry && twos[i] == 0;
     }
-    return zf_pickle_text_twos(h, (const char *)twos, (used + 1) * 4, err);
+    return pickle_text_twos(h, (const char *)twos, (used + 1) * 4, err);
 }
 
-struct zf_pv *zf_pickle_text_int(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                 struct zf_err *err)
+struct zf_pv *pickle_text_int(struct pickle_heap *h, const char *p, uint64_t n, struct zf_err *err)
 {
     if (n && p[n - 1] == 'L') {
         n--;
@@ -180,32 +177,32 @@ struct zf_pv *zf_pickle_text_int(struct zf_pickle_heap *h, const char *p, uint64
         n--;
     }
     if (n == 0 || n > DIGITS_MAX) {
-        return wrong(err, n ? "has more than 4300 digits" : "has no digits");
+        return text_wrong(err, n ? "has more than 4300 digits" : "has no digits");
     }
     uint64_t small = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (p[i] < '0' || p[i] > '9') {
-            return wrong(err, "is not followed by a decimal number");
+            return text_wrong(err, "is not followed by a decimal number");
         }
         if (n <= 18) {
             small = small * 10 + (uint64_t)(p[i] - '0');
         }
     }
     if (n <= 18) {
-        return zf_pickle_heap_int(h, negative ? -(int64_t)small : (int64_t)small, err);
+        return pickle_heap_int(h, negative ? -(int64_t)small : (int64_t)small, err);
     }
-    return big_decimal(h, p, n, negative, err);
+    return text_big_decimal(h, p, n, negative, err);
 }
 
-struct zf_pv *zf_pickle_text_float(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                   struct zf_err *err)
+struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n,
+                                struct zf_err *err)
 {
     char line[400], *end;
 
     /* The longest repr() has 24 bytes; 400 is room for any "%f". */
     if (n == 0 || n >= sizeof line || memchr(p, '\0', n) || memchr(p, 'x', n) ||
         memchr(p, 'X', n)) {
-        return wrong(err, "is not followed by a number");
+        return text_wrong(err, "is not followed by a number");
     }
     memcpy(line, p, n);
     line[n] = '\0';
@@ -219,16 +216,16 @@ struct zf_pv *zf_pickle_text_float(struct zf_pickle_heap *h, const char *p, uint
     double d = strtod_l(line, &end, c);
     freelocale(c);
     if (*end != '\0' || end == line) {
-        return wrong(err, "is not followed by a number");
+        return text_wrong(err, "is not followed by a number");
     }
-    struct zf_pv *v = zf_pickle_heap_new(h, ZF_PV_FLOAT, 1, err);
+    struct zf_pv *v = pickle_heap_new(h, ZF_PV_FLOAT, 1, err);
     if (v) {
         v->at[0].f = d;
     }
     return v;
 }
 
-static int hex(char c)
+static int text_hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -237,7 +234,7 @@ static int hex(char c)
 }
 
 /* Exactly `digits` hex digits; false when they are not there. */
-static bool hex_number(const char *p, uint64_t left, unsigned digits, uint32_t *out)
+static bool text_hex_number(const char *p, uint64_t left, unsigned digits, uint32_t *out)
 {
     uint32_t c = 0;
 
@@ -245,7 +242,7 @@ static bool hex_number(const char *p, uint64_t left, unsigned digits, uint32_t *
         return false;
     }
     for (unsigned i = 0; i < digits; i++) {
-        int d = hex(p[i]);
+        int d = text_hex(p[i]);
         if (d < 0) {
             return false;
         }
@@ -257,7 +254,7 @@ static bool hex_number(const char *p, uint64_t left, unsigned digits, uint32_t *
 
 /* Decodes the escape behind a backslash: bytes read, and the bytes they mean in out (at most 2
  * bytes). 0 = a broken one.  Unknown escapes are kept as they are, as in Python. */
-static uint64_t escape(const char *p, uint64_t left, char *out, uint64_t *n_out)
+static uint64_t text_escape(const char *p, uint64_t left, char *out, uint64_t *n_out)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     const char *simple = p[0] ? strchr(from, p[0]) : NULL;
@@ -269,7 +266,7 @@ static uint64_t escape(const char *p, uint64_t left, char *out, uint64_t *n_out)
         return 1;
     }
     if (p[0] == 'x') {
-        bool ok = hex_number(p + 1, left - 1, 2, &c);
+        bool ok = text_hex_number(p + 1, left - 1, 2, &c);
         out[0] = (char)c;
         return ok ? 3 : 0;
     }
@@ -287,20 +284,20 @@ static uint64_t escape(const char *p, uint64_t left, char *out, uint64_t *n_out)
     return 1;
 }
 
-struct zf_pv *zf_pickle_text_quoted(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                    struct zf_err *err)
+struct zf_pv *pickle_text_quoted(struct pickle_heap *h, const char *p, uint64_t n,
+                                 struct zf_err *err)
 {
     while (n && (p[n - 1] == ' ' || p[n - 1] == '\r' || p[n - 1] == '\t')) {
         n--;
     }
     if (n < 2 || (p[0] != '\'' && p[0] != '"') || p[n - 1] != p[0]) {
-        return wrong(err, "is not followed by a quoted string");
+        return text_wrong(err, "is not followed by a quoted string");
     }
     p++;
     n -= 2;
     zf_auto(mem) char *buf = malloc(n + 2);
     if (!buf) {
-        (void)zf_pickle_no_memory(err);
+        (void)pickle_no_memory(err);
         return NULL;
     }
     uint64_t at = 0;
@@ -309,36 +306,36 @@ struct zf_pv *zf_pickle_text_quoted(struct zf_pickle_heap *h, const char *p, uin
             buf[at++] = p[i++];
             continue;
         }
-        uint64_t got = 1, k = i + 1 < n ? escape(p + i + 1, n - i - 1, buf + at, &got) : 0;
+        uint64_t got = 1, k = i + 1 < n ? text_escape(p + i + 1, n - i - 1, buf + at, &got) : 0;
         if (k == 0) {
-            return wrong(err, "holds a broken backslash escape");
+            return text_wrong(err, "holds a broken backslash escape");
         }
         i += 1 + k;
         at += got;
     }
-    return zf_pickle_text_str2(h, buf, at, err);
+    return pickle_text_str2(h, buf, at, err);
 }
 
-struct zf_pv *zf_pickle_text_raw_unicode(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                         struct zf_err *err)
+struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint64_t n,
+                                      struct zf_err *err)
 {
     uint64_t room, at = 0;
 
     /* Only a Latin-1 byte grows: to two. */
     if (!zf_mul_add(n, 2, 4, &room)) {
-        return wrong(err, "is too long");
+        return text_wrong(err, "is too long");
     }
     zf_auto(mem) char *buf = malloc(room);
     if (!buf) {
-        (void)zf_pickle_no_memory(err);
+        (void)pickle_no_memory(err);
         return NULL;
     }
     for (uint64_t i = 0; i < n;) {
         uint32_t c = (uint8_t)p[i++];
         if (c == '\\' && i < n) {
             unsigned digits = p[i] == 'u' ? 4 : p[i] == 'U' ? 8 : 0;
-            if (digits && (!hex_number(p + i + 1, n - i - 1, digits, &c) || c > 0x10ffff)) {
-                return wrong(err, "holds a broken \\u escape");
+            if (digits && (!text_hex_number(p + i + 1, n - i - 1, digits, &c) || c > 0x10ffff)) {
+                return text_wrong(err, "holds a broken \\u escape");
             }
             if (digits == 0) {
                 buf[at++] = '\\';
@@ -346,12 +343,12 @@ struct zf_pv *zf_pickle_text_raw_unicode(struct zf_pickle_heap *h, const char *p
             }
             i += 1 + digits;
         }
-        at += zf_pickle_text_put(buf + at, c);
+        at += pickle_text_put(buf + at, c);
     }
-    return zf_pickle_text_str(h, buf, at, err);
+    return pickle_text_str(h, buf, at, err);
 }
 
-bool zf_pickle_text_key(const char *p, uint64_t n, uint64_t *out)
+bool pickle_text_key(const char *p, uint64_t n, uint64_t *out)
 {
     uint64_t key = 0;
 

@@ -7,32 +7,32 @@
 #include "heap.h"
 
 /* Is it UTF-8, counting surrogates in?  Says also whether a NUL is in it. */
-bool zf_pickle_text_utf8(const char *p, uint64_t n, bool *nul_out);
+bool pickle_text_utf8(const char *p, uint64_t n, bool *nul_out);
 /* Writes one code point (surrogates too) as UTF-8, at most 4 bytes; returns how many. */
-unsigned zf_pickle_text_put(char *out, uint32_t c);
+unsigned pickle_text_put(char *out, uint32_t c);
 
 /* A STR; not UTF-8: an error. */
-struct zf_pv *zf_pickle_text_str(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                 struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_text_str(struct pickle_heap *h, const char *p, uint64_t n,
+                              struct zf_err *err) ZF_CHECKED;
 /* A str of Python 2: a STR when it is UTF-8, else BYTES. */
-struct zf_pv *zf_pickle_text_str2(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                  struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_text_str2(struct pickle_heap *h, const char *p, uint64_t n,
+                               struct zf_err *err) ZF_CHECKED;
 /* Two's complement, little-endian: INT, or BIGINT without needless bytes. */
-struct zf_pv *zf_pickle_text_twos(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                  struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_text_twos(struct pickle_heap *h, const char *p, uint64_t n,
+                               struct zf_err *err) ZF_CHECKED;
 /* "123", "-5", with a trailing 'L' or without. */
-struct zf_pv *zf_pickle_text_int(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                 struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_text_int(struct pickle_heap *h, const char *p, uint64_t n,
+                              struct zf_err *err) ZF_CHECKED;
 /* As Python's float() but without underscores. */
-struct zf_pv *zf_pickle_text_float(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                   struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n,
+                                struct zf_err *err) ZF_CHECKED;
 /* 'quoted' with backslash escapes, as repr() of a Python 2 str. */
-struct zf_pv *zf_pickle_text_quoted(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                    struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_text_quoted(struct pickle_heap *h, const char *p, uint64_t n,
+                                 struct zf_err *err) ZF_CHECKED;
 /* Latin-1 with \uXXXX and \UXXXXXXXX ("raw-unicode-escape"). */
-struct zf_pv *zf_pickle_text_raw_unicode(struct zf_pickle_heap *h, const char *p, uint64_t n,
-                                         struct zf_err *err) ZF_CHECKED;
+struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint64_t n,
+                                      struct zf_err *err) ZF_CHECKED;
 /* A memo key: decimal digits only. */
-bool zf_pickle_text_key(const char *p, uint64_t n, uint64_t *out) ZF_CHECKED;
+bool pickle_text_key(const char *p, uint64_t n, uint64_t *out) ZF_CHECKED;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zf_pv_*: questions to a value. */
+/* pv_*: questions to a value. */
 #include <zf/codec/pickle.h>
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "index.h"
 #include "node.h"
 
-static bool is(const struct zf_pv *v, enum zf_pv_kind kind)
+static bool value_is(const struct zf_pv *v, enum zf_pv_kind kind)
 {
     return v && v->kind == kind;
 }
@@ -19,7 +19,7 @@ enum zf_pv_kind zf_pv_kind(const struct zf_pv *v)
 
 bool zf_pv_bool(const struct zf_pv *v, bool *out)
 {
-    if (!is(v, ZF_PV_BOOL)) {
+    if (!value_is(v, ZF_PV_BOOL)) {
         return false;
     }
     *out = v->n != 0;
@@ -28,7 +28,7 @@ bool zf_pv_bool(const struct zf_pv *v, bool *out)
 
 bool zf_pv_int(const struct zf_pv *v, int64_t *out)
 {
-    if (!is(v, ZF_PV_INT) && !is(v, ZF_PV_BOOL)) {
+    if (!value_is(v, ZF_PV_INT) && !value_is(v, ZF_PV_BOOL)) {
         return false;
     }
     *out = v->kind == ZF_PV_BOOL ? (int64_t)v->n : v->at[0].i;
@@ -37,13 +37,13 @@ bool zf_pv_int(const struct zf_pv *v, int64_t *out)
 
 bool zf_pv_u64(const struct zf_pv *v, uint64_t *out)
 {
-    if (is(v, ZF_PV_INT) && v->at[0].i >= 0) {
+    if (value_is(v, ZF_PV_INT) && v->at[0].i >= 0) {
         *out = (uint64_t)v->at[0].i;
         return true;
     }
     /* A BIGINT has no needless bytes: nine of them hold a uint64_t when the ninth is the sign's
      * zero. */
-    const uint8_t *p = is(v, ZF_PV_BIGINT) && v->n == 9 ? (const uint8_t *)v->at : NULL;
+    const uint8_t *p = value_is(v, ZF_PV_BIGINT) && v->n == 9 ? (const uint8_t *)v->at : NULL;
     if (!p || p[8] != 0) {
         return false;
     }
@@ -57,7 +57,7 @@ bool zf_pv_u64(const struct zf_pv *v, uint64_t *out)
 
 bool zf_pv_float(const struct zf_pv *v, double *out)
 {
-    if (!is(v, ZF_PV_FLOAT)) {
+    if (!value_is(v, ZF_PV_FLOAT)) {
         return false;
     }
     *out = v->at[0].f;
@@ -66,7 +66,7 @@ bool zf_pv_float(const struct zf_pv *v, double *out)
 
 const char *zf_pv_text(const struct zf_pv *v, uint64_t *n_out)
 {
-    bool text = is(v, ZF_PV_STR) || is(v, ZF_PV_BYTES) || is(v, ZF_PV_BIGINT);
+    bool text = value_is(v, ZF_PV_STR) || value_is(v, ZF_PV_BYTES) || value_is(v, ZF_PV_BIGINT);
 
     *n_out = text ? v->n : 0;
     return text ? (const char *)v->at : NULL;
@@ -74,7 +74,7 @@ const char *zf_pv_text(const struct zf_pv *v, uint64_t *n_out)
 
 bool zf_pv_eq(const struct zf_pv *v, const char *text)
 {
-    return is(v, ZF_PV_STR) && v->n == strlen(text) && memcmp(v->at, text, v->n) == 0;
+    return value_is(v, ZF_PV_STR) && v->n == strlen(text) && memcmp(v->at, text, v->n) == 0;
 }
 
 uint64_t zf_pv_len(const struct zf_pv *v)
@@ -92,20 +92,20 @@ uint64_t zf_pv_len(const struct zf_pv *v)
 }
 
 /* The block of a container that has at least one element. */
-static struct zf_pv_items *items_of(const struct zf_pv *v)
+static struct pv_items *value_items_of(const struct zf_pv *v)
 {
     return v->kind == ZF_PV_CALL ? v->at[1].more->items : v->at[0].items;
 }
 
 bool zf_pv_is_map(const struct zf_pv *v)
 {
-    return is(v, ZF_PV_DICT) || (is(v, ZF_PV_CALL) && (v->flags & ZF_PV_MAP));
+    return value_is(v, ZF_PV_DICT) || (value_is(v, ZF_PV_CALL) && (v->flags & ZF_PV_MAP));
 }
 
 bool zf_pv_is_seq(const struct zf_pv *v)
 {
-    return is(v, ZF_PV_LIST) || is(v, ZF_PV_TUPLE) ||
-           (is(v, ZF_PV_CALL) && v->n && !(v->flags & ZF_PV_MAP));
+    return value_is(v, ZF_PV_LIST) || value_is(v, ZF_PV_TUPLE) ||
+           (value_is(v, ZF_PV_CALL) && v->n && !(v->flags & ZF_PV_MAP));
 }
 
 const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i)
@@ -128,15 +128,15 @@ const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i)
 
 const struct zf_pv *zf_pv_key(const struct zf_pv *v, uint64_t i)
 {
-    return zf_pv_is_map(v) && i < v->n ? items_of(v)->at[2 * i].v : NULL;
+    return zf_pv_is_map(v) && i < v->n ? value_items_of(v)->at[2 * i].v : NULL;
 }
 
 const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i)
 {
-    return zf_pv_is_map(v) && i < v->n ? items_of(v)->at[2 * i + 1].v : NULL;
+    return zf_pv_is_map(v) && i < v->n ? value_items_of(v)->at[2 * i + 1].v : NULL;
 }
 
-static bool is_empty_container(const struct zf_pv *v)
+static bool value_is_empty_container(const struct zf_pv *v)
 {
     return v->n == 0 && v->kind >= ZF_PV_TUPLE && v->kind <= ZF_PV_SET;
 }
@@ -149,11 +149,11 @@ uint64_t zf_pv_span(const struct zf_pv *v, uint64_t first, uint32_t kinds)
         return 0;
     }
     bool pairs = zf_pv_is_map(v), empty = kinds & ZF_PV_EMPTY;
-    const union zf_pv_slot *at = v->kind == ZF_PV_TUPLE ? v->at : items_of(v)->at;
+    const union pv_slot *at = v->kind == ZF_PV_TUPLE ? v->at : value_items_of(v)->at;
     for (; i < len; i++) {
         const struct zf_pv *child = at[pairs ? 2 * i + 1 : i].v;
 
-        if (!(kinds & 1u << child->kind) && !(empty && is_empty_container(child))) {
+        if (!(kinds & 1u << child->kind) && !(empty && value_is_empty_container(child))) {
             break;
         }
     }
@@ -165,7 +165,7 @@ const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key)
     if (!zf_pv_is_map(v) || v->n == 0) {
         return NULL;
     }
-    return zf_pickle_index_get(items_of(v), v->n, key, strlen(key));
+    return pickle_index_get(value_items_of(v), v->n, key, strlen(key));
 }
 
 bool zf_pv_many(const struct zf_pv *v)
@@ -173,27 +173,27 @@ bool zf_pv_many(const struct zf_pv *v)
     return v && (v->flags & ZF_PV_MANY);
 }
 
-static const struct zf_pv *global_of(const struct zf_pv *v)
+static const struct zf_pv *value_global_of(const struct zf_pv *v)
 {
-    v = is(v, ZF_PV_CALL) ? v->at[0].v : v;
-    return is(v, ZF_PV_GLOBAL) ? v : NULL;
+    v = value_is(v, ZF_PV_CALL) ? v->at[0].v : v;
+    return value_is(v, ZF_PV_GLOBAL) ? v : NULL;
 }
 
 const char *zf_pv_module(const struct zf_pv *v)
 {
-    const struct zf_pv *g = global_of(v);
+    const struct zf_pv *g = value_global_of(v);
 
     return g ? (const char *)g->at[0].v->at : "";
 }
 
 const char *zf_pv_name(const struct zf_pv *v)
 {
-    const struct zf_pv *g = global_of(v);
+    const struct zf_pv *g = value_global_of(v);
 
     return g ? (const char *)g->at[1].v->at : "";
 }
 
-const char *zf_pv_module_now(const char *module)
+const char *pv_module_now(const char *module)
 {
     return strcmp(module, "__builtin__") == 0 ? "builtins"
            : strcmp(module, "copy_reg") == 0  ? "copyreg"
@@ -202,30 +202,30 @@ const char *zf_pv_module_now(const char *module)
 
 bool zf_pv_is(const struct zf_pv *v, const char *module, const char *name)
 {
-    return is(v, ZF_PV_CALL) && global_of(v) && strcmp(zf_pv_name(v), name) == 0 &&
-           (!module || strcmp(zf_pv_module(v), zf_pv_module_now(module)) == 0);
+    return value_is(v, ZF_PV_CALL) && value_global_of(v) && strcmp(zf_pv_name(v), name) == 0 &&
+           (!module || strcmp(zf_pv_module(v), pv_module_now(module)) == 0);
 }
 
 const struct zf_pv *zf_pv_callee(const struct zf_pv *v)
 {
-    return is(v, ZF_PV_CALL) ? v->at[0].v : NULL;
+    return value_is(v, ZF_PV_CALL) ? v->at[0].v : NULL;
 }
 
-static const struct zf_pv_more *more_of(const struct zf_pv *v)
+static const struct pv_more *value_more_of(const struct zf_pv *v)
 {
-    return is(v, ZF_PV_CALL) && (v->flags & ZF_PV_MORE) ? v->at[1].more : NULL;
+    return value_is(v, ZF_PV_CALL) && (v->flags & ZF_PV_MORE) ? v->at[1].more : NULL;
 }
 
 const struct zf_pv *zf_pv_args(const struct zf_pv *v)
 {
-    const struct zf_pv_more *more = more_of(v);
+    const struct pv_more *more = value_more_of(v);
 
-    return more ? more->args : is(v, ZF_PV_CALL) ? v->at[1].v : NULL;
+    return more ? more->args : value_is(v, ZF_PV_CALL) ? v->at[1].v : NULL;
 }
 
 const struct zf_pv *zf_pv_kwargs(const struct zf_pv *v)
 {
-    const struct zf_pv_more *more = more_of(v);
+    const struct pv_more *more = value_more_of(v);
 
     return more ? more->kwargs : NULL;
 }
@@ -237,7 +237,7 @@ const struct zf_pv *zf_pv_arg(const struct zf_pv *v, uint64_t i)
 
 const struct zf_pv *zf_pv_state(const struct zf_pv *v)
 {
-    const struct zf_pv_more *more = more_of(v);
+    const struct pv_more *more = value_more_of(v);
 
     return more ? more->state : NULL;
 }
@@ -247,7 +247,7 @@ const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name)
     const struct zf_pv *state = zf_pv_state(v);
     const struct zf_pv *found = zf_pv_get(state, name);
 
-    if (found || !is(state, ZF_PV_TUPLE) || state->n != 2) {
+    if (found || !value_is(state, ZF_PV_TUPLE) || state->n != 2) {
         return found;
     }
     found = zf_pv_get(state->at[0].v, name);
@@ -256,16 +256,16 @@ const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name)
 
 const struct zf_pv *zf_pv_persid(const struct zf_pv *v)
 {
-    return is(v, ZF_PV_PERSID) ? v->at[0].v : NULL;
+    return value_is(v, ZF_PV_PERSID) ? v->at[0].v : NULL;
 }
 
 const struct zf_pv *zf_pv_persid_next(const struct zf_pv *v)
 {
-    return is(v, ZF_PV_PERSID) ? v->at[1].v : NULL;
+    return value_is(v, ZF_PV_PERSID) ? v->at[1].v : NULL;
 }
 
 /* Latin-1 of a text: its code points are the bytes.  False when one is above 0xff. */
-static bool latin1(const struct zf_pv *text, char *out, uint64_t *n_out)
+static bool value_latin1(const struct zf_pv *text, char *out, uint64_t *n_out)
 {
     const uint8_t *p = (const uint8_t *)text->at;
     uint64_t at = 0;
@@ -296,7 +296,7 @@ bool zf_pv_bytes(const struct zf_pv *v, struct zf_arena *arena, const char **p_o
         return true;
     }
     v = wrapped ? zf_pv_arg(v, 0) : v;
-    if (is(v, ZF_PV_BYTES)) {
+    if (value_is(v, ZF_PV_BYTES)) {
         *p_out = zf_pv_text(v, n_out);
         return true;
     }
@@ -304,7 +304,7 @@ bool zf_pv_bytes(const struct zf_pv *v, struct zf_arena *arena, const char **p_o
                    (zf_pv_eq(zf_pv_arg(v, 1), "latin1") || zf_pv_eq(zf_pv_arg(v, 1), "latin-1"));
     /* bytearray(text, 'latin-1') */
     const struct zf_pv *text = encoded ? zf_pv_arg(v, 0) : wrapped ? v : NULL;
-    if (!is(text, ZF_PV_STR)) {
+    if (!value_is(text, ZF_PV_STR)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the value is not bytes");
     }
     char *out = zf_arena_get(arena, (uint64_t)text->n + 1, 1, err);
@@ -312,6 +312,6 @@ bool zf_pv_bytes(const struct zf_pv *v, struct zf_arena *arena, const char **p_o
         return false;
     }
     *p_out = out;
-    return latin1(text, out, n_out) ||
+    return value_latin1(text, out, n_out) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the value is not bytes written as Latin-1");
 }

@@ -10,7 +10,7 @@
 #include "memo.h"
 
 /* Decoded: u, i or f is the number; p [n] the bytes or the line, p2 [n2] the second line. */
-struct zf_pickle_operand {
+struct pickle_operand {
     uint64_t u;
     int64_t i;
     double f;
@@ -18,10 +18,10 @@ struct zf_pickle_operand {
     uint64_t n, n2;
 };
 
-struct zf_pickle_vm {
-    struct zf_pickle_heap heap;
-    struct zf_pickle_memo memo;
-    struct zf_pickle_maps maps;
+struct pickle_vm {
+    struct pickle_heap heap;
+    struct pickle_memo memo;
+    struct pickle_maps maps;
     struct zf_bytes in;
     struct zf_pv **stack;
     uint64_t sp, cap;
@@ -36,7 +36,7 @@ struct zf_pickle_vm {
      * so read before the first push. */
     uint64_t op_off;
     const char *op;
-    struct zf_pickle_operand arg;
+    struct pickle_operand arg;
     struct zf_pv **popped; /* [pops of the row] */
     uint64_t n_popped;
     struct zf_pv **items; /* [n_items] down to the mark */
@@ -44,10 +44,10 @@ struct zf_pickle_vm {
     struct zf_err *err;
 };
 
-typedef bool zf_pickle_do_fn(struct zf_pickle_vm *vm);
+typedef bool pickle_do_fn(struct pickle_vm *vm);
 
 /* Pushes v; NULL passes a failure on. */
-static inline bool zf_pickle_push(struct zf_pickle_vm *vm, struct zf_pv *v)
+static inline bool pickle_push(struct pickle_vm *vm, struct zf_pv *v)
 {
     if (!v) {
         return false;
@@ -58,12 +58,12 @@ static inline bool zf_pickle_push(struct zf_pickle_vm *vm, struct zf_pv *v)
 
 /* "opcode X <predicate>" of a message that a callee began when it gave v = NULL; its offset is
  * ours. */
-struct zf_pv *zf_pickle_told(struct zf_pickle_vm *vm, struct zf_pv *v);
+struct zf_pv *pickle_told(struct pickle_vm *vm, struct zf_pv *v);
 
 /* A TUPLE of n values from the stack; NULL on failure. */
-struct zf_pv *zf_pickle_tuple(struct zf_pickle_vm *vm, struct zf_pv *const *from, uint64_t n);
+struct zf_pv *pickle_tuple(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n);
 /* v is about to be referenced from one more place. */
-static inline struct zf_pv *zf_pickle_again(struct zf_pv *v)
+static inline struct zf_pv *pickle_again(struct zf_pv *v)
 {
     if (!(v->flags & ZF_PV_SHARED)) {
         v->flags |= ZF_PV_MANY;
@@ -71,10 +71,10 @@ static inline struct zf_pv *zf_pickle_again(struct zf_pv *v)
     return v;
 }
 /* ZF_E_FORMAT: the opcode at work cannot be carried out on a value like v. */
-bool zf_pickle_not_for(struct zf_pickle_vm *vm, const struct zf_pv *v);
+bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v);
 
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
-    zf_pickle_do_fn zf_pickle_do_##handler;
+    pickle_do_fn pickle_do_##handler;
 #include "ops.def"
 #undef OP
 

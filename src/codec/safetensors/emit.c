@@ -9,7 +9,7 @@
 
 enum { WORD = 8 };
 
-static void add_entry(struct zf_out *o, const struct zf_st_entry *e)
+static void emit_add_entry(struct zf_out *o, const struct zf_st_entry *e)
 {
     zf_out_json(o, e->name, e->name_len);
     zf_out_str(o, ":{\"dtype\":\"");
@@ -28,7 +28,7 @@ static void add_entry(struct zf_out *o, const struct zf_st_entry *e)
 }
 
 /* Places the entries one behind the other, counted from the data part's begin. */
-static bool place(struct zf_st_entry *e, uint64_t n, struct zf_err *err)
+static bool emit_place(struct zf_st_entry *e, uint64_t n, struct zf_err *err)
 {
     uint64_t at = 0, bytes;
 
@@ -48,7 +48,7 @@ bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, ch
     zf_auto(out) struct zf_out o = {0};
 
     *out = NULL;
-    if (!place(entry, n, err)) {
+    if (!emit_place(entry, n, err)) {
         return false;
     }
     zf_out_le64(&o, 0);
@@ -59,7 +59,7 @@ bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, ch
     }
     for (uint64_t i = 0; i < n; i++) {
         zf_out_add(&o, ",", i > 0 || meta_json);
-        add_entry(&o, &entry[i]);
+        emit_add_entry(&o, &entry[i]);
     }
     zf_out_u8(&o, '}');
     zf_out_fill(&o, ' ', (WORD - o.n % WORD) % WORD);

@@ -14,7 +14,7 @@
 #define HEADER_MAX UINT64_C(100000000)
 enum { WORD = 8, SHOWN = 80 };
 
-static bool bad_entry(struct zf_err *err, const char *name, const char *what)
+static bool load_bad_entry(struct zf_err *err, const char *name, const char *what)
 {
     return zf_fail(err, ZF_E_FORMAT, WORD, "tensor \"%.*s\": %s", SHOWN, name, what);
 }
@@ -25,7 +25,7 @@ static bool load_shape(const json_t *shape, struct zf_st_entry *e, struct zf_are
     uint64_t *dim;
 
     if (!json_is_array(shape)) {
-        return bad_entry(err, e->name, "\"shape\" is not a list");
+        return load_bad_entry(err, e->name, "\"shape\" is not a list");
     }
     if (json_array_size(shape) > lim->tensor_dims) {
         return zf_fail(err, ZF_E_LIMIT, WORD,
@@ -40,14 +40,14 @@ static bool load_shape(const json_t *shape, struct zf_st_entry *e, struct zf_are
     }
     for (uint32_t d = 0; d < e->ndim; d++) {
         if (!zf_json_u64(json_array_get(shape, d), &dim[d])) {
-            return bad_entry(err, e->name, "\"shape\" holds something that is no size");
+            return load_bad_entry(err, e->name, "\"shape\" holds something that is no size");
         }
     }
     e->shape = dim;
     if (e->dtype == ZF_DT_F4) {
         if (e->ndim == 0 || dim[e->ndim - 1] % 2) {
-            return bad_entry(err, e->name,
-                             "4-bit values come in pairs, but the last extent is odd");
+            return load_bad_entry(err, e->name,
+                                  "4-bit values come in pairs, but the last extent is odd");
         }
         dim[e->ndim - 1] /= 2;
     }
@@ -67,7 +67,7 @@ static bool load_entry(const char *name, size_t name_len, const json_t *j, struc
     }
     e->name_len = (uint32_t)name_len;
     if (!json_is_object(j) || !dtype) {
-        return bad_entry(err, e->name, "expected an object with a \"dtype\"");
+        return load_bad_entry(err, e->name, "expected an object with a \"dtype\"");
     }
     if (!zf_dtype_by_safetensors(dtype, &e->dtype)) {
         return zf_fail(err, ZF_E_UNSUPPORTED, WORD,
@@ -78,10 +78,10 @@ static bool load_entry(const char *name, size_t name_len, const json_t *j, struc
     }
     if (json_array_size(offs) != 2 || !zf_json_u64(json_array_get(offs, 0), &e->begin) ||
         !zf_json_u64(json_array_get(offs, 1), &e->end) || e->begin > e->end) {
-        return bad_entry(err, e->name, "\"data_offsets\" is not a pair [begin, end]");
+        return load_bad_entry(err, e->name, "\"data_offsets\" is not a pair [begin, end]");
     }
     if (!zf_dtype_size(e->dtype, e->ndim, e->shape, &want)) {
-        return bad_entry(err, e->name, "its shape is larger than any file");
+        return load_bad_entry(err, e->name, "its shape is larger than any file");
     }
     if (want != e->end - e->begin) {
         return zf_fail(err, ZF_E_FORMAT, WORD,
@@ -126,7 +126,7 @@ static bool load_meta(const json_t *j, struct zf_st_header *out, struct zf_arena
     return true;
 }
 
-static int by_begin(const void *a, const void *b)
+static int load_by_begin(const void *a, const void *b)
 {
     const struct zf_st_entry *x = a, *y = b;
 
@@ -138,11 +138,11 @@ static int by_begin(const void *a, const void *b)
 
 /* Sorts the entries, checks that each begins where the one before ends, and turns offsets of the
  * data part into offsets of the file. */
-static bool tile(struct zf_st_entry *e, struct zf_st_header *out, struct zf_err *err)
+static bool load_tile(struct zf_st_entry *e, struct zf_st_header *out, struct zf_err *err)
 {
     uint64_t at = 0;
 
-    qsort(e, out->n, sizeof *e, by_begin);
+    qsort(e, out->n, sizeof *e, load_by_begin);
     for (uint64_t i = 0; i < out->n; i++) {
         if (e[i].begin != at) {
             return zf_fail(err, ZF_E_FORMAT, WORD,
@@ -154,7 +154,7 @@ static bool tile(struct zf_st_entry *e, struct zf_st_header *out, struct zf_err 
         at = e[i].end;
         if (!zf_add(e[i].begin, out->data_off, &e[i].begin) ||
             !zf_add(e[i].end, out->data_off, &e[i].end)) {
-            return bad_entry(err, e[i].name, "its offsets are larger than any file");
+            return load_bad_entry(err, e[i].name, "its offsets are larger than any file");
         }
     }
     out->end_off = out->n ? e[out->n - 1].end : out->data_off;
@@ -190,12 +190,12 @@ static bool load_object(const json_t *j, struct zf_arena *arena, const struct zf
         }
     }
     out->n = n;
-    return tile(e, out, err);
+    return load_tile(e, out, err);
 }
 
 /* The length word, checked against the file and the limits. */
-static bool header_len(struct zf_source *src, const struct zf_limits *lim, uint64_t *len_out,
-                       struct zf_err *err)
+static bool load_header_len(struct zf_source *src, const struct zf_limits *lim, uint64_t *len_out,
+                            struct zf_err *err)
 {
     uint8_t word[WORD];
 
@@ -237,7 +237,7 @@ static bool load_head(struct zf_source *src, struct zf_arena *arena, const struc
     zf_auto(json) json_t *j = NULL;
     uint64_t n = 0;
 
-    if (!header_len(src, lim, &n, err)) {
+    if (!load_header_len(src, lim, &n, err)) {
         return false;
     }
     text = malloc(n ? n : 1);

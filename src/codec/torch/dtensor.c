@@ -13,7 +13,7 @@
 #define MAX_RANKS (1u << 20) /* larger meshes are not listed */
 
 /* An attribute of an object, a key of a mapping, or of either half of a (dict, slots) state. */
-static const struct zf_pv *field(const struct zf_pv *state, const char *name)
+static const struct zf_pv *dtensor_field(const struct zf_pv *state, const char *name)
 {
     const struct zf_pv *v = zf_pv_get(state, name);
 
@@ -24,7 +24,7 @@ static const struct zf_pv *field(const struct zf_pv *state, const char *name)
 }
 
 /* The attribute under its newer name with an underscore, or the older one without. */
-static const struct zf_pv *either(const struct zf_pv *v, const char *underscored)
+static const struct zf_pv *dtensor_either(const struct zf_pv *v, const char *underscored)
 {
     const struct zf_pv *found = zf_pv_attr(v, underscored);
 
@@ -33,8 +33,8 @@ static const struct zf_pv *either(const struct zf_pv *v, const char *underscored
 
 /* The number of ranks along axis i: 2.14 keeps a layout of (nested) shapes, before it a tensor
  * of ranks. */
-static bool axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i, uint64_t *out,
-                      struct zf_err *err)
+static bool dtensor_axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i,
+                              uint64_t *out, struct zf_err *err)
 {
     const struct zf_pv *axis = zf_pv_item(zf_pv_attr(zf_pv_attr(mesh, "_layout"), "axes"), i);
     uint64_t *dim = NULL, one;
@@ -45,14 +45,13 @@ static bool axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i, 
 
         if (zf_pv_u64(shape, &one)) {
             *out = one;
-            return one != 0 ||
-                   zf_torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty axis");
+            return one != 0 || torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty axis");
         }
-        if (!zf_torch_dims(t, shape, "device mesh", &n, &dim, err)) {
+        if (!torch_dims(t, shape, "device mesh", &n, &dim, err)) {
             return false;
         }
         if (!zf_elems(n, dim, out) || *out == 0) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty or endless axis");
+            return torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty or endless axis");
         }
         return true;
     }
@@ -63,16 +62,15 @@ static bool axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i, 
         return zf_err_in(err, "device mesh of a DTensor");
     }
     if (i >= ranks.ndim || ranks.shape[i] == 0) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "a device mesh of %u axes for a DTensor with more placements",
-                            ranks.ndim);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "a device mesh of %u axes for a DTensor with more placements", ranks.ndim);
     }
     *out = ranks.shape[i];
     return true;
 }
 
-static bool load_placement(struct zf_torch *t, const struct zf_pv *v, uint32_t ndim,
-                           struct zf_mesh_axis *out, struct zf_err *err)
+static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, uint32_t ndim,
+                                   struct zf_mesh_axis *out, struct zf_err *err)
 {
     static const struct {
         const char *class;
@@ -90,8 +88,7 @@ static bool load_placement(struct zf_torch *t, const struct zf_pv *v, uint32_t n
         i++;
     }
     if (i == sizeof row / sizeof *row) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a DTensor with the placement \"%.80s\"",
-                            class);
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a DTensor with the placement \"%.80s\"", class);
     }
     out->place = row[i].place;
     if (out->place == ZF_PLACE_REPLICATE || out->place == ZF_PLACE_PARTIAL) {
@@ -101,27 +98,27 @@ static bool load_placement(struct zf_torch *t, const struct zf_pv *v, uint32_t n
 
     d = d ? d : zf_pv_arg(v, 0); /* built by a call instead of a state */
     if (!zf_pv_u64(d, &dim) || dim >= ndim) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "a DTensor of %u dimensions is cut along one that it has not", ndim);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "a DTensor of %u dimensions is cut along one that it has not", ndim);
     }
     if (out->place == ZF_PLACE_STRIDED && (!zf_pv_u64(f, &split) || split == 0)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a strided shard without a split factor");
+        return torch_bad(t, err, ZF_E_FORMAT, "a strided shard without a split factor");
     }
     out->dim = (uint32_t)dim;
     out->split_factor = split;
     return true;
 }
 
-static bool load_axes(struct zf_torch *t, const struct zf_pv *spec, struct zf_dtensor *out,
-                      struct zf_err *err)
+static bool dtensor_load_axes(struct zf_torch *t, const struct zf_pv *spec, struct zf_dtensor *out,
+                              struct zf_err *err)
 {
     const struct zf_pv *mesh = zf_pv_attr(spec, "mesh"), *places = zf_pv_attr(spec, "placements");
-    const struct zf_pv *names = either(mesh, "_mesh_dim_names"),
+    const struct zf_pv *names = dtensor_either(mesh, "_mesh_dim_names"),
                        *at = zf_pv_attr(mesh, "_coordinate_on_dim");
     uint64_t n = zf_pv_len(places);
 
     if (!mesh || !zf_pv_is_seq(places) || n > MAX_AXES) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a DTensor without a device mesh or placements");
+        return torch_bad(t, err, ZF_E_FORMAT, "a DTensor without a device mesh or placements");
     }
     struct zf_mesh_axis *axis = zf_arena_get(t->arena, n, sizeof *axis, err);
 
@@ -137,21 +134,21 @@ static bool load_axes(struct zf_torch *t, const struct zf_pv *spec, struct zf_dt
         axis[i].name = zf_pv_kind(zf_pv_item(names, i)) == ZF_PV_STR
                            ? zf_pv_text(zf_pv_item(names, i), &len)
                            : NULL;
-        if (!axis_size(t, mesh, i, &axis[i].size, err) ||
-            !load_placement(t, zf_pv_item(places, i), out->ndim, &axis[i], err)) {
+        if (!dtensor_axis_size(t, mesh, i, &axis[i].size, err) ||
+            !dtensor_load_placement(t, zf_pv_item(places, i), out->ndim, &axis[i], err)) {
             return false;
         }
         if (out->has_coord &&
             (!zf_pv_u64(zf_pv_item(at, i), &axis[i].coord) || axis[i].coord >= axis[i].size)) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT,
-                                "a DTensor whose rank stands outside its device mesh");
+            return torch_bad(t, err, ZF_E_FORMAT,
+                             "a DTensor whose rank stands outside its device mesh");
         }
     }
     return true;
 }
 
 /* The ranks are a help, not a need: what cannot be listed is left out. */
-static void load_ranks(struct zf_torch *t, const struct zf_pv *mesh, struct zf_dtensor *out)
+static void dtensor_load_ranks(struct zf_torch *t, const struct zf_pv *mesh, struct zf_dtensor *out)
 {
     const struct zf_pv *grid = zf_pv_attr(mesh, "_rank_map");
     struct zf_err ignored;
@@ -159,28 +156,27 @@ static void load_ranks(struct zf_torch *t, const struct zf_pv *mesh, struct zf_d
 
     grid = grid ? grid : zf_pv_attr(mesh, "mesh");
     if (zf_torch_kind(t, grid) == ZF_TORCH_DENSE &&
-        zf_torch_ints(t, grid, MAX_RANKS, &n, &rank, &ignored)) {
+        torch_ints(t, grid, MAX_RANKS, &n, &rank, &ignored)) {
         out->rank = rank;
         out->n_ranks = n;
     }
 }
 
 /* args of the wrapper: class, dtype, shape, stride, …; of use where the spec has no tensor_meta. */
-static bool load_global(struct zf_torch *t, const struct zf_torch_form *f, struct zf_dtensor *out,
-                        struct zf_err *err)
+static bool dtensor_load_global(struct zf_torch *t, const struct torch_form *f,
+                                struct zf_dtensor *out, struct zf_err *err)
 {
     uint64_t *shape, *stride, bytes;
     uint32_t n;
 
-    if (!zf_torch_dtype(t, zf_pv_item(f->args, 1), &out->dtype, err) ||
-        !zf_torch_dims(t, zf_pv_item(f->args, 2), "shape", &out->ndim, &shape, err) ||
-        !zf_torch_dims(t, zf_pv_item(f->args, 3), "stride", &n, &stride, err)) {
+    if (!torch_dtype(t, zf_pv_item(f->args, 1), &out->dtype, err) ||
+        !torch_dims(t, zf_pv_item(f->args, 2), "shape", &out->ndim, &shape, err) ||
+        !torch_dims(t, zf_pv_item(f->args, 3), "stride", &n, &stride, err)) {
         return false;
     }
     if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes) ||
         bytes > INT64_MAX) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "a DTensor with strides or a shape that cannot be");
+        return torch_bad(t, err, ZF_E_FORMAT, "a DTensor with strides or a shape that cannot be");
     }
     out->shape = shape;
     out->stride = stride;
@@ -190,21 +186,21 @@ static bool load_global(struct zf_torch *t, const struct zf_torch_form *f, struc
 bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtensor *out,
                       struct zf_err *err)
 {
-    struct zf_torch_form f = zf_torch_form_of(t, v);
+    struct torch_form f = torch_form_of(t, v);
 
     *out = (struct zf_dtensor){.local = NULL};
     if (f.id != ZF_FORM_DTENSOR) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no DTensor");
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no DTensor");
     }
-    const struct zf_pv *spec = field(f.state, "_spec");
+    const struct zf_pv *spec = dtensor_field(f.state, "_spec");
 
-    out->local = field(f.state, "_local_tensor");
+    out->local = dtensor_field(f.state, "_local_tensor");
     if (!out->local || !spec) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a DTensor without its local tensor or its spec");
+        return torch_bad(t, err, ZF_E_FORMAT, "a DTensor without its local tensor or its spec");
     }
-    if (!load_global(t, &f, out, err) || !load_axes(t, spec, out, err)) {
+    if (!dtensor_load_global(t, &f, out, err) || !dtensor_load_axes(t, spec, out, err)) {
         return false;
     }
-    load_ranks(t, zf_pv_attr(spec, "mesh"), out);
+    dtensor_load_ranks(t, zf_pv_attr(spec, "mesh"), out);
     return true;
 }

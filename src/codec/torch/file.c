@@ -9,8 +9,8 @@
 
 #define HEAD_BYTES 512u
 
-bool zf_torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
-                  ...)
+bool torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
+               ...)
 {
     char msg[sizeof err->msg];
     va_list ap;
@@ -22,17 +22,17 @@ bool zf_torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code cod
     return zf_err_in(err, "%s", t->src->name);
 }
 
-bool zf_torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err)
+bool torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err)
 {
-    return zf_torch_bad(t, err, ZF_E_LIMIT,
-                        "out of memory for the %llu bytes of a pickle (limit pickle_bytes=%llu)",
-                        (unsigned long long)n, (unsigned long long)t->lim.pickle_bytes);
+    return torch_bad(t, err, ZF_E_LIMIT,
+                     "out of memory for the %llu bytes of a pickle (limit pickle_bytes=%llu)",
+                     (unsigned long long)n, (unsigned long long)t->lim.pickle_bytes);
 }
 
 enum container { OTHER, ZIP, LEGACY, TAR };
 
 /* The first pickle of a legacy stream is torch's magic number, in whatever protocol. */
-static bool is_legacy(const uint8_t *p, uint64_t n)
+static bool file_is_legacy(const uint8_t *p, uint64_t n)
 {
     static const uint8_t magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
                                     0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
@@ -44,7 +44,7 @@ static bool is_legacy(const uint8_t *p, uint64_t n)
            (n >= sizeof text - 1 && memcmp(p, text, sizeof text - 1) == 0);
 }
 
-static bool is_tar(const uint8_t *p, uint64_t n)
+static bool file_is_tar(const uint8_t *p, uint64_t n)
 {
     static const char *const member[] = {"sys_info", "pickle", "tensors", "storages"};
 
@@ -60,16 +60,17 @@ static bool is_tar(const uint8_t *p, uint64_t n)
     return false;
 }
 
-static enum container container_of(const uint8_t *p, uint64_t n)
+static enum container file_container_of(const uint8_t *p, uint64_t n)
 {
     return n >= 4 && memcmp(p, "PK\3\4", 4) == 0 ? ZIP
-           : is_legacy(p, n)                     ? LEGACY
-           : is_tar(p, n)                        ? TAR
+           : file_is_legacy(p, n)                ? LEGACY
+           : file_is_tar(p, n)                   ? TAR
                                                  : OTHER;
 }
 
 /* The head of src; *n_out bytes of it. */
-static bool read_head(struct zf_source *src, uint8_t *head, uint64_t *n_out, struct zf_err *err)
+static bool file_read_head(struct zf_source *src, uint8_t *head, uint64_t *n_out,
+                           struct zf_err *err)
 {
     memset(head, 0, HEAD_BYTES);
     *n_out = src->size < HEAD_BYTES ? src->size : HEAD_BYTES;
@@ -82,10 +83,10 @@ bool zf_torch_sniff(struct zf_source *src)
     uint64_t n;
     struct zf_err err;
 
-    if (!read_head(src, head, &n, &err)) {
+    if (!file_read_head(src, head, &n, &err)) {
         return false;
     }
-    enum container c = container_of(head, n);
+    enum container c = file_container_of(head, n);
     if (c != ZIP) {
         return c != OTHER;
     }
@@ -96,7 +97,8 @@ bool zf_torch_sniff(struct zf_source *src)
 }
 
 /* Other kinds of file that people point at by mistake. */
-static bool tell_other(const struct zf_torch *t, const uint8_t *p, uint64_t n, struct zf_err *err)
+static bool file_tell_other(const struct zf_torch *t, const uint8_t *p, uint64_t n,
+                            struct zf_err *err)
 {
     static const struct {
         const char *head, *what;
@@ -117,39 +119,39 @@ static bool tell_other(const struct zf_torch *t, const uint8_t *p, uint64_t n, s
     };
 
     if (n == 0) {
-        return zf_torch_bad(t, err, ZF_E_UNKNOWN, "the file is empty");
+        return torch_bad(t, err, ZF_E_UNKNOWN, "the file is empty");
     }
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         size_t len = strlen(row[i].head);
 
         if (n >= len && memcmp(p, row[i].head, len) == 0) {
-            return zf_torch_bad(t, err, row[i].code, "%s", row[i].what);
+            return torch_bad(t, err, row[i].code, "%s", row[i].what);
         }
     }
-    return zf_torch_bad(
+    return torch_bad(
         t, err, ZF_E_UNKNOWN,
         "not a file of torch.save: neither a zip archive nor a pickle with torch's magic number");
 }
 
-static bool open_container(struct zf_torch *t, struct zf_err *err)
+static bool file_open_container(struct zf_torch *t, struct zf_err *err)
 {
     uint8_t head[HEAD_BYTES];
     uint64_t n;
 
-    if (!read_head(t->src, head, &n, err)) {
+    if (!file_read_head(t->src, head, &n, err)) {
         return false;
     }
-    switch (container_of(head, n)) {
+    switch (file_container_of(head, n)) {
     case ZIP:
-        return zf_torch_zip_open(t, err);
+        return torch_zip_open(t, err);
     case LEGACY:
-        return zf_torch_legacy_open(t, err);
+        return torch_legacy_open(t, err);
     case TAR:
-        return zf_torch_tar_open(t, err);
+        return torch_tar_open(t, err);
     case OTHER:
         break;
     }
-    return tell_other(t, head, n, err);
+    return file_tell_other(t, head, n, err);
 }
 
 struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *lim,
@@ -164,7 +166,7 @@ struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *li
     t->src = zf_source_ref(src);
     t->lim = *lim;
     t->arena = zf_arena_new(lim->pickle_memory, err);
-    if (!t->arena || !open_container(t, err)) {
+    if (!t->arena || !file_open_container(t, err)) {
         return NULL;
     }
     struct zf_torch *done = t;
@@ -178,7 +180,7 @@ void zf_torch_free(struct zf_torch *t)
     if (!t) {
         return;
     }
-    zf_torch_store_free(t);
+    torch_store_free(t);
     zf_zip_free(t->zip);
     zf_source_unref(&t->src);
     zf_arena_free(t->arena);

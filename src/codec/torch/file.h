@@ -7,26 +7,26 @@
 #include <zf/codec/zip.h>
 
 /* A storage as some view needs it: byte-swapped, with signs flipped, or unchanged. */
-struct zf_torch_variant {
+struct torch_variant {
     struct zf_torch_storage pub;
     uint32_t swap;  /* width of the elements that are byte-swapped; 0 = none */
     uint32_t flips; /* ZF_TORCH_FLIP_* */
-    struct zf_torch_variant *next;
+    struct torch_variant *next;
 };
 
-struct zf_torch_store { /* one storage of the file */
+struct torch_store { /* one storage of the file */
     const char *key;
     enum zf_dtype dtype;
     bool untyped, meta;
     uint64_t bytes;
     uint64_t record;
     struct zf_source *raw; /* the file's bytes; NULL until asked for, and on meta */
-    struct zf_torch_variant *variants;
-    struct zf_torch_store *next;
+    struct torch_variant *variants;
+    struct torch_store *next;
 };
 
 /* A run of storage bytes in a legacy stream or a tar. */
-struct zf_torch_record {
+struct torch_record {
     const char *key;
     uint64_t off, bytes;
     uint32_t es; /* bytes of an element; 0 = no value speaks of it */
@@ -35,7 +35,7 @@ struct zf_torch_record {
 };
 
 /* A persistent id, understood: numel elements from `first` on of a storage that has `total`. */
-struct zf_torch_pid {
+struct torch_pid {
     const char *key;
     enum zf_dtype dtype;
     bool untyped, meta;
@@ -43,15 +43,15 @@ struct zf_torch_pid {
 };
 
 /* A tar has its tensors in a table; values name them by key. */
-struct zf_torch_entry {
+struct torch_entry {
     const char *key;
-    struct zf_torch_pid pid;
+    struct torch_pid pid;
     uint32_t ndim;
     uint64_t *shape, *stride, off;
 };
 
 /* A container's way to its storages. */
-struct zf_torch_container_ops {
+struct torch_container_ops {
     const char *name;
     /* Is this record a storage with bytes in it? */
     bool (*is_storage)(const struct zf_torch *t, uint64_t record);
@@ -69,73 +69,73 @@ struct zf_torch {
     struct zf_arena *arena;
     struct zf_arena
         *large[5]; /* of the first pickles of a stream, of which one is large; NULL = none */
-    const struct zf_torch_container_ops *ops;
+    const struct torch_container_ops *ops;
     const struct zf_pv *root;
     uint64_t pickle_bytes;    /* the longest pickle, on disk */
     const struct zf_pv *pids; /* the persistent ids of the pickle that was read last */
     bool big;                 /* storages are big-endian */
-    struct zf_torch_store *stores;
-    struct zf_torch_store **by_record; /* [n_records] */
+    struct torch_store *stores;
+    struct torch_store **by_record; /* [n_records] */
     uint64_t n_records;
 
     struct zf_zip *zip; /* zip: */
     const char *prefix; /* "archive/" */
 
-    struct zf_torch_record *record; /* legacy, tar: [n_records] sorted by key */
-    struct zf_torch_entry *entry;   /* tar: [n_entries] sorted by key */
+    struct torch_record *record; /* legacy, tar: [n_records] sorted by key */
+    struct torch_entry *entry;   /* tar: [n_entries] sorted by key */
     uint64_t n_entries;
 };
 
 /* A failure of the torch reader's own: with the name of the file.  Returns false. */
-bool zf_torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
-                  ...) __attribute__((format(printf, 4, 5)));
+bool torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
+               ...) __attribute__((format(printf, 4, 5)));
 
 /* ZF_E_LIMIT: there is no memory for a pickle of n bytes. */
-bool zf_torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err);
+bool torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err);
 
-bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
-bool zf_torch_legacy_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
-bool zf_torch_tar_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+bool torch_zip_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+bool torch_legacy_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+bool torch_tar_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 
 /* Reads one pickle from *off on and moves *off behind it.  `guess`: bytes to begin with. */
-const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
-                                         struct zf_err *err) ZF_CHECKED;
+const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
+                                      struct zf_err *err) ZF_CHECKED;
 /* Records sorted by key: sort them, and the two container operations. */
-bool zf_torch_record_sort(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
-struct zf_torch_record *zf_torch_record_get(struct zf_torch *t, const char *key);
-bool zf_torch_record_is_storage(const struct zf_torch *t, uint64_t record);
-bool zf_torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
-                          uint64_t *bytes_out, struct zf_err *err) ZF_CHECKED;
-struct zf_source *zf_torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
-                                       struct zf_err *err) ZF_CHECKED;
+bool torch_record_sort(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
+struct torch_record *torch_record_get(struct zf_torch *t, const char *key);
+bool torch_record_is_storage(const struct zf_torch *t, uint64_t record);
+bool torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
+                       uint64_t *bytes_out, struct zf_err *err) ZF_CHECKED;
+struct zf_source *torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
+                                    struct zf_err *err) ZF_CHECKED;
 
 /* A name: text, or the bytes that Python 2 wrote for one; NULL for all else. */
-const char *zf_torch_text(const struct zf_pv *v);
+const char *torch_text(const struct zf_pv *v);
 /* ZF_E_FORMAT unless v is the persistent id of a storage. */
-bool zf_torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_pid *out,
-                       struct zf_err *err) ZF_CHECKED;
+bool torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
+                    struct zf_err *err) ZF_CHECKED;
 
 /* The storage of a persistent id: finds or makes it, checks it against its record. */
-struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_torch_pid *pid,
-                                          struct zf_err *err) ZF_CHECKED;
+struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *pid,
+                                    struct zf_err *err) ZF_CHECKED;
 #define ZF_TORCH_FLIP_REAL 1u /* of each element the sign of the value or of its real half */
 #define ZF_TORCH_FLIP_IMAG 2u
 /* The storage as a tensor of `dtype` needs it. */
-const struct zf_torch_storage *zf_torch_store_as(struct zf_torch *t, struct zf_torch_store *s,
-                                                 enum zf_dtype dtype, uint32_t flips,
-                                                 struct zf_err *err) ZF_CHECKED;
+const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_store *s,
+                                              enum zf_dtype dtype, uint32_t flips,
+                                              struct zf_err *err) ZF_CHECKED;
 /* A storage that is no record of the file: takes the reference on src, also when it fails. */
-const struct zf_torch_storage *zf_torch_store_own(struct zf_torch *t, enum zf_dtype dtype,
-                                                  struct zf_source *src,
-                                                  struct zf_err *err) ZF_CHECKED;
-void zf_torch_store_free(struct zf_torch *t);
+const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype dtype,
+                                               struct zf_source *src,
+                                               struct zf_err *err) ZF_CHECKED;
+void torch_store_free(struct zf_torch *t);
 
 /* parent with the sign bits of its little-endian elements flipped. */
-struct zf_source *zf_torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
-                                    struct zf_err *err) ZF_CHECKED;
+struct zf_source *torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
+                                 struct zf_err *err) ZF_CHECKED;
 
 /* A value without its wrappers. */
-enum zf_torch_form_id {
+enum torch_form_id {
     ZF_FORM_NOT,
     ZF_FORM_V2,      /* args: storage, offset, size, stride, grad, hooks, metadata */
     ZF_FORM_V3,      /* the same with dtype before metadata */
@@ -152,30 +152,30 @@ enum zf_torch_form_id {
     ZF_FORM_BUFFER,
     ZF_FORM_OPAQUE, /* name: the function that is not understood */
 };
-struct zf_torch_form {
-    enum zf_torch_form_id id;
+struct torch_form {
+    enum torch_form_id id;
     const struct zf_pv *args, *state;
-    const struct zf_torch_entry *entry;
+    const struct torch_entry *entry;
     const char *name;
     const struct zf_pv *cast; /* a dtype that the tensor was to be brought to on loading, or NULL */
 };
-struct zf_torch_form zf_torch_form_of(const struct zf_torch *t, const struct zf_pv *v);
+struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v);
 
 /* numpy's forms as a tensor. */
-bool zf_torch_numpy_load(struct zf_torch *t, const struct zf_torch_form *form,
-                         struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
+bool torch_numpy_load(struct zf_torch *t, const struct torch_form *form,
+                      struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
 
 /* A tuple, list or torch.Size of non-negative integers into the arena. */
-bool zf_torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
-                   uint64_t **out, struct zf_err *err) ZF_CHECKED;
+bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
+                uint64_t **out, struct zf_err *err) ZF_CHECKED;
 /* torch.float32 … */
-bool zf_torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,
-                    struct zf_err *err) ZF_CHECKED;
+bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,
+                 struct zf_err *err) ZF_CHECKED;
 /* The integers of a dense int32 or int64 tensor value (at most `max` of them), into the arena. */
-bool zf_torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_t *n_out,
-                   uint64_t **out, struct zf_err *err) ZF_CHECKED;
+bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_t *n_out,
+                uint64_t **out, struct zf_err *err) ZF_CHECKED;
 /* The numbers of form v2, v3, quant: of the tensor's storage when its integers are read raw. */
-bool zf_torch_tensor_form(struct zf_torch *t, const struct zf_torch_form *form,
-                          struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
+bool torch_tensor_form(struct zf_torch *t, const struct torch_form *form,
+                       struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -39,8 +39,8 @@ static const struct zf_source_ops flip_ops = {
     .fini = flip_fini,
 };
 
-struct zf_source *zf_torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
-                                    struct zf_err *err)
+struct zf_source *torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
+                                 struct zf_err *err)
 {
     const struct zf_dtype_info *info = zf_dtype_info(dtype);
     struct flip *f = calloc(1, sizeof *f);

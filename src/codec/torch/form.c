@@ -20,7 +20,7 @@ enum step {
 static const struct row {
     const char *name;
     enum step step;
-    enum zf_torch_form_id form;
+    enum torch_form_id form;
 } rows[] = {
     {"_rebuild_tensor_v2", DONE, ZF_FORM_V2},
     {"_rebuild_parameter", INNER, ZF_FORM_NOT},
@@ -39,14 +39,14 @@ static const struct row {
     {"_rebuild_device_tensor_from_cpu_tensor", CAST, ZF_FORM_NOT},
 };
 
-static bool starts(const char *s, const char *with)
+static bool form_starts(const char *s, const char *with)
 {
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-static const struct row *find_row(const char *module, const char *name)
+static const struct row *form_find_row(const char *module, const char *name)
 {
-    if (name[0] != '_' || !starts(module, "torch")) {
+    if (name[0] != '_' || !form_starts(module, "torch")) {
         return NULL;
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -59,28 +59,28 @@ static const struct row *find_row(const char *module, const char *name)
 
 /* Classes that are built without a function: tensors of torch 0.4 and before, Parameters,
  * ShardedTensors. */
-static bool class_form(const struct zf_pv *v, struct zf_torch_form *f)
+static bool form_class_form(const struct zf_pv *v, struct torch_form *f)
 {
     const char *module = zf_pv_module(v), *name = zf_pv_name(v);
     const struct zf_pv *state = zf_pv_state(v);
 
-    if (starts(module, "torch") && strcmp(name, "ShardedTensor") == 0) {
-        *f = (struct zf_torch_form){.id = ZF_FORM_SHARDED, .state = state};
+    if (form_starts(module, "torch") && strcmp(name, "ShardedTensor") == 0) {
+        *f = (struct torch_form){.id = ZF_FORM_SHARDED, .state = state};
         return true;
     }
     if ((strcmp(module, "torch") == 0 || strcmp(module, "torch.cuda") == 0) &&
         zf_name_ends(name, "Tensor") && zf_pv_kind(zf_pv_item(state, 0)) == ZF_PV_PERSID) {
-        *f = (struct zf_torch_form){.id = ZF_FORM_V2, .args = state};
+        *f = (struct torch_form){.id = ZF_FORM_V2, .args = state};
         return true;
     }
     return false;
 }
 
-static bool numpy_form(const struct zf_pv *v, struct zf_torch_form *f)
+static bool form_numpy_form(const struct zf_pv *v, struct torch_form *f)
 {
     static const struct {
         const char *module, *name;
-        enum zf_torch_form_id id;
+        enum torch_form_id id;
     } row[] = {
         {"numpy.core.multiarray", "_reconstruct", ZF_FORM_ARRAY},
         {"numpy._core.multiarray", "_reconstruct", ZF_FORM_ARRAY},
@@ -90,9 +90,9 @@ static bool numpy_form(const struct zf_pv *v, struct zf_torch_form *f)
         {"numpy._core.numeric", "_frombuffer", ZF_FORM_BUFFER},
     };
 
-    for (size_t i = 0; starts(zf_pv_module(v), "numpy") && i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; form_starts(zf_pv_module(v), "numpy") && i < sizeof row / sizeof *row; i++) {
         if (zf_pv_is(v, row[i].module, row[i].name)) {
-            *f = (struct zf_torch_form){
+            *f = (struct torch_form){
                 .id = row[i].id, .args = zf_pv_args(v), .state = zf_pv_state(v)};
             return true;
         }
@@ -102,7 +102,7 @@ static bool numpy_form(const struct zf_pv *v, struct zf_torch_form *f)
 
 /* Judges `func` of _rebuild_from_type_v2 with this class.  True: f is it; false: go on with func
  * and args. */
-static bool subclass_form(const struct zf_pv *args, struct zf_torch_form *f)
+static bool form_subclass_form(const struct zf_pv *args, struct torch_form *f)
 {
     const char *class = zf_pv_name(zf_pv_item(args, 1)), *func = zf_pv_name(zf_pv_item(args, 0));
 
@@ -115,7 +115,7 @@ static bool subclass_form(const struct zf_pv *args, struct zf_torch_form *f)
     return f->id != ZF_FORM_WRAPPER || strcmp(func, "_rebuild_wrapper_subclass") == 0;
 }
 
-static struct zf_torch_form entry_form(const struct zf_torch *t, const struct zf_pv *v)
+static struct torch_form form_entry_form(const struct zf_torch *t, const struct zf_pv *v)
 {
     uint64_t n = 0;
     int64_t number;
@@ -132,21 +132,21 @@ static struct zf_torch_form entry_form(const struct zf_torch *t, const struct zf
         int c = strcmp(key, t->entry[mid].key);
 
         if (c == 0) {
-            return (struct zf_torch_form){.id = ZF_FORM_ENTRY, .entry = &t->entry[mid]};
+            return (struct torch_form){.id = ZF_FORM_ENTRY, .entry = &t->entry[mid]};
         }
         lo = c > 0 ? mid + 1 : lo;
         hi = c < 0 ? mid : hi;
     }
-    return (struct zf_torch_form){.id = ZF_FORM_NOT};
+    return (struct torch_form){.id = ZF_FORM_NOT};
 }
 
-struct zf_torch_form zf_torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
+struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
 {
-    struct zf_torch_form f = {.id = ZF_FORM_NOT};
+    struct torch_form f = {.id = ZF_FORM_NOT};
     const struct zf_pv *cast = NULL;
 
     if (zf_pv_kind(v) == ZF_PV_PERSID && t->n_entries) {
-        return entry_form(t, v);
+        return form_entry_form(t, v);
     }
     if (zf_pv_kind(v) != ZF_PV_CALL) {
         return f;
@@ -155,16 +155,16 @@ struct zf_torch_form zf_torch_form_of(const struct zf_torch *t, const struct zf_
     const struct zf_pv *args = zf_pv_args(v), *call = v;
 
     for (int i = 0; i < MAX_WRAPPERS; i++) {
-        const struct row *row = find_row(module, name);
+        const struct row *row = form_find_row(module, name);
         bool parameter =
-            !row && starts(module, "torch.nn.parameter") && strcmp(name, "Parameter") == 0;
+            !row && form_starts(module, "torch.nn.parameter") && strcmp(name, "Parameter") == 0;
 
         if (row && row->step == DONE) {
-            return (struct zf_torch_form){
+            return (struct torch_form){
                 .id = row->form, .args = args, .name = row->name, .cast = cast};
         }
         if (row && row->step == SUBCLASS) {
-            if (subclass_form(args, &f)) {
+            if (form_subclass_form(args, &f)) {
                 return f;
             }
             module = zf_pv_module(zf_pv_item(args, 0));
@@ -181,20 +181,20 @@ struct zf_torch_form zf_torch_form_of(const struct zf_torch *t, const struct zf_
             args = zf_pv_args(v);
             continue;
         }
-        if (call && (class_form(call, &f) || numpy_form(call, &f))) {
+        if (call && (form_class_form(call, &f) || form_numpy_form(call, &f))) {
             f.cast = cast;
             return f;
         }
-        bool tensor = i > 0 || (starts(module, "torch") && starts(name, "_rebuild_"));
+        bool tensor = i > 0 || (form_starts(module, "torch") && form_starts(name, "_rebuild_"));
 
-        return (struct zf_torch_form){.id = tensor ? ZF_FORM_OPAQUE : ZF_FORM_NOT, .name = name};
+        return (struct torch_form){.id = tensor ? ZF_FORM_OPAQUE : ZF_FORM_NOT, .name = name};
     }
-    return (struct zf_torch_form){.id = ZF_FORM_OPAQUE, .name = name};
+    return (struct torch_form){.id = ZF_FORM_OPAQUE, .name = name};
 }
 
 enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v)
 {
-    struct zf_torch_form f = zf_torch_form_of(t, v);
+    struct torch_form f = torch_form_of(t, v);
 
     switch (f.id) {
     case ZF_FORM_NOT:

@@ -11,10 +11,10 @@
 #define SMALL_PICKLE 512u
 #define OBJECT_PICKLE (256u << 10)
 
-static bool load_head(struct zf_torch *t, uint64_t *off, struct zf_err *err)
+static bool legacy_load_head(struct zf_torch *t, uint64_t *off, struct zf_err *err)
 {
     static const uint8_t magic[10] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
-    const struct zf_pv *v = zf_torch_stream_load(t, off, SMALL_PICKLE, err);
+    const struct zf_pv *v = torch_stream_load(t, off, SMALL_PICKLE, err);
     uint64_t n = 0;
     int64_t protocol;
 
@@ -24,30 +24,30 @@ static bool load_head(struct zf_torch *t, uint64_t *off, struct zf_err *err)
     const char *p = zf_pv_kind(v) == ZF_PV_BIGINT ? zf_pv_text(v, &n) : NULL;
 
     if (n != sizeof magic || memcmp(p, magic, n) != 0) {
-        return zf_torch_bad(t, err, ZF_E_UNKNOWN,
-                            "a pickle, but not one of torch.save: it has not its magic number");
+        return torch_bad(t, err, ZF_E_UNKNOWN,
+                         "a pickle, but not one of torch.save: it has not its magic number");
     }
-    v = zf_torch_stream_load(t, off, SMALL_PICKLE, err);
+    v = torch_stream_load(t, off, SMALL_PICKLE, err);
     if (!v) {
         return false;
     }
     if (!zf_pv_int(v, &protocol) || protocol != PROTOCOL) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "the stream is not of torch's protocol %d",
-                            PROTOCOL);
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "the stream is not of torch's protocol %d",
+                         PROTOCOL);
     }
-    return zf_torch_stream_load(t, off, SMALL_PICKLE, err) !=
+    return torch_stream_load(t, off, SMALL_PICKLE, err) !=
            NULL; /* the host: storages do not follow it */
 }
 
-static bool load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *err)
+static bool legacy_load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *err)
 {
-    const struct zf_pv *keys = zf_torch_stream_load(t, off, OBJECT_PICKLE, err);
+    const struct zf_pv *keys = torch_stream_load(t, off, OBJECT_PICKLE, err);
 
     if (!keys) {
         return false;
     }
     if (zf_pv_kind(keys) != ZF_PV_LIST) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "the list of storage keys is no list");
+        return torch_bad(t, err, ZF_E_FORMAT, "the list of storage keys is no list");
     }
     t->n_records = zf_pv_len(keys);
     t->record = zf_arena_get(t->arena, t->n_records, sizeof *t->record, err);
@@ -58,30 +58,30 @@ static bool load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *err)
         uint64_t n = 0;
 
         t->record[i] =
-            (struct zf_torch_record){.key = zf_pv_text(zf_pv_item(keys, i), &n), .order = i};
+            (struct torch_record){.key = zf_pv_text(zf_pv_item(keys, i), &n), .order = i};
         if (!t->record[i].key || strlen(t->record[i].key) != n) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT, "storage key %llu is no text",
-                                (unsigned long long)i);
+            return torch_bad(t, err, ZF_E_FORMAT, "storage key %llu is no text",
+                             (unsigned long long)i);
         }
     }
-    return zf_torch_record_sort(t, err);
+    return torch_record_sort(t, err);
 }
 
 /* Only the persistent ids that name a storage say how wide its elements are: the first one of
  * the pickle, as in torch. */
-static bool learn_widths(struct zf_torch *t, const struct zf_pv *pids, struct zf_err *err)
+static bool legacy_learn_widths(struct zf_torch *t, const struct zf_pv *pids, struct zf_err *err)
 {
     for (const struct zf_pv *v = pids; v; v = zf_pv_persid_next(v)) {
-        const char *tag = zf_torch_text(zf_pv_item(zf_pv_persid(v), 0));
-        struct zf_torch_pid pid;
+        const char *tag = torch_text(zf_pv_item(zf_pv_persid(v), 0));
+        struct torch_pid pid;
 
         if (tag && strcmp(tag, "module") == 0) { /* a class with its source text */
             continue;
         }
-        if (!zf_torch_pid_load(t, v, &pid, err)) {
+        if (!torch_pid_load(t, v, &pid, err)) {
             return false;
         }
-        struct zf_torch_record *r = pid.meta ? NULL : zf_torch_record_get(t, pid.key);
+        struct torch_record *r = pid.meta ? NULL : torch_record_get(t, pid.key);
 
         if (r && r->es == 0) {
             r->es = zf_dtype_info(pid.dtype)->bytes;
@@ -90,9 +90,9 @@ static bool learn_widths(struct zf_torch *t, const struct zf_pv *pids, struct zf
     return true;
 }
 
-static bool place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
+static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
 {
-    zf_auto(mem) struct zf_torch_record **in_order = calloc(t->n_records + 1, sizeof *in_order);
+    zf_auto(mem) struct torch_record **in_order = calloc(t->n_records + 1, sizeof *in_order);
 
     if (!in_order) {
         return zf_fail_sys(err, "allocate memory");
@@ -101,17 +101,17 @@ static bool place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
         in_order[t->record[i].order] = &t->record[i];
     }
     for (uint64_t i = 0; i < t->n_records; i++) {
-        struct zf_torch_record *r = in_order[i];
+        struct torch_record *r = in_order[i];
         uint8_t count[8];
 
         if (r->es == 0) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT,
-                                "storage \"%.80s\" is of no known class: no value uses it", r->key);
+            return torch_bad(t, err, ZF_E_FORMAT,
+                             "storage \"%.80s\" is of no known class: no value uses it", r->key);
         }
         if (!zf_within(off, sizeof count, t->src->size)) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT,
-                                "the file ends at byte %llu, before storage \"%.80s\"",
-                                (unsigned long long)t->src->size, r->key);
+            return torch_bad(t, err, ZF_E_FORMAT,
+                             "the file ends at byte %llu, before storage \"%.80s\"",
+                             (unsigned long long)t->src->size, r->key);
         }
         if (!zf_source_pread(t->src, count, sizeof count, off, err)) {
             return false;
@@ -121,7 +121,7 @@ static bool place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
 
         r->off = off + sizeof count;
         if (!zf_mul(n, r->es, &r->bytes) || !zf_within(r->off, r->bytes, t->src->size)) {
-            return zf_torch_bad(
+            return torch_bad(
                 t, err, ZF_E_FORMAT,
                 "storage \"%.80s\" at byte %llu is said to have %llu elements of %u bytes, but "
                 "the file ends at byte %llu",
@@ -133,24 +133,24 @@ static bool place_storages(struct zf_torch *t, uint64_t off, struct zf_err *err)
     return true;
 }
 
-static const struct zf_torch_container_ops legacy_ops = {
+static const struct torch_container_ops legacy_ops = {
     .name = "legacy",
-    .is_storage = zf_torch_record_is_storage,
-    .find = zf_torch_record_find,
-    .open = zf_torch_record_open,
+    .is_storage = torch_record_is_storage,
+    .find = torch_record_find,
+    .open = torch_record_open,
 };
 
-bool zf_torch_legacy_open(struct zf_torch *t, struct zf_err *err)
+bool torch_legacy_open(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t off = 0;
 
     t->ops = &legacy_ops;
-    if (!load_head(t, &off, err)) {
+    if (!legacy_load_head(t, &off, err)) {
         return false;
     }
-    t->root = zf_torch_stream_load(t, &off, OBJECT_PICKLE, err);
+    t->root = torch_stream_load(t, &off, OBJECT_PICKLE, err);
     const struct zf_pv *pids = t->pids;
 
-    return t->root && load_keys(t, &off, err) && learn_widths(t, pids, err) &&
-           place_storages(t, off, err);
+    return t->root && legacy_load_keys(t, &off, err) && legacy_learn_widths(t, pids, err) &&
+           legacy_place_storages(t, off, err);
 }

@@ -8,8 +8,8 @@
 #include "file.h"
 
 /* numpy.dtype('f4', False, True) with the state (3, '<', …), or a class of numpy.dtypes. */
-static bool load_descr(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out, bool *big_out,
-                       struct zf_err *err)
+static bool numpy_load_descr(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,
+                             bool *big_out, struct zf_err *err)
 {
     static const struct {
         const char *code, *class;
@@ -34,19 +34,19 @@ static bool load_descr(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype 
             return true;
         }
     }
-    return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                        "a numpy array of records, objects or another unusual type");
+    return torch_bad(t, err, ZF_E_UNSUPPORTED,
+                     "a numpy array of records, objects or another unusual type");
 }
 
 /* Fills dtype, shape, order of axes and the bytes from each of the three spellings. */
-struct parts {
+struct numpy_parts {
     const struct zf_pv *shape, *dtype, *bytes;
     bool fortran;
 };
 
-static struct parts take_parts(const struct zf_torch_form *f)
+static struct numpy_parts numpy_take_parts(const struct torch_form *f)
 {
-    struct parts p = {.fortran = false};
+    struct numpy_parts p = {.fortran = false};
 
     switch ((int)f->id) {
     case ZF_FORM_ARRAY: /* state: version, shape, dtype, is_fortran, bytes */
@@ -70,8 +70,8 @@ static struct parts take_parts(const struct zf_torch_form *f)
 
 /* The bytes of an array.  Python 2 wrote them as its str, which is a text here when
  * they happen to be UTF-8. */
-static bool load_data(struct zf_torch *t, const struct zf_pv *v, const char **out, uint64_t *n_out,
-                      struct zf_err *err)
+static bool numpy_load_data(struct zf_torch *t, const struct zf_pv *v, const char **out,
+                            uint64_t *n_out, struct zf_err *err)
 {
     if (zf_pv_kind(v) == ZF_PV_STR) {
         *out = zf_pv_text(v, n_out);
@@ -80,23 +80,23 @@ static bool load_data(struct zf_torch *t, const struct zf_pv *v, const char **ou
     return zf_pv_bytes(v, t->arena, out, n_out, err);
 }
 
-bool zf_torch_numpy_load(struct zf_torch *t, const struct zf_torch_form *f,
-                         struct zf_torch_tensor *out, struct zf_err *err)
+bool torch_numpy_load(struct zf_torch *t, const struct torch_form *f, struct zf_torch_tensor *out,
+                      struct zf_err *err)
 {
-    struct parts p = take_parts(f);
+    struct numpy_parts p = numpy_take_parts(f);
     uint64_t *shape = NULL, *stride, n, want, step = 1;
     const char *data;
     bool big;
 
-    if (!load_descr(t, p.dtype, &out->dtype, &big, err) ||
-        (f->id != ZF_FORM_SCALAR && !zf_torch_dims(t, p.shape, "shape", &out->ndim, &shape, err)) ||
-        !load_data(t, p.bytes, &data, &n, err)) {
+    if (!numpy_load_descr(t, p.dtype, &out->dtype, &big, err) ||
+        (f->id != ZF_FORM_SCALAR && !torch_dims(t, p.shape, "shape", &out->ndim, &shape, err)) ||
+        !numpy_load_data(t, p.bytes, &data, &n, err)) {
         return false;
     }
     if (!zf_dtype_size(out->dtype, out->ndim, shape, &want) || want != n) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "a numpy array has %llu bytes, which is not what its shape needs",
-                            (unsigned long long)n);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "a numpy array has %llu bytes, which is not what its shape needs",
+                         (unsigned long long)n);
     }
     stride = zf_arena_get(t->arena, out->ndim, sizeof *stride, err);
     if (!stride) {
@@ -129,7 +129,7 @@ bool zf_torch_numpy_load(struct zf_torch *t, const struct zf_torch_form *f,
             return false;
         }
     }
-    out->storage = zf_torch_store_own(t, out->dtype, mem, err);
+    out->storage = torch_store_own(t, out->dtype, mem, err);
     out->shape = shape;
     out->stride = stride;
     out->contiguous = !p.fortran || out->ndim < 2;

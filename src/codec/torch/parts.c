@@ -13,7 +13,7 @@ struct sink {
     uint64_t n;
 };
 
-static bool emit(struct sink *s, const char *name, const struct zf_pv *v, struct zf_err *err)
+static bool parts_emit(struct sink *s, const char *name, const struct zf_pv *v, struct zf_err *err)
 {
     struct zf_torch_part part = {.name = name, .value = v};
     struct zf_torch_tensor ten;
@@ -29,7 +29,7 @@ static bool emit(struct sink *s, const char *name, const struct zf_pv *v, struct
 }
 
 /* params: (per_tensor_affine, scale, zero_point) or (per_channel_…, scales, zero_points, axis) */
-static bool quant_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+static bool parts_quant_parts(struct sink *s, const struct torch_form *f, struct zf_err *err)
 {
     const struct zf_pv *params = zf_pv_item(f->args, 4);
     bool channel = strncmp(zf_pv_name(zf_pv_item(params, 0)), "per_channel", 11) == 0;
@@ -37,17 +37,16 @@ static bool quant_parts(struct sink *s, const struct zf_torch_form *f, struct zf
     struct zf_torch_part part = {.name = "int_repr", .tensor = &ten};
 
     if (zf_pv_len(params) < (channel ? 4 : 3)) {
-        return zf_torch_bad(s->t, err, ZF_E_FORMAT,
-                            "a quantized tensor without scale or zero point");
+        return torch_bad(s->t, err, ZF_E_FORMAT, "a quantized tensor without scale or zero point");
     }
-    return zf_torch_tensor_form(s->t, f, &ten, err) && s->fn(s->ctx, &part, err) &&
-           emit(s, channel ? "scales" : "scale", zf_pv_item(params, 1), err) &&
-           emit(s, channel ? "zero_points" : "zero_point", zf_pv_item(params, 2), err) &&
-           (!channel || emit(s, "axis", zf_pv_item(params, 3), err));
+    return torch_tensor_form(s->t, f, &ten, err) && s->fn(s->ctx, &part, err) &&
+           parts_emit(s, channel ? "scales" : "scale", zf_pv_item(params, 1), err) &&
+           parts_emit(s, channel ? "zero_points" : "zero_point", zf_pv_item(params, 2), err) &&
+           (!channel || parts_emit(s, "axis", zf_pv_item(params, 3), err));
 }
 
 /* data: (indices, values, size[, coalesced]) or (compressed, plain, values, size) */
-static bool sparse_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+static bool parts_sparse_parts(struct sink *s, const struct torch_form *f, struct zf_err *err)
 {
     static const struct {
         const char *layout, *name[3];
@@ -72,35 +71,35 @@ static bool sparse_parts(struct sink *s, const struct zf_torch_form *f, struct z
             continue;
         }
         if (zf_pv_len(data) < (row[i].name[2] ? 4 : 3)) {
-            return zf_torch_bad(s->t, err, ZF_E_FORMAT, "a tensor of layout %s lacks its values",
-                                text);
+            return torch_bad(s->t, err, ZF_E_FORMAT, "a tensor of layout %s lacks its values",
+                             text);
         }
         for (uint64_t k = 0; ok && k < 3 && row[i].name[k]; k++) {
-            ok = emit(s, row[i].name[k], zf_pv_item(data, k), err);
+            ok = parts_emit(s, row[i].name[k], zf_pv_item(data, k), err);
         }
         return ok;
     }
-    return zf_torch_bad(s->t, err, ZF_E_UNSUPPORTED, "a sparse tensor of layout \"%.80s\"",
-                        text ? text : "?");
+    return torch_bad(s->t, err, ZF_E_UNSUPPORTED, "a sparse tensor of layout \"%.80s\"",
+                     text ? text : "?");
 }
 
-static bool nested_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+static bool parts_nested_parts(struct sink *s, const struct torch_form *f, struct zf_err *err)
 {
     static const char *const name[] = {"buffer", "sizes", "strides", "offsets"};
     bool ok = true;
 
     if (zf_pv_len(f->args) < 4) {
-        return zf_torch_bad(s->t, err, ZF_E_FORMAT,
-                            "a nested tensor without buffer, sizes, strides and offsets");
+        return torch_bad(s->t, err, ZF_E_FORMAT,
+                         "a nested tensor without buffer, sizes, strides and offsets");
     }
     for (uint64_t i = 0; ok && i < 4; i++) {
-        ok = emit(s, name[i], zf_pv_item(f->args, i), err);
+        ok = parts_emit(s, name[i], zf_pv_item(f->args, i), err);
     }
     return ok;
 }
 
 /* The tensors among the attributes in one dict of a state. */
-static bool attr_parts(struct sink *s, const struct zf_pv *dict, struct zf_err *err)
+static bool parts_attr_parts(struct sink *s, const struct zf_pv *dict, struct zf_err *err)
 {
     bool ok = true;
 
@@ -111,43 +110,43 @@ static bool attr_parts(struct sink *s, const struct zf_pv *dict, struct zf_err *
         enum zf_torch_kind kind = zf_torch_kind(s->t, v);
 
         if (name && kind != ZF_TORCH_NOT && kind != ZF_TORCH_NUMPY) {
-            ok = emit(s, name, v, err);
+            ok = parts_emit(s, name, v, err);
         }
     }
     return ok;
 }
 
 /* A state is a dict, or a pair of dict and slots, either of which may be None. */
-static bool wrapper_parts(struct sink *s, const struct zf_torch_form *f, struct zf_err *err)
+static bool parts_wrapper_parts(struct sink *s, const struct torch_form *f, struct zf_err *err)
 {
     const struct zf_pv *state = f->state;
     bool pair = zf_pv_kind(state) == ZF_PV_TUPLE && zf_pv_len(state) == 2;
 
-    if (!attr_parts(s, pair ? zf_pv_item(state, 0) : state, err) ||
-        (pair && !attr_parts(s, zf_pv_item(state, 1), err))) {
+    if (!parts_attr_parts(s, pair ? zf_pv_item(state, 0) : state, err) ||
+        (pair && !parts_attr_parts(s, zf_pv_item(state, 1), err))) {
         return false;
     }
     return s->n ||
-           zf_torch_bad(s->t, err, ZF_E_UNSUPPORTED,
-                        "a tensor of class \"%.80s\", which keeps no tensor in its state", f->name);
+           torch_bad(s->t, err, ZF_E_UNSUPPORTED,
+                     "a tensor of class \"%.80s\", which keeps no tensor in its state", f->name);
 }
 
 bool zf_torch_parts(struct zf_torch *t, const struct zf_pv *v, zf_torch_part_fn *fn, void *ctx,
                     struct zf_err *err)
 {
-    struct zf_torch_form f = zf_torch_form_of(t, v);
+    struct torch_form f = torch_form_of(t, v);
     struct sink s = {.t = t, .fn = fn, .ctx = ctx};
 
     switch ((int)f.id) {
     case ZF_FORM_QUANT:
-        return quant_parts(&s, &f, err);
+        return parts_quant_parts(&s, &f, err);
     case ZF_FORM_SPARSE:
-        return sparse_parts(&s, &f, err);
+        return parts_sparse_parts(&s, &f, err);
     case ZF_FORM_NESTED:
-        return nested_parts(&s, &f, err);
+        return parts_nested_parts(&s, &f, err);
     case ZF_FORM_WRAPPER:
-        return wrapper_parts(&s, &f, err);
+        return parts_wrapper_parts(&s, &f, err);
     default:
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that does not consist of tensors");
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that does not consist of tensors");
     }
 }

@@ -11,16 +11,17 @@
 
 /* ShardMetadata: shard_offsets, shard_sizes, placement (a _remote_device, or its text
  * "rank:1/cuda:1"). */
-static bool load_box(struct zf_torch *t, const struct zf_pv *v, const struct zf_sharded *whole,
-                     struct zf_shard *out, struct zf_err *err)
+static bool sharded_load_box(struct zf_torch *t, const struct zf_pv *v,
+                             const struct zf_sharded *whole, struct zf_shard *out,
+                             struct zf_err *err)
 {
     uint64_t *off, *size, n_text = 0;
     uint32_t n_off, n_size;
     const struct zf_pv *where = zf_pv_attr(v, "placement");
     const char *text = zf_pv_text(where, &n_text);
 
-    if (!zf_torch_dims(t, zf_pv_attr(v, "shard_offsets"), "shard offsets", &n_off, &off, err) ||
-        !zf_torch_dims(t, zf_pv_attr(v, "shard_sizes"), "shard sizes", &n_size, &size, err)) {
+    if (!torch_dims(t, zf_pv_attr(v, "shard_offsets"), "shard offsets", &n_off, &off, err) ||
+        !torch_dims(t, zf_pv_attr(v, "shard_sizes"), "shard sizes", &n_size, &size, err)) {
         return false;
     }
     bool ok = n_off == whole->ndim && n_size == whole->ndim;
@@ -29,7 +30,7 @@ static bool load_box(struct zf_torch *t, const struct zf_pv *v, const struct zf_
         ok = zf_within(off[d], size[d], whole->shape[d]);
     }
     if (!ok) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a shard that does not lie inside its tensor");
+        return torch_bad(t, err, ZF_E_FORMAT, "a shard that does not lie inside its tensor");
     }
     out->off = off;
     out->size = size;
@@ -42,8 +43,8 @@ static bool load_box(struct zf_torch *t, const struct zf_pv *v, const struct zf_
     return true;
 }
 
-static bool load_all(struct zf_torch *t, const struct zf_pv *meta, struct zf_sharded *out,
-                     struct zf_err *err)
+static bool sharded_load_all(struct zf_torch *t, const struct zf_pv *meta, struct zf_sharded *out,
+                             struct zf_err *err)
 {
     const struct zf_pv *shards = zf_pv_attr(meta, "shards_metadata");
     uint64_t n = zf_pv_len(shards);
@@ -53,10 +54,10 @@ static bool load_all(struct zf_torch *t, const struct zf_pv *meta, struct zf_sha
         return false;
     }
     if (!zf_pv_is_seq(shards)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a ShardedTensor without a list of shards");
+        return torch_bad(t, err, ZF_E_FORMAT, "a ShardedTensor without a list of shards");
     }
     for (uint64_t i = 0; i < n; i++) {
-        if (!load_box(t, zf_pv_item(shards, i), out, &all[i], err)) {
+        if (!sharded_load_box(t, zf_pv_item(shards, i), out, &all[i], err)) {
             return false;
         }
     }
@@ -65,8 +66,8 @@ static bool load_all(struct zf_torch *t, const struct zf_pv *meta, struct zf_sha
     return true;
 }
 
-static bool load_local(struct zf_torch *t, const struct zf_pv *shards, struct zf_sharded *out,
-                       struct zf_err *err)
+static bool sharded_load_local(struct zf_torch *t, const struct zf_pv *shards,
+                               struct zf_sharded *out, struct zf_err *err)
 {
     uint64_t n = zf_pv_len(shards);
     struct zf_shard *local = zf_arena_get(t->arena, n, sizeof *local, err);
@@ -79,9 +80,9 @@ static bool load_local(struct zf_torch *t, const struct zf_pv *shards, struct zf
 
         local[i].tensor = zf_pv_attr(v, "tensor");
         if (!local[i].tensor) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT, "a shard without a tensor");
+            return torch_bad(t, err, ZF_E_FORMAT, "a shard without a tensor");
         }
-        if (!load_box(t, zf_pv_attr(v, "metadata"), out, &local[i], err)) {
+        if (!sharded_load_box(t, zf_pv_attr(v, "metadata"), out, &local[i], err)) {
             return false;
         }
     }
@@ -91,41 +92,42 @@ static bool load_local(struct zf_torch *t, const struct zf_pv *shards, struct zf
 }
 
 /* TensorProperties: attributes, or its state as a tuple that begins with the dtype. */
-static bool load_dtype(struct zf_torch *t, const struct zf_torch_form *f, const struct zf_pv *meta,
-                       struct zf_sharded *out, struct zf_err *err)
+static bool sharded_load_dtype(struct zf_torch *t, const struct torch_form *f,
+                               const struct zf_pv *meta, struct zf_sharded *out, struct zf_err *err)
 {
     const struct zf_pv *props = zf_pv_attr(meta, "tensor_properties");
     const struct zf_pv *dtype = f->args ? zf_pv_item(f->args, 1) : zf_pv_attr(props, "dtype");
 
     dtype = dtype ? dtype : zf_pv_item(zf_pv_state(props), 0);
-    return zf_torch_dtype(t, dtype, &out->dtype, err);
+    return torch_dtype(t, dtype, &out->dtype, err);
 }
 
 bool zf_torch_sharded(struct zf_torch *t, const struct zf_pv *v, struct zf_sharded *out,
                       struct zf_err *err)
 {
-    struct zf_torch_form f = zf_torch_form_of(t, v);
+    struct torch_form f = torch_form_of(t, v);
     const struct zf_pv *meta = zf_pv_item(f.state, 1), *group = zf_pv_item(f.state, 2);
     uint64_t *shape, bytes;
 
     *out = (struct zf_sharded){.rank = -1, .world = -1};
     if (f.id != ZF_FORM_SHARDED) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no ShardedTensor");
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no ShardedTensor");
     }
     if (zf_pv_len(f.state) < 4 || !meta) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "a ShardedTensor without its shards and their metadata");
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "a ShardedTensor without its shards and their metadata");
     }
-    if (!load_dtype(t, &f, meta, out, err) ||
-        !zf_torch_dims(t, zf_pv_attr(meta, "size"), "shape", &out->ndim, &shape, err)) {
+    if (!sharded_load_dtype(t, &f, meta, out, err) ||
+        !torch_dims(t, zf_pv_attr(meta, "size"), "shape", &out->ndim, &shape, err)) {
         return false;
     }
     if (!zf_dtype_size(out->dtype, out->ndim, shape, &bytes) || bytes > INT64_MAX) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "the shape of a ShardedTensor is too large for any file");
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "the shape of a ShardedTensor is too large for any file");
     }
     out->shape = shape;
     (void)zf_pv_int(zf_pv_attr(group, "global_rank"), &out->rank);
     (void)zf_pv_int(zf_pv_attr(group, "global_world_size"), &out->world);
-    return load_all(t, meta, out, err) && load_local(t, zf_pv_item(f.state, 0), out, err);
+    return sharded_load_all(t, meta, out, err) &&
+           sharded_load_local(t, zf_pv_item(f.state, 0), out, err);
 }

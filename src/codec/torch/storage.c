@@ -7,7 +7,7 @@
 
 #include "file.h"
 
-const char *zf_torch_text(const struct zf_pv *v)
+const char *torch_text(const struct zf_pv *v)
 {
     bool text = zf_pv_kind(v) == ZF_PV_STR || zf_pv_kind(v) == ZF_PV_BYTES;
     uint64_t n;
@@ -17,8 +17,8 @@ const char *zf_torch_text(const struct zf_pv *v)
 }
 
 /* torch.FloatStorage …: only the name counts, as in torch itself. */
-static bool load_class(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_pid *out,
-                       struct zf_err *err)
+static bool storage_load_class(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
+                               struct zf_err *err)
 {
     const char *name = zf_pv_name(v);
 
@@ -28,13 +28,13 @@ static bool load_class(struct zf_torch *t, const struct zf_pv *v, struct zf_torc
         return true;
     }
     return zf_dtype_by_storage(name, strlen(name), &out->dtype) ||
-           zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                        "storage \"%.80s\" is of the unknown class \"%.80s\"", out->key, name);
+           torch_bad(t, err, ZF_E_UNSUPPORTED,
+                     "storage \"%.80s\" is of the unknown class \"%.80s\"", out->key, name);
 }
 
 /* (key, offset, size) of old streams, in elements. */
-static bool load_view(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_pid *out,
-                      struct zf_err *err)
+static bool storage_load_view(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
+                              struct zf_err *err)
 {
     if (zf_pv_kind(v) == ZF_PV_NONE) {
         return true;
@@ -42,47 +42,47 @@ static bool load_view(struct zf_torch *t, const struct zf_pv *v, struct zf_torch
     if (zf_pv_len(v) != 3 || !zf_pv_u64(zf_pv_item(v, 1), &out->first) ||
         !zf_pv_u64(zf_pv_item(v, 2), &out->numel) ||
         !zf_within(out->first, out->numel, out->total)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage \"%.80s\" has a view that is not inside its %llu elements",
-                            out->key, (unsigned long long)out->total);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "storage \"%.80s\" has a view that is not inside its %llu elements",
+                         out->key, (unsigned long long)out->total);
     }
     return true;
 }
 
-bool zf_torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_pid *out,
-                       struct zf_err *err)
+bool torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
+                    struct zf_err *err)
 {
     const struct zf_pv *id = zf_pv_kind(v) == ZF_PV_PERSID ? zf_pv_persid(v) : NULL;
-    const char *tag = zf_torch_text(zf_pv_item(id, 0)), *where = zf_torch_text(zf_pv_item(id, 3));
+    const char *tag = torch_text(zf_pv_item(id, 0)), *where = torch_text(zf_pv_item(id, 3));
 
-    *out = (struct zf_torch_pid){.key = zf_torch_text(zf_pv_item(id, 2))};
+    *out = (struct torch_pid){.key = torch_text(zf_pv_item(id, 2))};
     if (!tag || strcmp(tag, "storage") != 0 || !out->key || zf_pv_len(id) < 5 ||
         !zf_pv_u64(zf_pv_item(id, 4), &out->total)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "a tensor without a storage: its persistent id is not "
-                            "('storage', class, key, location, elements)");
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "a tensor without a storage: its persistent id is not "
+                         "('storage', class, key, location, elements)");
     }
     out->numel = out->total;
     out->meta = where && strcmp(where, "meta") == 0;
-    return load_class(t, zf_pv_item(id, 1), out, err) && load_view(t, zf_pv_item(id, 5), out, err);
+    return storage_load_class(t, zf_pv_item(id, 1), out, err) &&
+           storage_load_view(t, zf_pv_item(id, 5), out, err);
 }
 
-static bool check_same(struct zf_torch *t, const struct zf_torch_store *s,
-                       const struct zf_torch_pid *pid, uint64_t bytes, struct zf_err *err)
+static bool storage_check_same(struct zf_torch *t, const struct torch_store *s,
+                               const struct torch_pid *pid, uint64_t bytes, struct zf_err *err)
 {
     if (s->dtype == pid->dtype && s->untyped == pid->untyped && s->bytes == bytes) {
         return true;
     }
-    return zf_torch_bad(
-        t, err, ZF_E_FORMAT,
-        "storage \"%.80s\" is said to be %llu bytes of %s and also %llu bytes of %s", s->key,
-        (unsigned long long)s->bytes, zf_dtype_info(s->dtype)->torch, (unsigned long long)bytes,
-        zf_dtype_info(pid->dtype)->torch);
+    return torch_bad(t, err, ZF_E_FORMAT,
+                     "storage \"%.80s\" is said to be %llu bytes of %s and also %llu bytes of %s",
+                     s->key, (unsigned long long)s->bytes, zf_dtype_info(s->dtype)->torch,
+                     (unsigned long long)bytes, zf_dtype_info(pid->dtype)->torch);
 }
 
-static struct zf_torch_store *new_store(struct zf_torch *t, struct zf_err *err)
+static struct torch_store *storage_new_store(struct zf_torch *t, struct zf_err *err)
 {
-    struct zf_torch_store *s = zf_arena_get(t->arena, 1, sizeof *s, err);
+    struct torch_store *s = zf_arena_get(t->arena, 1, sizeof *s, err);
 
     if (s) {
         s->next = t->stores;
@@ -91,14 +91,14 @@ static struct zf_torch_store *new_store(struct zf_torch *t, struct zf_err *err)
     return s;
 }
 
-struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_torch_pid *pid,
-                                          struct zf_err *err)
+struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *pid,
+                                    struct zf_err *err)
 {
     uint64_t bytes, record = 0, have = 0;
 
     if (!zf_mul(pid->total, zf_dtype_info(pid->dtype)->bytes, &bytes) || bytes > INT64_MAX) {
-        (void)zf_torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is said to have %llu elements",
-                           pid->key, (unsigned long long)pid->total);
+        (void)torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is said to have %llu elements",
+                        pid->key, (unsigned long long)pid->total);
         return NULL;
     }
     if (!pid->meta) {
@@ -106,21 +106,22 @@ struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_to
             return NULL;
         }
         if (t->by_record[record]) {
-            return check_same(t, t->by_record[record], pid, bytes, err) ? t->by_record[record]
-                                                                        : NULL;
+            return storage_check_same(t, t->by_record[record], pid, bytes, err)
+                       ? t->by_record[record]
+                       : NULL;
         }
     }
     /* torch writes the whole storage and divides to count its elements: what is left over is less
      * than one. */
     if (!pid->meta && (have < bytes || have - bytes >= zf_dtype_info(pid->dtype)->bytes)) {
-        (void)zf_torch_bad(t, err, ZF_E_FORMAT,
-                           "storage \"%.80s\" should have %llu bytes (%llu elements of %s), but "
-                           "its record has %llu",
-                           pid->key, (unsigned long long)bytes, (unsigned long long)pid->total,
-                           zf_dtype_info(pid->dtype)->torch, (unsigned long long)have);
+        (void)torch_bad(t, err, ZF_E_FORMAT,
+                        "storage \"%.80s\" should have %llu bytes (%llu elements of %s), but "
+                        "its record has %llu",
+                        pid->key, (unsigned long long)bytes, (unsigned long long)pid->total,
+                        zf_dtype_info(pid->dtype)->torch, (unsigned long long)have);
         return NULL;
     }
-    struct zf_torch_store *s = new_store(t, err);
+    struct torch_store *s = storage_new_store(t, err);
 
     if (!s) {
         return NULL;
@@ -138,25 +139,25 @@ struct zf_torch_store *zf_torch_store_get(struct zf_torch *t, const struct zf_to
 }
 
 /* The bytes as a tensor of dtype needs them: swapped, then flipped.  Gives a reference. */
-static struct zf_source *dress(struct zf_source *raw, enum zf_dtype dtype, uint32_t swap,
-                               uint32_t flips, struct zf_err *err)
+static struct zf_source *storage_dress(struct zf_source *raw, enum zf_dtype dtype, uint32_t swap,
+                                       uint32_t flips, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *s = swap ? zf_swap_new(raw, swap, err) : zf_source_ref(raw);
 
     if (!s) {
         return NULL;
     }
-    return flips ? zf_torch_flip_new(s, dtype, flips, err) : zf_source_ref(s);
+    return flips ? torch_flip_new(s, dtype, flips, err) : zf_source_ref(s);
 }
 
-const struct zf_torch_storage *zf_torch_store_as(struct zf_torch *t, struct zf_torch_store *s,
-                                                 enum zf_dtype dtype, uint32_t flips,
-                                                 struct zf_err *err)
+const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_store *s,
+                                              enum zf_dtype dtype, uint32_t flips,
+                                              struct zf_err *err)
 {
     const struct zf_dtype_info *info = zf_dtype_info(dtype);
     uint32_t width = info->kind == 'c' ? info->bytes / 2 : info->bytes;
     uint32_t swap = t->big && width > 1 && s->bytes ? width : 0;
-    struct zf_torch_variant *v = s->variants;
+    struct torch_variant *v = s->variants;
 
     while (v && (v->swap != swap || v->flips != flips || (flips && v->pub.dtype != dtype))) {
         v = v->next;
@@ -171,7 +172,7 @@ const struct zf_torch_storage *zf_torch_store_as(struct zf_torch *t, struct zf_t
     if (!v) {
         return NULL;
     }
-    if (s->raw && !(v->pub.src = dress(s->raw, dtype, swap, flips, err))) {
+    if (s->raw && !(v->pub.src = storage_dress(s->raw, dtype, swap, flips, err))) {
         return NULL;
     }
     v->pub.key = s->key;
@@ -184,12 +185,12 @@ const struct zf_torch_storage *zf_torch_store_as(struct zf_torch *t, struct zf_t
     return &v->pub;
 }
 
-const struct zf_torch_storage *zf_torch_store_own(struct zf_torch *t, enum zf_dtype dtype,
-                                                  struct zf_source *src, struct zf_err *err)
+const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype dtype,
+                                               struct zf_source *src, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *mine = src;
-    struct zf_torch_store *s = new_store(t, err);
-    struct zf_torch_variant *v = s ? zf_arena_get(t->arena, 1, sizeof *v, err) : NULL;
+    struct torch_store *s = storage_new_store(t, err);
+    struct torch_variant *v = s ? zf_arena_get(t->arena, 1, sizeof *v, err) : NULL;
 
     if (!v) {
         return NULL;
@@ -210,10 +211,10 @@ void zf_torch_storages(const struct zf_torch *t, uint64_t *n_out, uint64_t *unre
     }
 }
 
-void zf_torch_store_free(struct zf_torch *t)
+void torch_store_free(struct zf_torch *t)
 {
-    for (struct zf_torch_store *s = t->stores; s; s = s->next) {
-        for (struct zf_torch_variant *v = s->variants; v; v = v->next) {
+    for (struct torch_store *s = t->stores; s; s = s->next) {
+        for (struct torch_variant *v = s->variants; v; v = v->next) {
             zf_source_unref(&v->pub.src);
         }
         zf_source_unref(&s->raw);

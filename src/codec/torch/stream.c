@@ -8,7 +8,7 @@
 #include "file.h"
 
 /* The slot for the arena of one more pickle; NULL: there are many, and they share one. */
-static struct zf_arena **place_of_arena(struct zf_torch *t)
+static struct zf_arena **stream_place_of_arena(struct zf_torch *t)
 {
     size_t i = 0;
 
@@ -18,8 +18,8 @@ static struct zf_arena **place_of_arena(struct zf_torch *t)
     return i < sizeof t->large / sizeof t->large[0] ? &t->large[i] : NULL;
 }
 
-const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
-                                         struct zf_err *err)
+const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
+                                      struct zf_err *err)
 {
     uint64_t left = t->src->size - *off;
     uint64_t most = left < t->lim.pickle_bytes ? left : t->lim.pickle_bytes;
@@ -35,7 +35,7 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
         zf_auto(mem) uint8_t *p = malloc(n ? n : 1);
 
         if (!p) {
-            (void)zf_torch_no_room(t, n, err);
+            (void)torch_no_room(t, n, err);
             return NULL;
         }
         if (!zf_source_pread(t->src, p, n, *off, err)) {
@@ -45,7 +45,7 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
 
         in.base = *off;
         zf_auto(arena) struct zf_arena *own = NULL;
-        struct zf_arena **place = place_of_arena(t);
+        struct zf_arena **place = stream_place_of_arena(t);
 
         /* Everything that an attempt allocated is freed with it. */
         if (place && !(own = zf_arena_new(t->lim.pickle_memory, err))) {
@@ -70,14 +70,14 @@ const struct zf_pv *zf_torch_stream_load(struct zf_torch *t, uint64_t *off, uint
     }
 }
 
-static int cmp_record(const void *a, const void *b)
+static int stream_cmp_record(const void *a, const void *b)
 {
-    const struct zf_torch_record *x = a, *y = b;
+    const struct torch_record *x = a, *y = b;
 
     return strcmp(x->key, y->key);
 }
 
-bool zf_torch_record_sort(struct zf_torch *t, struct zf_err *err)
+bool torch_record_sort(struct zf_torch *t, struct zf_err *err)
 {
     free(t->by_record);
     t->by_record = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->by_record);
@@ -85,45 +85,46 @@ bool zf_torch_record_sort(struct zf_torch *t, struct zf_err *err)
         return zf_fail_sys(err, "allocate memory");
     }
     if (t->n_records) {
-        qsort(t->record, t->n_records, sizeof *t->record, cmp_record);
+        qsort(t->record, t->n_records, sizeof *t->record, stream_cmp_record);
     }
     for (uint64_t i = 1; i < t->n_records; i++) {
-        if (cmp_record(&t->record[i - 1], &t->record[i]) == 0) {
-            return zf_torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is listed twice",
-                                t->record[i].key);
+        if (stream_cmp_record(&t->record[i - 1], &t->record[i]) == 0) {
+            return torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is listed twice",
+                             t->record[i].key);
         }
     }
     return true;
 }
 
-struct zf_torch_record *zf_torch_record_get(struct zf_torch *t, const char *key)
+struct torch_record *torch_record_get(struct zf_torch *t, const char *key)
 {
-    const struct zf_torch_record want = {.key = key};
+    const struct torch_record want = {.key = key};
 
-    return t->n_records ? bsearch(&want, t->record, t->n_records, sizeof want, cmp_record) : NULL;
+    return t->n_records ? bsearch(&want, t->record, t->n_records, sizeof want, stream_cmp_record)
+                        : NULL;
 }
 
-bool zf_torch_record_is_storage(const struct zf_torch *t, uint64_t record)
+bool torch_record_is_storage(const struct zf_torch *t, uint64_t record)
 {
     return t->record[record].bytes > 0;
 }
 
-bool zf_torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
-                          uint64_t *bytes_out, struct zf_err *err)
+bool torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
+                       uint64_t *bytes_out, struct zf_err *err)
 {
-    const struct zf_torch_record *r = zf_torch_record_get(t, key);
+    const struct torch_record *r = torch_record_get(t, key);
 
     if (!r) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage \"%.80s\" is missing: the file does not list it", key);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "storage \"%.80s\" is missing: the file does not list it", key);
     }
     *record_out = (uint64_t)(r - t->record);
     *bytes_out = r->bytes;
     return true;
 }
 
-struct zf_source *zf_torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
-                                       struct zf_err *err)
+struct zf_source *torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
+                                    struct zf_err *err)
 {
     return zf_window_new(t->src, t->record[record].off, bytes, t->record[record].key, err);
 }

@@ -13,7 +13,8 @@
 #define MAX_MEMBERS 64 /* torch writes four */
 
 /* Offset of the member's data. */
-static bool find_member(struct zf_torch *t, const char *want, uint64_t *off_out, struct zf_err *err)
+static bool tar_find_member(struct zf_torch *t, const char *want, uint64_t *off_out,
+                            struct zf_err *err)
 {
     uint64_t off = 0, size;
     uint8_t head[BLOCK];
@@ -38,11 +39,11 @@ static bool find_member(struct zf_torch *t, const char *want, uint64_t *off_out,
         }
         off += (size + BLOCK - 1) / BLOCK * BLOCK;
     }
-    return zf_torch_bad(t, err, ZF_E_FORMAT, "the tar has no whole member \"%s\"", want);
+    return torch_bad(t, err, ZF_E_FORMAT, "the tar has no whole member \"%s\"", want);
 }
 
 /* A storage or tensor key: an integer, or text.  Into the arena. */
-static const char *load_key(struct zf_torch *t, const struct zf_pv *v, struct zf_err *err)
+static const char *tar_load_key(struct zf_torch *t, const struct zf_pv *v, struct zf_err *err)
 {
     uint64_t n = 0;
     int64_t number;
@@ -54,25 +55,24 @@ static const char *load_key(struct zf_torch *t, const struct zf_pv *v, struct zf
     if (zf_pv_int(v, &number)) {
         return zf_arena_fmt(t->arena, err, "%lld", (long long)number);
     }
-    (void)zf_torch_bad(t, err, ZF_E_FORMAT,
-                       "a storage or tensor whose key is no number and no text");
+    (void)torch_bad(t, err, ZF_E_FORMAT, "a storage or tensor whose key is no number and no text");
     return NULL;
 }
 
-static bool load_count(struct zf_torch *t, uint64_t *off, uint64_t each, uint64_t *n_out,
-                       struct zf_err *err)
+static bool tar_load_count(struct zf_torch *t, uint64_t *off, uint64_t each, uint64_t *n_out,
+                           struct zf_err *err)
 {
-    const struct zf_pv *v = zf_torch_stream_load(t, off, SMALL_PICKLE, err);
+    const struct zf_pv *v = torch_stream_load(t, off, SMALL_PICKLE, err);
 
     if (!v) {
         return false;
     }
     return (zf_pv_u64(v, n_out) && *n_out <= (t->src->size - *off) / each) ||
-           zf_torch_bad(t, err, ZF_E_FORMAT,
-                        "the tar counts more storages or tensors than it can hold");
+           torch_bad(t, err, ZF_E_FORMAT,
+                     "the tar counts more storages or tensors than it can hold");
 }
 
-static bool read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, struct zf_err *err)
+static bool tar_read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, struct zf_err *err)
 {
     uint8_t raw[8];
 
@@ -87,50 +87,50 @@ static bool read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, struct zf
 }
 
 /* (key, location, class), the element count, the bytes. */
-static bool load_storage(struct zf_torch *t, uint64_t *off, struct zf_torch_record *r,
-                         struct zf_err *err)
+static bool tar_load_storage(struct zf_torch *t, uint64_t *off, struct torch_record *r,
+                             struct zf_err *err)
 {
-    const struct zf_pv *v = zf_torch_stream_load(t, off, SMALL_PICKLE, err);
+    const struct zf_pv *v = torch_stream_load(t, off, SMALL_PICKLE, err);
     uint64_t n;
 
-    if (!v || !(r->key = load_key(t, zf_pv_item(v, 0), err))) {
+    if (!v || !(r->key = tar_load_key(t, zf_pv_item(v, 0), err))) {
         return false;
     }
     const char *class = zf_pv_name(zf_pv_item(v, 2));
 
     if (!zf_dtype_by_storage(class, strlen(class), &r->dtype)) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                            "storage \"%.80s\" is of the unknown class \"%.80s\"", r->key, class);
+        return torch_bad(t, err, ZF_E_UNSUPPORTED,
+                         "storage \"%.80s\" is of the unknown class \"%.80s\"", r->key, class);
     }
-    if (!read_u64(t, off, &n, err)) {
+    if (!tar_read_u64(t, off, &n, err)) {
         return false;
     }
     r->es = zf_dtype_info(r->dtype)->bytes;
     r->off = *off;
     if (!zf_mul(n, r->es, &r->bytes) || !zf_within(r->off, r->bytes, t->src->size)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage \"%.80s\" reaches beyond the end of the file", r->key);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "storage \"%.80s\" reaches beyond the end of the file", r->key);
     }
     *off += r->bytes;
     return true;
 }
 
 /* (key, key of the whole, offset, elements): a piece of a storage under a key of its own. */
-static bool load_view(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_record *r,
-                      struct zf_err *err)
+static bool tar_load_view(struct zf_torch *t, const struct zf_pv *v, struct torch_record *r,
+                          struct zf_err *err)
 {
-    const char *root = load_key(t, zf_pv_item(v, 1), err);
-    const struct zf_torch_record *whole = root ? zf_torch_record_get(t, root) : NULL;
+    const char *root = tar_load_key(t, zf_pv_item(v, 1), err);
+    const struct torch_record *whole = root ? torch_record_get(t, root) : NULL;
     uint64_t first, n, off;
 
-    if (!root || !(r->key = load_key(t, zf_pv_item(v, 0), err))) {
+    if (!root || !(r->key = tar_load_key(t, zf_pv_item(v, 0), err))) {
         return false;
     }
     if (!whole || !zf_pv_u64(zf_pv_item(v, 2), &first) || !zf_pv_u64(zf_pv_item(v, 3), &n) ||
         !zf_mul(first, whole->es, &off) || !zf_mul(n, whole->es, &r->bytes) ||
         !zf_within(off, r->bytes, whole->bytes)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage \"%.80s\" is a view that is not inside its whole", r->key);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "storage \"%.80s\" is a view that is not inside its whole", r->key);
     }
     r->off = whole->off + off;
     r->es = whole->es;
@@ -138,26 +138,26 @@ static bool load_view(struct zf_torch *t, const struct zf_pv *v, struct zf_torch
     return true;
 }
 
-static bool load_storages(struct zf_torch *t, struct zf_err *err)
+static bool tar_load_storages(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t off, n;
 
-    if (!find_member(t, "storages", &off, err) || !load_count(t, &off, 8, &n, err)) {
+    if (!tar_find_member(t, "storages", &off, err) || !tar_load_count(t, &off, 8, &n, err)) {
         return false;
     }
     t->record = zf_arena_get(t->arena, n, sizeof *t->record, err);
     for (uint64_t i = 0; t->record && i < n; i++, t->n_records++) {
-        if (!load_storage(t, &off, &t->record[i], err)) {
+        if (!tar_load_storage(t, &off, &t->record[i], err)) {
             return false;
         }
     }
-    const struct zf_pv *views = t->record ? zf_torch_stream_load(t, &off, SMALL_PICKLE, err) : NULL;
+    const struct zf_pv *views = t->record ? torch_stream_load(t, &off, SMALL_PICKLE, err) : NULL;
     uint64_t n_views = zf_pv_len(views);
 
-    if (!views || !zf_torch_record_sort(t, err)) {
+    if (!views || !torch_record_sort(t, err)) {
         return false;
     }
-    struct zf_torch_record *all = zf_arena_get(t->arena, n + n_views, sizeof *all, err);
+    struct torch_record *all = zf_arena_get(t->arena, n + n_views, sizeof *all, err);
 
     if (!all) {
         return false;
@@ -166,28 +166,28 @@ static bool load_storages(struct zf_torch *t, struct zf_err *err)
         memcpy(all, t->record, n * sizeof *all);
     }
     for (uint64_t i = 0; i < n_views; i++) {
-        if (!load_view(t, zf_pv_item(views, i), &all[n + i], err)) {
+        if (!tar_load_view(t, zf_pv_item(views, i), &all[n + i], err)) {
             return false;
         }
     }
     t->record = all;
     t->n_records = n + n_views;
-    return zf_torch_record_sort(t, err);
+    return torch_record_sort(t, err);
 }
 
-static bool load_numbers(struct zf_torch *t, uint64_t *off, struct zf_torch_entry *e,
-                         struct zf_err *err)
+static bool tar_load_numbers(struct zf_torch *t, uint64_t *off, struct torch_entry *e,
+                             struct zf_err *err)
 {
     uint64_t ndim, n;
 
-    if (!read_u64(t, off, &ndim, err)) {
+    if (!tar_read_u64(t, off, &ndim, err)) {
         return false;
     }
     e->ndim = (uint32_t)ndim; /* the upper half is filler */
     if (e->ndim > t->lim.tensor_dims) {
-        return zf_torch_bad(t, err, ZF_E_LIMIT,
-                            "a tensor of %u dimensions, more than the limit tensor_dims=%llu",
-                            e->ndim, (unsigned long long)t->lim.tensor_dims);
+        return torch_bad(t, err, ZF_E_LIMIT,
+                         "a tensor of %u dimensions, more than the limit tensor_dims=%llu", e->ndim,
+                         (unsigned long long)t->lim.tensor_dims);
     }
     n = e->ndim;
     e->shape = zf_arena_get(t->arena, n, 8, err);
@@ -195,48 +195,48 @@ static bool load_numbers(struct zf_torch *t, uint64_t *off, struct zf_torch_entr
     bool ok = e->stride != NULL;
 
     for (uint64_t d = 0; ok && d < n; d++) {
-        ok = read_u64(t, off, &e->shape[d], err);
+        ok = tar_read_u64(t, off, &e->shape[d], err);
     }
     for (uint64_t d = 0; ok && d < n; d++) {
-        ok = read_u64(t, off, &e->stride[d], err);
+        ok = tar_read_u64(t, off, &e->stride[d], err);
     }
-    return ok && read_u64(t, off, &e->off, err);
+    return ok && tar_read_u64(t, off, &e->off, err);
 }
 
 /* (key, storage key, class), then ndim, sizes, strides and offset as 64-bit numbers. */
-static bool load_tensor(struct zf_torch *t, uint64_t *off, struct zf_torch_entry *e,
-                        struct zf_err *err)
+static bool tar_load_tensor(struct zf_torch *t, uint64_t *off, struct torch_entry *e,
+                            struct zf_err *err)
 {
-    const struct zf_pv *v = zf_torch_stream_load(t, off, SMALL_PICKLE, err);
+    const struct zf_pv *v = torch_stream_load(t, off, SMALL_PICKLE, err);
 
-    if (!v || !(e->key = load_key(t, zf_pv_item(v, 0), err)) ||
-        !(e->pid.key = load_key(t, zf_pv_item(v, 1), err))) {
+    if (!v || !(e->key = tar_load_key(t, zf_pv_item(v, 0), err)) ||
+        !(e->pid.key = tar_load_key(t, zf_pv_item(v, 1), err))) {
         return false;
     }
-    const struct zf_torch_record *r = zf_torch_record_get(t, e->pid.key);
+    const struct torch_record *r = torch_record_get(t, e->pid.key);
 
     if (!r) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "tensor \"%.80s\" is on storage \"%.80s\", which is missing", e->key,
-                            e->pid.key);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "tensor \"%.80s\" is on storage \"%.80s\", which is missing", e->key,
+                         e->pid.key);
     }
     e->pid.dtype = r->dtype;
     e->pid.total = e->pid.numel = r->bytes / r->es;
-    return load_numbers(t, off, e, err);
+    return tar_load_numbers(t, off, e, err);
 }
 
-static int cmp_entry(const void *a, const void *b)
+static int tar_cmp_entry(const void *a, const void *b)
 {
-    const struct zf_torch_entry *x = a, *y = b;
+    const struct torch_entry *x = a, *y = b;
 
     return strcmp(x->key, y->key);
 }
 
-static bool load_tensors(struct zf_torch *t, struct zf_err *err)
+static bool tar_load_tensors(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t off, n;
 
-    if (!find_member(t, "tensors", &off, err) || !load_count(t, &off, 16, &n, err)) {
+    if (!tar_find_member(t, "tensors", &off, err) || !tar_load_count(t, &off, 16, &n, err)) {
         return false;
     }
     t->entry = zf_arena_get(t->arena, n, sizeof *t->entry, err);
@@ -244,32 +244,33 @@ static bool load_tensors(struct zf_torch *t, struct zf_err *err)
         return false;
     }
     for (uint64_t i = 0; i < n; i++) {
-        if (!load_tensor(t, &off, &t->entry[i], err)) {
+        if (!tar_load_tensor(t, &off, &t->entry[i], err)) {
             return false;
         }
     }
     if (n) {
-        qsort(t->entry, n, sizeof *t->entry, cmp_entry);
+        qsort(t->entry, n, sizeof *t->entry, tar_cmp_entry);
     }
     t->n_entries = n;
     return true;
 }
 
-static const struct zf_torch_container_ops tar_ops = {
+static const struct torch_container_ops tar_ops = {
     .name = "tar",
-    .is_storage = zf_torch_record_is_storage,
-    .find = zf_torch_record_find,
-    .open = zf_torch_record_open,
+    .is_storage = torch_record_is_storage,
+    .find = torch_record_find,
+    .open = torch_record_open,
 };
 
-bool zf_torch_tar_open(struct zf_torch *t, struct zf_err *err)
+bool torch_tar_open(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t off;
 
     t->ops = &tar_ops;
-    if (!load_storages(t, err) || !load_tensors(t, err) || !find_member(t, "pickle", &off, err)) {
+    if (!tar_load_storages(t, err) || !tar_load_tensors(t, err) ||
+        !tar_find_member(t, "pickle", &off, err)) {
         return false;
     }
-    t->root = zf_torch_stream_load(t, &off, SMALL_PICKLE, err);
+    t->root = torch_stream_load(t, &off, SMALL_PICKLE, err);
     return t->root != NULL;
 }

@@ -26,44 +26,41 @@ bool zf_torch_extents(const struct zf_pv *v, uint64_t n, uint64_t *out)
     return true;
 }
 
-bool zf_torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
-                   uint64_t **out, struct zf_err *err)
+bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
+                uint64_t **out, struct zf_err *err)
 {
     const struct zf_pv *size = zf_torch_size(v);
     uint64_t n = zf_pv_len(size);
 
     if (!size) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor is no tuple of integers",
-                            what);
+        return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor is no tuple of integers", what);
     }
     if (n > t->lim.tensor_dims || n > UINT32_MAX) {
-        return zf_torch_bad(t, err, ZF_E_LIMIT,
-                            "a tensor of %llu dimensions, more than the limit tensor_dims=%llu",
-                            (unsigned long long)n, (unsigned long long)t->lim.tensor_dims);
+        return torch_bad(t, err, ZF_E_LIMIT,
+                         "a tensor of %llu dimensions, more than the limit tensor_dims=%llu",
+                         (unsigned long long)n, (unsigned long long)t->lim.tensor_dims);
     }
     *n_out = (uint32_t)n;
     *out = zf_arena_get(t->arena, n, sizeof **out, err);
     return *out && (zf_torch_extents(size, n, *out) ||
-                    zf_torch_bad(t, err, ZF_E_FORMAT,
-                                 "the %s of a tensor has an element that is no size", what));
+                    torch_bad(t, err, ZF_E_FORMAT,
+                              "the %s of a tensor has an element that is no size", what));
 }
 
-bool zf_torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,
-                    struct zf_err *err)
+bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out, struct zf_err *err)
 {
     const char *name = zf_pv_name(v);
 
     if (zf_pv_kind(v) != ZF_PV_GLOBAL) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "the dtype of a tensor is no dtype");
+        return torch_bad(t, err, ZF_E_FORMAT, "the dtype of a tensor is no dtype");
     }
     return zf_dtype_by_torch(name, strlen(name), out) ||
-           zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "tensors of dtype \"%.80s\" cannot be read",
-                        name);
+           torch_bad(t, err, ZF_E_UNSUPPORTED, "tensors of dtype \"%.80s\" cannot be read", name);
 }
 
 /* Strides of extents <= 1 never matter: they become what a packed tensor has, so that equal tensors
  * look equal.  Says whether the whole is packed. */
-static bool settle_strides(uint32_t ndim, const uint64_t *shape, uint64_t *stride)
+static bool tensor_settle_strides(uint32_t ndim, const uint64_t *shape, uint64_t *stride)
 {
     uint64_t packed = 1, elems = 0;
     bool contiguous = true;
@@ -84,36 +81,35 @@ static bool settle_strides(uint32_t ndim, const uint64_t *shape, uint64_t *strid
 
 /* Strides of 0 make terabytes of four bytes: what is far larger than the `last + 1` elements it is
  * made of is only read when it is small. */
-static bool check_view(struct zf_torch *t, const struct zf_torch_tensor *out, uint64_t bytes,
-                       uint64_t last, struct zf_err *err)
+static bool tensor_check_view(struct zf_torch *t, const struct zf_torch_tensor *out, uint64_t bytes,
+                              uint64_t last, struct zf_err *err)
 {
     uint64_t made_of = (last + 1) * zf_dtype_info(out->dtype)->bytes;
 
     if (bytes <= t->lim.view_bytes || bytes / made_of <= t->lim.view_ratio) {
         return true;
     }
-    return zf_torch_bad(
-        t, err, ZF_E_LIMIT,
-        "a tensor of %llu bytes that is made of %llu bytes of storage \"%.80s\", more "
-        "than the limits view_bytes=%llu and view_ratio=%llu",
-        (unsigned long long)bytes, (unsigned long long)made_of, out->storage->key,
-        (unsigned long long)t->lim.view_bytes, (unsigned long long)t->lim.view_ratio);
+    return torch_bad(t, err, ZF_E_LIMIT,
+                     "a tensor of %llu bytes that is made of %llu bytes of storage \"%.80s\", more "
+                     "than the limits view_bytes=%llu and view_ratio=%llu",
+                     (unsigned long long)bytes, (unsigned long long)made_of, out->storage->key,
+                     (unsigned long long)t->lim.view_bytes, (unsigned long long)t->lim.view_ratio);
 }
 
 /* Shape and strides against `have` elements of the storage from its element `first` on. */
-static bool check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *stride,
-                         uint64_t have, struct zf_err *err)
+static bool tensor_check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *stride,
+                                uint64_t have, struct zf_err *err)
 {
     uint64_t bytes, elems, last = out->off_elems;
     bool ok = true;
 
     if (!zf_dtype_size(out->dtype, out->ndim, out->shape, &bytes) || bytes > INT64_MAX ||
         !zf_elems(out->ndim, out->shape, &elems)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "the shape of a tensor in storage \"%.80s\" is too large for any file",
-                            out->storage->key);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "the shape of a tensor in storage \"%.80s\" is too large for any file",
+                         out->storage->key);
     }
-    out->contiguous = settle_strides(out->ndim, out->shape, stride);
+    out->contiguous = tensor_settle_strides(out->ndim, out->shape, stride);
     out->stride = stride;
     if (elems == 0) {
         out->off_elems = 0;
@@ -123,17 +119,17 @@ static bool check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64
         ok = zf_mul_add(out->shape[d] - 1, stride[d], last, &last);
     }
     if (!ok || last >= have) {
-        return zf_torch_bad(
+        return torch_bad(
             t, err, ZF_E_FORMAT,
             "a tensor reaches beyond its storage \"%.80s\": element %llu of %llu is needed",
             out->storage->key, ok ? (unsigned long long)last : ~0ull, (unsigned long long)have);
     }
-    return check_view(t, out, bytes, last - out->off_elems, err);
+    return tensor_check_view(t, out, bytes, last - out->off_elems, err);
 }
 
 /* {'conj': True} and {'neg': True} as sign bits to flip. */
-static bool load_flips(struct zf_torch *t, const struct zf_pv *meta, enum zf_dtype dtype,
-                       uint32_t *out, struct zf_err *err)
+static bool tensor_load_flips(struct zf_torch *t, const struct zf_pv *meta, enum zf_dtype dtype,
+                              uint32_t *out, struct zf_err *err)
 {
     bool conj = false, neg = false;
     char kind = zf_dtype_info(dtype)->kind;
@@ -143,24 +139,24 @@ static bool load_flips(struct zf_torch *t, const struct zf_pv *meta, enum zf_dty
     *out = (neg ? ZF_TORCH_FLIP_REAL : 0) | (neg != conj ? ZF_TORCH_FLIP_IMAG : 0);
     if ((conj && kind != 'c') || (neg && kind != 'c' && kind != 'f') ||
         (neg && zf_dtype_info(dtype)->bytes == 1)) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a %s view of %s",
-                            conj ? "conjugate" : "negative", zf_dtype_info(dtype)->torch);
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a %s view of %s",
+                         conj ? "conjugate" : "negative", zf_dtype_info(dtype)->torch);
     }
     return true;
 }
 
 /* Sub-byte integers: rows of whole bytes.  Only packed ones differ in their bytes. */
-static bool pack_small(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *shape,
-                       uint64_t *stride, struct zf_err *err)
+static bool tensor_pack_small(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *shape,
+                              uint64_t *stride, struct zf_err *err)
 {
     uint64_t per = out->dtype == ZF_DT_QU4X2 ? 2 : out->dtype == ZF_DT_QU2X4 ? 4 : 1;
 
     if (per == 1) {
         return true;
     }
-    if (!settle_strides(out->ndim, shape, stride) || out->off_elems) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a view of a tensor of %s",
-                            zf_dtype_info(out->dtype)->torch);
+    if (!tensor_settle_strides(out->ndim, shape, stride) || out->off_elems) {
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a view of a tensor of %s",
+                         zf_dtype_info(out->dtype)->torch);
     }
     if (out->ndim) {
         uint64_t *row = &shape[out->ndim - 1];
@@ -171,33 +167,33 @@ static bool pack_small(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t
     return true;
 }
 
-static bool load_strided(struct zf_torch *t, const struct zf_torch_pid *pid,
-                         struct zf_torch_tensor *out, const struct zf_torch_form *f,
-                         struct zf_err *err)
+static bool tensor_load_strided(struct zf_torch *t, const struct torch_pid *pid,
+                                struct zf_torch_tensor *out, const struct torch_form *f,
+                                struct zf_err *err)
 {
     bool v3 = f->id == ZF_FORM_V3;
     uint64_t *shape, *stride, have = pid->numel, first = pid->first;
     uint32_t n_strides, flips = 0, es;
-    struct zf_torch_store *store = zf_torch_store_get(t, pid, err);
+    struct torch_store *store = torch_store_get(t, pid, err);
 
-    if (!store || !zf_torch_dims(t, zf_pv_item(f->args, 2), "shape", &out->ndim, &shape, err) ||
-        !zf_torch_dims(t, zf_pv_item(f->args, 3), "stride", &n_strides, &stride, err)) {
+    if (!store || !torch_dims(t, zf_pv_item(f->args, 2), "shape", &out->ndim, &shape, err) ||
+        !torch_dims(t, zf_pv_item(f->args, 3), "stride", &n_strides, &stride, err)) {
         return false;
     }
     if (n_strides != out->ndim) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a tensor of %u dimensions has %u strides",
-                            out->ndim, n_strides);
+        return torch_bad(t, err, ZF_E_FORMAT, "a tensor of %u dimensions has %u strides", out->ndim,
+                         n_strides);
     }
     if (!zf_pv_u64(zf_pv_item(f->args, 1), &out->off_elems)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "the offset of a tensor in its storage \"%.80s\" is no size", pid->key);
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "the offset of a tensor in its storage \"%.80s\" is no size", pid->key);
     }
     out->dtype = pid->dtype;
-    if (v3 && !zf_torch_dtype(t, zf_pv_item(f->args, 6), &out->dtype, err)) {
+    if (v3 && !torch_dtype(t, zf_pv_item(f->args, 6), &out->dtype, err)) {
         return false;
     }
     if (f->id != ZF_FORM_QUANT &&
-        !load_flips(t, zf_pv_item(f->args, v3 ? 7 : 6), out->dtype, &flips, err)) {
+        !tensor_load_flips(t, zf_pv_item(f->args, v3 ? 7 : 6), out->dtype, &flips, err)) {
         return false;
     }
     es = zf_dtype_info(out->dtype)->bytes;
@@ -205,66 +201,66 @@ static bool load_strided(struct zf_torch *t, const struct zf_torch_pid *pid,
         have = (pid->first + pid->numel) / es - pid->first / es;
         first = pid->first / es;
         if (pid->first % es) {
-            return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                                "storage \"%.80s\" begins within an element", pid->key);
+            return torch_bad(t, err, ZF_E_UNSUPPORTED, "storage \"%.80s\" begins within an element",
+                             pid->key);
         }
     } else if (out->dtype != pid->dtype) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "a tensor of %s on a storage \"%.80s\" of %s",
-                            zf_dtype_info(out->dtype)->torch, pid->key,
-                            zf_dtype_info(pid->dtype)->torch);
+        return torch_bad(t, err, ZF_E_FORMAT, "a tensor of %s on a storage \"%.80s\" of %s",
+                         zf_dtype_info(out->dtype)->torch, pid->key,
+                         zf_dtype_info(pid->dtype)->torch);
     }
     out->shape = shape;
-    out->storage = zf_torch_store_as(t, store, out->dtype, flips, err);
-    if (!out->storage || !pack_small(t, out, shape, stride, err) ||
-        !check_extent(t, out, stride, have, err)) {
+    out->storage = torch_store_as(t, store, out->dtype, flips, err);
+    if (!out->storage || !tensor_pack_small(t, out, shape, stride, err) ||
+        !tensor_check_extent(t, out, stride, have, err)) {
         return false;
     }
     return zf_add(out->off_elems, first, &out->off_elems);
 }
 
 /* A row of a tar's table. */
-static bool load_entry(struct zf_torch *t, const struct zf_torch_entry *e,
-                       struct zf_torch_tensor *out, struct zf_err *err)
+static bool tensor_load_entry(struct zf_torch *t, const struct torch_entry *e,
+                              struct zf_torch_tensor *out, struct zf_err *err)
 {
-    struct zf_torch_store *store = zf_torch_store_get(t, &e->pid, err);
+    struct torch_store *store = torch_store_get(t, &e->pid, err);
 
     if (!store) {
         return false;
     }
     *out = (struct zf_torch_tensor){
         .dtype = e->pid.dtype, .ndim = e->ndim, .shape = e->shape, .off_elems = e->off};
-    out->storage = zf_torch_store_as(t, store, out->dtype, 0, err);
-    return out->storage && check_extent(t, out, e->stride, e->pid.numel, err);
+    out->storage = torch_store_as(t, store, out->dtype, 0, err);
+    return out->storage && tensor_check_extent(t, out, e->stride, e->pid.numel, err);
 }
 
-static bool load_meta(struct zf_torch *t, const struct zf_torch_form *f,
-                      struct zf_torch_tensor *out, struct zf_err *err)
+static bool tensor_load_meta(struct zf_torch *t, const struct torch_form *f,
+                             struct zf_torch_tensor *out, struct zf_err *err)
 {
     uint64_t *shape, *stride, bytes;
     uint32_t n;
     struct zf_torch_storage *s = zf_arena_get(t->arena, 1, sizeof *s, err);
 
-    if (!s || !zf_torch_dtype(t, zf_pv_item(f->args, 0), &out->dtype, err) ||
-        !zf_torch_dims(t, zf_pv_item(f->args, 1), "shape", &out->ndim, &shape, err) ||
-        !zf_torch_dims(t, zf_pv_item(f->args, 2), "stride", &n, &stride, err)) {
+    if (!s || !torch_dtype(t, zf_pv_item(f->args, 0), &out->dtype, err) ||
+        !torch_dims(t, zf_pv_item(f->args, 1), "shape", &out->ndim, &shape, err) ||
+        !torch_dims(t, zf_pv_item(f->args, 2), "stride", &n, &stride, err)) {
         return false;
     }
     if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "a meta tensor has strides or a shape that cannot be");
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "a meta tensor has strides or a shape that cannot be");
     }
     *s = (struct zf_torch_storage){.key = "", .dtype = out->dtype};
     out->storage = s;
     out->shape = shape;
     out->stride = stride;
-    out->contiguous = settle_strides(out->ndim, shape, stride);
+    out->contiguous = tensor_settle_strides(out->ndim, shape, stride);
     return true;
 }
 
-bool zf_torch_tensor_form(struct zf_torch *t, const struct zf_torch_form *f,
-                          struct zf_torch_tensor *out, struct zf_err *err)
+bool torch_tensor_form(struct zf_torch *t, const struct torch_form *f, struct zf_torch_tensor *out,
+                       struct zf_err *err)
 {
-    struct zf_torch_pid pid;
+    struct torch_pid pid;
     enum zf_dtype cast;
 
     *out = (struct zf_torch_tensor){.ndim = 0};
@@ -272,46 +268,45 @@ bool zf_torch_tensor_form(struct zf_torch *t, const struct zf_torch_form *f,
     case ZF_FORM_V2:
     case ZF_FORM_V3:
     case ZF_FORM_QUANT:
-        if (!zf_torch_pid_load(t, zf_pv_item(f->args, 0), &pid, err) ||
-            !load_strided(t, &pid, out, f, err)) {
+        if (!torch_pid_load(t, zf_pv_item(f->args, 0), &pid, err) ||
+            !tensor_load_strided(t, &pid, out, f, err)) {
             return false;
         }
         break;
     case ZF_FORM_META:
-        return load_meta(t, f, out, err);
+        return tensor_load_meta(t, f, out, err);
     case ZF_FORM_ENTRY:
-        return load_entry(t, f->entry, out, err);
+        return tensor_load_entry(t, f->entry, out, err);
     case ZF_FORM_ARRAY:
     case ZF_FORM_SCALAR:
     case ZF_FORM_BUFFER:
-        if (!zf_torch_numpy_load(t, f, out, err)) {
+        if (!torch_numpy_load(t, f, out, err)) {
             return false;
         }
         break;
     default:
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                            "not one tensor but something else: \"%.120s\"",
-                            f->name ? f->name : "a value of another kind");
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "not one tensor but something else: \"%.120s\"",
+                         f->name ? f->name : "a value of another kind");
     }
-    if (f->cast && (!zf_torch_dtype(t, f->cast, &cast, err))) {
+    if (f->cast && (!torch_dtype(t, f->cast, &cast, err))) {
         return false;
     }
     return !f->cast || cast == out->dtype ||
-           zf_torch_bad(t, err, ZF_E_UNSUPPORTED, "a tensor of %s kept as %s",
-                        zf_dtype_info(cast)->torch, zf_dtype_info(out->dtype)->torch);
+           torch_bad(t, err, ZF_E_UNSUPPORTED, "a tensor of %s kept as %s",
+                     zf_dtype_info(cast)->torch, zf_dtype_info(out->dtype)->torch);
 }
 
 bool zf_torch_tensor(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_tensor *out,
                      struct zf_err *err)
 {
-    struct zf_torch_form f = zf_torch_form_of(t, v);
+    struct torch_form f = torch_form_of(t, v);
 
     f.id = f.id == ZF_FORM_QUANT ? ZF_FORM_OPAQUE : f.id; /* whose integers alone say nothing */
-    return zf_torch_tensor_form(t, &f, out, err);
+    return torch_tensor_form(t, &f, out, err);
 }
 
-bool zf_torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_t *n_out,
-                   uint64_t **out, struct zf_err *err)
+bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_t *n_out,
+                uint64_t **out, struct zf_err *err)
 {
     struct zf_torch_tensor ten;
     uint64_t n;
@@ -324,8 +319,8 @@ bool zf_torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint
         (ten.dtype == ZF_DT_I32 || ten.dtype == ZF_DT_I64) && ten.contiguous && ten.storage->src;
 
     if (!fits || !zf_elems(ten.ndim, ten.shape, &n) || n > max) {
-        return zf_torch_bad(t, err, ZF_E_UNSUPPORTED,
-                            "a list of ranks that is no small, packed tensor of integers");
+        return torch_bad(t, err, ZF_E_UNSUPPORTED,
+                         "a list of ranks that is no small, packed tensor of integers");
     }
     uint64_t *p = zf_arena_get(t->arena, n, sizeof *p, err);
     zf_auto(mem) uint8_t *raw = malloc(n ? n * es : 1);

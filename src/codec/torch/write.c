@@ -29,14 +29,14 @@ enum {
     OP_STOP = '.',
 };
 
-static void put_text(struct zf_out *o, const char *p, size_t n)
+static void write_put_text(struct zf_out *o, const char *p, size_t n)
 {
     zf_out_u8(o, OP_BINUNICODE);
     zf_out_le32(o, (uint32_t)n);
     zf_out_add(o, p, n);
 }
 
-static void put_global(struct zf_out *o, const char *module, const char *name)
+static void write_put_global(struct zf_out *o, const char *module, const char *name)
 {
     zf_out_u8(o, OP_GLOBAL);
     zf_out_str(o, module);
@@ -45,7 +45,7 @@ static void put_global(struct zf_out *o, const char *module, const char *name)
     zf_out_u8(o, '\n');
 }
 
-static void put_int(struct zf_out *o, uint64_t v)
+static void write_put_int(struct zf_out *o, uint64_t v)
 {
     if (v <= UINT8_MAX) {
         zf_out_u8(o, OP_BININT1);
@@ -65,7 +65,7 @@ static void put_int(struct zf_out *o, uint64_t v)
     }
 }
 
-static void put_ints(struct zf_out *o, uint32_t n, const uint64_t *v)
+static void write_put_ints(struct zf_out *o, uint32_t n, const uint64_t *v)
 {
     if (n == 0) {
         zf_out_u8(o, OP_EMPTY_TUPLE);
@@ -73,13 +73,13 @@ static void put_ints(struct zf_out *o, uint32_t n, const uint64_t *v)
     }
     zf_out_u8(o, OP_MARK);
     for (uint32_t i = 0; i < n; i++) {
-        put_int(o, v[i]);
+        write_put_int(o, v[i]);
     }
     zf_out_u8(o, OP_TUPLE);
 }
 
 /* As ints of a packed tensor's strides, computed from the back without room for all of them. */
-static void put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *shape)
+static void write_put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *shape)
 {
     if (ndim == 0) {
         zf_out_u8(o, OP_EMPTY_TUPLE);
@@ -91,7 +91,7 @@ static void put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *shape)
     }
     zf_out_u8(o, OP_MARK);
     for (uint32_t d = 0; d < ndim; d++) {
-        put_int(o, n);
+        write_put_int(o, n);
         if (d + 1 < ndim) {
             n /= shape[d + 1] ? shape[d + 1] : 1;
         }
@@ -101,7 +101,7 @@ static void put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *shape)
 
 /* torch.load would want scales for a quantized tensor; they are saved beside it under names of
  * their own. */
-static enum zf_dtype written_as(enum zf_dtype t)
+static enum zf_dtype write_written_as(enum zf_dtype t)
 {
     switch (t) {
     case ZF_DT_QI8:
@@ -127,34 +127,35 @@ void zf_torch_write_begin(struct zf_out *o)
 
 void zf_torch_write_tensor(struct zf_out *o, const struct zf_torch_write *t)
 {
-    const struct zf_dtype_info *info = zf_dtype_info(written_as(t->dtype));
+    const struct zf_dtype_info *info = zf_dtype_info(write_written_as(t->dtype));
     /* Types without a storage class of their own travel as untyped bytes and a dtype. */
-    bool untyped = !info->storage || info->kind == 'x' || written_as(t->dtype) == ZF_DT_C32;
+    bool untyped = !info->storage || info->kind == 'x' || write_written_as(t->dtype) == ZF_DT_C32;
     char key[24];
     uint64_t n = 0;
 
     /* The shape was checked when the tensor was built. */
     (void)!zf_elems(t->ndim, t->shape, &n);
-    put_text(o, t->name, t->name_len);
-    put_global(o, "torch._utils", untyped ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
+    write_put_text(o, t->name, t->name_len);
+    write_put_global(o, "torch._utils", untyped ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
     zf_out_u8(o, OP_MARK);
     zf_out_u8(o, OP_MARK);
-    put_text(o, "storage", 7);
-    put_global(o, untyped ? "torch.storage" : "torch", untyped ? "UntypedStorage" : info->storage);
-    put_text(o, key, (size_t)snprintf(key, sizeof key, "%" PRIu64, t->storage));
-    put_text(o, "cpu", 3);
-    put_int(o, untyped ? n * info->bytes : n);
+    write_put_text(o, "storage", 7);
+    write_put_global(o, untyped ? "torch.storage" : "torch",
+                     untyped ? "UntypedStorage" : info->storage);
+    write_put_text(o, key, (size_t)snprintf(key, sizeof key, "%" PRIu64, t->storage));
+    write_put_text(o, "cpu", 3);
+    write_put_int(o, untyped ? n * info->bytes : n);
     zf_out_u8(o, OP_TUPLE);
     zf_out_u8(o, OP_BINPERSID);
-    put_int(o, 0);
-    put_ints(o, t->ndim, t->shape);
-    put_strides(o, t->ndim, t->shape);
+    write_put_int(o, 0);
+    write_put_ints(o, t->ndim, t->shape);
+    write_put_strides(o, t->ndim, t->shape);
     zf_out_u8(o, OP_NEWFALSE);
-    put_global(o, "collections", "OrderedDict");
+    write_put_global(o, "collections", "OrderedDict");
     zf_out_u8(o, OP_EMPTY_TUPLE);
     zf_out_u8(o, OP_REDUCE);
     if (untyped) {
-        put_global(o, "torch", info->torch);
+        write_put_global(o, "torch", info->torch);
     }
     zf_out_u8(o, OP_TUPLE);
     zf_out_u8(o, OP_REDUCE);

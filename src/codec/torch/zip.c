@@ -9,7 +9,7 @@
 
 /* The archive's folder is where its data.pkl is: torch takes it from the first member, but a
  * re-zipped archive may begin with anything.  Two of them at the top cannot both be meant. */
-static bool find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err *err)
+static bool zip_find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err *err)
 {
     uint64_t top = 0, any = 0, pkl = 0;
 
@@ -26,13 +26,13 @@ static bool find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err *er
         }
     }
     if (top > 1 || (top == 0 && any > 1)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "%llu members are called data.pkl: which one is meant?",
-                            (unsigned long long)(top ? top : any));
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "%llu members are called data.pkl: which one is meant?",
+                         (unsigned long long)(top ? top : any));
     }
     if (top + any == 0) {
-        return zf_torch_bad(t, err, ZF_E_UNKNOWN,
-                            "a zip archive, but not one of torch.save: it has no data.pkl");
+        return torch_bad(t, err, ZF_E_UNKNOWN,
+                         "a zip archive, but not one of torch.save: it has no data.pkl");
     }
     const char *name = zf_zip_member(t->zip, pkl)->name;
 
@@ -42,7 +42,7 @@ static bool find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err *er
 }
 
 /* Index of the member prefix + dir + name. */
-static bool find_member(struct zf_torch *t, const char *dir, const char *name, uint64_t *i_out)
+static bool zip_find_member(struct zf_torch *t, const char *dir, const char *name, uint64_t *i_out)
 {
     char buf[256];
     size_t need = strlen(t->prefix) + strlen(dir) + strlen(name) + 1;
@@ -57,12 +57,12 @@ static bool find_member(struct zf_torch *t, const char *dir, const char *name, u
 }
 
 /* The record that says which end of a number comes first; absent before 2.1. */
-static bool load_byteorder(struct zf_torch *t, struct zf_err *err)
+static bool zip_load_byteorder(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t i;
     char word[8] = "";
 
-    if (!find_member(t, "", "byteorder", &i)) {
+    if (!zip_find_member(t, "", "byteorder", &i)) {
         return true;
     }
     zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, i, err);
@@ -72,12 +72,12 @@ static bool load_byteorder(struct zf_torch *t, struct zf_err *err)
     }
     t->big = strcmp(word, "big") == 0;
     if (!t->big && strcmp(word, "little") != 0) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT, "byteorder is \"%s\", not little or big", word);
+        return torch_bad(t, err, ZF_E_FORMAT, "byteorder is \"%s\", not little or big", word);
     }
     return true;
 }
 
-static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
+static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, pkl, err);
 
@@ -85,22 +85,22 @@ static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
         return false;
     }
     if (src->size > t->lim.pickle_bytes) {
-        return zf_torch_bad(t, err, ZF_E_LIMIT,
-                            "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
-                            (unsigned long long)src->size, (unsigned long long)t->lim.pickle_bytes);
+        return torch_bad(t, err, ZF_E_LIMIT,
+                         "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
+                         (unsigned long long)src->size, (unsigned long long)t->lim.pickle_bytes);
     }
     /* Reading costs by the byte that comes out, so a bomb is refused before it is inflated. */
     if (src->size > src->stored && src->size - src->stored > t->lim.meta_slack) {
-        return zf_torch_bad(t, err, ZF_E_LIMIT,
-                            "data.pkl has %llu bytes but only %llu on disk, which is more to "
-                            "decompress than the limit meta_slack=%llu",
-                            (unsigned long long)src->size, (unsigned long long)src->stored,
-                            (unsigned long long)t->lim.meta_slack);
+        return torch_bad(t, err, ZF_E_LIMIT,
+                         "data.pkl has %llu bytes but only %llu on disk, which is more to "
+                         "decompress than the limit meta_slack=%llu",
+                         (unsigned long long)src->size, (unsigned long long)src->stored,
+                         (unsigned long long)t->lim.meta_slack);
     }
     zf_auto(mem) uint8_t *p = malloc(src->size ? src->size : 1);
 
     if (!p) {
-        return zf_torch_no_room(t, src->size, err);
+        return torch_no_room(t, src->size, err);
     }
     if (!zf_source_pread(src, p, src->size, 0, err)) {
         return false;
@@ -115,10 +115,10 @@ static bool load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err)
 static bool zip_find(struct zf_torch *t, const char *key, uint64_t *record_out, uint64_t *bytes_out,
                      struct zf_err *err)
 {
-    if (!find_member(t, "data/", key, record_out)) {
-        return zf_torch_bad(t, err, ZF_E_FORMAT,
-                            "storage \"%.80s\" is missing: there is no member \"%.80sdata/%.80s\"",
-                            key, t->prefix, key);
+    if (!zip_find_member(t, "data/", key, record_out)) {
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "storage \"%.80s\" is missing: there is no member \"%.80sdata/%.80s\"",
+                         key, t->prefix, key);
     }
     *bytes_out = zf_zip_member(t->zip, *record_out)->size;
     return true;
@@ -147,21 +147,21 @@ static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
             strncmp(m->name + n, "constants/", strlen("constants/")) == 0);
 }
 
-static const struct zf_torch_container_ops zip_ops = {
+static const struct torch_container_ops zip_ops = {
     .name = "zip",
     .is_storage = zip_is_storage,
     .find = zip_find,
     .open = zip_open,
 };
 
-static const struct zf_torch_container_ops script_ops = {
+static const struct torch_container_ops script_ops = {
     .name = "torchscript",
     .is_storage = zip_is_storage,
     .find = zip_find,
     .open = zip_open,
 };
 
-bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err)
+bool torch_zip_open(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t pkl = 0, i;
 
@@ -174,7 +174,8 @@ bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err)
     if (!t->by_record) {
         return zf_fail_sys(err, "allocate memory");
     }
-    if (!find_prefix(t, &pkl, err) || !load_byteorder(t, err) || !load_pickle(t, pkl, err)) {
+    if (!zip_find_prefix(t, &pkl, err) || !zip_load_byteorder(t, err) ||
+        !zip_load_pickle(t, pkl, err)) {
         return false;
     }
     /* Storages that share bytes would be two tensors of one; whoever opens a file wants most of its
@@ -182,6 +183,6 @@ bool zf_torch_zip_open(struct zf_torch *t, struct zf_err *err)
     if (!zf_zip_check_overlap(t->zip, err)) {
         return false;
     }
-    t->ops = find_member(t, "", "constants.pkl", &i) ? &script_ops : &zip_ops;
+    t->ops = zip_find_member(t, "", "constants.pkl", &i) ? &script_ops : &zip_ops;
     return true;
 }

@@ -20,7 +20,7 @@
 #define SHORT_TAIL 1024u
 
 /* Finds in p[n] the record whose comment ends with the last byte; false: there is none. */
-static bool find_exact(const uint8_t *p, uint64_t n, uint64_t *at_out)
+static bool end_find_exact(const uint8_t *p, uint64_t n, uint64_t *at_out)
 {
     for (uint64_t at = n; at-- > 0;) {
         struct zf_bytes b = zf_bytes_of(p + at, n - at);
@@ -38,8 +38,8 @@ static bool find_exact(const uint8_t *p, uint64_t n, uint64_t *at_out)
 }
 
 /* The zip64 record that `locator` names; end_off becomes its offset. */
-static bool load_zip64(struct zf_source *src, const uint8_t *locator, uint64_t locator_off,
-                       struct zf_zip_end *out, uint64_t *end_off, struct zf_err *err)
+static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64_t locator_off,
+                           struct zip_end *out, uint64_t *end_off, struct zf_err *err)
 {
     struct zf_bytes b = zf_bytes_of(locator + 8, 8);
     uint64_t off = zf_bytes_le64(&b), rest = 0, end;
@@ -76,8 +76,8 @@ static bool load_zip64(struct zf_source *src, const uint8_t *locator, uint64_t l
 }
 
 /* Reads the record at tail[at]; `base` is the offset of tail[0] in the file. */
-static bool load_end(struct zf_source *src, const uint8_t *tail, uint64_t at, uint64_t base,
-                     struct zf_zip_end *out, struct zf_err *err)
+static bool end_load_end(struct zf_source *src, const uint8_t *tail, uint64_t at, uint64_t base,
+                         struct zip_end *out, struct zf_err *err)
 {
     struct zf_bytes b = zf_bytes_of(tail + at, END_BYTES);
     uint64_t end_off = base + at, dir_end;
@@ -95,7 +95,7 @@ static bool load_end(struct zf_source *src, const uint8_t *tail, uint64_t at, ui
         b = zf_bytes_of(tail + at - LOCATOR_BYTES, LOCATOR_BYTES);
     }
     if (zf_bytes_le32(&b) == SIG_LOCATOR &&
-        !load_zip64(src, b.p, end_off - LOCATOR_BYTES, out, &end_off, err)) {
+        !end_load_zip64(src, b.p, end_off - LOCATOR_BYTES, out, &end_off, err)) {
         return false;
     }
     if (!zf_add(out->dir_off, out->dir_bytes, &dir_end) || dir_end != end_off) {
@@ -110,11 +110,11 @@ static bool load_end(struct zf_source *src, const uint8_t *tail, uint64_t at, ui
     return true;
 }
 
-bool zf_zip_end_load(struct zf_source *src, struct zf_zip_end *out, struct zf_err *err)
+bool zip_end_load(struct zf_source *src, struct zip_end *out, struct zf_err *err)
 {
     static const uint64_t reach[] = {SHORT_TAIL, COMMENT_MAX + END_BYTES + LOCATOR_BYTES};
 
-    *out = (struct zf_zip_end){.exact = false};
+    *out = (struct zip_end){.exact = false};
     for (size_t i = 0; i < 2; i++) {
         uint64_t n = src->size < reach[i] ? src->size : reach[i], at;
         zf_auto(mem) uint8_t *tail = malloc(n ? n : 1);
@@ -125,8 +125,8 @@ bool zf_zip_end_load(struct zf_source *src, struct zf_zip_end *out, struct zf_er
         if (!zf_source_pread(src, tail, n, src->size - n, err)) {
             return false;
         }
-        if (find_exact(tail, n, &at) && (at >= LOCATOR_BYTES || n < SHORT_TAIL || i == 1)) {
-            return load_end(src, tail, at, src->size - n, out, err);
+        if (end_find_exact(tail, n, &at) && (at >= LOCATOR_BYTES || n < SHORT_TAIL || i == 1)) {
+            return end_load_end(src, tail, at, src->size - n, out, err);
         }
         if (n == src->size) {
             break;

@@ -5,7 +5,7 @@
 
 #include <zf/source/source.h>
 
-struct zf_zip_end {
+struct zip_end {
     bool exact; /* a record was found that ends with the file; else bytes follow, and the rest is 0
                  */
     uint64_t entries, comment;   /* bytes of the archive comment */
@@ -16,6 +16,6 @@ struct zf_zip_end {
  * ends where it starts: so that neither a second archive, nor bytes in front, nor a record hidden
  * in a comment can make two readers see two different archives.  Errors: ZF_E_FORMAT,
  * ZF_E_UNSUPPORTED, ZF_E_IO. Source: PKWARE APPNOTE 4.3.14-4.3.16. */
-bool zf_zip_end_load(struct zf_source *src, struct zf_zip_end *out, struct zf_err *err) ZF_CHECKED;
+bool zip_end_load(struct zf_source *src, struct zip_end *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -8,28 +8,28 @@
 
 #include <zf/base/num.h>
 
-void zf_zip_reader_init(struct zf_zip_reader *r, struct zf_source *src)
+void zip_reader_init(struct zip_reader *r, struct zf_source *src)
 {
-    *r = (struct zf_zip_reader){.src = src, .next_len = ZF_ZIP_WINDOW_MIN};
+    *r = (struct zip_reader){.src = src, .next_len = ZF_ZIP_WINDOW_MIN};
     zip_error_init(&r->zip_err);
     zf_err_clear(&r->err);
-    zf_zip_reader_watch(r);
+    zip_reader_watch(r);
 }
 
-void zf_zip_reader_fini(struct zf_zip_reader *r)
+void zip_reader_fini(struct zip_reader *r)
 {
     zip_error_fini(&r->zip_err);
     free(r->window);
     r->window = NULL;
 }
 
-void zf_zip_reader_watch(struct zf_zip_reader *r)
+void zip_reader_watch(struct zip_reader *r)
 {
     r->first_seek = r->last_read = ZF_OFF_NONE;
 }
 
 /* Moves the window to `off`, large enough for at least `n` bytes. */
-static bool fill(struct zf_zip_reader *r, uint64_t n, uint64_t off, struct zf_err *err)
+static bool reader_fill(struct zip_reader *r, uint64_t n, uint64_t off, struct zf_err *err)
 {
     bool follows = r->win_len && off >= r->win_off && off <= r->win_off + r->win_len;
     uint64_t len = ZF_ZIP_WINDOW_MIN;
@@ -58,43 +58,42 @@ static bool fill(struct zf_zip_reader *r, uint64_t n, uint64_t off, struct zf_er
     return true;
 }
 
-bool zf_zip_reader_pread(struct zf_zip_reader *r, void *buf, uint64_t n, uint64_t off,
-                         struct zf_err *err)
+bool zip_reader_pread(struct zip_reader *r, void *buf, uint64_t n, uint64_t off, struct zf_err *err)
 {
     if (n >= ZF_ZIP_WINDOW_MAX || !zf_within(off, n, r->src->size)) {
         return zf_source_pread(r->src, buf, n, off, err);
     }
     if ((off < r->win_off || !zf_within(off - r->win_off, n, r->win_len)) &&
-        !fill(r, n, off, err)) {
+        !reader_fill(r, n, off, err)) {
         return false;
     }
     memcpy(buf, r->window + (off - r->win_off), n);
     return true;
 }
 
-static zip_int64_t refuse(struct zf_zip_reader *r, int code)
+static zip_int64_t reader_refuse(struct zip_reader *r, int code)
 {
     zip_error_set(&r->zip_err, code, 0);
     return -1;
 }
 
-static zip_int64_t do_read(struct zf_zip_reader *r, void *data, zip_uint64_t len)
+static zip_int64_t reader_do_read(struct zip_reader *r, void *data, zip_uint64_t len)
 {
     uint64_t left = r->src->size - r->pos, n = len < left ? len : left;
     struct zf_err err;
 
     r->last_read = r->pos;
-    if (!zf_zip_reader_pread(r, data, n, r->pos, &err)) {
+    if (!zip_reader_pread(r, data, n, r->pos, &err)) {
         if (r->err.code == ZF_OK) {
             r->err = err;
         }
-        return refuse(r, ZIP_ER_READ);
+        return reader_refuse(r, ZIP_ER_READ);
     }
     r->pos += n;
     return (zip_int64_t)n;
 }
 
-static zip_int64_t do_seek(struct zf_zip_reader *r, void *data, zip_uint64_t len)
+static zip_int64_t reader_do_seek(struct zip_reader *r, void *data, zip_uint64_t len)
 {
     zip_int64_t off = zip_source_seek_compute_offset(r->pos, r->src->size, data, len, &r->zip_err);
 
@@ -108,18 +107,18 @@ static zip_int64_t do_seek(struct zf_zip_reader *r, void *data, zip_uint64_t len
     return 0;
 }
 
-zip_int64_t zf_zip_reader_call(void *reader, void *data, zip_uint64_t len, zip_source_cmd_t cmd)
+zip_int64_t zip_reader_call(void *reader, void *data, zip_uint64_t len, zip_source_cmd_t cmd)
 {
-    struct zf_zip_reader *r = reader;
+    struct zip_reader *r = reader;
 
     switch ((int)cmd) {
     case ZIP_SOURCE_OPEN:
         r->pos = 0;
         return 0;
     case ZIP_SOURCE_READ:
-        return do_read(r, data, len);
+        return reader_do_read(r, data, len);
     case ZIP_SOURCE_SEEK:
-        return do_seek(r, data, len);
+        return reader_do_seek(r, data, len);
     case ZIP_SOURCE_TELL:
         return (zip_int64_t)r->pos;
     case ZIP_SOURCE_STAT: {
@@ -143,6 +142,6 @@ zip_int64_t zf_zip_reader_call(void *reader, void *data, zip_uint64_t len, zip_s
     case ZIP_SOURCE_FREE:
         return 0;
     default:
-        return refuse(r, ZIP_ER_OPNOTSUPP);
+        return reader_refuse(r, ZIP_ER_OPNOTSUPP);
     }
 }

@@ -12,27 +12,27 @@
 #define ZF_ZIP_WINDOW_MIN 4096u
 #define ZF_ZIP_WINDOW_MAX (128u << 10)
 
-struct zf_zip_reader {
+struct zip_reader {
     struct zf_source *src; /* borrows */
     struct zf_err err;     /* the first failure of src; ZF_OK = none */
     zip_error_t zip_err;
     uint64_t pos;
-    uint64_t first_seek, last_read; /* since zf_zip_reader_watch; ZF_OFF_NONE = none */
+    uint64_t first_seek, last_read; /* since zip_reader_watch; ZF_OFF_NONE = none */
     uint8_t *window;                /* bytes [win_off, win_off + win_len) of src */
     uint64_t win_off, win_len, win_cap, next_len;
 };
 
-void zf_zip_reader_init(struct zf_zip_reader *r, struct zf_source *src);
-void zf_zip_reader_fini(struct zf_zip_reader *r);
+void zip_reader_init(struct zip_reader *r, struct zf_source *src);
+void zip_reader_fini(struct zip_reader *r);
 
 /* Begins to record seeks and reads anew. */
-void zf_zip_reader_watch(struct zf_zip_reader *r);
+void zip_reader_watch(struct zip_reader *r);
 
 /* Reads like zf_source_pread, through the window. */
-bool zf_zip_reader_pread(struct zf_zip_reader *r, void *buf, uint64_t n, uint64_t off,
-                         struct zf_err *err) ZF_CHECKED;
+bool zip_reader_pread(struct zip_reader *r, void *buf, uint64_t n, uint64_t off,
+                      struct zf_err *err) ZF_CHECKED;
 
 /* The callback for zip_source_function_create, with the reader as its user data. */
-zip_int64_t zf_zip_reader_call(void *reader, void *data, zip_uint64_t len, zip_source_cmd_t cmd);
+zip_int64_t zip_reader_call(void *reader, void *data, zip_uint64_t len, zip_source_cmd_t cmd);
 
 #endif

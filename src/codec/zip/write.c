@@ -16,13 +16,13 @@
 
 enum { VERSION_PLAIN = 10, VERSION_ZIP64 = 45 };
 
-static uint32_t saturated(uint64_t v)
+static uint32_t write_saturated(uint64_t v)
 {
     return v >= FULL32 ? FULL32 : (uint32_t)v;
 }
 
 /* The fields that local and central headers share, from "version needed" to the name's length. */
-static void common(struct zf_out *o, bool zip64, uint64_t size, uint32_t crc, size_t name_len)
+static void write_common(struct zf_out *o, bool zip64, uint64_t size, uint32_t crc, size_t name_len)
 {
     zf_out_le16(o, zip64 ? VERSION_ZIP64 : VERSION_PLAIN);
     zf_out_le16(o, UTF8_FLAG);
@@ -30,13 +30,13 @@ static void common(struct zf_out *o, bool zip64, uint64_t size, uint32_t crc, si
     zf_out_le16(o, 0);
     zf_out_le16(o, DOS_1980);
     zf_out_le32(o, crc);
-    zf_out_le32(o, saturated(size));
-    zf_out_le32(o, saturated(size));
+    zf_out_le32(o, write_saturated(size));
+    zf_out_le32(o, write_saturated(size));
     zf_out_le16(o, (uint16_t)name_len);
 }
 
-static void local(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
-                  struct zf_out *o)
+static void write_local(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
+                        struct zf_out *o)
 {
     size_t len = strlen(name), zip64 = size >= FULL32 ? 20 : 0;
     uint64_t start = w->at + LOCAL_BYTES + len + zip64 + 4;
@@ -44,7 +44,7 @@ static void local(struct zf_zip_write *w, const char *name, uint64_t size, uint3
     uint16_t pad = (uint16_t)((align - start % align) % align);
 
     zf_out_le32(o, 0x04034b50);
-    common(o, zip64 != 0, size, crc, len);
+    write_common(o, zip64 != 0, size, crc, len);
     zf_out_le16(o, (uint16_t)(zip64 + 4 + pad));
     zf_out_str(o, name);
     if (zip64) {
@@ -59,21 +59,21 @@ static void local(struct zf_zip_write *w, const char *name, uint64_t size, uint3
     w->at = start + pad + size;
 }
 
-static void central(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
-                    uint64_t header)
+static void write_central(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
+                          uint64_t header)
 {
     struct zf_out *o = &w->central;
     uint16_t extra = (uint16_t)((size >= FULL32 ? 16 : 0) + (header >= FULL32 ? 8 : 0));
 
     zf_out_le32(o, 0x02014b50);
     zf_out_le16(o, 0);
-    common(o, extra != 0, size, crc, strlen(name));
+    write_common(o, extra != 0, size, crc, strlen(name));
     zf_out_le16(o, (uint16_t)(extra ? extra + 4 : 0));
     zf_out_le16(o, 0); /* comment */
     zf_out_le16(o, 0); /* disk */
     zf_out_le16(o, 0);
     zf_out_le32(o, 0);
-    zf_out_le32(o, saturated(header));
+    zf_out_le32(o, write_saturated(header));
     zf_out_str(o, name);
     if (extra) {
         zf_out_le16(o, 1);
@@ -93,8 +93,8 @@ void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size
 {
     uint64_t header = w->at;
 
-    local(w, name, size, crc, head);
-    central(w, name, size, crc, header);
+    write_local(w, name, size, crc, head);
+    write_central(w, name, size, crc, header);
     w->n++;
 }
 
@@ -124,8 +124,8 @@ void zf_zip_write_end(struct zf_zip_write *w, struct zf_out *tail)
     zf_out_le32(tail, 0);
     zf_out_le16(tail, (uint16_t)(w->n >= FULL16 ? FULL16 : w->n));
     zf_out_le16(tail, (uint16_t)(w->n >= FULL16 ? FULL16 : w->n));
-    zf_out_le32(tail, saturated(len));
-    zf_out_le32(tail, saturated(dir));
+    zf_out_le32(tail, write_saturated(len));
+    zf_out_le32(tail, write_saturated(dir));
     zf_out_le16(tail, 0);
 }
 

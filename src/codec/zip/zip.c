@@ -21,19 +21,19 @@
 #define DEFLATE_RATIO 1032u
 
 /* A member's offsets in the source; all ZF_OFF_NONE until somebody asks. */
-struct place {
+struct zip_place {
     uint64_t header_off, data_off;
 };
 
 struct zf_zip {
     struct zf_source *src;
     struct zf_limits lim;
-    struct zf_zip_reader reader;
+    struct zip_reader reader;
     zip_t *za;
     uint64_t n;
     uint64_t data_end; /* no member's data may reach beyond: where the directory starts */
     struct zf_zip_member *member;
-    struct place *place;                  /* [n] */
+    struct zip_place *place;              /* [n] */
     const struct zf_zip_member **by_name; /* [n] sorted */
 };
 
@@ -50,7 +50,7 @@ static bool zip_lacks_directory(int code)
 #endif
 }
 
-static bool take_zip_error(struct zf_zip *z, zip_error_t *e, struct zf_err *err)
+static bool zip_take_zip_error(struct zf_zip *z, zip_error_t *e, struct zf_err *err)
 {
     if (z->reader.err.code != ZF_OK) {
         *err = z->reader.err;
@@ -70,7 +70,7 @@ static bool take_zip_error(struct zf_zip *z, zip_error_t *e, struct zf_err *err)
     return false;
 }
 
-static bool check_end(struct zf_zip *z, const struct zf_zip_end *end, struct zf_err *err)
+static bool zip_check_end(struct zf_zip *z, const struct zip_end *end, struct zf_err *err)
 {
     if (end->entries > z->lim.zip_entries) {
         return BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -86,7 +86,7 @@ static bool check_end(struct zf_zip *z, const struct zf_zip_end *end, struct zf_
 }
 
 /* Has libzip read the same directory that the end record names? */
-static bool check_agree(struct zf_zip *z, const struct zf_zip_end *end, struct zf_err *err)
+static bool zip_check_agree(struct zf_zip *z, const struct zip_end *end, struct zf_err *err)
 {
     int comment = 0;
 
@@ -105,43 +105,43 @@ static bool check_agree(struct zf_zip *z, const struct zf_zip_end *end, struct z
     return true;
 }
 
-static bool open_archive(struct zf_zip *z, struct zf_err *err)
+static bool zip_open_archive(struct zf_zip *z, struct zf_err *err)
 {
-    struct zf_zip_end end;
+    struct zip_end end;
     zip_error_t e;
 
     if (z->src->size == 0) { /* which libzip takes for an archive without members */
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "the file is empty");
     }
-    if (!zf_zip_end_load(z->src, &end, err)) {
+    if (!zip_end_load(z->src, &end, err)) {
         if (err->path[0] == '\0') {
             (void)zf_err_in(err, "%s", z->src->name);
         }
         return false;
     }
-    if (!check_end(z, &end, err)) {
+    if (!zip_check_end(z, &end, err)) {
         return false;
     }
     z->data_end = end.exact ? end.dir_off : z->src->size;
     zip_error_init(&e);
-    zip_source_t *source = zip_source_function_create(zf_zip_reader_call, &z->reader, &e);
+    zip_source_t *source = zip_source_function_create(zip_reader_call, &z->reader, &e);
 
     if (!source) {
-        return take_zip_error(z, &e, err);
+        return zip_take_zip_error(z, &e, err);
     }
     z->za = zip_open_from_source(source, ZIP_RDONLY, &e);
     if (!z->za) {
         zip_source_free(source);
-        return take_zip_error(z, &e, err);
+        return zip_take_zip_error(z, &e, err);
     }
     zip_error_fini(&e);
     z->n = (uint64_t)zip_get_num_entries(z->za, ZIP_FL_UNCHANGED);
-    return check_agree(z, &end, err);
+    return zip_check_agree(z, &end, err);
 }
 
 /* The checks of a member that need the directory alone. */
-static bool check_member(struct zf_zip *z, const zip_stat_t *st, struct zf_zip_member *m,
-                         struct zf_err *err)
+static bool zip_check_member(struct zf_zip *z, const zip_stat_t *st, struct zf_zip_member *m,
+                             struct zf_err *err)
 {
     const zip_uint64_t need = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                               ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
@@ -181,14 +181,14 @@ static bool check_member(struct zf_zip *z, const zip_stat_t *st, struct zf_zip_m
     return true;
 }
 
-static int cmp_name(const void *a, const void *b)
+static int zip_cmp_name(const void *a, const void *b)
 {
     const struct zf_zip_member *const *x = a, *const *y = b;
 
     return strcmp((*x)->name, (*y)->name);
 }
 
-static bool list_members(struct zf_zip *z, struct zf_err *err)
+static bool zip_list_members(struct zf_zip *z, struct zf_err *err)
 {
     size_t n = z->n ? (size_t)z->n : 1;
 
@@ -206,13 +206,13 @@ static bool list_members(struct zf_zip *z, struct zf_err *err)
             return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "member %llu: %s", (unsigned long long)i,
                        zip_strerror(z->za));
         }
-        if (!check_member(z, &st, &z->member[i], err)) {
+        if (!zip_check_member(z, &st, &z->member[i], err)) {
             return false;
         }
-        z->place[i] = (struct place){ZF_OFF_NONE, ZF_OFF_NONE};
+        z->place[i] = (struct zip_place){ZF_OFF_NONE, ZF_OFF_NONE};
         z->by_name[i] = &z->member[i];
     }
-    qsort(z->by_name, z->n, sizeof *z->by_name, cmp_name);
+    qsort(z->by_name, z->n, sizeof *z->by_name, zip_cmp_name);
     for (uint64_t i = 1; i < z->n; i++) {
         if (strcmp(z->by_name[i - 1]->name, z->by_name[i]->name) == 0) {
             return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "duplicate member \"%s\"",
@@ -232,8 +232,8 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
     }
     z->src = zf_source_ref(src);
     z->lim = *lim;
-    zf_zip_reader_init(&z->reader, src);
-    if (!open_archive(z, err) || !list_members(z, err)) {
+    zip_reader_init(&z->reader, src);
+    if (!zip_open_archive(z, err) || !zip_list_members(z, err)) {
         return NULL;
     }
     struct zf_zip *done = z;
@@ -250,7 +250,7 @@ void zf_zip_free(struct zf_zip *z)
     if (z->za) {
         zip_discard(z->za);
     }
-    zf_zip_reader_fini(&z->reader);
+    zip_reader_fini(&z->reader);
     zf_source_unref(&z->src);
     free(z->member);
     free(z->place);
@@ -271,7 +271,8 @@ const struct zf_zip_member *zf_zip_member(const struct zf_zip *z, uint64_t i)
 bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out)
 {
     const struct zf_zip_member key = {.name = name}, *p = &key;
-    const struct zf_zip_member **hit = bsearch(&p, z->by_name, z->n, sizeof *z->by_name, cmp_name);
+    const struct zf_zip_member **hit =
+        bsearch(&p, z->by_name, z->n, sizeof *z->by_name, zip_cmp_name);
 
     if (!hit) {
         return false;
@@ -282,18 +283,18 @@ bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out)
 
 /* Lets libzip open member i and read its first byte.  The first seek goes to the local header, the
  * last read ends at the data. */
-static bool locate(struct zf_zip *z, uint64_t i, struct place *out, struct zf_err *err)
+static bool zip_locate(struct zf_zip *z, uint64_t i, struct zip_place *out, struct zf_err *err)
 {
     char byte;
 
-    zf_zip_reader_watch(&z->reader);
+    zip_reader_watch(&z->reader);
     zip_file_t *f = zip_fopen_index(z->za, i, ZIP_FL_COMPRESSED | ZIP_FL_UNCHANGED);
     bool read = f && zip_fread(f, &byte, 1) == 1;
 
     if (f) {
         (void)zip_fclose(f);
     }
-    *out = (struct place){z->reader.first_seek, z->reader.last_read};
+    *out = (struct zip_place){z->reader.first_seek, z->reader.last_read};
     if (z->reader.err.code != ZF_OK) {
         *err = z->reader.err;
         zf_err_clear(&z->reader.err);
@@ -308,13 +309,14 @@ static bool locate(struct zf_zip *z, uint64_t i, struct place *out, struct zf_er
 
 /* Compares the local header with the directory.  Its sizes may be left out, its name
  * may not. */
-static bool check_local(struct zf_zip *z, uint64_t i, const struct place *at, struct zf_err *err)
+static bool zip_check_local(struct zf_zip *z, uint64_t i, const struct zip_place *at,
+                            struct zf_err *err)
 {
     const struct zf_zip_member *m = &z->member[i];
     uint8_t head[LOCAL_BYTES];
     uint64_t len = strlen(m->name), name_len, extra_len, end;
 
-    if (!zf_zip_reader_pread(&z->reader, head, sizeof head, at->header_off, err)) {
+    if (!zip_reader_pread(&z->reader, head, sizeof head, at->header_off, err)) {
         return false;
     }
     struct zf_bytes b = zf_bytes_of(head, sizeof head);
@@ -333,7 +335,7 @@ static bool check_local(struct zf_zip *z, uint64_t i, const struct place *at, st
         if (!name) {
             return zf_fail_sys(err, "allocate memory");
         }
-        if (!zf_zip_reader_pread(&z->reader, name, len, at->header_off + LOCAL_BYTES, err)) {
+        if (!zip_reader_pread(&z->reader, name, len, at->header_off + LOCAL_BYTES, err)) {
             return false;
         }
         ok = memcmp(name, m->name, len) == 0;
@@ -346,14 +348,14 @@ static bool check_local(struct zf_zip *z, uint64_t i, const struct place *at, st
 bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_err *err)
 {
     const struct zf_zip_member *m = &z->member[i];
-    struct place at;
+    struct zip_place at;
 
     if (m->comp_size == 0) {
         *off_out = 0; /* libzip cannot be asked where nothing starts: 1.7.3 crashes */
         return true;
     }
     if (z->place[i].data_off == ZF_OFF_NONE) {
-        if (!locate(z, i, &at, err) || !check_local(z, i, &at, err)) {
+        if (!zip_locate(z, i, &at, err) || !zip_check_local(z, i, &at, err)) {
             return false;
         }
         if (!zf_within(at.data_off, m->comp_size, z->data_end)) {
@@ -393,16 +395,16 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
                                      : zf_inflate_new(raw, m->size, m->crc, &z->lim, err);
 }
 
-static int cmp_place(const void *a, const void *b)
+static int zip_cmp_place(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct zip_place *x = a, *y = b;
 
     return (x->header_off > y->header_off) - (x->header_off < y->header_off);
 }
 
 bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
 {
-    zf_auto(mem) struct place *span = calloc(z->n ? (size_t)z->n : 1, sizeof *span);
+    zf_auto(mem) struct zip_place *span = calloc(z->n ? (size_t)z->n : 1, sizeof *span);
     uint64_t n = 0;
 
     if (!span) {
@@ -417,9 +419,9 @@ bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
         if (!zf_zip_data_off(z, i, &off, err)) {
             return false;
         }
-        span[n++] = (struct place){z->place[i].header_off, off + z->member[i].comp_size};
+        span[n++] = (struct zip_place){z->place[i].header_off, off + z->member[i].comp_size};
     }
-    qsort(span, n, sizeof *span, cmp_place);
+    qsort(span, n, sizeof *span, zip_cmp_place);
     for (uint64_t i = 1; i < n; i++) {
         if (span[i].header_off < span[i - 1].data_off) {
             return BAD(z, err, ZF_E_FORMAT, span[i].header_off,

@@ -17,31 +17,30 @@
 #define ITEM_MAX (64u << 10)
 #define TOTAL_MAX (256u << 10)
 
-static bool bytes_check_one(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
+static bool bytes_check_one(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
 {
     if (p->n_whole >= WHOLE_MAX || (c->item.wrap == ZF_DCP_ZSTD && c->item.len > WHOLE_ZSTD_MAX)) {
         return true;
     }
     p->n_whole++;
-    c->whole = zf_dcp_whole(p->file[c->item.file], c->item, p->lim, err);
+    c->whole = dcp_whole(p->file[c->item.file], c->item, p->lim, err);
     return c->whole || zf_err_in(err, "!%.160s", p->d->key[c->key].name);
 }
 
-bool zf_dcp_bytes_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
-                        struct zf_err *err)
+bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, struct zf_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        struct zf_dcp_chunk *c = &p->d->chunk[order[i]];
+        struct dcp_chunk *c = &p->d->chunk[order[i]];
 
         if (!c->lost && p->d->key[c->key].is_bytes && !bytes_check_one(p, c, err) &&
-            !zf_dcp_lose(p, c, err)) {
+            !dcp_lose(p, c, err)) {
             return false;
         }
     }
     return true;
 }
 
-bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct zf_err *err)
+bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err)
 {
     const char *path = zf_names_blob(p->names, p->path[c->key], err);
     zf_auto(source) struct zf_source *src = NULL;
@@ -53,21 +52,19 @@ bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, struct
         return zf_build_blob(p->b, path, p->file[c->item.file], c->item.off, c->item.len, err);
     }
     src = c->lost ? zf_lost_new(c->item.len, "the item of these bytes is missing or damaged", err)
-                  : zf_dcp_whole_new(p->file[c->item.file], c->item, p->lim, err);
+                  : dcp_whole_new(p->file[c->item.file], c->item, p->lim, err);
     return src && zf_build_blob(p->b, path, src, 0, c->item.len, err);
 }
 
 /* The JSON of one item, or NULL. */
-static char *bytes_value_of(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                            uint64_t *len_out)
+static char *bytes_value_of(struct dcp_placing *p, const struct dcp_chunk *c, uint64_t *len_out)
 {
-    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    zf_auto(dcp_look) struct dcp_look look = {0};
     struct zf_err ignored;
     char *text = NULL;
 
     zf_err_clear(&ignored);
-    if (!zf_dcp_look_init(&look, p->file[c->item.file], c->item, ITEM_MAX * 16u, p->lim,
-                          &ignored) ||
+    if (!dcp_look_init(&look, p->file[c->item.file], c->item, ITEM_MAX * 16u, p->lim, &ignored) ||
         !look.torch || zf_torch_kind(look.torch, zf_torch_root(look.torch)) != ZF_TORCH_NOT ||
         !zf_pv_json(zf_torch_root(look.torch), p->lim, NULL, &text, len_out, &ignored)) {
         return NULL;
@@ -101,15 +98,15 @@ static bool bytes_add_entry(struct zf_out *out, const struct zf_path *path, cons
     return zf_out_ok(out, err);
 }
 
-bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err)
+bool dcp_state(struct dcp_placing *p, struct zf_err *err)
 {
-    const struct zf_dcp *d = p->d;
+    const struct dcp *d = p->d;
     zf_auto(out) struct zf_out out = {0};
     uint64_t total = 0;
 
     for (uint64_t i = 0; i < d->n_chunks; i++) {
-        const struct zf_dcp_chunk *c = &d->chunk[i];
-        const struct zf_dcp_key *k = &d->key[c->key];
+        const struct dcp_chunk *c = &d->chunk[i];
+        const struct dcp_key *k = &d->key[c->key];
         zf_auto(mem) char *value = NULL;
         uint64_t n = 0;
 

@@ -6,17 +6,16 @@
 #include "placing.h"
 
 /* Checks that each bytes item among order [n] is one whole file, unless many were checked before: then
- * the first read does.  Errors: of zf_dcp_whole, with the item's key. */
-bool zf_dcp_bytes_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
-                        struct zf_err *err) ZF_CHECKED;
+ * the first read does.  Errors: of dcp_whole, with the item's key. */
+bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n,
+                     struct zf_err *err) ZF_CHECKED;
 
 /* Shows the bytes item of chunk c: its exact bytes as extra/<key>. */
-bool zf_dcp_bytes(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                  struct zf_err *err) ZF_CHECKED;
+bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err) ZF_CHECKED;
 
 /* Adds state/checkpoint.json: the value of every bytes item under its key, as far as that takes few
  * reads; the others are in extra/ alone.  An item that cannot be read is left out here: it says
  * why where it is read.  Errors: of the build. */
-bool zf_dcp_state(struct zf_dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+bool dcp_state(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
 #endif

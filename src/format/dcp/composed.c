@@ -22,17 +22,16 @@
 #define LOOKS_MAX 65536 /* items opened while mounting */
 #define DEPTH_MAX 4     /* subclasses of subclasses */
 
-static bool composed_open(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                          struct zf_dcp_look *look, struct zf_err *err)
+static bool composed_open(struct dcp_placing *p, const struct dcp_chunk *c, struct dcp_look *look,
+                          struct zf_err *err)
 {
-    return zf_dcp_look_init(look, p->file[c->item.file], c->item, p->lim->inflate_bytes, p->lim,
-                            err);
+    return dcp_look_init(look, p->file[c->item.file], c->item, p->lim->inflate_bytes, p->lim, err);
 }
 
 /* Must the item of data_len bytes be opened to know whether it is a plain tensor's?  A plain item is a
  * little longer than its data, by about as much as the others. */
-static bool composed_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
-                            const struct zf_dcp_usual *usual)
+static bool composed_is_odd(const struct dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
+                            const struct dcp_usual *usual)
 {
     if (c->item.wrap != ZF_DCP_PLAIN || usual->n_looks >= LOOKS_MAX) {
         return false; /* compressed: its length says nothing */
@@ -42,10 +41,10 @@ static bool composed_is_odd(const struct zf_dcp_chunk *c, enum zf_dtype dtype, u
 }
 
 /* Opens the item of chunk c: is it several tensors?  If not, *usual learns its length. */
-static bool composed_is(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, uint64_t data_len,
-                        struct zf_dcp_usual *usual, bool *out, struct zf_err *err)
+static bool composed_is(struct dcp_placing *p, const struct dcp_chunk *c, uint64_t data_len,
+                        struct dcp_usual *usual, bool *out, struct zf_err *err)
 {
-    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    zf_auto(dcp_look) struct dcp_look look = {0};
     struct zf_torch_tensor t;
     struct zf_err ignored;
 
@@ -55,7 +54,7 @@ static bool composed_is(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, 
     }
     zf_err_clear(&ignored);
     *out = look.torch && zf_torch_kind(look.torch, zf_torch_root(look.torch)) == ZF_TORCH_PARTS &&
-           !zf_dcp_look_tensor(&look, &t, &ignored);
+           !dcp_look_tensor(&look, &t, &ignored);
     if (!*out && c->item.len >= data_len) {
         uint64_t added = c->item.len - data_len;
 
@@ -67,10 +66,10 @@ static bool composed_is(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c, 
 
 /* Opens the item of a chunk that has no elements: does it hold none either?  Not asked of composed
  * items. */
-static bool composed_check_empty(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
-                                 struct zf_dcp_usual *usual, struct zf_err *err)
+static bool composed_check_empty(struct dcp_placing *p, const struct dcp_chunk *c,
+                                 struct dcp_usual *usual, struct zf_err *err)
 {
-    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    zf_auto(dcp_look) struct dcp_look look = {0};
     struct zf_torch_tensor t;
     uint64_t n = 0;
 
@@ -95,12 +94,12 @@ static bool composed_check_empty(struct zf_dcp_placing *p, const struct zf_dcp_c
                              p->d->key[c->key].name);
 }
 
-bool zf_dcp_composed_find(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
-                          struct zf_dcp_usual *usual, struct zf_err *err)
+bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
+                       struct dcp_usual *usual, struct zf_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        struct zf_dcp_chunk *c = &p->d->chunk[order[i]];
-        struct zf_dcp_key *k = &p->d->key[c->key];
+        struct dcp_chunk *c = &p->d->chunk[order[i]];
+        struct dcp_key *k = &p->d->key[c->key];
         uint64_t len;
 
         if (c->lost || k->is_bytes || k->composed || k->doubtful) {
@@ -109,15 +108,15 @@ bool zf_dcp_composed_find(struct zf_dcp_placing *p, const uint32_t *order, uint6
         if (c->empty) {
             if (!composed_check_empty(p, c, usual, err)) {
                 k->doubtful = true;
-                if (!zf_dcp_lose(p, c, err)) {
+                if (!dcp_lose(p, c, err)) {
                     return false;
                 }
             }
             continue;
         }
-        len = zf_dcp_data_len(p->d, c);
+        len = dcp_data_len(p->d, c);
         if (composed_is_odd(c, k->dtype, len, usual) &&
-            !composed_is(p, c, len, usual, &k->composed, err) && !zf_dcp_lose(p, c, err)) {
+            !composed_is(p, c, len, usual, &k->composed, err) && !dcp_lose(p, c, err)) {
             return false;
         }
     }
@@ -126,8 +125,8 @@ bool zf_dcp_composed_find(struct zf_dcp_placing *p, const uint32_t *order, uint6
 
 /* One composed tensor, chunk by chunk. */
 struct composed_joining {
-    struct zf_dcp_placing *p;
-    const struct zf_dcp_key *key;
+    struct dcp_placing *p;
+    const struct dcp_key *key;
     struct zf_spot spot;
     struct zf_torch *torch;
     const uint64_t *start, *size; /* of the chunk */
@@ -190,7 +189,7 @@ static bool composed_join_part(struct composed_joining *j, const struct zf_torch
     if (!draft || n == 0) {
         return draft != NULL;
     }
-    return zf_dcp_from(t, &from, err) && zf_draft_box(draft, start, t->shape, from, err);
+    return dcp_from(t, &from, err) && zf_draft_box(draft, start, t->shape, from, err);
 }
 
 static bool composed_join_one(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
@@ -220,12 +219,12 @@ static bool composed_join_one(void *ctx, const struct zf_torch_part *part, struc
 static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chunk, uint64_t n,
                                  struct zf_err *err)
 {
-    const struct zf_dcp *d = j->p->d;
+    const struct dcp *d = j->p->d;
     uint32_t n_parts = 0;
 
     for (uint64_t i = 0; i < n; i++) {
-        const struct zf_dcp_chunk *c = &d->chunk[chunk[i]];
-        zf_auto(dcp_look) struct zf_dcp_look look = {0};
+        const struct dcp_chunk *c = &d->chunk[chunk[i]];
+        zf_auto(dcp_look) struct dcp_look look = {0};
 
         if (c->lost) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -277,11 +276,11 @@ static bool composed_join_at(struct composed_joining *j, struct zf_spot spot, co
 }
 
 /* Adds one composed tensor: chunk [n] are all of its key. */
-static bool composed_join(struct zf_dcp_placing *p, const uint32_t *chunk, uint64_t n,
+static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t n,
                           struct zf_err *err)
 {
-    const struct zf_dcp_chunk *c = &p->d->chunk[chunk[0]];
-    const struct zf_dcp_key *k = &p->d->key[c->key];
+    const struct dcp_chunk *c = &p->d->chunk[chunk[0]];
+    const struct dcp_key *k = &p->d->key[c->key];
     struct composed_joining j = {.p = p, .key = k, .whole = n == 1};
     struct zf_spot spot;
     bool ok;
@@ -308,7 +307,7 @@ static bool composed_join(struct zf_dcp_placing *p, const uint32_t *chunk, uint6
 /* For qsort_r: by key, then as they came. */
 static int composed_by_key(const void *a, const void *b, void *ctx)
 {
-    const struct zf_dcp_chunk *chunk = ctx;
+    const struct dcp_chunk *chunk = ctx;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
     if (chunk[x].key != chunk[y].key) {
@@ -317,9 +316,9 @@ static int composed_by_key(const void *a, const void *b, void *ctx)
     return x < y ? -1 : x > y;
 }
 
-bool zf_dcp_composed_put(struct zf_dcp_placing *p, uint32_t *order, struct zf_err *err)
+bool dcp_composed_put(struct dcp_placing *p, uint32_t *order, struct zf_err *err)
 {
-    struct zf_dcp *d = p->d;
+    struct dcp *d = p->d;
     uint64_t n = 0, end;
 
     for (uint32_t i = 0; i < d->n_chunks; i++) {
@@ -329,7 +328,7 @@ bool zf_dcp_composed_put(struct zf_dcp_placing *p, uint32_t *order, struct zf_er
     }
     qsort_r(order, n, sizeof *order, composed_by_key, d->chunk);
     for (uint64_t i = 0; i < n; i = end) {
-        const struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        const struct dcp_chunk *c = &d->chunk[order[i]];
 
         for (end = i + 1; end < n && d->chunk[order[end]].key == c->key; end++) {
         }

@@ -18,15 +18,15 @@ extern const struct zf_format zf_format_dcp;
 
 /* The directories whose metadata make up one checkpoint, "" for the root.  Each is a state dict of
  * its own, but those of a model and its optimizer share one set of names. */
-struct parts {
+struct dcp_parts {
     struct part {
         const char *dir;
-        struct zf_dcp_group group;
+        struct dcp_group group;
     } part[ZF_DCP_GROUPS_MAX];
     uint32_t n;
 };
 
-static void add_part(struct parts *p, const char *dir, struct zf_dcp_group group)
+static void dcp_add_part(struct dcp_parts *p, const char *dir, struct dcp_group group)
 {
     if (p->n < ZF_DCP_GROUPS_MAX) {
         p->part[p->n++] = (struct part){.dir = dir, .group = group};
@@ -34,14 +34,14 @@ static void add_part(struct parts *p, const char *dir, struct zf_dcp_group group
 }
 
 /* "__12.metadata": what one rank wrote for itself (torch >= 2.9, use_collectives=False). */
-static bool is_rank_metadata(const char *name)
+static bool dcp_is_rank_metadata(const char *name)
 {
     size_t digits = strncmp(name, "__", 2) == 0 ? strspn(name + 2, "0123456789") : 0;
 
     return digits && strcmp(name + 2 + digits, ".metadata") == 0;
 }
 
-static bool is_distcp(const char *name)
+static bool dcp_is_distcp(const char *name)
 {
     size_t n = strlen(name);
 
@@ -49,7 +49,7 @@ static bool is_distcp(const char *name)
 }
 
 /* The digits behind `stem` when they are all that follows, else NULL. */
-static const char *number_behind(const char *name, const char *stem)
+static const char *dcp_number_behind(const char *name, const char *stem)
 {
     size_t n = strlen(stem);
 
@@ -59,7 +59,8 @@ static const char *number_behind(const char *name, const char *stem)
 }
 
 /* The first entry of `dir` that `fits`, or NULL. */
-static const char *entry_of(struct zf_store *st, const char *dir, bool (*fits)(const char *name))
+static const char *dcp_entry_of(struct zf_store *st, const char *dir,
+                                bool (*fits)(const char *name))
 {
     for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
         if (l.e->kind != ZF_ENTRY_DIR && fits(l.e->name)) { /* a FIFO is refused when opened */
@@ -69,21 +70,21 @@ static const char *entry_of(struct zf_store *st, const char *dir, bool (*fits)(c
     return NULL;
 }
 
-static bool is_metadata(const char *name)
+static bool dcp_is_metadata(const char *name)
 {
     return strcmp(name, ".metadata") == 0;
 }
 
 /* Does `dir` look like a save, finished or not? */
-static bool is_save(struct zf_store *st, const char *dir)
+static bool dcp_is_save(struct zf_store *st, const char *dir)
 {
-    return entry_of(st, dir, is_metadata) || entry_of(st, dir, is_rank_metadata) ||
-           entry_of(st, dir, is_distcp);
+    return dcp_entry_of(st, dir, dcp_is_metadata) || dcp_entry_of(st, dir, dcp_is_rank_metadata) ||
+           dcp_entry_of(st, dir, dcp_is_distcp);
 }
 
 /* Model and optimizer in directories of their own:
  * NeMo-RL's policy/, and scripts that save the two apart. */
-static void find_pair(struct zf_store *st, struct parts *out)
+static void dcp_find_pair(struct zf_store *st, struct dcp_parts *out)
 {
     static const char *const model[] = {"model", "weights", "weights/model", "policy/weights",
                                         "policy/weights/model"};
@@ -91,13 +92,13 @@ static void find_pair(struct zf_store *st, struct parts *out)
                                             "policy/optimizer", "policy/optimizer/optim"};
 
     for (size_t i = 0; i < sizeof model / sizeof *model; i++) {
-        if (!is_save(st, model[i])) {
+        if (!dcp_is_save(st, model[i])) {
             continue;
         }
         for (size_t k = 0; k < sizeof optimizer / sizeof *optimizer; k++) {
-            if (is_save(st, optimizer[k])) {
-                add_part(out, model[i], (struct zf_dcp_group){0});
-                add_part(out, optimizer[k], (struct zf_dcp_group){.head = "optimizer"});
+            if (dcp_is_save(st, optimizer[k])) {
+                dcp_add_part(out, model[i], (struct dcp_group){0});
+                dcp_add_part(out, optimizer[k], (struct dcp_group){.head = "optimizer"});
                 return;
             }
         }
@@ -106,46 +107,46 @@ static void find_pair(struct zf_store *st, struct parts *out)
 
 /* "pytorch_model_fsdp_0", "optimizer_0": accelerate's save_state, which Trainer uses too.
  * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.20 … 1.15). */
-static void find_numbered(struct zf_store *st, const char *stem, struct parts *out)
+static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_parts *out)
 {
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        const char *number = l.e->kind == ZF_ENTRY_DIR ? number_behind(l.e->name, stem) : NULL;
+        const char *number = l.e->kind == ZF_ENTRY_DIR ? dcp_number_behind(l.e->name, stem) : NULL;
 
-        if (number && is_save(st, l.e->name)) {
+        if (number && dcp_is_save(st, l.e->name)) {
             bool first = strcmp(number, "0") == 0;
-            add_part(out, l.e->name, (struct zf_dcp_group){.number = first ? NULL : number});
+            dcp_add_part(out, l.e->name, (struct dcp_group){.number = first ? NULL : number});
         }
     }
 }
 
 /* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
-static void find_parts(struct zf_store *st, struct parts *out)
+static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
 {
-    *out = (struct parts){0};
-    if (is_save(st, "")) {
-        add_part(out, "", (struct zf_dcp_group){0});
-    } else if (is_save(st, "model_and_optim")) {
-        add_part(out, "model_and_optim", (struct zf_dcp_group){0});
+    *out = (struct dcp_parts){0};
+    if (dcp_is_save(st, "")) {
+        dcp_add_part(out, "", (struct dcp_group){0});
+    } else if (dcp_is_save(st, "model_and_optim")) {
+        dcp_add_part(out, "model_and_optim", (struct dcp_group){0});
     } else {
-        find_numbered(st, "pytorch_model_fsdp_", out);
-        find_numbered(st, "optimizer_", out);
+        dcp_find_numbered(st, "pytorch_model_fsdp_", out);
+        dcp_find_numbered(st, "optimizer_", out);
         if (out->n == 0) {
-            find_pair(st, out);
+            dcp_find_pair(st, out);
         }
     }
 }
 
 /* Path of the metadata of `dir`, of the first rank where each rank has its own.  False: none. */
-static bool metadata_path(struct zf_store *st, const char *dir, char *path, size_t n)
+static bool dcp_metadata_path(struct zf_store *st, const char *dir, char *path, size_t n)
 {
-    const char *name = entry_of(st, dir, is_metadata);
+    const char *name = dcp_entry_of(st, dir, dcp_is_metadata);
 
-    name = name ? name : entry_of(st, dir, is_rank_metadata);
+    name = name ? name : dcp_entry_of(st, dir, dcp_is_rank_metadata);
     return name && snprintf(path, n, "%s%s%s", dir, *dir ? "/" : "", name) < (int)n;
 }
 
 /* Appends the directories that are joined with the first to `why`. */
-static void tell_parts(const struct parts *parts, char *why, size_t n)
+static void dcp_tell_parts(const struct dcp_parts *parts, char *why, size_t n)
 {
     for (uint32_t i = 1; i < parts->n; i++) {
         size_t at = strlen(why);
@@ -158,19 +159,19 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
                       struct zf_probe *out, struct zf_err *err)
 {
     struct zf_store *st = save->store;
-    struct parts parts;
+    struct dcp_parts parts;
     char path[320];
     uint8_t head[2] = {0};
 
     (void)o;
     (void)err;
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
-    find_parts(st, &parts);
+    dcp_find_parts(st, &parts);
     if (parts.n == 0) {
         return true;
     }
     const char *dir = parts.part[0].dir;
-    bool named = metadata_path(st, dir, path, sizeof path);
+    bool named = dcp_metadata_path(st, dir, path, sizeof path);
     if (named) {
         struct zf_err ignored = {0};
         zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
@@ -179,7 +180,7 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
             zf_source_pread(src, head, sizeof head, 0, &ignored) && head[0] == 0x80) {
             out->fit = ZF_FIT_PROOF;
             snprintf(out->why, sizeof out->why, "%.80s is a pickle of protocol %u", path, head[1]);
-            tell_parts(&parts, out->why, sizeof out->why);
+            dcp_tell_parts(&parts, out->why, sizeof out->why);
             return true;
         }
     }
@@ -190,8 +191,8 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     return true;
 }
 
-static bool read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
-                      const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+static bool dcp_read_part(struct dcp *d, struct zf_store *st, const char *dir,
+                          const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     uint32_t before = d->n_passes;
@@ -200,11 +201,11 @@ static bool read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
     if (!zf_store_list(st, dir, &e, &n, err)) {
         return false;
     }
-    if (entry_of(st, dir, is_metadata)) {
-        return zf_dcp_read(d, st, dir, ".metadata", lim, b, err);
+    if (dcp_entry_of(st, dir, dcp_is_metadata)) {
+        return dcp_read(d, st, dir, ".metadata", lim, b, err);
     }
     for (size_t i = 0; i < n; i++) {
-        if (is_rank_metadata(e[i].name) && !zf_dcp_read(d, st, dir, e[i].name, lim, b, err)) {
+        if (dcp_is_rank_metadata(e[i].name) && !dcp_read(d, st, dir, e[i].name, lim, b, err)) {
             return false;
         }
     }
@@ -223,25 +224,25 @@ static bool read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
 static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err)
 {
-    zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(o->lim, err);
+    zf_auto(dcp) struct dcp *d = dcp_new(o->lim, err);
     struct zf_store *st = save->store;
-    struct parts parts;
+    struct dcp_parts parts;
 
     if (!d) {
         return false;
     }
-    find_parts(st, &parts);
+    dcp_find_parts(st, &parts);
     if (parts.n == 0) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no .metadata and no .distcp file is here");
     }
     for (uint32_t i = 0; i < parts.n; i++) {
         d->at_group = i;
         d->group[i] = parts.part[i].group;
-        if (!read_part(d, st, parts.part[i].dir, o->lim, b, err)) {
+        if (!dcp_read_part(d, st, parts.part[i].dir, o->lim, b, err)) {
             return false;
         }
     }
-    return zf_dcp_place(d, st, o->lim, b, NULL, err) && zf_beside_add(st, o, b, err) &&
+    return dcp_place(d, st, o->lim, b, NULL, err) && zf_beside_add(st, o, b, err) &&
            zf_beside_weights(st, b, err);
 }
 

@@ -12,13 +12,13 @@
 
 #define SHOW(n) ((unsigned long long)(n))
 
-static const char *files_key(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+static const char *files_key(const struct dcp *d, const struct dcp_chunk *c)
 {
     return d->key[c->key].name;
 }
 
 /* The files in which a chunk is. */
-static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
+static bool *files_used(const struct dcp *d, struct zf_err *err)
 {
     bool *used = calloc(d->n_files + 1, sizeof *used);
 
@@ -34,7 +34,7 @@ static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
     return used;
 }
 
-bool zf_dcp_files_open(struct zf_dcp_placing *p, struct zf_err *err)
+bool dcp_files_open(struct dcp_placing *p, struct zf_err *err)
 {
     zf_auto(mem) bool *used = files_used(p->d, err);
     char is[ZF_ABSENT_MAX];
@@ -65,8 +65,8 @@ bool zf_dcp_files_open(struct zf_dcp_placing *p, struct zf_err *err)
 /* For qsort_r: by file, then by offset. */
 static int files_by_place(const void *a, const void *b, void *ctx)
 {
-    const struct zf_dcp_chunk *chunk = ctx;
-    const struct zf_dcp_chunk *x = &chunk[*(const uint32_t *)a], *y = &chunk[*(const uint32_t *)b];
+    const struct dcp_chunk *chunk = ctx;
+    const struct dcp_chunk *x = &chunk[*(const uint32_t *)a], *y = &chunk[*(const uint32_t *)b];
 
     if (x->item.file != y->item.file) {
         return x->item.file < y->item.file ? -1 : 1;
@@ -74,14 +74,13 @@ static int files_by_place(const void *a, const void *b, void *ctx)
     return x->item.off < y->item.off ? -1 : x->item.off > y->item.off;
 }
 
-bool zf_dcp_files_sort(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_out,
-                       struct zf_err *err)
+bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out, struct zf_err *err)
 {
-    struct zf_dcp *d = p->d;
+    struct dcp *d = p->d;
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < d->n_chunks; i++) {
-        struct zf_dcp_chunk *c = &d->chunk[i];
+        struct dcp_chunk *c = &d->chunk[i];
 
         if (c->item.file != ZF_DCP_NONE && !c->lost) {
             order[n++] = i;
@@ -90,7 +89,7 @@ bool zf_dcp_files_sort(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_ou
         if (!c->lost && !c->empty) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"%.160s\": storage_data has no item for a chunk of it", files_key(d, c));
-            if (!zf_dcp_lose(p, c, err)) {
+            if (!dcp_lose(p, c, err)) {
                 return false;
             }
         }
@@ -100,7 +99,7 @@ bool zf_dcp_files_sort(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_ou
     return true;
 }
 
-uint64_t zf_dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n)
+uint64_t dcp_files_run(const struct dcp *d, const uint32_t *order, uint64_t n)
 {
     uint64_t end = 1;
 
@@ -110,14 +109,13 @@ uint64_t zf_dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_
     return end;
 }
 
-bool zf_dcp_files_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
-                        struct zf_err *err)
+bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, struct zf_err *err)
 {
-    struct zf_dcp *d = p->d;
-    struct zf_dcp_chunk *before = NULL;
+    struct dcp *d = p->d;
+    struct dcp_chunk *before = NULL;
 
     for (uint64_t i = 0; i < n; i++) {
-        struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        struct dcp_chunk *c = &d->chunk[order[i]];
         struct zf_source *file = p->file[c->item.file];
         bool ok = true;
 
@@ -139,7 +137,7 @@ bool zf_dcp_files_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_
             zf_fail(err, ZF_E_UNSUPPORTED, c->item.off, "an item of %llu bytes", SHOW(c->item.len));
             ok = false;
         }
-        if (!ok && !zf_dcp_lose(p, c, err)) {
+        if (!ok && !dcp_lose(p, c, err)) {
             return false;
         }
         before = c->item.len ? c : before;
@@ -147,9 +145,9 @@ bool zf_dcp_files_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_
     return true;
 }
 
-bool zf_dcp_files_check_ends(struct zf_dcp_placing *p, struct zf_err *err)
+bool dcp_files_check_ends(struct dcp_placing *p, struct zf_err *err)
 {
-    const struct zf_dcp *d = p->d;
+    const struct dcp *d = p->d;
     uint64_t longer = 0, first = 0;
 
     for (uint64_t i = 0; i < d->n_files; i++) {

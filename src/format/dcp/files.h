@@ -6,22 +6,22 @@
 #include "placing.h"
 
 /* Opens every file that a chunk is in (p->file).  Errors: ZF_E_FORMAT one is missing. */
-bool zf_dcp_files_open(struct zf_dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+bool dcp_files_open(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
 /* order [n_chunks]: the numbers of the chunks that have an item, file by file and in the order of the
  * file; *n_out of them.  Errors: ZF_E_FORMAT a chunk has none. */
-bool zf_dcp_files_sort(struct zf_dcp_placing *p, uint32_t *order, uint64_t *n_out,
-                       struct zf_err *err) ZF_CHECKED;
+bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out,
+                    struct zf_err *err) ZF_CHECKED;
 
 /* How many of order [n > 0] are in the same file as the first. */
-uint64_t zf_dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n);
+uint64_t dcp_files_run(const struct dcp *d, const uint32_t *order, uint64_t n);
 
 /* Checks the items order [n] of one file: inside it, and side by side.  Errors: ZF_E_FORMAT. */
-bool zf_dcp_files_check(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
-                        struct zf_err *err) ZF_CHECKED;
+bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n,
+                     struct zf_err *err) ZF_CHECKED;
 
 /* Checks that every file ends with its last item.  Longer ones are noted: something else wrote to them.
  * Shorter ones are damaged, even where no chunk needs the item that is cut.  Errors: ZF_E_FORMAT. */
-bool zf_dcp_files_check_ends(struct zf_dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+bool dcp_files_check_ends(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -18,13 +18,13 @@
 
 _Static_assert(ZF_DT_COUNT <= 64, "a record has 6 bits for a dtype");
 
-struct items {
-    struct zf_dcp_record *record; /* [n] by the item's number */
+struct dcp_items {
+    struct dcp_record *record; /* [n] by the item's number */
     uint64_t n;
     struct zf_limits lim;
 };
 
-uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size)
+uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size)
 {
     uint64_t h = zf_hash(ndim, size, ndim * sizeof *size);
 
@@ -43,15 +43,15 @@ static struct zf_source *items_unzstd(struct zf_source *packed, uint64_t max_byt
     return zf_zstd_new(packed, size, lim, err);
 }
 
-void zf_dcp_look_fini(struct zf_dcp_look *look)
+void dcp_look_fini(struct dcp_look *look)
 {
     zf_torch_free(look->torch);
     zf_source_unref(&look->body);
     look->torch = NULL;
 }
 
-struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_item item, uint64_t max_bytes,
-                              const struct zf_limits *lim, struct zf_err *err)
+struct zf_source *dcp_body(struct zf_source *file, struct dcp_item item, uint64_t max_bytes,
+                           const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *packed = NULL;
     char name[40];
@@ -69,10 +69,10 @@ struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_item item, u
     return items_unzstd(packed, max_bytes, lim, err);
 }
 
-bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_item item,
-                      uint64_t max_bytes, const struct zf_limits *lim, struct zf_err *err)
+bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_item item,
+                   uint64_t max_bytes, const struct zf_limits *lim, struct zf_err *err)
 {
-    *look = (struct zf_dcp_look){.body = zf_dcp_body(file, item, max_bytes, lim, err)};
+    *look = (struct dcp_look){.body = dcp_body(file, item, max_bytes, lim, err)};
     if (!look->body) {
         return false;
     }
@@ -81,7 +81,7 @@ bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct z
     }
     look->torch = zf_torch_open(look->body, lim, err);
     if (!look->torch) {
-        zf_dcp_look_fini(look);
+        dcp_look_fini(look);
         return false;
     }
     return true;
@@ -124,7 +124,7 @@ static bool items_count_part(void *ctx, const struct zf_torch_part *part, struct
            items_keep_sizes(only->torch, &only->first.stride, only->first.ndim, err);
 }
 
-bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out, struct zf_err *err)
+bool dcp_look_tensor(struct dcp_look *look, struct zf_torch_tensor *out, struct zf_err *err)
 {
     const struct zf_pv *v = zf_torch_root(look->torch);
     struct items_only only = {.torch = look->torch};
@@ -143,7 +143,7 @@ bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out, s
     return true;
 }
 
-bool zf_dcp_from(const struct zf_torch_tensor *t, struct zf_from *out, struct zf_err *err)
+bool dcp_from(const struct zf_torch_tensor *t, struct zf_from *out, struct zf_err *err)
 {
     if (!t->storage->src) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -158,7 +158,7 @@ bool zf_dcp_from(const struct zf_torch_tensor *t, struct zf_from *out, struct zf
 }
 
 /* Is the tensor what the metadata promised? */
-static bool items_check(const struct zf_torch_tensor *t, const struct zf_dcp_record *r,
+static bool items_check(const struct zf_torch_tensor *t, const struct dcp_record *r,
                         const struct zf_item *item, struct zf_err *err)
 {
     const struct zf_dtype_info *want = zf_dtype_info((enum zf_dtype)r->dtype),
@@ -174,7 +174,7 @@ static bool items_check(const struct zf_torch_tensor *t, const struct zf_dcp_rec
                        "the item holds %" PRIu64 " bytes of data, .metadata promised %" PRIu64,
                        bytes, item->len);
     }
-    if (zf_dcp_shape_print(t->ndim, t->shape) != r->shape) {
+    if (dcp_shape_print(t->ndim, t->shape) != r->shape) {
         return zf_fail(err, ZF_E_FORMAT, item->rec_off,
                        "the item's tensor has another shape than its chunk in .metadata");
     }
@@ -183,8 +183,8 @@ static bool items_check(const struct zf_torch_tensor *t, const struct zf_dcp_rec
 
 /* Bytes that are no torch.save file are the tensor itself when they are
  * exactly as many as it needs. */
-static bool items_raw(struct zf_dcp_look *look, const struct zf_dcp_record *r,
-                      const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
+static bool items_raw(struct dcp_look *look, const struct dcp_record *r, const struct zf_item *item,
+                      struct zf_item_at *out, struct zf_err *err)
 {
     uint8_t head[4] = {0};
     size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
@@ -222,24 +222,24 @@ static bool items_at(struct zf_source *file, struct zf_source *src, uint64_t off
 static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
                          struct zf_item_at *out, struct zf_err *err)
 {
-    const struct items *it = ctx;
-    const struct zf_dcp_record *r = &it->record[item->number];
-    const struct zf_dcp_item range = {
-        .off = item->rec_off, .len = r->len, .wrap = (enum zf_dcp_wrap)r->wrap};
-    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    const struct dcp_items *it = ctx;
+    const struct dcp_record *r = &it->record[item->number];
+    const struct dcp_item range = {
+        .off = item->rec_off, .len = r->len, .wrap = (enum dcp_wrap)r->wrap};
+    zf_auto(dcp_look) struct dcp_look look = {0};
     struct zf_torch_tensor t;
     struct zf_from from;
 
     *out = (struct zf_item_at){0};
     /* Tensors are smaller than 2^63. */
-    if (!zf_dcp_look_init(&look, file, range, item->len + OVERHEAD_MAX, &it->lim, err)) {
+    if (!dcp_look_init(&look, file, range, item->len + OVERHEAD_MAX, &it->lim, err)) {
         return false;
     }
     if (!look.torch) {
         return items_raw(&look, r, item, out, err);
     }
-    if (!zf_dcp_look_tensor(&look, &t, err) || !items_check(&t, r, item, err) ||
-        !zf_dcp_from(&t, &from, err)) {
+    if (!dcp_look_tensor(&look, &t, err) || !items_check(&t, r, item, err) ||
+        !dcp_from(&t, &from, err)) {
         return false;
     }
     if (from.stride) {
@@ -251,16 +251,16 @@ static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item
 
 static void items_free(void *ctx)
 {
-    struct items *it = ctx;
+    struct dcp_items *it = ctx;
 
     free(it->record);
     free(it);
 }
 
-struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record *records,
-                                   uint64_t n, const struct zf_limits *lim, struct zf_err *err)
+struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *records, uint64_t n,
+                                const struct zf_limits *lim, struct zf_err *err)
 {
-    struct items *it = malloc(sizeof *it);
+    struct dcp_items *it = malloc(sizeof *it);
     struct zf_source *src;
 
     if (!it) {
@@ -268,7 +268,7 @@ struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record 
         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the items of a file");
         return NULL;
     }
-    *it = (struct items){.record = records, .n = n, .lim = *lim};
+    *it = (struct dcp_items){.record = records, .n = n, .lim = *lim};
     src = zf_items_new(file, items_locate, it, items_free, err);
     if (!src) {
         items_free(it);

@@ -11,50 +11,47 @@
 #include "metadata.h"
 
 /* What the metadata says of one item, packed: there are millions. */
-struct zf_dcp_record {
-    uint64_t len : 40, dtype : 6, wrap : 2, shape : 16 /* zf_dcp_shape_print */;
+struct dcp_record {
+    uint64_t len : 40, dtype : 6, wrap : 2, shape : 16 /* dcp_shape_print */;
 };
 #define ZF_DCP_ITEM_MAX ((1ull << 40) - 1)
 
 /* A hash of a shape, by which an item of another shape is noticed. */
-uint16_t zf_dcp_shape_print(uint32_t ndim, const uint64_t *size);
+uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size);
 
 /* An items source over file: takes records (malloc'ed, in the order in which the items are added;
  * freed on failure too).
  * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said;
  * ZF_E_UNSUPPORTED its encoding. */
-struct zf_source *zf_dcp_items_new(struct zf_source *file, struct zf_dcp_record *records,
-                                   uint64_t n, const struct zf_limits *lim,
-                                   struct zf_err *err) ZF_CHECKED;
+struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *records, uint64_t n,
+                                const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 /* An item that is opened. */
-struct zf_dcp_look {
+struct dcp_look {
     struct zf_source *body; /* the item's bytes, decompressed */
     struct zf_torch *torch; /* NULL: no torch.save file */
 };
 /* The item's bytes, decompressed to max_bytes at most; gives a reference.
  * Errors: ZF_E_UNSUPPORTED, ZF_E_FORMAT, ZF_E_LIMIT. */
-struct zf_source *zf_dcp_body(struct zf_source *file, struct zf_dcp_item item, uint64_t max_bytes,
-                              const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+struct zf_source *dcp_body(struct zf_source *file, struct dcp_item item, uint64_t max_bytes,
+                           const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 /* Errors: of zf_torch_open; ZF_E_UNSUPPORTED; ZF_E_LIMIT. */
-bool zf_dcp_look_init(struct zf_dcp_look *look, struct zf_source *file, struct zf_dcp_item item,
-                      uint64_t max_bytes, const struct zf_limits *lim,
-                      struct zf_err *err) ZF_CHECKED;
-void zf_dcp_look_fini(struct zf_dcp_look *look);
-static inline void zf_auto_dcp_look(struct zf_dcp_look *look)
+bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_item item,
+                   uint64_t max_bytes, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+void dcp_look_fini(struct dcp_look *look);
+static inline void zf_auto_dcp_look(struct dcp_look *look)
 {
-    zf_dcp_look_fini(look);
+    dcp_look_fini(look);
 }
 
 /* The one tensor that an opened item is: the item itself, or the only
  * tensor inside a subclass around it.
  * Errors: ZF_E_UNSUPPORTED it is of several parts; of zf_torch_tensor. */
-bool zf_dcp_look_tensor(struct zf_dcp_look *look, struct zf_torch_tensor *out,
-                        struct zf_err *err) ZF_CHECKED;
+bool dcp_look_tensor(struct dcp_look *look, struct zf_torch_tensor *out,
+                     struct zf_err *err) ZF_CHECKED;
 
-/* Where the elements of a tensor of a look are; lends from->src and from->stride, NULL when they are
+/* Where the elements of a tensor of a look are; from->src and from->stride are borrowed, NULL when they are
  * packed.  Errors: ZF_E_FORMAT it has no data. */
-bool zf_dcp_from(const struct zf_torch_tensor *t, struct zf_from *out,
-                 struct zf_err *err) ZF_CHECKED;
+bool dcp_from(const struct zf_torch_tensor *t, struct zf_from *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -5,7 +5,7 @@
 #include <zf/codec/torch.h>
 
 /* The true shape of a key from its entry, which must fit the stored one; other entries say nothing. */
-static bool mcore_take_shape(struct zf_dcp *d, struct zf_dcp_key *key, const struct zf_pv *entry,
+static bool mcore_take_shape(struct dcp *d, struct dcp_key *key, const struct zf_pv *entry,
                              struct zf_err *err)
 {
     const struct zf_pv *given = zf_pv_get(entry, "nd_reformulated_orig_global_shape");
@@ -44,17 +44,17 @@ static bool mcore_take_shape(struct zf_dcp *d, struct zf_dcp_key *key, const str
     return true;
 }
 
-bool zf_dcp_take_mcore(struct zf_dcp_reading *r, const struct zf_pv *mcore, struct zf_err *err)
+bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *mcore, struct zf_err *err)
 {
-    struct zf_dcp *d = r->d;
+    struct dcp *d = r->d;
 
     for (uint64_t i = 0; i < zf_pv_len(mcore); i++) {
         uint64_t n = 0;
         const char *name = zf_pv_text(zf_pv_key(mcore, i), &n);
-        uint32_t key = name ? zf_dcp_find_key(d, name, n) : ZF_DCP_NONE;
+        uint32_t key = name ? dcp_find_key(d, name, n) : ZF_DCP_NONE;
 
         if (key != ZF_DCP_NONE && !mcore_take_shape(d, &d->key[key], zf_pv_val(mcore, i), err)) {
-            if (!zf_dcp_settle(r, err)) {
+            if (!dcp_settle(r, err)) {
                 return false;
             }
             d->key[key].doubtful = true;

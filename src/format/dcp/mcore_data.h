@@ -12,7 +12,6 @@
 
 /* Reads the dict (NULL: there is none) into the keys' `whole`.  Errors: ZF_E_FORMAT a shape does not fit
  * the stored one. */
-bool zf_dcp_take_mcore(struct zf_dcp_reading *r, const struct zf_pv *dict,
-                       struct zf_err *err) ZF_CHECKED;
+bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err) ZF_CHECKED;
 
 #endif

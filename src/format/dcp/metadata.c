@@ -7,9 +7,9 @@
 
 #include "metadata.h"
 
-struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
+struct dcp *dcp_new(const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_dcp *d = calloc(1, sizeof *d);
+    struct dcp *d = calloc(1, sizeof *d);
 
     if (!d) {
         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for metadata");
@@ -23,7 +23,7 @@ struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
     return d;
 }
 
-void zf_dcp_free(struct zf_dcp *d)
+void dcp_free(struct dcp *d)
 {
     if (!d) {
         return;
@@ -42,18 +42,18 @@ void zf_dcp_free(struct zf_dcp *d)
 
 /* ---- keys ---- */
 
-static uint64_t metadata_key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
+static uint64_t metadata_key_hash(const struct dcp *d, const char *p, uint64_t n)
 {
     return zf_hash(d->at_group, p, n);
 }
 
-uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
+uint32_t dcp_find_key(const struct dcp *d, const char *p, uint64_t n)
 {
     uint64_t hash = metadata_key_hash(d, p, n), at = 0;
     uint32_t i;
 
     while ((i = zf_index_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
-        const struct zf_dcp_key *k = &d->key[i];
+        const struct dcp_key *k = &d->key[i];
 
         if (k->group == d->at_group && k->name_len == n && memcmp(k->name, p, n) == 0) {
             return i;
@@ -62,10 +62,10 @@ uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
     return ZF_DCP_NONE;
 }
 
-bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
-                    uint32_t *out, struct zf_err *err)
+bool dcp_add_key(struct dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
+                 uint32_t *out, struct zf_err *err)
 {
-    struct zf_dcp_key *key;
+    struct dcp_key *key;
 
     if (d->n_keys >= lim->tensors || d->n_keys >= ZF_DCP_NONE - 1 || n > UINT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
@@ -77,19 +77,19 @@ bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf
     }
     d->key = key;
     *out = (uint32_t)d->n_keys;
-    key[d->n_keys] = (struct zf_dcp_key){
+    key[d->n_keys] = (struct dcp_key){
         .name = p, .name_len = (uint32_t)n, .pass = d->n_passes, .group = d->at_group};
     return zf_index_add(&d->keys, metadata_key_hash(d, p, n), *out, err) && ++d->n_keys;
 }
 
 /* ---- chunks ---- */
 
-static uint64_t metadata_box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
+static uint64_t metadata_box_hash(const struct dcp *d, uint32_t key, const uint64_t *start)
 {
     return zf_hash(key, start, d->key[key].ndim * sizeof *start);
 }
 
-uint64_t *zf_dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
+uint64_t *dcp_box_room(struct dcp *d, uint32_t ndim, struct zf_err *err)
 {
     uint64_t *box = zf_vec_grow(d->box, d->n_box, 2u * ndim + 1, &d->cap_box, sizeof *box, err);
 
@@ -100,10 +100,10 @@ uint64_t *zf_dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
     return box + d->n_box;
 }
 
-struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
-                                      const struct zf_limits *lim, struct zf_err *err)
+struct dcp_chunk *dcp_add_chunk(struct dcp *d, uint32_t key, bool hidden,
+                                const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_dcp_chunk *chunk;
+    struct dcp_chunk *chunk;
     uint64_t hash = metadata_box_hash(d, key, &d->box[d->n_box]);
 
     if (d->n_chunks >= lim->pieces || d->n_chunks >= ZF_DCP_NONE - 1) {
@@ -116,8 +116,7 @@ struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidde
         return NULL;
     }
     d->chunk = chunk;
-    chunk[d->n_chunks] =
-        (struct zf_dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = d->n_box};
+    chunk[d->n_chunks] = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = d->n_box};
     if (!hidden && !zf_index_add(&d->chunks, hash, (uint32_t)d->n_chunks, err)) {
         return NULL;
     }
@@ -125,14 +124,13 @@ struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidde
     return &chunk[d->n_chunks++];
 }
 
-uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start,
-                           uint64_t from)
+uint32_t dcp_find_chunk(const struct dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
 {
     uint64_t hash = metadata_box_hash(d, key, start), at = 0;
     uint32_t i;
 
     while ((i = zf_index_next(&d->chunks, hash, &at)) != ZF_DCP_NONE) {
-        const struct zf_dcp_chunk *c = &d->chunk[i];
+        const struct dcp_chunk *c = &d->chunk[i];
 
         if (i >= from && c->key == key &&
             memcmp(&d->box[c->box], start, d->key[key].ndim * sizeof *start) == 0) {
@@ -144,10 +142,10 @@ uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t 
 
 /* ---- files ---- */
 
-bool zf_dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err)
+bool dcp_take_file(struct dcp *d, const char *path, uint32_t *out, struct zf_err *err)
 {
     uint64_t hash = zf_hash_str(0, path), at = 0;
-    struct zf_dcp_file *file;
+    struct dcp_file *file;
 
     while ((*out = zf_index_next(&d->files, hash, &at)) != ZF_DCP_NONE) {
         if (strcmp(d->file[*out].path, path) == 0) {
@@ -160,21 +158,21 @@ bool zf_dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct 
     }
     d->file = file;
     *out = (uint32_t)d->n_files;
-    file[*out] = (struct zf_dcp_file){.path = path};
+    file[*out] = (struct dcp_file){.path = path};
     return zf_index_add(&d->files, hash, *out, err) && ++d->n_files;
 }
 
 /* ---- one metadata file ---- */
 
-bool zf_dcp_in_file(const struct zf_dcp_reading *r, struct zf_err *err)
+bool dcp_in_file(const struct dcp_reading *r, struct zf_err *err)
 {
     size_t n = strlen(r->path);
 
     return strncmp(err->path, r->path, n) == 0 ? false : zf_err_in(err, "%s", r->path);
 }
 
-bool zf_dcp_settle(struct zf_dcp_reading *r, struct zf_err *err)
+bool dcp_settle(struct dcp_reading *r, struct zf_err *err)
 {
-    (void)zf_dcp_in_file(r, err);
+    (void)dcp_in_file(r, err);
     return zf_forgive(r->b, err);
 }

@@ -18,7 +18,7 @@
 #define ZF_DCP_WHOLE_DIMS 64 /* of a flattened tensor */
 
 /* Something saved under one name (FQN). */
-struct zf_dcp_key {
+struct dcp_key {
     const char *name; /* terminated; may hold any byte */
     uint32_t name_len;
     const char *from;    /* path of the metadata file that described it first */
@@ -36,61 +36,61 @@ struct zf_dcp_key {
         composed; /* set while placing (composed.h): its items are tensors made of several others */
 };
 
-enum zf_dcp_wrap {
+enum dcp_wrap {
     ZF_DCP_PLAIN,
     ZF_DCP_ZSTD,  /* transform_descriptors ['stream.zstd/1'] */
     ZF_DCP_OTHER, /* any other transformation */
 };
 
 /* An item: a range of a file. */
-struct zf_dcp_item {
+struct dcp_item {
     uint32_t file; /* number; ZF_DCP_NONE: none is recorded */
-    enum zf_dcp_wrap wrap;
+    enum dcp_wrap wrap;
     uint64_t off, len; /* bytes */
 };
 
 /* One box of a tensor, or a bytes item. */
-struct zf_dcp_chunk {
+struct dcp_chunk {
     uint32_t key; /* number */
     bool lost;    /* its records contradict each other, or its item is damaged */
     bool empty;   /* of no elements, as its tensor */
     bool whole;   /* a bytes item that was found to be one whole file */
-    struct zf_dcp_item item;
-    uint64_t box;  /* index in zf_dcp.box: ndim starts, then ndim sizes, in elements */
+    struct dcp_item item;
+    uint64_t box;  /* index in dcp.box: ndim starts, then ndim sizes, in elements */
     uint64_t addr; /* set by tensors.c: address of the data in the items source of its file */
 };
 
 /* Another rank's item for a chunk that is there already. */
-struct zf_dcp_copy {
+struct dcp_copy {
     uint32_t chunk; /* number */
-    struct zf_dcp_item item;
+    struct dcp_item item;
 };
 
 /* A file that items are in. */
-struct zf_dcp_file {
+struct dcp_file {
     const char *path; /* in the store */
     uint64_t end;     /* of its last item, in bytes */
 };
 
 /* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
 enum { ZF_DCP_GROUPS_MAX = 64 };
-struct zf_dcp_group {
+struct dcp_group {
     const char *head;   /* a first step for paths that do not have one like it; NULL = none */
-    const char *number; /* digits behind the first step, to tell the second model; NULL = none */
+    const char *number; /* digits behind the first step, for the second model; NULL = none */
 };
 
-struct zf_dcp {
-    struct zf_dcp_group group[ZF_DCP_GROUPS_MAX];
+struct dcp {
+    struct dcp_group group[ZF_DCP_GROUPS_MAX];
     uint32_t at_group; /* of the metadata that is read */
-    struct zf_dcp_key *key;
+    struct dcp_key *key;
     size_t n_keys, cap_keys;
-    struct zf_dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
+    struct dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
     size_t n_chunks, cap_chunks;
-    struct zf_dcp_copy *copy; /* of the values that every rank repeats (replicas.h) */
+    struct dcp_copy *copy; /* of the values that every rank repeats (replicas.h) */
     size_t n_copies, cap_copies;
     uint64_t *box;
     size_t n_box, cap_box;
-    struct zf_dcp_file *file;
+    struct dcp_file *file;
     size_t n_files, cap_files;
     uint32_t n_passes;        /* metadata files read */
     struct zf_arena *pickles; /* all values */
@@ -98,38 +98,36 @@ struct zf_dcp {
 };
 
 /* Gives an empty one. Errors: ZF_E_NOMEM. */
-struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-void zf_dcp_free(struct zf_dcp *d); /* with every pickled value; NULL is fine */
-static inline void zf_auto_dcp(struct zf_dcp **d)
+struct dcp *dcp_new(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+void dcp_free(struct dcp *d); /* with every pickled value; NULL is fine */
+static inline void zf_auto_dcp(struct dcp **d)
 {
-    zf_dcp_free(*d);
+    dcp_free(*d);
 }
 
 /* Adds a key of that name (borrowed) to the state dict that is read, where it is not yet.
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
-bool zf_dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
-                    uint32_t *out, struct zf_err *err) ZF_CHECKED;
+bool dcp_add_key(struct dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
+                 uint32_t *out, struct zf_err *err) ZF_CHECKED;
 /* The key of this name in the state dict that is read, or ZF_DCP_NONE. */
-uint32_t zf_dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n);
+uint32_t dcp_find_key(const struct dcp *d, const char *p, uint64_t n);
 
-/* Room behind the boxes for ndim starts and ndim sizes, which zf_dcp_add_chunk keeps.
+/* Room behind the boxes for ndim starts and ndim sizes, which dcp_add_chunk keeps.
  * NULL: ZF_E_NOMEM. */
-uint64_t *zf_dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err);
-/* Adds a chunk of `key` with the box that was written there; hidden: zf_dcp_find_chunk does not find
+uint64_t *dcp_box_room(struct dcp *d, uint32_t ndim, struct zf_err *err);
+/* Adds a chunk of `key` with the box that was written there; hidden: dcp_find_chunk does not find
  * it.  Errors: ZF_E_LIMIT pieces; ZF_E_NOMEM. */
-struct zf_dcp_chunk *zf_dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
-                                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+struct dcp_chunk *dcp_add_chunk(struct dcp *d, uint32_t key, bool hidden,
+                                const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 /* The chunk of `key` that starts there and has number `from` or more, or ZF_DCP_NONE. */
-uint32_t zf_dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start,
-                           uint64_t from);
+uint32_t dcp_find_chunk(const struct dcp *d, uint32_t key, const uint64_t *start, uint64_t from);
 
 /* The number of the file of that path (kept in d->pickles), which is added when it is new. */
-bool zf_dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out,
-                      struct zf_err *err) ZF_CHECKED;
+bool dcp_take_file(struct dcp *d, const char *path, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
 /* One metadata file while it is read. */
-struct zf_dcp_reading {
-    struct zf_dcp *d;
+struct dcp_reading {
+    struct dcp *d;
     const struct zf_limits *lim;
     struct zf_build *b;
     const char *dir, *path;        /* its directory, itself */
@@ -140,9 +138,9 @@ struct zf_dcp_reading {
 };
 
 /* Names the file in the failure, once.  Returns false. */
-bool zf_dcp_in_file(const struct zf_dcp_reading *r, struct zf_err *err);
+bool dcp_in_file(const struct dcp_reading *r, struct zf_err *err);
 
 /* A degraded build goes on after a failure: true, and it is noted. */
-bool zf_dcp_settle(struct zf_dcp_reading *r, struct zf_err *err);
+bool dcp_settle(struct dcp_reading *r, struct zf_err *err);
 
 #endif

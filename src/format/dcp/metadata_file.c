@@ -8,7 +8,7 @@
 #include "state_metadata.h"
 #include "storage_data.h"
 
-static bool file_take_root(struct zf_dcp_reading *r, const struct zf_pv *root, struct zf_err *err)
+static bool file_take_root(struct dcp_reading *r, const struct zf_pv *root, struct zf_err *err)
 {
     const struct zf_pv *state = zf_pv_attr(root, "state_dict_metadata");
     const struct zf_pv *storage = zf_pv_attr(root, "storage_data");
@@ -24,16 +24,15 @@ static bool file_take_root(struct zf_dcp_reading *r, const struct zf_pv *root, s
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "has no storage_data that says where the items are");
     }
-    if (!zf_dcp_take_state(r, state, err) || !zf_dcp_take_storage(r, storage, err) ||
-        !zf_dcp_take_mcore(r, zf_pv_attr(root, "mcore_data"), err)) {
+    if (!dcp_take_state(r, state, err) || !dcp_take_storage(r, storage, err) ||
+        !dcp_take_mcore(r, zf_pv_attr(root, "mcore_data"), err)) {
         return false;
     }
-    return zf_dcp_take_paths(r, zf_pv_attr(root, "planner_data"), err);
+    return dcp_take_paths(r, zf_pv_attr(root, "planner_data"), err);
 }
 
 /* The values of one pickle; its bytes are not kept. */
-static const struct zf_pv *file_load(struct zf_dcp_reading *r, struct zf_store *st,
-                                     struct zf_err *err)
+static const struct zf_pv *file_load(struct dcp_reading *r, struct zf_store *st, struct zf_err *err)
 {
     uint64_t n = 0;
     zf_auto(mem) char *text = zf_store_slurp(st, r->path, r->lim->pickle_bytes, &n, err);
@@ -45,15 +44,15 @@ static const struct zf_pv *file_load(struct zf_dcp_reading *r, struct zf_store *
     }
     root = zf_pickle_load(&in, r->d->pickles, r->lim, err);
     if (!root) {
-        (void)zf_dcp_in_file(r, err);
+        (void)dcp_in_file(r, err);
     }
     return root;
 }
 
-bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
-                 const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+bool dcp_read(struct dcp *d, struct zf_store *st, const char *dir, const char *name,
+              const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
-    struct zf_dcp_reading r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->n_chunks};
+    struct dcp_reading r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->n_chunks};
     const struct zf_pv *root;
 
     d->n_passes++;
@@ -62,5 +61,5 @@ bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const c
         return false;
     }
     root = file_load(&r, st, err);
-    return root && (file_take_root(&r, root, err) || zf_dcp_in_file(&r, err));
+    return root && (file_take_root(&r, root, err) || dcp_in_file(&r, err));
 }

@@ -10,7 +10,7 @@
  * passed over. With a degraded build, contradictions become notes and chunks without an item.
  * Errors: ZF_E_FORMAT names the key and what is wrong;
  * ZF_E_UNSUPPORTED dtype, torch 1.12; ZF_E_LIMIT. */
-bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
-                 const struct zf_limits *lim, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+bool dcp_read(struct dcp *d, struct zf_store *st, const char *dir, const char *name,
+              const struct zf_limits *lim, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 #endif

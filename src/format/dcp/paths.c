@@ -17,7 +17,7 @@ struct paths_scratch {
 };
 
 /* Reads a tuple; no steps: it is no path, because one is neither a name nor a position. */
-static bool paths_read(struct zf_dcp *d, const struct zf_pv *tuple, struct paths_scratch *s,
+static bool paths_read(struct dcp *d, const struct zf_pv *tuple, struct paths_scratch *s,
                        struct zf_err *err)
 {
     s->step.n = 0;
@@ -48,7 +48,7 @@ static bool paths_read(struct zf_dcp *d, const struct zf_pv *tuple, struct paths
     return true;
 }
 
-static bool paths_take(struct zf_dcp_reading *r, struct zf_dcp_key *key, const struct zf_pv *tuple,
+static bool paths_take(struct dcp_reading *r, struct dcp_key *key, const struct zf_pv *tuple,
                        struct paths_scratch *s, struct zf_err *err)
 {
     struct zf_path path;
@@ -71,7 +71,7 @@ static bool paths_take(struct zf_dcp_reading *r, struct zf_dcp_key *key, const s
             "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
             "which of them is it?",
             key->name, zf_out_text(&s->joined));
-        return zf_dcp_settle(r, err);
+        return dcp_settle(r, err);
     }
     if (key->path.n == path.n &&
         zf_path_hash(key->path) == zf_path_hash(path)) { /* another rank said so */
@@ -86,7 +86,7 @@ static bool paths_take(struct zf_dcp_reading *r, struct zf_dcp_key *key, const s
     return true;
 }
 
-bool zf_dcp_take_paths(struct zf_dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
+bool dcp_take_paths(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
 {
     struct paths_scratch s = {.step = {0}};
     bool ok = true;
@@ -94,7 +94,7 @@ bool zf_dcp_take_paths(struct zf_dcp_reading *r, const struct zf_pv *dict, struc
     for (uint64_t i = 0; ok && i < zf_pv_len(dict); i++) {
         uint64_t n = 0;
         const char *name = zf_pv_text(zf_pv_key(dict, i), &n);
-        uint32_t key = name ? zf_dcp_find_key(r->d, name, n) : ZF_DCP_NONE;
+        uint32_t key = name ? dcp_find_key(r->d, name, n) : ZF_DCP_NONE;
 
         ok = key == ZF_DCP_NONE || paths_take(r, &r->d->key[key], zf_pv_val(dict, i), &s, err);
     }
@@ -123,10 +123,9 @@ static void paths_cut(struct zf_step *step, uint32_t *n)
     }
 }
 
-bool zf_dcp_path(struct zf_dcp *d, const struct zf_dcp_key *k, struct zf_path *out,
-                 struct zf_err *err)
+bool dcp_path(struct dcp *d, const struct dcp_key *k, struct zf_path *out, struct zf_err *err)
 {
-    const struct zf_dcp_group *group = &d->group[k->group];
+    const struct dcp_group *group = &d->group[k->group];
     const struct zf_step flat = {.p = k->name, .n = k->name_len}, *from = &flat;
     struct zf_step *step;
     uint32_t n = 1, front;

@@ -7,13 +7,12 @@
 
 /* Reads the dict (NULL: there is none) into the keys' paths, after state_dict_metadata.
  * Errors: ZF_E_FORMAT a path is not that of its key. */
-bool zf_dcp_take_paths(struct zf_dcp_reading *r, const struct zf_pv *dict,
-                       struct zf_err *err) ZF_CHECKED;
+bool dcp_take_paths(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err) ZF_CHECKED;
 
 /* The path of key k: what planner_data says, else the key as one step.  In a numbered group the number
  * is added to the first step ("model_1"); in a group with a head that head becomes the first step of
  * paths that do not begin with one like it.  The steps live as long as d. */
-bool zf_dcp_path(struct zf_dcp *d, const struct zf_dcp_key *k, struct zf_path *out,
-                 struct zf_err *err) ZF_CHECKED;
+bool dcp_path(struct dcp *d, const struct dcp_key *k, struct zf_path *out,
+              struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-bool zf_dcp_placing_init(struct zf_dcp_placing *p, struct zf_err *err)
+bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err)
 {
     p->names = zf_names_new(p->rule, err);
     p->file = calloc(p->d->n_files + 1, sizeof *p->file);
@@ -13,7 +13,7 @@ bool zf_dcp_placing_init(struct zf_dcp_placing *p, struct zf_err *err)
                                 (unsigned long long)p->d->n_files));
 }
 
-void zf_dcp_placing_fini(struct zf_dcp_placing *p)
+void dcp_placing_fini(struct dcp_placing *p)
 {
     for (uint64_t i = 0; p->file && p->items && i < p->d->n_files; i++) {
         zf_source_unref(&p->file[i]);
@@ -24,16 +24,16 @@ void zf_dcp_placing_fini(struct zf_dcp_placing *p)
     zf_names_free(p->names);
 }
 
-uint64_t zf_dcp_data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+uint64_t dcp_data_len(const struct dcp *d, const struct dcp_chunk *c)
 {
-    const struct zf_dcp_key *k = &d->key[c->key];
+    const struct dcp_key *k = &d->key[c->key];
     uint64_t n = 0;
 
     /* A box inside a tensor whose size was checked. */
     return zf_dtype_size(k->dtype, k->ndim, &d->box[c->box + k->ndim], &n) ? n : 0;
 }
 
-bool zf_dcp_lose(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err)
+bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
 {
     zf_err_in(err, "%s", c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->item.file].path);
     if (!zf_forgive(p->b, err)) {

@@ -9,8 +9,8 @@
 #include "items.h"
 #include "metadata.h"
 
-struct zf_dcp_placing {
-    struct zf_dcp *d;
+struct dcp_placing {
+    struct dcp *d;
     struct zf_store *st;
     const struct zf_limits *lim;
     struct zf_build *b;
@@ -23,18 +23,18 @@ struct zf_dcp_placing {
 };
 
 /* Makes names, file and items; d, st, lim, b and rule are set.  Errors: ZF_E_NOMEM. */
-bool zf_dcp_placing_init(struct zf_dcp_placing *p, struct zf_err *err) ZF_CHECKED;
-void zf_dcp_placing_fini(struct zf_dcp_placing *p);
-static inline void zf_auto_dcp_placing(struct zf_dcp_placing *p)
+bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+void dcp_placing_fini(struct dcp_placing *p);
+static inline void zf_auto_dcp_placing(struct dcp_placing *p)
 {
-    zf_dcp_placing_fini(p);
+    dcp_placing_fini(p);
 }
 
 /* Bytes of the elements of a chunk. */
-uint64_t zf_dcp_data_len(const struct zf_dcp *d, const struct zf_dcp_chunk *c);
+uint64_t dcp_data_len(const struct dcp *d, const struct dcp_chunk *c);
 
 /* After a failure about the item of chunk c, in whose file it is put: in a degraded build the chunk is
  * lost, so that its bytes answer EIO, the failure is noted, and the answer is true. */
-bool zf_dcp_lose(struct zf_dcp_placing *p, struct zf_dcp_chunk *c, struct zf_err *err) ZF_CHECKED;
+bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err) ZF_CHECKED;
 
 #endif

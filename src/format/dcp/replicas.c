@@ -16,11 +16,11 @@
 
 /* The values in an item, as a list to compare.  NULL with err->code = ZF_OK: it cannot be read; its own
  * first read will say why. */
-static struct zf_agree *copy_said(struct zf_dcp_placing *p, struct zf_dcp_item item,
-                                  const char *name, struct zf_err *err)
+static struct zf_agree *replicas_copy_said(struct dcp_placing *p, struct dcp_item item,
+                                           const char *name, struct zf_err *err)
 {
     struct zf_source *file = p->file[item.file];
-    zf_auto(dcp_look) struct zf_dcp_look look = {0};
+    zf_auto(dcp_look) struct dcp_look look = {0};
     zf_auto(agree) struct zf_agree *said = NULL;
 
     if (!file || item.len > COPY_BYTES_MAX) {
@@ -30,7 +30,7 @@ static struct zf_agree *copy_said(struct zf_dcp_placing *p, struct zf_dcp_item i
     if (!said) {
         return NULL;
     }
-    if (!zf_dcp_look_init(&look, file, item, COPY_BYTES_MAX * 16u, p->lim, err) || !look.torch ||
+    if (!dcp_look_init(&look, file, item, COPY_BYTES_MAX * 16u, p->lim, err) || !look.torch ||
         !zf_agree_add(said, look.torch, name, zf_torch_root(look.torch), NULL, false, err)) {
         if (err->code != ZF_E_NOMEM) {
             zf_err_clear(err); /* said where it is read */
@@ -42,25 +42,26 @@ static struct zf_agree *copy_said(struct zf_dcp_placing *p, struct zf_dcp_item i
     return done;
 }
 
-static bool copy_check(struct zf_dcp_placing *p, const struct zf_dcp_copy *copy, struct zf_err *err)
+static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *copy,
+                                struct zf_err *err)
 {
-    const struct zf_dcp_chunk *c = &p->d->chunk[copy->chunk];
+    const struct dcp_chunk *c = &p->d->chunk[copy->chunk];
     const char *name = p->d->key[c->key].name;
     zf_auto(agree) struct zf_agree *a = NULL, *b = NULL;
 
     if (c->lost || c->item.file == ZF_DCP_NONE) {
         return true;
     }
-    a = copy_said(p, copy->item, name, err);
-    b = a ? copy_said(p, c->item, name, err) : NULL;
+    a = replicas_copy_said(p, copy->item, name, err);
+    b = a ? replicas_copy_said(p, c->item, name, err) : NULL;
     return b ? zf_agree_compare(a, b, true, err) : err->code == ZF_OK;
 }
 
-bool zf_dcp_copies_check(struct zf_dcp_placing *p, struct zf_err *err)
+bool dcp_copies_check(struct dcp_placing *p, struct zf_err *err)
 {
     zf_err_clear(err);
     for (uint64_t i = 0; i < p->d->n_copies && i < COPY_MAX; i++) {
-        if (!copy_check(p, &p->d->copy[i], err)) {
+        if (!replicas_copy_check(p, &p->d->copy[i], err)) {
             return false;
         }
     }

@@ -8,6 +8,6 @@
 /* Compares the copies that storage_data.c recorded with the item that is shown, as far as that takes few
  * reads.
  * Errors: ZF_E_FORMAT naming both files and both values. */
-bool zf_dcp_copies_check(struct zf_dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+bool dcp_copies_check(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -9,10 +9,10 @@
 
 /* -o degraded: a chunk, or the metadata of another rank, contradicts the shape of the key.  The key
  * takes the smallest shape that also holds that box, unless such a tensor would be too large. */
-static bool state_doubt(struct zf_dcp_reading *r, uint32_t key, const uint64_t *start,
+static bool state_doubt(struct dcp_reading *r, uint32_t key, const uint64_t *start,
                         const uint64_t *size, struct zf_err *err)
 {
-    struct zf_dcp_key *k = &r->d->key[key];
+    struct dcp_key *k = &r->d->key[key];
     uint64_t *wider = zf_arena_get(r->d->pickles, k->ndim, sizeof *wider, err), bytes;
 
     if (!wider) {
@@ -33,18 +33,18 @@ static bool state_doubt(struct zf_dcp_reading *r, uint32_t key, const uint64_t *
 
 /* A chunk of no elements is dropped.  It is kept only where the whole tensor is said to have none: then
  * its item is the one place where that can be checked. */
-static bool state_take_empty(struct zf_dcp_reading *r, uint32_t key, const uint64_t *start,
+static bool state_take_empty(struct dcp_reading *r, uint32_t key, const uint64_t *start,
                              struct zf_err *err)
 {
-    struct zf_dcp *d = r->d;
-    struct zf_dcp_chunk *c;
+    struct dcp *d = r->d;
+    struct dcp_chunk *c;
     uint64_t n;
 
     if (!zf_elems(d->key[key].ndim, d->key[key].shape, &n) || n > 0 ||
-        zf_dcp_find_chunk(d, key, start, 0) != ZF_DCP_NONE) {
+        dcp_find_chunk(d, key, start, 0) != ZF_DCP_NONE) {
         return true;
     }
-    c = zf_dcp_add_chunk(d, key, false, r->lim, err);
+    c = dcp_add_chunk(d, key, false, r->lim, err);
     if (!c) {
         return false;
     }
@@ -53,12 +53,12 @@ static bool state_take_empty(struct zf_dcp_reading *r, uint32_t key, const uint6
 }
 
 /* Takes one ChunkStorageMetadata. */
-static bool state_take_chunk(struct zf_dcp_reading *r, uint32_t key, const struct zf_pv *v,
+static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct zf_pv *v,
                              struct zf_err *err)
 {
-    struct zf_dcp *d = r->d;
-    const struct zf_dcp_key *k = &d->key[key];
-    uint64_t *start = zf_dcp_box_room(d, k->ndim, err), *size = start + k->ndim, n;
+    struct dcp *d = r->d;
+    const struct dcp_key *k = &d->key[key];
+    uint64_t *start = dcp_box_room(d, k->ndim, err), *size = start + k->ndim, n;
     bool known = false;
     uint32_t twin;
 
@@ -70,7 +70,7 @@ static bool state_take_chunk(struct zf_dcp_reading *r, uint32_t key, const struc
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": a chunk's offsets or sizes are not %u numbers >= 0", k->name,
                        k->ndim) ||
-               (zf_dcp_settle(r, err) && state_doubt(r, key, NULL, k->shape, err));
+               (dcp_settle(r, err) && state_doubt(r, key, NULL, k->shape, err));
     }
     if (zf_elems(k->ndim, size, &n) && n == 0) {
         return state_take_empty(r, key, start, err); /* it may even start behind the end */
@@ -82,10 +82,10 @@ static bool state_take_chunk(struct zf_dcp_reading *r, uint32_t key, const struc
                            k->name, (unsigned long long)start[i],
                            (unsigned long long)(start[i] + size[i]), i,
                            (unsigned long long)k->shape[i]) ||
-                   (zf_dcp_settle(r, err) && state_doubt(r, key, start, size, err));
+                   (dcp_settle(r, err) && state_doubt(r, key, start, size, err));
         }
     }
-    twin = zf_dcp_find_chunk(d, key, start, 0);
+    twin = dcp_find_chunk(d, key, start, 0);
     if (twin != ZF_DCP_NONE) {
         const uint64_t *other = &d->box[d->chunk[twin].box + k->ndim];
 
@@ -98,19 +98,19 @@ static bool state_take_chunk(struct zf_dcp_reading *r, uint32_t key, const struc
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": two chunks start at the same place", k->name);
     }
-    return zf_dcp_add_chunk(d, key, known, r->lim, err) != NULL;
+    return dcp_add_chunk(d, key, known, r->lim, err) != NULL;
 }
 
 /* The number of the key, which is added when it is new (then *new_out). */
-static bool state_take_key(struct zf_dcp_reading *r, const char *name, uint64_t n,
-                           uint32_t *key_out, bool *new_out, struct zf_err *err)
+static bool state_take_key(struct dcp_reading *r, const char *name, uint64_t n, uint32_t *key_out,
+                           bool *new_out, struct zf_err *err)
 {
-    struct zf_dcp *d = r->d;
+    struct dcp *d = r->d;
 
-    *key_out = zf_dcp_find_key(d, name, n);
+    *key_out = dcp_find_key(d, name, n);
     *new_out = *key_out == ZF_DCP_NONE;
     if (*new_out) {
-        if (!zf_dcp_add_key(d, name, n, r->lim, key_out, err)) {
+        if (!dcp_add_key(d, name, n, r->lim, key_out, err)) {
             return false;
         }
         d->key[*key_out].from = r->path;
@@ -121,8 +121,8 @@ static bool state_take_key(struct zf_dcp_reading *r, const char *name, uint64_t 
 }
 
 /* dtype and shape of a TensorStorageMetadata. */
-static bool state_read_tensor(struct zf_dcp_reading *r, const struct zf_pv *v,
-                              struct zf_dcp_key *out, struct zf_err *err)
+static bool state_read_tensor(struct dcp_reading *r, const struct zf_pv *v, struct dcp_key *out,
+                              struct zf_err *err)
 {
     const struct zf_pv *props = zf_pv_attr(v, "properties"), *state = zf_pv_state(props);
     const struct zf_pv *type =
@@ -158,14 +158,14 @@ static bool state_read_tensor(struct zf_dcp_reading *r, const struct zf_pv *v,
     return true;
 }
 
-static bool state_same_tensor(const struct zf_dcp_key *a, const struct zf_dcp_key *b)
+static bool state_same_tensor(const struct dcp_key *a, const struct dcp_key *b)
 {
     return a->is_bytes == b->is_bytes && a->dtype == b->dtype && a->ndim == b->ndim &&
            memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0;
 }
 
 /* "float32 [4, 6]", or "bytes". */
-static const char *state_describe(const struct zf_dcp_key *k, char *out, size_t n)
+static const char *state_describe(const struct dcp_key *k, char *out, size_t n)
 {
     int at = k->is_bytes ? snprintf(out, n, "bytes")
                          : snprintf(out, n, "%s [", zf_dtype_info(k->dtype)->torch);
@@ -179,10 +179,10 @@ static const char *state_describe(const struct zf_dcp_key *k, char *out, size_t 
 }
 
 /* The metadata of two ranks describe one name in two ways. */
-static bool state_differs(struct zf_dcp_reading *r, uint32_t key, const struct zf_dcp_key *seen,
+static bool state_differs(struct dcp_reading *r, uint32_t key, const struct dcp_key *seen,
                           struct zf_err *err)
 {
-    struct zf_dcp_key *k = &r->d->key[key];
+    struct dcp_key *k = &r->d->key[key];
     char here[80], there[80];
 
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -190,15 +190,15 @@ static bool state_differs(struct zf_dcp_reading *r, uint32_t key, const struct z
                   state_describe(seen, here, sizeof here), state_describe(k, there, sizeof there),
                   k->from);
     k->doubtful = true;
-    return zf_dcp_settle(r, err) &&
+    return dcp_settle(r, err) &&
            (seen->ndim != k->ndim || state_doubt(r, key, NULL, seen->shape, err));
 }
 
-static bool state_take_tensor(struct zf_dcp_reading *r, const char *name, uint64_t n,
+static bool state_take_tensor(struct dcp_reading *r, const char *name, uint64_t n,
                               const struct zf_pv *v, struct zf_err *err)
 {
     const struct zf_pv *chunks = zf_pv_attr(v, "chunks");
-    struct zf_dcp_key seen = {0};
+    struct dcp_key seen = {0};
     uint32_t key;
     bool fresh;
 
@@ -212,7 +212,7 @@ static bool state_take_tensor(struct zf_dcp_reading *r, const char *name, uint64
         return false;
     }
     if (fresh) {
-        struct zf_dcp_key *k = &r->d->key[key];
+        struct dcp_key *k = &r->d->key[key];
 
         k->dtype = seen.dtype;
         k->ndim = seen.ndim;
@@ -221,14 +221,14 @@ static bool state_take_tensor(struct zf_dcp_reading *r, const char *name, uint64
         return state_differs(r, key, &seen, err);
     }
     for (uint64_t i = 0; i < zf_pv_len(chunks); i++) {
-        if (!state_take_chunk(r, key, zf_pv_item(chunks, i), err) && !zf_dcp_settle(r, err)) {
+        if (!state_take_chunk(r, key, zf_pv_item(chunks, i), err) && !dcp_settle(r, err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool state_take_bytes(struct zf_dcp_reading *r, const char *name, uint64_t n,
+static bool state_take_bytes(struct dcp_reading *r, const char *name, uint64_t n,
                              struct zf_err *err)
 {
     uint32_t key;
@@ -238,15 +238,15 @@ static bool state_take_bytes(struct zf_dcp_reading *r, const char *name, uint64_
         return false;
     }
     if (!fresh) {
-        const struct zf_dcp_key seen = {.is_bytes = true};
+        const struct dcp_key seen = {.is_bytes = true};
 
         return r->d->key[key].is_bytes || state_differs(r, key, &seen, err);
     }
     r->d->key[key].is_bytes = true;
-    return zf_dcp_box_room(r->d, 0, err) && zf_dcp_add_chunk(r->d, key, false, r->lim, err);
+    return dcp_box_room(r->d, 0, err) && dcp_add_chunk(r->d, key, false, r->lim, err);
 }
 
-bool zf_dcp_take_state(struct zf_dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
+bool dcp_take_state(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
 {
     for (uint64_t i = 0; i < zf_pv_len(dict); i++) {
         const struct zf_pv *key = zf_pv_key(dict, i), *v = zf_pv_val(dict, i);
@@ -267,7 +267,7 @@ bool zf_dcp_take_state(struct zf_dcp_reading *r, const struct zf_pv *dict, struc
                          "BytesStorageMetadata (torch 1.12 and older are not read)",
                          name, zf_pv_name(v));
         }
-        if (!ok && !zf_dcp_settle(r, err)) {
+        if (!ok && !dcp_settle(r, err)) {
             return false;
         }
     }

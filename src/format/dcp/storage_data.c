@@ -9,7 +9,7 @@
 #include <zf/codec/torch.h>
 
 /* The file that a _StorageInfo names by relative_path. */
-static bool storage_take_file(struct zf_dcp_reading *r, const struct zf_pv *v, uint32_t *out,
+static bool storage_take_file(struct dcp_reading *r, const struct zf_pv *v, uint32_t *out,
                               struct zf_err *err)
 {
     uint64_t n = 0;
@@ -24,7 +24,7 @@ static bool storage_take_file(struct zf_dcp_reading *r, const struct zf_pv *v, u
                        "relative_path \"%.120s\" names no file beside .metadata", name ? name : "");
     }
     path = zf_arena_fmt(r->d->pickles, err, "%s%s%s", r->dir, *r->dir ? "/" : "", name);
-    if (!path || !zf_dcp_take_file(r->d, path, out, err)) {
+    if (!path || !dcp_take_file(r->d, path, out, err)) {
         return false;
     }
     r->last_path = v;
@@ -32,7 +32,7 @@ static bool storage_take_file(struct zf_dcp_reading *r, const struct zf_pv *v, u
     return true;
 }
 
-static enum zf_dcp_wrap storage_wrap(const struct zf_pv *list)
+static enum dcp_wrap storage_wrap(const struct zf_pv *list)
 {
     uint64_t n = 0;
     const char *name = zf_pv_text(zf_pv_item(list, 0), &n);
@@ -45,8 +45,8 @@ static enum zf_dcp_wrap storage_wrap(const struct zf_pv *list)
 }
 
 /* Reads one _StorageInfo.  Its file must reach to the end of the item, whoever owns that. */
-static bool storage_read_item(struct zf_dcp_reading *r, const struct zf_pv *v, const char *name,
-                              struct zf_dcp_item *out, struct zf_err *err)
+static bool storage_read_item(struct dcp_reading *r, const struct zf_pv *v, const char *name,
+                              struct dcp_item *out, struct zf_err *err)
 {
     uint64_t end;
 
@@ -77,7 +77,7 @@ static bool storage_word(const char *name, const char *const *list)
 
 /* Is it a number or setting that all ranks of one save share: a step, an epoch, a learning rate?
  * Random states and samplers are a rank's own. */
-static bool storage_is_shared(const struct zf_dcp_key *k)
+static bool storage_is_shared(const struct dcp_key *k)
 {
     static const char *const counted[] = {"step",       "global_step", "global_steps",
                                           "iteration",  "epoch",       "last_epoch",
@@ -98,12 +98,12 @@ static bool storage_is_shared(const struct zf_dcp_key *k)
 /* An item that no chunk needs: an empty shard, or the copy that another rank made.  It says how long
  * its file is at least; the copy of a value that all ranks share is compared later (replicas.h).
  * chunk: the one that is shown, or ZF_DCP_NONE. */
-static bool storage_pass_over(struct zf_dcp_reading *r, const struct zf_pv *info, uint32_t chunk,
+static bool storage_pass_over(struct dcp_reading *r, const struct zf_pv *info, uint32_t chunk,
                               struct zf_err *err)
 {
-    struct zf_dcp *d = r->d;
-    struct zf_dcp_copy *copy;
-    struct zf_dcp_item item;
+    struct dcp *d = r->d;
+    struct dcp_copy *copy;
+    struct dcp_item item;
 
     if (!storage_read_item(r, info, "", &item, err)) {
         bool odd = err->code == ZF_E_FORMAT;
@@ -120,16 +120,16 @@ static bool storage_pass_over(struct zf_dcp_reading *r, const struct zf_pv *info
         return false;
     }
     d->copy = copy;
-    copy[d->n_copies++] = (struct zf_dcp_copy){.chunk = chunk, .item = item};
+    copy[d->n_copies++] = (struct dcp_copy){.chunk = chunk, .item = item};
     return true;
 }
 
 /* Takes one _StorageInfo for chunk c. */
-static bool storage_take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c,
-                              const struct zf_pv *v, struct zf_err *err)
+static bool storage_take_info(struct dcp_reading *r, struct dcp_chunk *c, const struct zf_pv *v,
+                              struct zf_err *err)
 {
     const char *name = r->d->key[c->key].name;
-    struct zf_dcp_item item;
+    struct dcp_item item;
 
     if (c->item.file != ZF_DCP_NONE || c->lost) {
         c->item.file = ZF_DCP_NONE;
@@ -147,20 +147,20 @@ static bool storage_take_info(struct zf_dcp_reading *r, struct zf_dcp_chunk *c,
 }
 
 /* Takes one pair of storage_data. */
-static bool storage_take_item(struct zf_dcp_reading *r, const struct zf_pv *index,
+static bool storage_take_item(struct dcp_reading *r, const struct zf_pv *index,
                               const struct zf_pv *info, struct zf_err *err)
 {
-    struct zf_dcp *d = r->d;
+    struct dcp *d = r->d;
     const struct zf_pv *fqn = zf_pv_attr(index, "fqn"), *offset = zf_pv_attr(index, "offset");
     uint64_t n = 0, *start;
     const char *name = zf_pv_kind(fqn) == ZF_PV_STR ? zf_pv_text(fqn, &n) : NULL;
-    uint32_t key = name ? zf_dcp_find_key(d, name, n) : ZF_DCP_NONE, chunk;
+    uint32_t key = name ? dcp_find_key(d, name, n) : ZF_DCP_NONE, chunk;
 
     if (key == ZF_DCP_NONE) {
         r->n_strange++;
         return storage_pass_over(r, info, ZF_DCP_NONE, err);
     }
-    start = zf_dcp_box_room(d, d->key[key].ndim, err);
+    start = dcp_box_room(d, d->key[key].ndim, err);
     if (!start) {
         return false;
     }
@@ -169,19 +169,19 @@ static bool storage_take_item(struct zf_dcp_reading *r, const struct zf_pv *inde
                        "\"%.160s\": storage_data has an offset that is not %u numbers >= 0", name,
                        d->key[key].ndim);
     }
-    chunk = zf_dcp_find_chunk(d, key, start, r->first_chunk);
+    chunk = dcp_find_chunk(d, key, start, r->first_chunk);
     if (chunk == ZF_DCP_NONE) {
         /* an empty shard, or the copy of another rank */
-        return storage_pass_over(r, info, zf_dcp_find_chunk(d, key, start, 0), err);
+        return storage_pass_over(r, info, dcp_find_chunk(d, key, start, 0), err);
     }
     return storage_take_info(r, &d->chunk[chunk], info, err);
 }
 
-bool zf_dcp_take_storage(struct zf_dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
+bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
 {
     for (uint64_t i = 0; i < zf_pv_len(dict); i++) {
         if (!storage_take_item(r, zf_pv_key(dict, i), zf_pv_val(dict, i), err) &&
-            !zf_dcp_settle(r, err)) {
+            !dcp_settle(r, err)) {
             return false;
         }
     }

@@ -7,7 +7,7 @@
 
 /* Reads the dict into the chunks of r->d, after state_dict_metadata.
  * Errors: ZF_E_FORMAT names the key; ZF_E_NOMEM. */
-bool zf_dcp_take_storage(struct zf_dcp_reading *r, const struct zf_pv *dict,
-                         struct zf_err *err) ZF_CHECKED;
+bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *dict,
+                      struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -28,16 +28,16 @@
 
 #define SHOW(n) ((unsigned long long)(n))
 
-static bool tensors_see_names(struct zf_dcp_placing *p, struct zf_err *err)
+static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
 {
-    struct zf_dcp *d = p->d;
+    struct dcp *d = p->d;
 
     p->path = zf_arena_get(d->pickles, d->n_keys, sizeof *p->path, err);
     if (!p->path) {
         return false;
     }
     for (uint64_t i = 0; i < d->n_keys; i++) {
-        if (!zf_dcp_path(d, &d->key[i], &p->path[i], err) ||
+        if (!dcp_path(d, &d->key[i], &p->path[i], err) ||
             (!d->key[i].is_bytes && !zf_names_see(p->names, p->path[i], err))) {
             return false;
         }
@@ -46,36 +46,36 @@ static bool tensors_see_names(struct zf_dcp_placing *p, struct zf_err *err)
 }
 
 /* Everything about the items that can be said before their tensors are known. */
-static bool tensors_check_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                                 struct zf_err *err)
 {
-    struct zf_dcp_usual usual = ZF_DCP_USUAL;
+    struct dcp_usual usual = ZF_DCP_USUAL;
 
     for (uint64_t i = 0, run; i < n; i += run) {
-        run = zf_dcp_files_run(p->d, order + i, n - i);
-        if (!zf_dcp_files_check(p, order + i, run, err) ||
-            !zf_dcp_composed_find(p, order + i, run, &usual, err) ||
-            !zf_dcp_bytes_check(p, order + i, run, err)) {
+        run = dcp_files_run(p->d, order + i, n - i);
+        if (!dcp_files_check(p, order + i, run, err) ||
+            !dcp_composed_find(p, order + i, run, &usual, err) ||
+            !dcp_bytes_check(p, order + i, run, err)) {
             return false;
         }
     }
-    return zf_dcp_files_check_ends(p, err);
+    return dcp_files_check_ends(p, err);
 }
 
 /* Is the item a plain tensor's, whose data is found when it is read? */
-static bool tensors_is_plain(const struct zf_dcp *d, const struct zf_dcp_chunk *c)
+static bool tensors_is_plain(const struct dcp *d, const struct dcp_chunk *c)
 {
-    const struct zf_dcp_key *k = &d->key[c->key];
+    const struct dcp_key *k = &d->key[c->key];
 
     return !c->lost && !c->empty && !k->is_bytes && !k->composed && !k->doubtful;
 }
 
 /* Gives the plain items order [n] of one file their addresses. */
-static bool tensors_add_file(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                              struct zf_err *err)
 {
-    struct zf_dcp *d = p->d;
-    struct zf_dcp_record *record;
+    struct dcp *d = p->d;
+    struct dcp_record *record;
     struct zf_source **items;
     uint64_t n_records = 0, file = d->chunk[order[0]].item.file;
 
@@ -91,27 +91,27 @@ static bool tensors_add_file(struct zf_dcp_placing *p, const uint32_t *order, ui
     }
     n_records = 0;
     for (uint64_t i = 0; i < n; i++) {
-        const struct zf_dcp_chunk *c = &d->chunk[order[i]];
-        const struct zf_dcp_key *k = &d->key[c->key];
+        const struct dcp_chunk *c = &d->chunk[order[i]];
+        const struct dcp_key *k = &d->key[c->key];
 
         if (tensors_is_plain(d, c)) {
-            record[n_records++] = (struct zf_dcp_record){
-                .len = c->item.len & ZF_DCP_ITEM_MAX,
-                .dtype = k->dtype & 63,
-                .wrap = c->item.wrap & 3,
-                .shape = zf_dcp_shape_print(k->ndim, &d->box[c->box + k->ndim])};
+            record[n_records++] =
+                (struct dcp_record){.len = c->item.len & ZF_DCP_ITEM_MAX,
+                                    .dtype = k->dtype & 63,
+                                    .wrap = c->item.wrap & 3,
+                                    .shape = dcp_shape_print(k->ndim, &d->box[c->box + k->ndim])};
         }
     }
     items = &p->items[file];
-    *items = zf_dcp_items_new(p->file[file], record, n_records, p->lim, err);
+    *items = dcp_items_new(p->file[file], record, n_records, p->lim, err);
     if (!*items) {
         return false;
     }
     for (uint64_t i = 0; i < n; i++) {
-        struct zf_dcp_chunk *c = &d->chunk[order[i]];
+        struct dcp_chunk *c = &d->chunk[order[i]];
 
         if (tensors_is_plain(d, c) &&
-            !zf_items_add(*items, c->item.off, zf_dcp_data_len(d, c), &c->addr, err)) {
+            !zf_items_add(*items, c->item.off, dcp_data_len(d, c), &c->addr, err)) {
             return false;
         }
     }
@@ -119,11 +119,11 @@ static bool tensors_add_file(struct zf_dcp_placing *p, const uint32_t *order, ui
     return true;
 }
 
-static bool tensors_add_items(struct zf_dcp_placing *p, const uint32_t *order, uint64_t n,
+static bool tensors_add_items(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                               struct zf_err *err)
 {
     for (uint64_t i = 0, run; i < n; i += run) {
-        run = zf_dcp_files_run(p->d, order + i, n - i);
+        run = dcp_files_run(p->d, order + i, n - i);
         if (!tensors_add_file(p, order + i, run, err)) {
             return false;
         }
@@ -134,12 +134,12 @@ static bool tensors_add_items(struct zf_dcp_placing *p, const uint32_t *order, u
 /* Makes the draft of a key, without chunks; *out is left alone when the tensor is not shown.  One whose
  * shape is contradicted is lost as a whole, and not shown when it would be a file of no bytes, because
  * that would look whole. */
-static bool tensors_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draft **out,
+static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft **out,
                           struct zf_err *err)
 {
     static const struct zf_lost how = {
         .why = ".metadata contradicts itself about the shape of this tensor", .unshaped = true};
-    const struct zf_dcp_key *k = &p->d->key[key];
+    const struct dcp_key *k = &p->d->key[key];
     struct zf_type type = {k->dtype, k->ndim, k->shape};
     struct zf_spot spot;
     uint64_t n = 0;
@@ -165,7 +165,7 @@ static bool tensors_draft(struct zf_dcp_placing *p, uint64_t key, struct zf_draf
 }
 
 /* Why the bytes of a chunk are lost, for whoever reads them.  text, path: where the sentence is made. */
-static struct zf_lost tensors_why_lost(const struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct dcp_chunk *c,
                                        char text[64], char path[1024])
 {
     const struct zf_source *file = c->item.file == ZF_DCP_NONE ? NULL : p->file[c->item.file];
@@ -190,9 +190,9 @@ static struct zf_lost tensors_why_lost(const struct zf_dcp_placing *p, const str
 
 /* A chunk of a flattened tensor (mcore_data.h): start and size are a cell of the grid of local boxes and,
  * last, a range of the elements of that box. */
-static bool tensors_put_run(const struct zf_dcp_key *k, struct zf_draft *draft,
-                            const uint64_t *start, const uint64_t *size, struct zf_from from,
-                            const struct zf_lost *lost, struct zf_err *err)
+static bool tensors_put_run(const struct dcp_key *k, struct zf_draft *draft, const uint64_t *start,
+                            const uint64_t *size, struct zf_from from, const struct zf_lost *lost,
+                            struct zf_err *err)
 {
     uint64_t box[ZF_DCP_WHOLE_DIMS], local[ZF_DCP_WHOLE_DIMS];
     uint32_t n = k->ndim - 1;
@@ -211,11 +211,11 @@ static bool tensors_put_run(const struct zf_dcp_key *k, struct zf_draft *draft,
 }
 
 /* Gives one chunk of a plain tensor to its draft. */
-static bool tensors_put_chunk(struct zf_dcp_placing *p, const struct zf_dcp_chunk *c,
+static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
                               struct zf_draft *draft, struct zf_err *err)
 {
-    struct zf_dcp *d = p->d;
-    const struct zf_dcp_key *k = &d->key[c->key];
+    struct dcp *d = p->d;
+    const struct dcp_key *k = &d->key[c->key];
     const uint64_t *start = &d->box[c->box], *size = start + k->ndim;
     struct zf_from from = {.off = c->addr};
     struct zf_lost lost;
@@ -233,9 +233,9 @@ static bool tensors_put_chunk(struct zf_dcp_placing *p, const struct zf_dcp_chun
                    : zf_draft_box(draft, start, size, from, err);
 }
 
-static bool tensors_put(struct zf_dcp_placing *p, struct zf_err *err)
+static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
 {
-    struct zf_dcp *d = p->d;
+    struct dcp *d = p->d;
     zf_auto(mem) struct zf_draft **draft = calloc(d->n_keys + 1, sizeof *draft);
 
     if (!draft) {
@@ -247,9 +247,9 @@ static bool tensors_put(struct zf_dcp_placing *p, struct zf_err *err)
         }
     }
     for (uint64_t i = 0; i < d->n_chunks; i++) {
-        const struct zf_dcp_chunk *c = &d->chunk[i];
+        const struct dcp_chunk *c = &d->chunk[i];
         bool none = c->empty || d->key[c->key].doubtful || !draft[c->key];
-        bool ok = d->key[c->key].is_bytes ? zf_dcp_bytes(p, c, err)
+        bool ok = d->key[c->key].is_bytes ? dcp_bytes(p, c, err)
                                           : none || tensors_put_chunk(p, c, draft[c->key], err);
 
         if (!ok) {
@@ -259,7 +259,7 @@ static bool tensors_put(struct zf_dcp_placing *p, struct zf_err *err)
     return true;
 }
 
-static bool tensors_place(struct zf_dcp_placing *p, struct zf_err *err)
+static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
 {
     zf_auto(mem) uint32_t *order = calloc(p->d->n_chunks + 1, sizeof *order);
     uint64_t n;
@@ -268,17 +268,17 @@ static bool tensors_place(struct zf_dcp_placing *p, struct zf_err *err)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu chunks",
                        SHOW(p->d->n_chunks));
     }
-    return tensors_see_names(p, err) && zf_dcp_files_open(p, err) &&
-           zf_dcp_files_sort(p, order, &n, err) && tensors_check_items(p, order, n, err) &&
-           zf_dcp_copies_check(p, err) && tensors_add_items(p, order, n, err) &&
-           tensors_put(p, err) && zf_dcp_composed_put(p, order, err) && zf_dcp_state(p, err);
+    return tensors_see_names(p, err) && dcp_files_open(p, err) &&
+           dcp_files_sort(p, order, &n, err) && tensors_check_items(p, order, n, err) &&
+           dcp_copies_check(p, err) && tensors_add_items(p, order, n, err) && tensors_put(p, err) &&
+           dcp_composed_put(p, order, err) && dcp_state(p, err);
 }
 
-bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
-                  struct zf_build *b, const struct zf_name_rule *rule, struct zf_err *err)
+bool dcp_place(struct dcp *d, struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+               const struct zf_name_rule *rule, struct zf_err *err)
 {
-    zf_auto(dcp_placing) struct zf_dcp_placing p = {
+    zf_auto(dcp_placing) struct dcp_placing p = {
         .d = d, .st = st, .lim = lim, .b = b, .rule = rule};
 
-    return zf_dcp_placing_init(&p, err) && tensors_place(&p, err);
+    return dcp_placing_init(&p, err) && tensors_place(&p, err);
 }

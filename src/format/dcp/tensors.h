@@ -10,8 +10,7 @@
 /* Opens the files and gives every key its place and every chunk its box.
  * rule: how a dialect of this format calls its tensors, or NULL.
  * Errors: ZF_E_FORMAT a file is missing or too short, items overlap; of names and build. */
-bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
-                  struct zf_build *b, const struct zf_name_rule *rule,
-                  struct zf_err *err) ZF_CHECKED;
+bool dcp_place(struct dcp *d, struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+               const struct zf_name_rule *rule, struct zf_err *err) ZF_CHECKED;
 
 #endif

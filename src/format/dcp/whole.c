@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bytes item is what torch.save wrote, or a pickle.  Both say where they end: a zip archive by its
  * last record, a pickle by its STOP opcode.  So a range that is too short, too long or misplaced is
- * noticed without a checksum.  Only a few items are checked while mounting; zf_dcp_whole_new makes a
+ * noticed without a checksum.  Only a few items are checked while mounting; dcp_whole_new makes a
  * source that checks the item before its first read. */
 #include "whole.h"
 
@@ -123,8 +123,8 @@ static bool whole_body(struct zf_source *s, const struct zf_limits *lim, struct 
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "neither an archive nor a pickle begins there");
 }
 
-bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_item item, const struct zf_limits *lim,
-                  struct zf_err *err)
+bool dcp_whole(struct zf_source *file, struct dcp_item item, const struct zf_limits *lim,
+               struct zf_err *err)
 {
     zf_auto(source) struct zf_source *body = NULL;
     char why[sizeof err->msg];
@@ -132,11 +132,11 @@ bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_item item, const struct 
     if (item.wrap == ZF_DCP_OTHER) {
         return true;
     }
-    body = zf_dcp_body(file, item, lim->inflate_bytes, lim, err);
+    body = dcp_body(file, item, lim->inflate_bytes, lim, err);
     if (body && whole_body(body, lim, err)) {
         return true;
     }
-    if (err->code == ZF_E_UNSUPPORTED) { /* whole, as far as can be told */
+    if (err->code == ZF_E_UNSUPPORTED) { /* whole, as far as one can see */
         zf_err_clear(err);
         return true;
     }
@@ -155,7 +155,7 @@ bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_item item, const struct 
 struct whole {
     struct zf_source src;
     struct zf_source *file;
-    struct zf_dcp_item item;
+    struct dcp_item item;
     struct zf_limits lim;
     atomic_bool known; /* to be whole */
 };
@@ -165,7 +165,7 @@ static bool whole_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, 
     struct whole *w = (struct whole *)s;
 
     if (!atomic_load_explicit(&w->known, memory_order_relaxed)) {
-        if (!zf_dcp_whole(w->file, w->item, &w->lim, err)) {
+        if (!dcp_whole(w->file, w->item, &w->lim, err)) {
             return false;
         }
         atomic_store_explicit(&w->known, true, memory_order_relaxed);
@@ -198,8 +198,8 @@ static const struct zf_source_ops whole_ops = {
     .fini = whole_fini,
 };
 
-struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_item item,
-                                   const struct zf_limits *lim, struct zf_err *err)
+struct zf_source *dcp_whole_new(struct zf_source *file, struct dcp_item item,
+                                const struct zf_limits *lim, struct zf_err *err)
 {
     struct whole *w = calloc(1, sizeof *w);
 

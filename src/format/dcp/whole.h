@@ -9,12 +9,12 @@
  * others behind it?  Decompresses what is compressed; unknown transformations pass, and so do
  * pickles larger than lim->pickle_bytes.
  * Errors: ZF_E_FORMAT it is not; ZF_E_IO, ZF_E_STALE, ZF_E_NOMEM, ZF_E_LIMIT. */
-bool zf_dcp_whole(struct zf_source *file, struct zf_dcp_item item, const struct zf_limits *lim,
-                  struct zf_err *err) ZF_CHECKED;
+bool dcp_whole(struct zf_source *file, struct dcp_item item, const struct zf_limits *lim,
+               struct zf_err *err) ZF_CHECKED;
 
 /* The bytes of the item as a source whose reads fail until one of them has found it whole.
  * Takes its own reference on file. */
-struct zf_source *zf_dcp_whole_new(struct zf_source *file, struct zf_dcp_item item,
-                                   const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+struct zf_source *dcp_whole_new(struct zf_source *file, struct dcp_item item,
+                                const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -51,13 +51,13 @@ static bool agree_own_estimate(const char *key, const char *name)
 }
 
 /* One file that is being read. */
-struct zf_ds_said {
+struct ds_said {
     struct zf_agree *list;
     struct zf_torch *torch;
 };
 
 /* The settings of one save are equal on all ranks that record them. */
-static bool agree_add_common(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_common(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     return zf_agree_add(s->list, s->torch, CONFIG, zf_pv_get(root, CONFIG), agree_own_setting,
                         false, err) &&
@@ -68,7 +68,7 @@ static bool agree_add_common(struct zf_ds_said *s, const struct zf_pv *root, str
 }
 
 /* Adds the values of map that have these names, as in<name>. */
-static bool agree_add_each(struct zf_ds_said *s, const char *in, const struct zf_pv *map,
+static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv *map,
                            const char *words, struct zf_err *err)
 {
     char name[120];
@@ -84,7 +84,7 @@ static bool agree_add_each(struct zf_ds_said *s, const char *in, const struct zf
     return true;
 }
 
-static bool agree_add_model(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_model(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     return agree_add_each(s, "", root,
                           "global_steps global_samples skipped_steps dp_world_size mp_world_size "
@@ -97,7 +97,7 @@ static bool agree_add_model(struct zf_ds_said *s, const struct zf_pv *root, stru
 }
 
 /* The steps of every group: states[i] is a mapping with a "step". */
-static bool agree_add_steps(struct zf_ds_said *s, const char *key, const struct zf_pv *states,
+static bool agree_add_steps(struct ds_said *s, const char *key, const struct zf_pv *states,
                             struct zf_err *err)
 {
     char name[160];
@@ -119,7 +119,7 @@ static bool agree_add_steps(struct zf_ds_said *s, const char *key, const struct 
 }
 
 /* The optimizer inside: {"state": …, "param_groups": …}, or the elastic list of states. */
-static bool agree_add_base(struct zf_ds_said *s, const char *key, const struct zf_pv *base,
+static bool agree_add_base(struct ds_said *s, const char *key, const struct zf_pv *base,
                            struct zf_err *err)
 {
     char name[120];
@@ -136,7 +136,7 @@ static bool agree_add_base(struct zf_ds_said *s, const char *key, const struct z
     return agree_add_steps(s, name, zf_pv_get(base, "state"), err);
 }
 
-static bool agree_add_optim(struct zf_ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_optim(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     const struct zf_pv *in = zf_pv_get(root, INNER);
 
@@ -151,17 +151,17 @@ static bool agree_add_optim(struct zf_ds_said *s, const struct zf_pv *root, stru
            agree_add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);
 }
 
-bool zf_ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
-                      struct zf_err *err)
+bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
+                   struct zf_err *err)
 {
-    struct zf_ds_said s = {.torch = t};
+    struct ds_said s = {.torch = t};
 
     zf_agree_free(ds->said);
     ds->said = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
     return s.list && (model ? agree_add_model : agree_add_optim)(&s, zf_torch_root(t), err);
 }
 
-bool zf_ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
+bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
 {
     struct zf_agree **first = model ? &ds->said_model : &ds->said_optim;
 
@@ -174,27 +174,26 @@ bool zf_ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
 }
 
 /* One more model-states file of the save.  Degraded: one that cannot be read is only noted. */
-static bool check_file(struct ds_save *ds, const struct zf_ds_file *f, struct zf_err *err)
+static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
-    if (t && zf_ds_agree_read(ds, t, f->path, true, err)) {
-        return zf_ds_agree_check(ds, true, err);
+    if (t && ds_agree_read(ds, t, f->path, true, err)) {
+        return ds_agree_check(ds, true, err);
     }
     if (!ds->o->degraded || err->code == ZF_E_NOMEM) {
-        return !zf_ds_err_named(err) && t && zf_err_in(err, "%s", zf_torch_name(t));
+        return !ds_err_named(err) && t && zf_err_in(err, "%s", zf_torch_name(t));
     }
     return zf_note_failure(ds->b, err, "a file is not compared with the others: ");
 }
 
-bool zf_ds_agree_models(struct ds_save *ds, const struct zf_ds_file *f, uint32_t n,
-                        struct zf_err *err)
+bool ds_agree_models(struct ds_save *ds, const struct ds_file *f, uint32_t n, struct zf_err *err)
 {
     if (!save_expect(ds, f, n, UINT32_MAX, err)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!check_file(ds, &f[i], err)) {
+        if (!agree_check_file(ds, &f[i], err)) {
             return false;
         }
     }

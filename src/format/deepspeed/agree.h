@@ -6,13 +6,13 @@
 #include "save.h"
 
 /* Lists in ds->said what the open file t must have in common with the others. */
-bool zf_ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
-                      struct zf_err *err) ZF_CHECKED;
+bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
+                   struct zf_err *err) ZF_CHECKED;
 /* Compares the file read last with the first of its kind, which is compared with the first of the
  * other kind.  Errors: ZF_E_FORMAT naming both files and both values. */
-bool zf_ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err) ZF_CHECKED;
+bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err) ZF_CHECKED;
 /* Compares the model-states files f[n], from which nothing else is read. */
-bool zf_ds_agree_models(struct ds_save *ds, const struct zf_ds_file *f, uint32_t n,
-                        struct zf_err *err) ZF_CHECKED;
+bool ds_agree_models(struct ds_save *ds, const struct ds_file *f, uint32_t n,
+                     struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -12,18 +12,18 @@
 
 /* Under stage 3 whatever is no buffer is an empty tensor in `module`
  * (before 0.6: of one element). */
-static bool is_placeholder(const struct ds_rank *mp, const struct zf_ds_entry *e)
+static bool buffers_is_placeholder(const struct ds_rank *mp, const struct ds_entry *e)
 {
-    const struct zf_ds_model *m = &mp->model;
+    const struct ds_model *m = &mp->model;
 
-    if (!mp->save->dir.by_rank || zf_ds_name_listed(m->buffer, m->n_buffers, e->name)) {
+    if (!mp->save->dir.by_rank || ds_name_listed(m->buffer, m->n_buffers, e->name)) {
         return false;
     }
     return m->has_buffers || e->view.n == 0;
 }
 
 /* Drafts entry e, which is no second name of another. */
-static bool draft_entry(struct ds_rank *mp, const struct zf_ds_entry *e, struct zf_err *err)
+static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, struct zf_err *err)
 {
     if (zf_names_extra_state(e->name.p, e->name.n)) {
         return !e->tensor ||
@@ -33,7 +33,7 @@ static bool draft_entry(struct ds_rank *mp, const struct zf_ds_entry *e, struct 
         return zf_build_note(mp->save->b, err, "\"%.*s\" is left out: it is not a dense tensor",
                              (int)e->name.n, e->name.p);
     }
-    if (is_placeholder(mp, e)) {
+    if (buffers_is_placeholder(mp, e)) {
         return zf_build_note(
             mp->save->b, err,
             "\"%.*s\" is left out: a frozen parameter whose data DeepSpeed did not "
@@ -43,11 +43,11 @@ static bool draft_entry(struct ds_rank *mp, const struct zf_ds_entry *e, struct 
     if (zf_tensor_ref_draft(mp->save->b, ds_spot("", e->name), &e->view, NULL, err)) {
         return true;
     }
-    return !zf_ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
+    return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
 }
 
 /* A trained parameter's 16-bit weight must have as many elements as its shape says. */
-static bool check_size(struct ds_rank *mp, const struct zf_ds_entry *e, struct zf_err *err)
+static bool buffers_check_size(struct ds_rank *mp, const struct ds_entry *e, struct zf_err *err)
 {
     const struct zf_draft *d = zf_build_find(mp->save->b, ds_spot("", e->name));
     uint64_t n = 0;
@@ -60,11 +60,11 @@ static bool check_size(struct ds_rank *mp, const struct zf_ds_entry *e, struct z
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "\"%.*s\" has %llu elements in \"module\", but %llu by its shape in param_shapes",
             (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
-    return !zf_ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
+    return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
 }
 
-static bool draft_alias(struct ds_rank *mp, const struct zf_ds_alias *a, bool *done,
-                        struct zf_err *err)
+static bool buffers_draft_alias(struct ds_rank *mp, const struct ds_alias *a, bool *done,
+                                struct zf_err *err)
 {
     struct zf_draft *of = zf_build_find(mp->save->b, ds_spot("", a->of));
 
@@ -77,9 +77,9 @@ static bool draft_alias(struct ds_rank *mp, const struct zf_ds_alias *a, bool *d
 }
 
 /* shared_params, in as many rounds as chains need. */
-static bool draft_aliases(struct ds_rank *mp, struct zf_err *err)
+static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &mp->model;
+    const struct ds_model *m = &mp->model;
     uint32_t left = m->n_aliases, before;
     bool done;
 
@@ -87,7 +87,7 @@ static bool draft_aliases(struct ds_rank *mp, struct zf_err *err)
         before = left;
         left = 0;
         for (uint32_t i = 0; i < m->n_aliases; i++) {
-            if (!draft_alias(mp, &m->alias[i], &done, err)) {
+            if (!buffers_draft_alias(mp, &m->alias[i], &done, err)) {
                 return false;
             }
             left += !done;
@@ -102,12 +102,12 @@ static bool draft_aliases(struct ds_rank *mp, struct zf_err *err)
 }
 
 /* Frozen parameters that `module` does not hold itself. */
-static bool draft_fragments(struct ds_rank *mp, struct zf_err *err)
+static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &mp->model;
+    const struct ds_model *m = &mp->model;
 
     for (uint32_t i = 0; i < m->n_fragments; i++) {
-        const struct zf_ds_entry *f = &m->fragment[i];
+        const struct ds_entry *f = &m->fragment[i];
 
         if (!zf_build_find(mp->save->b, ds_spot("", f->name)) &&
             !zf_tensor_ref_draft(mp->save->b, ds_spot("", f->name), &f->view, NULL, err)) {
@@ -117,32 +117,34 @@ static bool draft_fragments(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
-bool zf_ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
+bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &mp->model;
+    const struct ds_model *m = &mp->model;
     const uint32_t *tie;
 
-    if (mp->save->dir.by_rank && !zf_ds_zero3_frozen(mp, err)) {
+    if (mp->save->dir.by_rank && !ds_zero3_frozen(mp, err)) {
         return false;
     }
-    tie = mp->tie = zf_ds_ties_find(mp, m->entry, m->n_entries, err);
+    tie = mp->tie = ds_ties_find(mp, m->entry, m->n_entries, err);
     for (uint32_t i = 0; tie && i < m->n_entries; i++) {
-        const struct zf_ds_entry *e = &m->entry[i];
+        const struct ds_entry *e = &m->entry[i];
         bool drafted = zf_build_find(mp->save->b, ds_spot("", e->name)) != NULL;
 
-        if (drafted ? !check_size(mp, e, err)
-                    : tie[i] == i && !zf_ds_ties_listed(m, e->name) && !draft_entry(mp, e, err)) {
+        if (drafted
+                ? !buffers_check_size(mp, e, err)
+                : tie[i] == i && !ds_ties_listed(m, e->name) && !buffers_draft_entry(mp, e, err)) {
             return false;
         }
     }
-    if (!tie || (!mp->save->dir.by_rank && !draft_fragments(mp, err)) || !draft_aliases(mp, err)) {
+    if (!tie || (!mp->save->dir.by_rank && !buffers_draft_fragments(mp, err)) ||
+        !buffers_draft_aliases(mp, err)) {
         return false;
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        struct zf_ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
+        struct ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
         bool done;
 
-        if (tie[i] != i && !draft_alias(mp, &a, &done, err)) {
+        if (tie[i] != i && !buffers_draft_alias(mp, &a, &done, err)) {
             return false;
         }
     }

@@ -5,6 +5,6 @@
 
 #include "rank.h"
 
-bool zf_ds_rest_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -15,12 +15,12 @@
 #include "zero3.h"
 
 /* How surely DeepSpeed wrote this tag directory: by its names, or by its first file as well. */
-static enum zf_fit look(struct zf_store *st, struct zf_ds_dir *dir, struct zf_arena *a)
+static enum zf_fit deepspeed_look(struct zf_store *st, struct ds_dir *dir, struct zf_arena *a)
 {
     struct zf_err err = {.code = ZF_OK};
-    const struct zf_ds_file *first;
+    const struct ds_file *first;
 
-    if (!zf_ds_dir_read(st, a, dir, &err)) {
+    if (!ds_dir_read(st, a, dir, &err)) {
         return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
     }
     first = dir->n_optim ? dir->optim : dir->n_model ? dir->model : NULL;
@@ -31,20 +31,20 @@ static enum zf_fit look(struct zf_store *st, struct zf_ds_dir *dir, struct zf_ar
     return src && zf_torch_sniff(src) ? ZF_FIT_PROOF : ZF_FIT_NAMES;
 }
 
-static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
-                  struct zf_err *err)
+static bool deepspeed_probe(const struct zf_save *save, const struct zf_open_opts *o,
+                            struct zf_probe *out, struct zf_err *err)
 {
     zf_auto(arena) struct zf_arena *a = zf_arena_new(o->lim->model_memory, err);
-    struct zf_ds_dir dir;
+    struct ds_dir dir;
 
     out->fit = ZF_FIT_NO;
     if (!a) {
         return false;
     }
-    if (save->file && !zf_ds_dir_owns(save->file)) {
+    if (save->file && !ds_dir_owns(save->file)) {
         return true;
     }
-    out->fit = look(save->store, &dir, a);
+    out->fit = deepspeed_look(save->store, &dir, a);
     if (out->fit != ZF_FIT_NO) {
         snprintf(out->why, sizeof out->why, "%u model and %u optimizer files of DeepSpeed%s%.60s",
                  dir.n_model, dir.n_optim, save->tag ? " in " : "", save->tag ? save->tag : "");
@@ -54,7 +54,7 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
 
 /* ---- kinds of save that are not read ---- */
 
-static bool supported(const struct zf_ds_dir *d, struct zf_err *err)
+static bool deepspeed_supported(const struct ds_dir *d, struct zf_err *err)
 {
     const char *kind = NULL, *proof = NULL;
 
@@ -75,45 +75,45 @@ static bool supported(const struct zf_ds_dir *d, struct zf_err *err)
 /* ---- the save ---- */
 
 /* Drafts the trained parameters and their states. */
-static bool draft_trained(struct ds_rank *mp, struct zf_err *err)
+static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->save->dir.universal) {
-        return zf_ds_universal_draft(mp, err);
+        return ds_universal_draft(mp, err);
     }
     if (mp->n_optim_files == 0) {
-        return zf_ds_zero0_draft(mp, err);
+        return ds_zero0_draft(mp, err);
     }
     if (mp->save->dir.by_rank) {
-        return zf_ds_zero3_draft(mp, err);
+        return ds_zero3_draft(mp, err);
     }
-    return zf_ds_order_settle(mp, err) ? zf_ds_zero12_draft(mp, err) : rank_leave_out(mp, err);
+    return ds_order_settle(mp, err) ? ds_zero12_draft(mp, err) : rank_leave_out(mp, err);
 }
 
-static bool draft_all(struct ds_rank *mp, struct zf_err *err)
+static bool deepspeed_draft_all(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->model.steps >= 0) {
         zf_build_step(mp->save->b, mp->model.steps);
     }
-    return draft_trained(mp, err) && zf_ds_rest_draft(mp, err) && zf_ds_stored_draft(mp, err);
+    return deepspeed_draft_trained(mp, err) && ds_rest_draft(mp, err) && ds_stored_draft(mp, err);
 }
 
 /* The one model-parallel rank, which all files are of. */
-static bool open_rank(struct ds_save *ds, struct zf_err *err)
+static bool deepspeed_open_rank(struct ds_save *ds, struct zf_err *err)
 {
     struct ds_rank mp = {.save = ds};
 
-    if (!zf_ds_dir_read(ds->st, ds->a, &ds->dir, err) || !supported(&ds->dir, err)) {
+    if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !deepspeed_supported(&ds->dir, err)) {
         return false;
     }
     mp.model_file = ds->dir.model;
     mp.n_model_files = ds->dir.n_model;
     mp.optim_file = ds->dir.optim;
     mp.n_optim_files = ds->dir.n_optim;
-    return rank_read(&mp, err) && draft_all(&mp, err);
+    return rank_read(&mp, err) && deepspeed_draft_all(&mp, err);
 }
 
-static bool open_save(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
-                      struct zf_err *err)
+static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open_opts *o,
+                                struct zf_build *b, struct zf_err *err)
 {
     struct ds_save ds = {
         .run = save->run ? save->run : save->store, .st = save->store, .o = o, .b = b};
@@ -121,7 +121,8 @@ static bool open_save(const struct zf_save *save, const struct zf_open_opts *o, 
     ds.files = (struct zf_torch_ahead){.st = ds.st, .lim = o->lim};
     ds.a = ds.keep.arena = zf_arena_new(o->lim->model_memory, err);
     /* The Trainer keeps schedulers and random states beside the tag. */
-    bool ok = ds.a && open_rank(&ds, err) && (!save->run || zf_beside_add(save->run, o, b, err));
+    bool ok = ds.a && deepspeed_open_rank(&ds, err) &&
+              (!save->run || zf_beside_add(save->run, o, b, err));
     zf_torch_ahead_fini(&ds.files);
     zf_keeper_fini(&ds.keep);
     zf_agree_free(ds.said);
@@ -137,6 +138,6 @@ const struct zf_format zf_format_deepspeed = {
     .one_file = true,
     .latest = true,
     .shards = true,
-    .probe = probe,
-    .open = open_save,
+    .probe = deepspeed_probe,
+    .open = deepspeed_open_save,
 };

@@ -11,7 +11,7 @@
 #include <zf/assemble/torch_place.h>
 
 /* These hold weights and are drafted elsewhere. */
-static bool is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
+static bool state_is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
 {
     static const char *const keys[] = {"module", "frozen_param_fragments", "optimizer"};
 
@@ -25,16 +25,17 @@ static bool is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struc
     return true;
 }
 
-bool zf_ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
+bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
-    const struct zf_place_file f = {.torch = t, .path = path, .extra = true, .take = is_weights};
+    const struct zf_place_file f = {
+        .torch = t, .path = path, .extra = true, .take = state_is_weights};
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
 
     return names && zf_place_all(ds->b, names, &f, ds->o->lim, err) &&
            zf_state_add(ds->b, &f, NULL, ds->o->lim, err);
 }
 
-bool zf_ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
+bool ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
     const struct zf_place_file f = {.torch = t, .path = path, .extra = true};
 

@@ -5,9 +5,9 @@
 
 #include "save.h"
 
-bool zf_ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path,
-                       struct zf_err *err) ZF_CHECKED;
-bool zf_ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path,
-                       struct zf_err *err) ZF_CHECKED;
+bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path,
+                    struct zf_err *err) ZF_CHECKED;
+bool ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path,
+                    struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -9,7 +9,7 @@
 #include "files.h"
 
 /* Takes `text` off the front of *s. */
-static bool take(const char **s, const char *text)
+static bool files_take(const char **s, const char *text)
 {
     size_t n = strlen(text);
 
@@ -21,7 +21,7 @@ static bool take(const char **s, const char *text)
 }
 
 /* Takes a decimal number off the front of *s. */
-static bool take_number(const char **s, uint32_t *out)
+static bool files_take_number(const char **s, uint32_t *out)
 {
     uint64_t v = 0;
     const char *p = *s;
@@ -41,74 +41,79 @@ static bool take_number(const char **s, uint32_t *out)
 }
 
 /* Takes the end of a name behind ".pt": nothing, or "-W.N" of the parallel writer. */
-static bool take_end(const char *s, uint32_t *writer)
+static bool files_take_end(const char *s, uint32_t *writer)
 {
     uint32_t n;
 
     *writer = 0;
-    return *s == '\0' || (take(&s, "-") && take_number(&s, writer) && take(&s, ".") &&
-                          take_number(&s, &n) && *s == '\0');
+    return *s == '\0' || (files_take(&s, "-") && files_take_number(&s, writer) &&
+                          files_take(&s, ".") && files_take_number(&s, &n) && *s == '\0');
 }
 
-enum kind { OTHER, MODEL, RANK_MODEL, OPTIM, LAYER, EXPERT };
+enum files_kind { OTHER, MODEL, RANK_MODEL, OPTIM, LAYER, EXPERT };
 
-static enum kind parse_zero(const char *s, struct zf_ds_file *f)
+static enum files_kind files_parse_zero(const char *s, struct ds_file *f)
 {
-    if (!take_number(&s, &f->dp) || !take(&s, "_mp_rank_") || !take_number(&s, &f->mp)) {
+    if (!files_take_number(&s, &f->dp) || !files_take(&s, "_mp_rank_") ||
+        !files_take_number(&s, &f->mp)) {
         return OTHER;
     }
-    if (take(&s, "_model_states.pt")) {
-        return take_end(s, &f->writer) ? RANK_MODEL : OTHER;
+    if (files_take(&s, "_model_states.pt")) {
+        return files_take_end(s, &f->writer) ? RANK_MODEL : OTHER;
     }
     /* releases before 0.3.14 left the underscore out */
-    if (take(&s, "_optim_states.pt") || take(&s, "optim_states.pt")) {
-        return take_end(s, &f->writer) ? OPTIM : OTHER;
+    if (files_take(&s, "_optim_states.pt") || files_take(&s, "optim_states.pt")) {
+        return files_take_end(s, &f->writer) ? OPTIM : OTHER;
     }
     return OTHER;
 }
 
-static enum kind parse(const char *name, struct zf_ds_file *f)
+static enum files_kind files_parse(const char *name, struct ds_file *f)
 {
     const char *s = name;
     uint32_t number;
 
-    *f = (struct zf_ds_file){.path = name};
-    f->bf16 = take(&s, "bf16_");
-    if (take(&s, "zero_pp_rank_") || take(&s, "fp16_zero_pp_rank_")) {
-        return parse_zero(s, f);
+    *f = (struct ds_file){.path = name};
+    f->bf16 = files_take(&s, "bf16_");
+    if (files_take(&s, "zero_pp_rank_") || files_take(&s, "fp16_zero_pp_rank_")) {
+        return files_parse_zero(s, f);
     }
-    if (take(&s, "mp_rank_")) {
-        return take_number(&s, &f->mp) && take(&s, "_model_states.pt") && take_end(s, &f->writer)
+    if (files_take(&s, "mp_rank_")) {
+        return files_take_number(&s, &f->mp) && files_take(&s, "_model_states.pt") &&
+                       files_take_end(s, &f->writer)
                    ? MODEL
                    : OTHER;
     }
-    if (take(&s, "layer_") && take_number(&s, &number)) {
-        return *s == '-' ? LAYER : take(&s, "_expert_") ? EXPERT : OTHER;
+    if (files_take(&s, "layer_") && files_take_number(&s, &number)) {
+        return *s == '-' ? LAYER : files_take(&s, "_expert_") ? EXPERT : OTHER;
     }
     s = name;
-    return take(&s, "expert_") && take_number(&s, &number) && take(&s, "_mp_rank_") ? EXPERT
-                                                                                    : OTHER;
+    return files_take(&s, "expert_") && files_take_number(&s, &number) &&
+                   files_take(&s, "_mp_rank_")
+               ? EXPERT
+               : OTHER;
 }
 
-bool zf_ds_dir_owns(const char *name)
+bool ds_dir_owns(const char *name)
 {
-    struct zf_ds_file f;
-    enum kind kind = parse(name, &f);
+    struct ds_file f;
+    enum files_kind kind = files_parse(name, &f);
 
     return kind == MODEL || kind == RANK_MODEL || kind == OPTIM;
 }
 
-bool zf_ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
+bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
 {
     const char *bang = strrchr(source, '!'), *slash = bang ? strchr(bang, '/') : NULL;
     char name[160];
-    struct zf_ds_file was, now;
+    struct ds_file was, now;
 
     if (!slash || (size_t)(slash - bang) + 3 > sizeof name) {
         return true;
     }
     (void)snprintf(name, sizeof name, "%.*s.pt", (int)(slash - bang - 1), bang + 1);
-    if (parse(name, &was) != parse(path, &now) || (was.dp == now.dp && was.mp == now.mp)) {
+    if (files_parse(name, &was) != files_parse(path, &now) ||
+        (was.dp == now.dp && was.mp == now.mp)) {
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it was written as \"%s\", the file of another rank",
@@ -116,9 +121,9 @@ bool zf_ds_dir_same_rank(const char *path, const char *source, struct zf_err *er
     return zf_err_in(err, "%s", path);
 }
 
-static int by_rank(const void *pa, const void *pb)
+static int files_by_rank(const void *pa, const void *pb)
 {
-    const struct zf_ds_file *a = pa, *b = pb;
+    const struct ds_file *a = pa, *b = pb;
 
     if (a->mp != b->mp) {
         return a->mp < b->mp ? -1 : 1;
@@ -130,13 +135,13 @@ static int by_rank(const void *pa, const void *pb)
 }
 
 /* Sorts the files and drops the copies that the parallel writer makes of a model file. */
-static bool settle(struct zf_ds_file *f, uint32_t *n, bool copies, struct zf_err *err)
+static bool files_settle(struct ds_file *f, uint32_t *n, bool copies, struct zf_err *err)
 {
     uint32_t kept = 0;
 
-    qsort(f, *n, sizeof *f, by_rank);
+    qsort(f, *n, sizeof *f, files_by_rank);
     for (uint32_t i = 0; i < *n; i++) {
-        const struct zf_ds_file *last = kept ? &f[kept - 1] : NULL;
+        const struct ds_file *last = kept ? &f[kept - 1] : NULL;
 
         if (!last || last->mp != f[i].mp || last->dp != f[i].dp) {
             f[kept++] = f[i];
@@ -153,7 +158,7 @@ static bool settle(struct zf_ds_file *f, uint32_t *n, bool copies, struct zf_err
 }
 
 /* A directory written with and without "bf16_" holds the ranks of two runs. */
-static bool one_prefix(const struct zf_ds_dir *d, struct zf_err *err)
+static bool files_one_prefix(const struct ds_dir *d, struct zf_err *err)
 {
     for (uint32_t i = 1; i < d->n_optim; i++) {
         if (d->optim[i].bf16 != d->optim[0].bf16) {
@@ -167,17 +172,18 @@ static bool one_prefix(const struct zf_ds_dir *d, struct zf_err *err)
     return true;
 }
 
-static void note_mp(struct zf_ds_dir *d, uint32_t mp)
+static void files_note_mp(struct ds_dir *d, uint32_t mp)
 {
     if (mp >= d->n_mp) {
         d->n_mp = mp + 1;
     }
 }
 
-static bool add_file(struct zf_ds_dir *d, struct zf_arena *a, const char *name, struct zf_err *err)
+static bool files_add_file(struct ds_dir *d, struct zf_arena *a, const char *name,
+                           struct zf_err *err)
 {
-    struct zf_ds_file f;
-    enum kind k = parse(name, &f);
+    struct ds_file f;
+    enum files_kind k = files_parse(name, &f);
 
     if (k == OTHER) {
         return true;
@@ -195,30 +201,29 @@ static bool add_file(struct zf_ds_dir *d, struct zf_arena *a, const char *name, 
         break;
     case OPTIM:
         d->optim[d->n_optim++] = f;
-        note_mp(d, f.mp);
+        files_note_mp(d, f.mp);
         break;
     default:
         d->by_rank = d->by_rank || k == RANK_MODEL;
         d->model[d->n_model++] = f;
-        note_mp(d, f.mp);
+        files_note_mp(d, f.mp);
     }
     return true;
 }
 
-bool zf_ds_dir_read(struct zf_store *st, struct zf_arena *a, struct zf_ds_dir *out,
-                    struct zf_err *err)
+bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
 
-    *out = (struct zf_ds_dir){0};
+    *out = (struct ds_dir){0};
     if (!zf_store_list(st, "", &e, &n, err) ||
         !(out->model = zf_arena_get(a, n, sizeof *out->model, err)) ||
         !(out->optim = zf_arena_get(a, n, sizeof *out->optim, err))) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_DIR && !add_file(out, a, e[i].name, err)) {
+        if (e[i].kind != ZF_ENTRY_DIR && !files_add_file(out, a, e[i].name, err)) {
             return false;
         }
         if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "offloaded_tensors") == 0) {
@@ -231,6 +236,6 @@ bool zf_ds_dir_read(struct zf_store *st, struct zf_arena *a, struct zf_ds_dir *o
     if (out->n_optim > 0) {
         out->universal = NULL;
     }
-    return settle(out->model, &out->n_model, true, err) &&
-           settle(out->optim, &out->n_optim, false, err) && one_prefix(out, err);
+    return files_settle(out->model, &out->n_model, true, err) &&
+           files_settle(out->optim, &out->n_optim, false, err) && files_one_prefix(out, err);
 }

@@ -6,7 +6,7 @@
 #include <zf/base/arena.h>
 #include <zf/source/store.h>
 
-struct zf_ds_file {
+struct ds_file {
     const char *path; /* in the tag's store */
     uint32_t dp;      /* data-parallel rank; 0 for mp_rank_* files */
     uint32_t mp;      /* model-parallel rank */
@@ -14,8 +14,8 @@ struct zf_ds_file {
     bool bf16;        /* "bf16_" in front */
 };
 
-struct zf_ds_dir {
-    struct zf_ds_file *model, *optim; /* sorted by (mp, dp), without doubles */
+struct ds_dir {
+    struct ds_file *model, *optim; /* sorted by (mp, dp), without doubles */
     uint32_t n_model, n_optim;
     uint32_t n_mp;         /* model-parallel ranks seen in any name */
     bool by_rank;          /* model states of every rank: stage 3 */
@@ -26,15 +26,15 @@ struct zf_ds_dir {
 };
 
 /* True for the name of one rank's file. */
-bool zf_ds_dir_owns(const char *name);
+bool ds_dir_owns(const char *name);
 /* A source inside a torch archive carries the name under which the archive was written:
  * "run/renamed.pt!zero_pp_rank_1_mp_rank_00_optim_states/data/0".  The rank must be that of the
  * file's path now.  Errors: ZF_E_FORMAT naming the other. */
-bool zf_ds_dir_same_rank(const char *path, const char *source, struct zf_err *err) ZF_CHECKED;
+bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err) ZF_CHECKED;
 
 /* Sorts the names of directory st.  Strings live in the arena.
  * Errors: ZF_E_FORMAT two files claim one rank; of the store; of the arena. */
-bool zf_ds_dir_read(struct zf_store *st, struct zf_arena *a, struct zf_ds_dir *out,
-                    struct zf_err *err) ZF_CHECKED;
+bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out,
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -21,29 +21,29 @@
 #define MASTERS_WORK (1ull << 21)  /* comparisons: some seconds */
 #define MASTERS_PAIRS (1ull << 28) /* of a master and a parameter: the same */
 
-static bool is_weight(const struct zf_ds_guess *q, uint32_t i)
+static bool masters_is_weight(const struct ds_guess *q, uint32_t i)
 {
-    const struct zf_ds_model *m = &q->mp->model;
-    const struct zf_ds_entry *e = &m->entry[i];
+    const struct ds_model *m = &q->mp->model;
+    const struct ds_entry *e = &m->entry[i];
 
-    return !zf_ds_name_listed(m->buffer, m->n_buffers, e->name) && e->tensor && e->view.packed &&
+    return !ds_name_listed(m->buffer, m->n_buffers, e->name) && e->tensor && e->view.packed &&
            e->view.src && e->view.n > 0 && q->tie[i] == i &&
            zf_dtype_info(e->view.dtype)->kind == 'f';
 }
 
-bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err)
+bool ds_masters_init(struct ds_guess *q, struct zf_err *err)
 {
-    const struct zf_ds_model *m = &q->mp->model;
+    const struct ds_model *m = &q->mp->model;
     uint64_t elements = 0, n = 0;
 
-    q->tie = zf_ds_ties_find(q->mp, m->entry, m->n_entries, err);
+    q->tie = ds_ties_find(q->mp, m->entry, m->n_entries, err);
     q->weight = zf_arena_get(q->mp->save->a, m->n_entries, sizeof *q->weight, err);
     q->used = zf_arena_get(q->mp->save->a, m->n_entries, sizeof *q->used, err);
     if (!q->tie || !q->weight || !q->used) {
         return false;
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        q->weight[i] = is_weight(q, i);
+        q->weight[i] = masters_is_weight(q, i);
         if (q->weight[i]) {
             n++;
             elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
@@ -53,8 +53,8 @@ bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err)
     return true;
 }
 
-bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
-                       struct zf_err *err)
+bool ds_masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
+                    struct zf_err *err)
 {
     const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
     uint64_t mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
@@ -80,7 +80,7 @@ bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor
                    (unsigned long long)q->work);
 }
 
-static bool is_free(const struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v)
+static bool masters_is_free(const struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v)
 {
     const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
 
@@ -88,37 +88,37 @@ static bool is_free(const struct zf_ds_guess *q, uint32_t i, const struct zf_ten
            memcmp(w->shape, v->shape, v->ndim * sizeof *v->shape) == 0;
 }
 
-static const struct zf_ds_name *name_of(const struct zf_ds_guess *q, uint32_t i)
+static const struct ds_name *masters_name_of(const struct ds_guess *q, uint32_t i)
 {
     return &q->mp->model.entry[i].name;
 }
 
-static int shown(const struct zf_ds_name *name)
+static int masters_shown(const struct ds_name *name)
 {
     return name->n < 100 ? (int)name->n : 100;
 }
 
 /* Entry i is whose weights the master should round to; q->miss says where it does not. */
-static bool refuse(const struct zf_ds_guess *q, uint32_t i, struct zf_err *err)
+static bool masters_refuse(const struct ds_guess *q, uint32_t i, struct zf_err *err)
 {
-    const struct zf_ds_name *name = name_of(q, i);
+    const struct ds_name *name = masters_name_of(q, i);
 
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "element %llu of the master of \"%.*s\" is %.9g, which does not round to its "
                    "weight %.9g in \"module\"",
-                   (unsigned long long)q->miss.at, shown(name), name->p, q->miss.master,
+                   (unsigned long long)q->miss.at, masters_shown(name), name->p, q->miss.master,
                    q->miss.weight);
 }
 
-static bool unproven(const struct zf_ds_guess *q, uint64_t g, const uint32_t entry[2],
-                     struct zf_err *err)
+static bool masters_unproven(const struct ds_guess *q, uint64_t g, const uint32_t entry[2],
+                             struct zf_err *err)
 {
-    const struct zf_ds_name *a = name_of(q, entry[0]), *b = name_of(q, entry[1]);
+    const struct ds_name *a = masters_name_of(q, entry[0]), *b = masters_name_of(q, entry[1]);
 
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "a master of group %llu fits \"%.*s\" as well as \"%.*s\": the names of the "
                    "masters are not proven",
-                   (unsigned long long)g, shown(a), a->p, shown(b), b->p);
+                   (unsigned long long)g, masters_shown(a), a->p, masters_shown(b), b->p);
 }
 
 /* ---- one vector a group ---- */
@@ -132,7 +132,7 @@ struct placed_list {
     uint32_t n;
 };
 
-static int by_place(const void *pa, const void *pb)
+static int masters_by_place(const void *pa, const void *pb)
 {
     const struct zf_tensor_ref *a = ((const struct placed *)pa)->view;
     const struct zf_tensor_ref *b = ((const struct placed *)pb)->view;
@@ -142,7 +142,7 @@ static int by_place(const void *pa, const void *pb)
 }
 
 /* How many of p[0 .. n) follow each other without a gap in one storage, and their elements. */
-static uint32_t run_of(const struct placed *p, uint32_t n, uint64_t *elements)
+static uint32_t masters_run_of(const struct placed *p, uint32_t n, uint64_t *elements)
 {
     uint64_t end = p[0].view->off;
     uint32_t k = 0;
@@ -160,8 +160,9 @@ static uint32_t run_of(const struct placed *p, uint32_t n, uint64_t *elements)
 }
 
 /* The part of the vector from element `at` on that is as long as entry i. */
-static struct zf_tensor_ref part_of(const struct zf_ds_guess *q, const struct zf_tensor_ref *whole,
-                                    uint64_t at, uint32_t i)
+static struct zf_tensor_ref masters_part_of(const struct ds_guess *q,
+                                            const struct zf_tensor_ref *whole, uint64_t at,
+                                            uint32_t i)
 {
     struct zf_tensor_ref part = *whole;
 
@@ -173,19 +174,21 @@ static struct zf_tensor_ref part_of(const struct zf_ds_guess *q, const struct zf
 }
 
 /* Gives the parts of the vector, in order, to entry[0 .. n), which are as long together. */
-static bool take_parts(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
-                       const struct zf_pv *state, const struct placed *p, uint32_t n,
-                       struct zf_err *err)
+static bool masters_take_parts(struct ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
+                               const struct zf_pv *state, const struct placed *p, uint32_t n,
+                               struct zf_err *err)
 {
-    struct zf_ds_masters *out = &q->group[g];
+    struct ds_masters *out = &q->group[g];
     uint64_t at = 0;
 
     out->m = zf_arena_get(q->mp->save->a, n, sizeof *out->m, err);
     out->n = n;
     out->settled = true;
     for (uint32_t k = 0; out->m && k < n; k++) {
-        out->m[k] = (struct zf_ds_master){
-            .entry = p[k].i, .view = part_of(q, whole, at, p[k].i), .state = state, .at = at};
+        out->m[k] = (struct ds_master){.entry = p[k].i,
+                                       .view = masters_part_of(q, whole, at, p[k].i),
+                                       .state = state,
+                                       .at = at};
         at += out->m[k].view.n;
         q->used[p[k].i] = true;
     }
@@ -193,17 +196,17 @@ static bool take_parts(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
 }
 
 /* Does every part round to its entry?  *bad: the first that does not. */
-static bool parts_fit(struct zf_ds_guess *q, const struct zf_tensor_ref *whole,
-                      const struct placed *p, uint32_t n, uint32_t *bad, bool *yes,
-                      struct zf_err *err)
+static bool masters_parts_fit(struct ds_guess *q, const struct zf_tensor_ref *whole,
+                              const struct placed *p, uint32_t n, uint32_t *bad, bool *yes,
+                              struct zf_err *err)
 {
     uint64_t at = 0;
 
     *yes = true;
     for (uint32_t k = 0; *yes && k < n; k++) {
-        struct zf_tensor_ref part = part_of(q, whole, at, p[k].i);
+        struct zf_tensor_ref part = masters_part_of(q, whole, at, p[k].i);
 
-        if (!zf_ds_masters_fit(q, p[k].i, &part, yes, err)) {
+        if (!ds_masters_fit(q, p[k].i, &part, yes, err)) {
             return false;
         }
         *bad = p[k].i;
@@ -214,8 +217,9 @@ static bool parts_fit(struct zf_ds_guess *q, const struct zf_tensor_ref *whole,
 
 /* Cuts the vector where the weights of one storage are cut: out of `all`, sorted, those that are as
  * long together and rounded from it.  out->n = 0: there are none. */
-static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
-                           struct placed_list all, struct placed_list *out, struct zf_err *err)
+static bool masters_cut_by_storage(struct ds_guess *q, uint64_t g,
+                                   const struct zf_tensor_ref *whole, struct placed_list all,
+                                   struct placed_list *out, struct zf_err *err)
 {
     uint32_t n_fits = 0, bad = 0, most = 0;
     struct zf_mismatch miss = {.found = false};
@@ -227,15 +231,15 @@ static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_te
         uint32_t first_bad;
         bool yes;
 
-        k = run_of(p, all.n - i, &elements);
+        k = masters_run_of(p, all.n - i, &elements);
         if (elements != whole->n) {
             continue;
         }
-        if (!parts_fit(q, whole, p, k, &first_bad, &yes, err)) {
+        if (!masters_parts_fit(q, whole, p, k, &first_bad, &yes, err)) {
             return false;
         }
         if (yes && n_fits++ > 0) {
-            return unproven(q, g, (const uint32_t[]){out->p->i, p->i}, err);
+            return masters_unproven(q, g, (const uint32_t[]){out->p->i, p->i}, err);
         }
         if (yes) {
             *out = (struct placed_list){p, k};
@@ -247,14 +251,14 @@ static bool cut_by_storage(struct zf_ds_guess *q, uint64_t g, const struct zf_te
     }
     if (n_fits == 0 && most > 0) {
         q->miss = miss;
-        return refuse(q, bad, err);
+        return masters_refuse(q, bad, err);
     }
     return true;
 }
 
 /* The parts in the order of module, from the first (or last) weight that fits on. */
-static bool cut_by_order(struct zf_ds_guess *q, const struct zf_tensor_ref *whole, bool last,
-                         struct placed *out, uint32_t *n, struct zf_err *err)
+static bool masters_cut_by_order(struct ds_guess *q, const struct zf_tensor_ref *whole, bool last,
+                                 struct placed *out, uint32_t *n, struct zf_err *err)
 {
     uint32_t n_all = q->mp->model.n_entries, after = 0;
     uint64_t left = whole->n;
@@ -269,8 +273,8 @@ static bool cut_by_order(struct zf_ds_guess *q, const struct zf_tensor_ref *whol
         if (!q->weight[i] || q->used[i] || w->n > left) {
             continue;
         }
-        part = part_of(q, whole, last ? left - w->n : whole->n - left, i);
-        if (!zf_ds_masters_fit(q, i, &part, &yes, err)) {
+        part = masters_part_of(q, whole, last ? left - w->n : whole->n - left, i);
+        if (!ds_masters_fit(q, i, &part, &yes, err)) {
             return false;
         }
         if (yes) {
@@ -283,11 +287,11 @@ static bool cut_by_order(struct zf_ds_guess *q, const struct zf_tensor_ref *whol
         const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
 
         if (!last && q->weight[i] && !q->used[i] && w->n <= left) {
-            struct zf_tensor_ref part = part_of(q, whole, whole->n - left, i);
+            struct zf_tensor_ref part = masters_part_of(q, whole, whole->n - left, i);
             bool yes;
 
-            if (!zf_ds_masters_fit(q, i, &part, &yes, err) || q->miss.found) {
-                return q->miss.found && refuse(q, i, err);
+            if (!ds_masters_fit(q, i, &part, &yes, err) || q->miss.found) {
+                return q->miss.found && masters_refuse(q, i, err);
             }
         }
     }
@@ -297,9 +301,9 @@ static bool cut_by_order(struct zf_ds_guess *q, const struct zf_tensor_ref *whol
                                 (unsigned long long)left);
 }
 
-static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
-                       const struct zf_pv *state, struct placed *p, struct placed *back,
-                       struct zf_err *err)
+static bool masters_cut_vector(struct ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
+                               const struct zf_pv *state, struct placed *p, struct placed *back,
+                               struct zf_err *err)
 {
     struct placed_list found;
     uint32_t n, n_all = 0, n_back;
@@ -309,27 +313,27 @@ static bool cut_vector(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
             p[n_all++] = (struct placed){.view = &q->mp->model.entry[i].view, .i = i};
         }
     }
-    qsort(p, n_all, sizeof *p, by_place);
-    if (!cut_by_storage(q, g, whole, (struct placed_list){p, n_all}, &found, err)) {
+    qsort(p, n_all, sizeof *p, masters_by_place);
+    if (!masters_cut_by_storage(q, g, whole, (struct placed_list){p, n_all}, &found, err)) {
         return false;
     }
     if (found.n > 0) {
-        return take_parts(q, g, whole, state, found.p, found.n, err);
+        return masters_take_parts(q, g, whole, state, found.p, found.n, err);
     }
-    if (!cut_by_order(q, whole, false, p, &n, err) ||
-        !cut_by_order(q, whole, true, back, &n_back, err)) {
+    if (!masters_cut_by_order(q, whole, false, p, &n, err) ||
+        !masters_cut_by_order(q, whole, true, back, &n_back, err)) {
         return false;
     }
     for (uint32_t k = 0; k < n && k < n_back; k++) {
         if (p[k].i != back[n_back - 1 - k].i) {
-            return unproven(q, g, (const uint32_t[]){p[k].i, back[n_back - 1 - k].i}, err);
+            return masters_unproven(q, g, (const uint32_t[]){p[k].i, back[n_back - 1 - k].i}, err);
         }
     }
-    return take_parts(q, g, whole, state, p, n, err);
+    return masters_take_parts(q, g, whole, state, p, n, err);
 }
 
-bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
-                       const struct zf_pv *state, struct zf_err *err)
+bool ds_masters_cut(struct ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
+                    const struct zf_pv *state, struct zf_err *err)
 {
     uint32_t n = q->mp->model.n_entries;
     zf_auto(mem) struct placed *p = calloc(n + (size_t)1, sizeof *p);
@@ -338,16 +342,16 @@ bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor
     if (!p || !back) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    return whole->n == 0 ? take_parts(q, g, whole, state, p, 0, err)
-                         : cut_vector(q, g, whole, state, p, back, err);
+    return whole->n == 0 ? masters_take_parts(q, g, whole, state, p, 0, err)
+                         : masters_cut_vector(q, g, whole, state, p, back, err);
 }
 
 /* ---- a list of masters ---- */
 
 /* Assigns the masters of a group in order to the first (or last) parameters they fit; *done: how
  * many of them there were parameters for. */
-static bool assign(struct zf_ds_guess *q, const struct zf_ds_masters *g, bool last, uint32_t *to,
-                   uint32_t *done, struct zf_err *err)
+static bool masters_assign(struct ds_guess *q, const struct ds_masters *g, bool last, uint32_t *to,
+                           uint32_t *done, struct zf_err *err)
 {
     uint32_t n = q->mp->model.n_entries, k = 0;
 
@@ -358,8 +362,8 @@ static bool assign(struct zf_ds_guess *q, const struct zf_ds_masters *g, bool la
         for (; !yes && k < n; k++) {
             uint32_t i = last ? n - 1 - k : k;
 
-            if (is_free(q, i, &g->m[which].view) &&
-                !zf_ds_masters_fit(q, i, &g->m[which].view, &yes, err)) {
+            if (masters_is_free(q, i, &g->m[which].view) &&
+                !ds_masters_fit(q, i, &g->m[which].view, &yes, err)) {
                 return false;
             }
             to[which] = i;
@@ -372,8 +376,8 @@ static bool assign(struct zf_ds_guess *q, const struct zf_ds_masters *g, bool la
 }
 
 /* Assigns the masters where each fits one parameter only; *all = false: some fit more. */
-static bool assign_unordered(struct zf_ds_guess *q, const struct zf_ds_masters *g, uint32_t *to,
-                             bool *all, struct zf_err *err)
+static bool masters_assign_unordered(struct ds_guess *q, const struct ds_masters *g, uint32_t *to,
+                                     bool *all, struct zf_err *err)
 {
     zf_auto(mem) bool *taken = calloc(q->mp->model.n_entries + (size_t)1, sizeof *taken);
 
@@ -387,8 +391,8 @@ static bool assign_unordered(struct zf_ds_guess *q, const struct zf_ds_masters *
         for (uint32_t i = 0; n_fits < 2 && i < q->mp->model.n_entries; i++) {
             bool yes = false;
 
-            if (is_free(q, i, &g->m[k].view) &&
-                !zf_ds_masters_fit(q, i, &g->m[k].view, &yes, err)) {
+            if (masters_is_free(q, i, &g->m[k].view) &&
+                !ds_masters_fit(q, i, &g->m[k].view, &yes, err)) {
                 return false;
             }
             if (yes) {
@@ -403,21 +407,21 @@ static bool assign_unordered(struct zf_ds_guess *q, const struct zf_ds_masters *
 }
 
 /* Master k fits nothing behind the parameter of the one before it. */
-static bool refuse_master(struct zf_ds_guess *q, const struct zf_ds_masters *g, uint32_t k,
-                          uint32_t from, struct zf_err *err)
+static bool masters_refuse_master(struct ds_guess *q, const struct ds_masters *g, uint32_t k,
+                                  uint32_t from, struct zf_err *err)
 {
     const struct zf_tensor_ref *v = &g->m[k].view;
     bool yes;
 
     for (uint32_t i = from; i < q->mp->model.n_entries; i++) {
-        if (!is_free(q, i, v)) {
+        if (!masters_is_free(q, i, v)) {
             continue;
         }
-        if (!zf_ds_masters_fit(q, i, v, &yes, err)) {
+        if (!ds_masters_fit(q, i, v, &yes, err)) {
             return false;
         }
         if (q->miss.found) {
-            return refuse(q, i, err);
+            return masters_refuse(q, i, err);
         }
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -426,7 +430,7 @@ static bool refuse_master(struct zf_ds_guess *q, const struct zf_ds_masters *g, 
                    k, (unsigned long long)(g - q->group), (unsigned long long)v->n, v->ndim);
 }
 
-static void settle(struct zf_ds_guess *q, struct zf_ds_masters *g, const uint32_t *to)
+static void masters_settle(struct ds_guess *q, struct ds_masters *g, const uint32_t *to)
 {
     for (uint32_t k = 0; k < g->n; k++) {
         g->m[k].entry = to[k];
@@ -436,8 +440,8 @@ static void settle(struct zf_ds_guess *q, struct zf_ds_masters *g, const uint32_
 }
 
 /* two[0], two[1]: parameters that one master fits, where the group is not settled. */
-static bool settle_group(struct zf_ds_guess *q, struct zf_ds_masters *g, uint32_t two[2],
-                         struct zf_err *err)
+static bool masters_settle_group(struct ds_guess *q, struct ds_masters *g, uint32_t two[2],
+                                 struct zf_err *err)
 {
     zf_auto(mem) uint32_t *first = calloc(g->n + (size_t)1, sizeof *first);
     zf_auto(mem) uint32_t *last = calloc(g->n + (size_t)1, sizeof *last);
@@ -447,20 +451,20 @@ static bool settle_group(struct zf_ds_guess *q, struct zf_ds_masters *g, uint32_
     if (!first || !last) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    if (!assign(q, g, false, first, &done, err)) {
+    if (!masters_assign(q, g, false, first, &done, err)) {
         return false;
     }
     if (done < g->n) {
-        if (!assign_unordered(q, g, last, &all, err)) {
+        if (!masters_assign_unordered(q, g, last, &all, err)) {
             return false;
         }
         if (!all) {
-            return refuse_master(q, g, done, done > 0 ? first[done - 1] + 1 : 0, err);
+            return masters_refuse_master(q, g, done, done > 0 ? first[done - 1] + 1 : 0, err);
         }
-        settle(q, g, last);
+        masters_settle(q, g, last);
         return true;
     }
-    if (!assign(q, g, true, last, &n_last, err)) {
+    if (!masters_assign(q, g, true, last, &n_last, err)) {
         return false;
     }
     for (uint32_t k = 0; k < g->n; k++) {
@@ -470,11 +474,11 @@ static bool settle_group(struct zf_ds_guess *q, struct zf_ds_masters *g, uint32_
             return true;
         }
     }
-    settle(q, g, first);
+    masters_settle(q, g, first);
     return true;
 }
 
-bool zf_ds_masters_settle(struct zf_ds_guess *q, struct zf_err *err)
+bool ds_masters_settle(struct ds_guess *q, struct zf_err *err)
 {
     uint32_t two[2] = {0, 0};
     uint64_t open = 0, left, last = 0;
@@ -485,14 +489,14 @@ bool zf_ds_masters_settle(struct zf_ds_guess *q, struct zf_err *err)
     for (left = open; left > 0; open = left) {
         left = 0;
         for (uint64_t g = 0; g < q->n_groups; g++) {
-            if (!q->group[g].settled && !settle_group(q, &q->group[g], two, err)) {
+            if (!q->group[g].settled && !masters_settle_group(q, &q->group[g], two, err)) {
                 return false;
             }
             left += !q->group[g].settled;
             last = q->group[g].settled ? last : g;
         }
         if (left == open) {
-            return unproven(q, last, two, err);
+            return masters_unproven(q, last, two, err);
         }
     }
     return true;

@@ -8,26 +8,26 @@
 #include "rank.h"
 
 /* A master and where its states are. */
-struct zf_ds_master {
+struct ds_master {
     uint32_t entry; /* of module, once it is settled */
     struct zf_tensor_ref view;
     const struct zf_pv *state;
     uint64_t at; /* first element in the group's vector; 0 for masters of their own */
 };
 
-struct zf_ds_masters {
-    struct zf_ds_master *m;
+struct ds_masters {
+    struct ds_master *m;
     uint32_t n;
     bool settled;
 };
 
-struct zf_ds_guess {
+struct ds_guess {
     struct ds_rank *mp;
     const uint32_t *tie;
     bool *weight; /* [n_entries] trained parameters, by all but their bytes */
     bool *used;   /* [n_entries] those that belong to a master already */
     struct zf_sample sample;
-    struct zf_ds_masters *group;
+    struct ds_masters *group;
     uint64_t n_groups;
     uint64_t work; /* comparisons so far */
     /* where the comparison that failed last did */
@@ -35,17 +35,17 @@ struct zf_ds_guess {
 };
 
 /* Marks the weights of module and chooses how much of each is compared. */
-bool zf_ds_masters_init(struct zf_ds_guess *q, struct zf_err *err) ZF_CHECKED;
+bool ds_masters_init(struct ds_guess *q, struct zf_err *err) ZF_CHECKED;
 /* Compares the weights of entry i with what v, of as many elements, rounds to; where they differ,
  * *yes is false and q->miss says at which element. */
-bool zf_ds_masters_fit(struct zf_ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
-                       struct zf_err *err) ZF_CHECKED;
+bool ds_masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
+                    struct zf_err *err) ZF_CHECKED;
 /* Finds the pieces of a fused vector and whose they are.
  * Errors: ZF_E_FORMAT naming a parameter whose piece does not round to it; not proven. */
-bool zf_ds_masters_cut(struct zf_ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
-                       const struct zf_pv *state, struct zf_err *err) ZF_CHECKED;
+bool ds_masters_cut(struct ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
+                    const struct zf_pv *state, struct zf_err *err) ZF_CHECKED;
 /* Settles all groups.  Errors: ZF_E_FORMAT naming a parameter that no master rounds to; not
  * proven; ZF_E_LIMIT too many comparisons. */
-bool zf_ds_masters_settle(struct zf_ds_guess *q, struct zf_err *err) ZF_CHECKED;
+bool ds_masters_settle(struct ds_guess *q, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -13,8 +13,8 @@
 #include "extra_state.h"
 
 /* A torch.Size, tuple or list of extents. */
-static bool read_shape(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_param *p,
-                       struct zf_err *err)
+static bool model_read_shape(struct ds_save *ds, const struct zf_pv *v, struct ds_param *p,
+                             struct zf_err *err)
 {
     const struct zf_pv *size = zf_torch_size(v);
     uint64_t n = zf_pv_len(size);
@@ -45,8 +45,8 @@ static bool read_shape(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_p
     return shape != NULL;
 }
 
-static bool read_group(struct ds_save *ds, const struct zf_pv *map, const char *what,
-                       struct zf_ds_shapes *out, struct zf_err *err)
+static bool model_read_group(struct ds_save *ds, const struct zf_pv *map, const char *what,
+                             struct ds_shapes *out, struct zf_err *err)
 {
     uint64_t n = zf_pv_len(map);
 
@@ -61,16 +61,16 @@ static bool read_group(struct ds_save *ds, const struct zf_pv *map, const char *
     out->n = (uint32_t)n;
     out->param = zf_arena_get(ds->a, n, sizeof *out->param, err);
     for (uint64_t i = 0; out->param && i < n; i++) {
-        if (!zf_ds_name_of(ds->a, zf_pv_key(map, i), what, &out->param[i].name, err) ||
-            !read_shape(ds, zf_pv_val(map, i), &out->param[i], err)) {
+        if (!ds_name_of(ds->a, zf_pv_key(map, i), what, &out->param[i].name, err) ||
+            !model_read_shape(ds, zf_pv_val(map, i), &out->param[i], err)) {
             return false;
         }
     }
     return out->param != NULL;
 }
 
-bool zf_ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_shapes **out,
-                        uint32_t *n_out, struct zf_err *err)
+bool ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct ds_shapes **out,
+                     uint32_t *n_out, struct zf_err *err)
 {
     bool list = zf_pv_is_seq(v) && !zf_pv_is_map(v);
     uint64_t n = list ? zf_pv_len(v) : 1;
@@ -82,15 +82,15 @@ bool zf_ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_
     *out = zf_arena_get(ds->a, n, sizeof **out, err);
     *n_out = (uint32_t)n;
     for (uint64_t g = 0; *out && g < n; g++) {
-        if (!read_group(ds, list ? zf_pv_item(v, g) : v, "param_shapes", &(*out)[g], err)) {
+        if (!model_read_group(ds, list ? zf_pv_item(v, g) : v, "param_shapes", &(*out)[g], err)) {
             return false;
         }
     }
     return *out != NULL;
 }
 
-static bool read_names(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_model *m,
-                       struct zf_err *err)
+static bool model_read_names(struct ds_save *ds, const struct zf_pv *v, struct ds_model *m,
+                             struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
 
@@ -98,18 +98,18 @@ static bool read_names(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_m
     m->n_buffers = (uint32_t)n;
     m->buffer = zf_arena_get(ds->a, n, sizeof *m->buffer, err);
     for (uint64_t i = 0; m->buffer && i < n; i++) {
-        if (!zf_ds_name_of(ds->a, zf_pv_item(v, i), "buffer_names", &m->buffer[i], err)) {
+        if (!ds_name_of(ds->a, zf_pv_item(v, i), "buffer_names", &m->buffer[i], err)) {
             return false;
         }
     }
     if (m->buffer) {
-        zf_ds_name_sort(m->buffer, m->n_buffers);
+        ds_name_sort(m->buffer, m->n_buffers);
     }
     return m->buffer != NULL;
 }
 
-static bool read_aliases(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_model *m,
-                         struct zf_err *err)
+static bool model_read_aliases(struct ds_save *ds, const struct zf_pv *v, struct ds_model *m,
+                               struct zf_err *err)
 {
     uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
 
@@ -117,33 +117,33 @@ static bool read_aliases(struct ds_save *ds, const struct zf_pv *v, struct zf_ds
     m->alias = zf_arena_get(ds->a, n, sizeof *m->alias, err);
     m->second = zf_arena_get(ds->a, n, sizeof *m->second, err);
     for (uint64_t i = 0; m->alias && m->second && i < n; i++) {
-        if (!zf_ds_name_of(ds->a, zf_pv_key(v, i), "shared_params", &m->alias[i].name, err) ||
-            !zf_ds_name_of(ds->a, zf_pv_val(v, i), "shared_params", &m->alias[i].of, err)) {
+        if (!ds_name_of(ds->a, zf_pv_key(v, i), "shared_params", &m->alias[i].name, err) ||
+            !ds_name_of(ds->a, zf_pv_val(v, i), "shared_params", &m->alias[i].of, err)) {
             return false;
         }
         m->second[i] = m->alias[i].name;
     }
     if (m->second) {
-        zf_ds_name_sort(m->second, m->n_aliases);
+        ds_name_sort(m->second, m->n_aliases);
     }
     return m->alias && m->second;
 }
 
-static bool read_fragments(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
-                           struct zf_ds_model *m, struct zf_err *err)
+static bool model_read_fragments(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
+                                 struct ds_model *m, struct zf_err *err)
 {
     uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
 
     m->n_fragments = (uint32_t)n;
     m->fragment = zf_arena_get(ds->a, n, sizeof *m->fragment, err);
     for (uint64_t i = 0; m->fragment && i < n; i++) {
-        struct zf_ds_entry *f = &m->fragment[i];
+        struct ds_entry *f = &m->fragment[i];
 
-        if (!zf_ds_name_of(ds->a, zf_pv_key(v, i), "frozen_param_fragments", &f->name, err)) {
+        if (!ds_name_of(ds->a, zf_pv_key(v, i), "frozen_param_fragments", &f->name, err)) {
             return false;
         }
         if (!zf_tensor_ref_read(&ds->keep, t, zf_pv_val(v, i), &f->view, err)) {
-            return !zf_ds_err_named(err) &&
+            return !ds_err_named(err) &&
                    zf_err_in(err, "!frozen_param_fragments[\"%.*s\"]", (int)f->name.n, f->name.p);
         }
     }
@@ -151,16 +151,16 @@ static bool read_fragments(struct ds_save *ds, struct zf_torch *t, const struct 
 }
 
 struct sorted {
-    struct zf_ds_name name;
+    struct ds_name name;
     uint32_t i;
 };
 
-static int by_name(const void *a, const void *b)
+static int model_by_name(const void *a, const void *b)
 {
-    return zf_ds_name_cmp(((const struct sorted *)a)->name, ((const struct sorted *)b)->name);
+    return ds_name_cmp(((const struct sorted *)a)->name, ((const struct sorted *)b)->name);
 }
 
-bool zf_ds_model_index(struct ds_save *ds, struct zf_ds_model *m, struct zf_err *err)
+bool ds_model_index(struct ds_save *ds, struct ds_model *m, struct zf_err *err)
 {
     zf_auto(mem) struct sorted *s = malloc((m->n_entries + (size_t)1) * sizeof *s);
     uint32_t *at = zf_arena_get(ds->a, m->n_entries, sizeof *at, err);
@@ -174,7 +174,7 @@ bool zf_ds_model_index(struct ds_save *ds, struct zf_ds_model *m, struct zf_err 
     for (uint32_t i = 0; i < m->n_entries; i++) {
         s[i] = (struct sorted){m->entry[i].name, i};
     }
-    qsort(s, m->n_entries, sizeof *s, by_name);
+    qsort(s, m->n_entries, sizeof *s, model_by_name);
     for (uint32_t i = 0; i < m->n_entries; i++) {
         at[i] = s[i].i;
     }
@@ -182,14 +182,14 @@ bool zf_ds_model_index(struct ds_save *ds, struct zf_ds_model *m, struct zf_err 
     return true;
 }
 
-const struct zf_ds_entry *zf_ds_model_find(const struct zf_ds_model *m, struct zf_ds_name name)
+const struct ds_entry *ds_model_find(const struct ds_model *m, struct ds_name name)
 {
     uint32_t lo = 0, hi = m->n_entries;
 
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        const struct zf_ds_entry *e = &m->entry[m->by_name[mid]];
-        int c = zf_ds_name_cmp(e->name, name);
+        const struct ds_entry *e = &m->entry[m->by_name[mid]];
+        int c = ds_name_cmp(e->name, name);
 
         if (c == 0) {
             return e;
@@ -203,8 +203,8 @@ const struct zf_ds_entry *zf_ds_model_find(const struct zf_ds_model *m, struct z
     return NULL;
 }
 
-static bool read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
-                        struct zf_ds_model *m, struct zf_err *err)
+static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
+                              struct ds_model *m, struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
 
@@ -219,22 +219,22 @@ static bool read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_
     m->n_entries = (uint32_t)n;
     m->entry = zf_arena_get(ds->a, n, sizeof *m->entry, err);
     for (uint64_t i = 0; m->entry && i < n; i++) {
-        struct zf_ds_entry *e = &m->entry[i];
+        struct ds_entry *e = &m->entry[i];
 
-        if (!zf_ds_name_of(ds->a, zf_pv_key(v, i), "\"module\"", &e->name, err)) {
+        if (!ds_name_of(ds->a, zf_pv_key(v, i), "\"module\"", &e->name, err)) {
             return false;
         }
         e->tensor = zf_torch_kind(t, zf_pv_val(v, i)) == ZF_TORCH_DENSE;
         if (e->tensor && !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(v, i), &e->view, err)) {
-            return !zf_ds_err_named(err) &&
+            return !ds_err_named(err) &&
                    zf_err_in(err, "!module[\"%.*s\"]", (int)e->name.n, e->name.p);
         }
     }
-    return m->entry && zf_ds_model_index(ds, m, err);
+    return m->entry && ds_model_index(ds, m, err);
 }
 
 /* Refuses kinds of save that are not read, by what the file says of itself. */
-static bool supported(const struct zf_pv *root, struct zf_err *err)
+static bool model_supported(const struct zf_pv *root, struct zf_err *err)
 {
     const struct zf_pv *module = zf_pv_get(root, "module");
     const char *kind = NULL;
@@ -248,8 +248,8 @@ static bool supported(const struct zf_pv *root, struct zf_err *err)
     return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is not supported", kind);
 }
 
-static bool read_root(struct ds_save *ds, struct zf_torch *t, struct zf_ds_model *m,
-                      struct zf_err *err)
+static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_model *m,
+                            struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(t);
     const struct zf_pv *shapes = zf_pv_get(root, "param_shapes");
@@ -261,32 +261,32 @@ static bool read_root(struct ds_save *ds, struct zf_torch *t, struct zf_ds_model
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "not a model-states file: there is no \"module\" in it");
     }
-    if (!supported(root, err)) {
+    if (!model_supported(root, err)) {
         return false;
     }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
     m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
-    return (!m->has_shapes || zf_ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
+    return (!m->has_shapes || ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
            (zf_pv_kind(frozen) == ZF_PV_NONE ||
-            read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
-           read_names(ds, zf_pv_get(root, "buffer_names"), m, err) &&
-           read_aliases(ds, zf_pv_get(root, "shared_params"), m, err) &&
-           read_fragments(ds, t, zf_pv_get(root, "frozen_param_fragments"), m, err) &&
-           read_module(ds, t, zf_pv_get(root, "module"), m, err);
+            model_read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
+           model_read_names(ds, zf_pv_get(root, "buffer_names"), m, err) &&
+           model_read_aliases(ds, zf_pv_get(root, "shared_params"), m, err) &&
+           model_read_fragments(ds, t, zf_pv_get(root, "frozen_param_fragments"), m, err) &&
+           model_read_module(ds, t, zf_pv_get(root, "module"), m, err);
 }
 
-bool zf_ds_model_read(struct ds_save *ds, const struct zf_ds_file *f, struct zf_ds_model *out,
-                      struct zf_err *err)
+bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
+                   struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
-    *out = (struct zf_ds_model){.path = f->path};
+    *out = (struct ds_model){.path = f->path};
     if (!t) {
         return false;
     }
-    return (read_root(ds, t, out, err) &&
-            (ds->said_model || zf_ds_state_model(ds, t, f->path, err)) &&
-            zf_ds_agree_read(ds, t, f->path, true, err)) ||
-           (!zf_ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
+    return (model_read_root(ds, t, out, err) &&
+            (ds->said_model || ds_state_model(ds, t, f->path, err)) &&
+            ds_agree_read(ds, t, f->path, true, err)) ||
+           (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }

@@ -7,8 +7,8 @@
 #include "save.h"
 
 /* A trained parameter, in the order in which the flat vectors hold them. */
-struct zf_ds_param {
-    struct zf_ds_name name;
+struct ds_param {
+    struct ds_name name;
     uint32_t ndim;
     const uint64_t *shape;
     uint64_t n;   /* elements */
@@ -16,38 +16,38 @@ struct zf_ds_param {
 };
 
 /* One flat vector's worth of them. */
-struct zf_ds_shapes {
-    struct zf_ds_param *param;
+struct ds_shapes {
+    struct ds_param *param;
     uint32_t n;
 };
 
 /* One key of `module`. */
-struct zf_ds_entry {
-    struct zf_ds_name name;
+struct ds_entry {
+    struct ds_name name;
     bool tensor; /* view is filled; else some other value (None, bytes …) */
     struct zf_tensor_ref view;
 };
 
-struct zf_ds_alias {
-    struct zf_ds_name name, of;
+struct ds_alias {
+    struct ds_name name, of;
 };
 
-struct zf_ds_model {
+struct ds_model {
     const char *path;
-    struct zf_ds_shapes *group; /* param_shapes */
+    struct ds_shapes *group; /* param_shapes */
     uint32_t n_groups;
     bool has_shapes;
-    struct zf_ds_entry *entry; /* module, in file order */
+    struct ds_entry *entry; /* module, in file order */
     uint32_t n_entries;
-    const uint32_t *by_name;   /* entries sorted by name, [n_entries] */
-    struct zf_ds_name *buffer; /* sorted */
+    const uint32_t *by_name; /* entries sorted by name, [n_entries] */
+    struct ds_name *buffer;  /* sorted */
     uint32_t n_buffers;
     bool has_buffers;
-    struct zf_ds_shapes frozen;   /* frozen_param_shapes */
-    struct zf_ds_entry *fragment; /* of frozen parameters, this rank's slices */
+    struct ds_shapes frozen;   /* frozen_param_shapes */
+    struct ds_entry *fragment; /* of frozen parameters, this rank's slices */
     uint32_t n_fragments;
-    struct zf_ds_alias *alias;
-    struct zf_ds_name *second; /* the names of alias, sorted */
+    struct ds_alias *alias;
+    struct ds_name *second; /* the names of alias, sorted */
     uint32_t n_aliases;
     int64_t steps; /* global_steps, -1 = not recorded */
     bool zenflow;
@@ -56,14 +56,14 @@ struct zf_ds_model {
 /* Reads a model-states file.  Everything is copied or held; the pickle is freed.
  * Errors: ZF_E_FORMAT not a model-states file, a value of the wrong kind; ZF_E_UNSUPPORTED a
  * parallelism that is not read; those of zf_torch_open. */
-bool zf_ds_model_read(struct ds_save *ds, const struct zf_ds_file *f, struct zf_ds_model *out,
-                      struct zf_err *err) ZF_CHECKED;
-/* Sorts the entries of m for zf_ds_model_find. */
-bool zf_ds_model_index(struct ds_save *ds, struct zf_ds_model *m, struct zf_err *err) ZF_CHECKED;
+bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
+                   struct zf_err *err) ZF_CHECKED;
+/* Sorts the entries of m for ds_model_find. */
+bool ds_model_index(struct ds_save *ds, struct ds_model *m, struct zf_err *err) ZF_CHECKED;
 /* The entry of that name, or NULL. */
-const struct zf_ds_entry *zf_ds_model_find(const struct zf_ds_model *m, struct zf_ds_name name);
+const struct ds_entry *ds_model_find(const struct ds_model *m, struct ds_name name);
 /* Reads the mapping (or list of mappings) `v` of names to shapes. */
-bool zf_ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_shapes **out,
-                        uint32_t *n_out, struct zf_err *err) ZF_CHECKED;
+bool ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct ds_shapes **out,
+                     uint32_t *n_out, struct zf_err *err) ZF_CHECKED;
 
 #endif

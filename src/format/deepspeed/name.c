@@ -7,8 +7,8 @@
 
 #include <zf/base/name.h>
 
-bool zf_ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what,
-                   struct zf_ds_name *out, struct zf_err *err)
+bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, struct ds_name *out,
+                struct zf_err *err)
 {
     uint64_t n;
     const char *p = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : NULL;
@@ -21,12 +21,12 @@ bool zf_ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what,
     return out->p != NULL;
 }
 
-bool zf_ds_name_eq(struct zf_ds_name a, struct zf_ds_name b)
+bool ds_name_eq(struct ds_name a, struct ds_name b)
 {
     return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
 }
 
-int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b)
+int ds_name_cmp(struct ds_name a, struct ds_name b)
 {
     int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
 
@@ -35,22 +35,22 @@ int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b)
 
 static int name_order(const void *a, const void *b)
 {
-    return zf_ds_name_cmp(*(const struct zf_ds_name *)a, *(const struct zf_ds_name *)b);
+    return ds_name_cmp(*(const struct ds_name *)a, *(const struct ds_name *)b);
 }
 
-void zf_ds_name_sort(struct zf_ds_name *list, uint32_t n)
+void ds_name_sort(struct ds_name *list, uint32_t n)
 {
     if (n > 1) {
         qsort(list, n, sizeof *list, name_order);
     }
 }
 
-bool zf_ds_name_listed(const struct zf_ds_name *sorted, uint32_t n, struct zf_ds_name name)
+bool ds_name_listed(const struct ds_name *sorted, uint32_t n, struct ds_name name)
 {
     return n > 0 && bsearch(&name, sorted, n, sizeof *sorted, name_order) != NULL;
 }
 
-const char *zf_ds_optim_set(struct zf_arena *a, struct zf_ds_name key, struct zf_err *err)
+const char *ds_optim_set(struct zf_arena *a, struct ds_name key, struct zf_err *err)
 {
     char file[ZF_NAME_MAX + 1];
 

@@ -7,25 +7,24 @@
 #include <zf/model/build.h>
 
 /* Some name of the checkpoint: any bytes. */
-struct zf_ds_name {
+struct ds_name {
     const char *p;
     uint32_t n;
 };
-static inline struct zf_spot ds_spot(const char *set, struct zf_ds_name name)
+static inline struct zf_spot ds_spot(const char *set, struct ds_name name)
 {
     return (struct zf_spot){set, name.p, name.n};
 }
 
 /* Copies a text value into the arena; false (ZF_E_FORMAT, naming `what`) when it is no text. */
-bool zf_ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what,
-                   struct zf_ds_name *out, struct zf_err *err) ZF_CHECKED;
-bool zf_ds_name_eq(struct zf_ds_name a, struct zf_ds_name b);
-int zf_ds_name_cmp(struct zf_ds_name a, struct zf_ds_name b);
+bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, struct ds_name *out,
+                struct zf_err *err) ZF_CHECKED;
+bool ds_name_eq(struct ds_name a, struct ds_name b);
+int ds_name_cmp(struct ds_name a, struct ds_name b);
 /* Lists may be as long as a file makes them: they are sorted once and then searched. */
-void zf_ds_name_sort(struct zf_ds_name *list, uint32_t n);
-bool zf_ds_name_listed(const struct zf_ds_name *sorted, uint32_t n, struct zf_ds_name name);
+void ds_name_sort(struct ds_name *list, uint32_t n);
+bool ds_name_listed(const struct ds_name *sorted, uint32_t n, struct ds_name name);
 /* The tree path of an optimizer state's set: "optim/<key>". */
-const char *zf_ds_optim_set(struct zf_arena *a, struct zf_ds_name key,
-                            struct zf_err *err) ZF_CHECKED;
+const char *ds_optim_set(struct zf_arena *a, struct ds_name key, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -11,7 +11,7 @@
 
 /* ZeroStageEnum as an int, as Enum(int), or as getattr(Enum, "name"): the last is what
  * CPython 3.11.0 … 3.11.2 pickled.  0 = not recorded, -1 = none of these. */
-static int read_stage(const struct zf_pv *v)
+static int optim_read_stage(const struct zf_pv *v)
 {
     static const char *const names[] = {"disabled", "optimizer_states", "gradients", "weights"};
     int64_t i = -1;
@@ -36,7 +36,7 @@ static int read_stage(const struct zf_pv *v)
 }
 
 /* partition_count: a number, or a list of one number a group; these must agree. */
-static bool read_partitions(const struct zf_pv *v, uint64_t *out, struct zf_err *err)
+static bool optim_read_partitions(const struct zf_pv *v, uint64_t *out, struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
 
@@ -63,21 +63,22 @@ static bool read_partitions(const struct zf_pv *v, uint64_t *out, struct zf_err 
 }
 
 /* A vector that is packed in its storage. */
-static bool flat_of_view(const struct zf_tensor_ref *v, struct zf_ds_flat *out, struct zf_err *err)
+static bool optim_flat_of_view(const struct zf_tensor_ref *v, struct ds_flat *out,
+                               struct zf_err *err)
 {
     if (v->ndim > 1 || !v->packed) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "it has %u dimensions%s, expected a packed vector", v->ndim,
                        v->packed ? "" : " and is not packed");
     }
-    *out = (struct zf_ds_flat){.src = v->src, .off = v->off, .n = v->n, .dtype = v->dtype};
+    *out = (struct ds_flat){.src = v->src, .off = v->off, .n = v->n, .dtype = v->dtype};
     return true;
 }
 
 /* A vector that was swapped out to NVMe is empty, and its ds_id names the file that was copied
  * beside. Source: deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py, 0.13 … 0.19.8. */
-static bool read_swapped(struct ds_save *ds, uint32_t rank, const struct zf_pv *v,
-                         struct zf_ds_flat *out, struct zf_err *err)
+static bool optim_read_swapped(struct ds_save *ds, uint32_t rank, const struct zf_pv *v,
+                               struct ds_flat *out, struct zf_err *err)
 {
     const struct zf_pv *id = zf_pv_get(zf_pv_arg(v, 3), "ds_id");
     uint64_t n = 0;
@@ -98,18 +99,18 @@ static bool read_swapped(struct ds_save *ds, uint32_t rank, const struct zf_pv *
     return true;
 }
 
-static bool read_flat(struct ds_save *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
-                      struct zf_ds_flat *out, struct zf_err *err)
+static bool optim_read_flat(struct ds_save *ds, struct zf_torch *t, uint32_t dp,
+                            const struct zf_pv *v, struct ds_flat *out, struct zf_err *err)
 {
     struct zf_tensor_ref view;
 
-    return zf_tensor_ref_read(&ds->keep, t, v, &view, err) && flat_of_view(&view, out, err) &&
-           (out->n > 0 || !ds->dir.swap || read_swapped(ds, dp, v, out, err));
+    return zf_tensor_ref_read(&ds->keep, t, v, &view, err) && optim_flat_of_view(&view, out, err) &&
+           (out->n > 0 || !ds->dir.swap || optim_read_swapped(ds, dp, v, out, err));
 }
 
 /* One value of a group's state. */
-static bool read_state(struct ds_save *ds, struct zf_torch *t, uint32_t dp, const struct zf_pv *v,
-                       struct zf_ds_state *s, struct zf_err *err)
+static bool optim_read_state(struct ds_save *ds, struct zf_torch *t, uint32_t dp,
+                             const struct zf_pv *v, struct ds_state *s, struct zf_err *err)
 {
     struct zf_tensor_ref view;
 
@@ -131,12 +132,12 @@ static bool read_state(struct ds_save *ds, struct zf_torch *t, uint32_t dp, cons
         return true;
     }
     s->kind = view.ndim == 0 ? ZF_DS_SCALAR : ZF_DS_FLAT;
-    return read_flat(ds, t, dp, v, &s->flat, err);
+    return optim_read_flat(ds, t, dp, v, &s->flat, err);
 }
 
 /* The state of one group: a mapping of state names to values. */
-static bool read_states(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *map,
-                        const struct zf_pv *settings, struct zf_ds_part *p, struct zf_err *err)
+static bool optim_read_states(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *map,
+                              const struct zf_pv *settings, struct ds_part *p, struct zf_err *err)
 {
     uint64_t n = zf_pv_is_map(map) ? zf_pv_len(map) : 0;
     const struct zf_pv *step = zf_pv_get(settings, "step");
@@ -149,33 +150,33 @@ static bool read_states(struct ds_save *ds, struct zf_torch *t, const struct zf_
     }
     p->state = zf_arena_get(ds->a, n + 1, sizeof *p->state, err);
     for (uint64_t i = 0; p->state && i < n; i++) {
-        struct zf_ds_state *s = &p->state[p->n_states];
+        struct ds_state *s = &p->state[p->n_states];
 
-        *s = (struct zf_ds_state){0};
+        *s = (struct ds_state){0};
         if (zf_pv_kind(zf_pv_key(map, i)) != ZF_PV_STR) {
             continue;
         }
-        if (!zf_ds_name_of(ds->a, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
+        if (!ds_name_of(ds->a, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
             return false;
         }
-        if (!read_state(ds, t, p->dp, zf_pv_val(map, i), s, err)) {
-            return !zf_ds_err_named(err) && zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
+        if (!optim_read_state(ds, t, p->dp, zf_pv_val(map, i), s, err)) {
+            return !ds_err_named(err) && zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
         }
         has_step = has_step || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0);
         p->n_states += s->kind != ZF_DS_NONE;
     }
     /* older fused optimizers count the steps in the group's settings */
     if (p->state && p->n_states > 0 && !has_step && zf_pv_kind(step) == ZF_PV_INT) {
-        struct zf_ds_state *s = &p->state[p->n_states++];
+        struct ds_state *s = &p->state[p->n_states++];
 
-        *s = (struct zf_ds_state){.key = {"step", 4}, .kind = ZF_DS_INT};
+        *s = (struct ds_state){.key = {"step", 4}, .kind = ZF_DS_INT};
         return zf_pv_int(step, &s->i);
     }
     return p->state != NULL;
 }
 
-static bool read_pads(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_part *p,
-                      struct zf_err *err)
+static bool optim_read_pads(struct ds_save *ds, const struct zf_pv *v, struct ds_part *p,
+                            struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
     uint64_t *pad = zf_arena_get(ds->a, n, sizeof *pad, err);
@@ -191,8 +192,8 @@ static bool read_pads(struct ds_save *ds, const struct zf_pv *v, struct zf_ds_pa
     return pad != NULL;
 }
 
-static bool read_vectors(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *list,
-                         struct ds_optim *r, struct zf_err *err)
+static bool optim_read_vectors(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *list,
+                               struct ds_optim *r, struct zf_err *err)
 {
     const char *key = r->sliced ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
     uint64_t n = zf_pv_len(list);
@@ -208,14 +209,14 @@ static bool read_vectors(struct ds_save *ds, struct zf_torch *t, const struct zf
     r->n_parts = (uint32_t)n;
     r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
     for (uint32_t g = 0; r->part && g < n; g++) {
-        if (!read_flat(ds, t, r->dp, zf_pv_item(list, g), &r->part[g].master, err)) {
-            return !zf_ds_err_named(err) && zf_err_in(err, "!%s[%u]", key, g);
+        if (!optim_read_flat(ds, t, r->dp, zf_pv_item(list, g), &r->part[g].master, err)) {
+            return !ds_err_named(err) && zf_err_in(err, "!%s[%u]", key, g);
         }
     }
     return r->part != NULL;
 }
 
-static bool is_muon(const struct zf_pv *settings)
+static bool optim_is_muon(const struct zf_pv *settings)
 {
     bool yes = false;
 
@@ -223,36 +224,37 @@ static bool is_muon(const struct zf_pv *settings)
 }
 
 /* base: {"state": {id: …}, "param_groups": […]}, or the elastic list of one mapping a group. */
-static bool read_base(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *base,
-                      struct ds_optim *r, struct zf_err *err)
+static bool optim_read_base(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *base,
+                            struct ds_optim *r, struct zf_err *err)
 {
     const struct zf_pv *state = zf_pv_get(base, "state");
     const struct zf_pv *settings = zf_pv_get(base, "param_groups");
     bool lean = zf_pv_is_seq(base) && !zf_pv_is_map(base);
 
     for (uint32_t g = 0; g < r->n_parts; g++) {
-        struct zf_ds_part *p = &r->part[g];
+        struct ds_part *p = &r->part[g];
         const struct zf_pv *set = r->sliced ? NULL : zf_pv_item(settings, g);
 
         p->dp = r->dp;
         p->lean = lean;
-        p->muon = is_muon(set);
-        if (!read_states(ds, t, lean ? zf_pv_item(base, g) : zf_ds_by_id(state, g), set, p, err)) {
-            return !zf_ds_err_named(err) && zf_err_in(err, "!state[%u]", g);
+        p->muon = optim_is_muon(set);
+        if (!optim_read_states(ds, t, lean ? zf_pv_item(base, g) : ds_by_id(state, g), set, p,
+                               err)) {
+            return !ds_err_named(err) && zf_err_in(err, "!state[%u]", g);
         }
     }
     return true;
 }
 
-static bool read_inner(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *in,
-                       struct ds_optim *r, struct zf_err *err)
+static bool optim_read_inner(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *in,
+                             struct ds_optim *r, struct zf_err *err)
 {
     const struct zf_pv *slices = zf_pv_get(in, "fp32_flat_groups");
     const struct zf_pv *cuts = zf_pv_get(in, "single_partition_of_fp32_groups");
     const struct zf_pv *pads = zf_pv_get(in, "param_alignment_paddings");
 
     r->sliced = slices != NULL;
-    r->stage = read_stage(zf_pv_get(in, "zero_stage"));
+    r->stage = optim_read_stage(zf_pv_get(in, "zero_stage"));
     if (zf_pv_get(in, "local_sub_partitions_of_fp32_groups")) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "a ZeRO-1 save of DeepSpeed before 0.3.14 is not supported (it names no "
@@ -272,23 +274,23 @@ static bool read_inner(struct ds_save *ds, struct zf_torch *t, const struct zf_p
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "zero_stage does not go with %s",
                        slices ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
     }
-    if (!read_partitions(zf_pv_get(in, "partition_count"), &r->partitions, err) ||
-        !read_vectors(ds, t, slices ? slices : cuts, r, err)) {
+    if (!optim_read_partitions(zf_pv_get(in, "partition_count"), &r->partitions, err) ||
+        !optim_read_vectors(ds, t, slices ? slices : cuts, r, err)) {
         return false;
     }
     for (uint32_t g = 0; g < r->n_parts && pads; g++) {
-        if (!read_pads(ds, zf_pv_item(pads, g), &r->part[g], err)) {
+        if (!optim_read_pads(ds, zf_pv_item(pads, g), &r->part[g], err)) {
             return false;
         }
     }
-    return read_base(
+    return optim_read_base(
         ds, t, zf_pv_get(in, r->sliced ? "optimizer_state_dict" : "base_optimizer_state"), r, err);
 }
 
 /* A swap file is written by several threads, in pieces that are multiples of 1024 bytes each.  The
  * number was called thread_count until 0.15, and a setting of that name may be left over since.
  * Source: deepspeed/runtime/swap_tensor/optimizer_utils.py (aligned_bytes), constants.py. */
-static void read_swap_unit(struct ds_save *ds, const struct zf_pv *root)
+static void optim_read_swap_unit(struct ds_save *ds, const struct zf_pv *root)
 {
     const struct zf_pv *aio = zf_pv_get(zf_pv_get(root, "ds_config"), "aio");
     uint64_t threads, was;
@@ -308,8 +310,8 @@ static const char *optim_text(struct zf_arena *a, const struct zf_pv *v, struct 
     return zf_arena_str(a, p, n, err);
 }
 
-static bool read_root(struct ds_save *ds, struct zf_torch *t, struct ds_optim *r,
-                      struct zf_err *err)
+static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_optim *r,
+                            struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(t);
     const struct zf_pv *in = zf_pv_get(root, "optimizer_state_dict");
@@ -320,28 +322,28 @@ static bool read_root(struct ds_save *ds, struct zf_torch *t, struct ds_optim *r
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "not a ZeRO file: there is no \"optimizer_state_dict\" in it");
     }
-    read_swap_unit(ds, root);
+    optim_read_swap_unit(ds, root);
     r->version = optim_text(ds->a, version ? version : zf_pv_get(in, "ds_version"), err);
-    return r->version && read_inner(ds, t, in, r, err) &&
+    return r->version && optim_read_inner(ds, t, in, r, err) &&
            (zf_pv_kind(shapes) == ZF_PV_NONE ||
-            zf_ds_model_shapes(ds, shapes, &r->group, &r->n_groups, err));
+            ds_model_shapes(ds, shapes, &r->group, &r->n_groups, err));
 }
 
 /* Every storage of a file is in one archive. */
-static bool check_name(const struct zf_ds_file *f, const struct ds_optim *r, struct zf_err *err)
+static bool optim_check_name(const struct ds_file *f, const struct ds_optim *r, struct zf_err *err)
 {
     for (uint32_t g = 0; g < r->n_parts; g++) {
-        const struct zf_ds_flat *v = &r->part[g].master;
+        const struct ds_flat *v = &r->part[g].master;
 
         if (v->src && !v->swapped) {
-            return zf_ds_dir_same_rank(f->path, v->src->name, err);
+            return ds_dir_same_rank(f->path, v->src->name, err);
         }
     }
     return true;
 }
 
-bool zf_ds_optim_read(struct ds_save *ds, const struct zf_ds_file *f, struct ds_optim *out,
-                      struct zf_err *err)
+bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim *out,
+                   struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
@@ -350,13 +352,13 @@ bool zf_ds_optim_read(struct ds_save *ds, const struct zf_ds_file *f, struct ds_
         return false;
     }
     /* the first file that can be read speaks for all */
-    return (read_root(ds, t, out, err) &&
-            (ds->said_optim || zf_ds_state_optim(ds, t, f->path, err)) &&
-            zf_ds_agree_read(ds, t, f->path, false, err) && check_name(f, out, err)) ||
-           (!zf_ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
+    return (optim_read_root(ds, t, out, err) &&
+            (ds->said_optim || ds_state_optim(ds, t, f->path, err)) &&
+            ds_agree_read(ds, t, f->path, false, err) && optim_check_name(f, out, err)) ||
+           (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }
 
-const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id)
+const struct zf_pv *ds_by_id(const struct zf_pv *state, uint64_t id)
 {
     uint64_t n = zf_pv_len(state), k;
 

@@ -6,14 +6,14 @@
 #include "model_states.h"
 
 /* Part of a flat vector: n elements packed from byte `off` of src. */
-struct zf_ds_flat {
+struct ds_flat {
     struct zf_source *src; /* borrowed from ds_save.keep; NULL when n is 0 */
     uint64_t off, n;
     enum zf_dtype dtype;
     uint64_t swapped; /* bytes of the swap file, whose padding n counts, too; 0: no swap file */
 };
 
-enum zf_ds_state_kind {
+enum ds_state_kind {
     /* belongs to no parameter: left out */
     ZF_DS_NONE,
     /* a vector over the parameters of the group */
@@ -23,19 +23,19 @@ enum zf_ds_state_kind {
     ZF_DS_INT,
     ZF_DS_FLOAT,
 };
-struct zf_ds_state {
-    struct zf_ds_name key;
-    enum zf_ds_state_kind kind;
-    struct zf_ds_flat flat; /* FLAT; SCALAR: one element */
+struct ds_state {
+    struct ds_name key;
+    enum ds_state_kind kind;
+    struct ds_flat flat; /* FLAT; SCALAR: one element */
     int64_t i;
     double f;
 };
 
 /* One flat vector of one rank. */
-struct zf_ds_part {
+struct ds_part {
     uint32_t dp; /* the rank */
-    struct zf_ds_flat master;
-    struct zf_ds_state *state;
+    struct ds_flat master;
+    struct ds_state *state;
     uint32_t n_states;
     const uint64_t *pad; /* elements skipped behind parameter i, [n_pads]; NULL = none */
     uint32_t n_pads;
@@ -47,23 +47,23 @@ struct ds_optim {
     const char *path;
     uint32_t dp;
     bool lost;
-    struct zf_ds_part *part; /* [n_parts] */
+    struct ds_part *part; /* [n_parts] */
     uint32_t n_parts;
     int stage;           /* 1, 2, 3; 0 = not recorded (BF16_Optimizer) */
     bool sliced;         /* each parameter is cut by itself (stage 3) */
     uint64_t partitions; /* partition_count, 0 = not recorded */
     const char *version; /* "" = not recorded */
     /* param_shapes, where this file has them (before 0.6) */
-    struct zf_ds_shapes *group;
+    struct ds_shapes *group;
     uint32_t n_groups;
 };
 
 /* Reads an optimizer-states file.  Everything is copied or held; the pickle is freed.
  * Errors: ZF_E_FORMAT not an optimizer-states file, a value of the wrong kind; ZF_E_UNSUPPORTED a
  * kind that is not read; those of zf_torch_open. */
-bool zf_ds_optim_read(struct ds_save *ds, const struct zf_ds_file *f, struct ds_optim *out,
-                      struct zf_err *err) ZF_CHECKED;
+bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim *out,
+                   struct zf_err *err) ZF_CHECKED;
 /* state[id] of a torch optimizer's state dict, whose keys are numbers, or NULL. */
-const struct zf_pv *zf_ds_by_id(const struct zf_pv *state, uint64_t id);
+const struct zf_pv *ds_by_id(const struct zf_pv *state, uint64_t id);
 
 #endif

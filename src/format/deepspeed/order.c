@@ -14,7 +14,7 @@ struct order_proof {
     uint64_t compared; /* parameters */
     /* the first master that does not round to its weight */
     struct zf_mismatch miss;
-    struct zf_ds_name name;
+    struct ds_name name;
     const char *file;
 };
 
@@ -22,8 +22,8 @@ static bool order_prove_param(struct ds_rank *mp, const struct ds_group *g,
                               const struct zf_flat_vector *flat, uint32_t i, struct order_proof *q,
                               struct zf_err *err)
 {
-    const struct zf_ds_param *p = &g->param[i];
-    const struct zf_ds_entry *e = zf_ds_model_find(&mp->model, p->name);
+    const struct ds_param *p = &g->param[i];
+    const struct ds_entry *e = ds_model_find(&mp->model, p->name);
     struct zf_span span;
 
     if (i % q->sample.every != 0 || !e || !e->tensor || !e->view.src || e->view.n != p->n ||
@@ -129,7 +129,7 @@ static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_
     return zf_err_in(err, "%s", mp->model.path);
 }
 
-bool zf_ds_order_settle(struct ds_rank *mp, struct zf_err *err)
+bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
 {
     /* since 0.6 the recorded order is the real one */
     bool sure = mp->model.has_shapes, other = order_differs(mp);

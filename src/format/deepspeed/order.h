@@ -7,6 +7,6 @@
 
 /* Proves the order of the parameters of all groups, and puts mp->group in it (stages 1 and 2).
  * Errors: ZF_E_FORMAT a master does not round to its weight; not proven. */
-bool zf_ds_order_settle(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool ds_order_settle(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 #endif

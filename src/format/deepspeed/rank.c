@@ -20,7 +20,7 @@
 
 static bool rank_missing(const struct ds_rank *mp, uint64_t r, uint64_t n, struct zf_err *err)
 {
-    const struct zf_ds_file *some = &mp->optim_file[0];
+    const struct ds_file *some = &mp->optim_file[0];
     char name[80], is[ZF_ABSENT_MAX];
 
     (void)snprintf(name, sizeof name, "%szero_pp_rank_%llu_mp_rank_%02u_optim_states.pt",
@@ -38,7 +38,7 @@ static bool rank_check_files(struct ds_rank *mp, uint64_t n, struct zf_err *err)
     uint64_t next = 0;
 
     for (uint32_t i = 0; i < mp->n_optim_files; i++) {
-        const struct zf_ds_file *f = &mp->optim_file[i];
+        const struct ds_file *f = &mp->optim_file[i];
 
         if (f->dp >= n && !degraded) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -86,10 +86,10 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
 }
 
 /* Degraded: a file that cannot be read is as good as missing. */
-static bool rank_read_optim(struct ds_rank *mp, const struct zf_ds_file *f, struct ds_optim *out,
+static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct ds_optim *out,
                             struct zf_err *err)
 {
-    if (zf_ds_optim_read(mp->save, f, out, err)) {
+    if (ds_optim_read(mp->save, f, out, err)) {
         return true;
     }
     if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED) {
@@ -102,7 +102,7 @@ static bool rank_read_optim(struct ds_rank *mp, const struct zf_ds_file *f, stru
 /* Reads every optimizer file into mp->optim; ranks without one are lost. */
 static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct zf_ds_file *f = mp->optim_file, *end = f + mp->n_optim_files;
+    const struct ds_file *f = mp->optim_file, *end = f + mp->n_optim_files;
     struct ds_optim first = {.lost = true};
     uint64_t n;
 
@@ -118,7 +118,7 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
     if (first.dp >= n && mp->save->o->degraded) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file of a rank can be read");
     }
-    if (!zf_ds_agree_check(mp->save, false, err) || !rank_check_files(mp, n, err)) {
+    if (!ds_agree_check(mp->save, false, err) || !rank_check_files(mp, n, err)) {
         return false;
     }
     mp->n_dp = (uint32_t)n;
@@ -135,7 +135,7 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 
         if (!rank_read_optim(mp, f, r, err) ||
             (!r->lost &&
-             (!rank_same_cut(r, &first, err) || !zf_ds_agree_check(mp->save, false, err)))) {
+             (!rank_same_cut(r, &first, err) || !ds_agree_check(mp->save, false, err)))) {
             return false;
         }
     }
@@ -145,7 +145,7 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 /* ---- groups ---- */
 
 /* Fills mp->group from the shapes of each of n groups. */
-static bool rank_groups_fill(struct ds_rank *mp, const struct zf_ds_shapes *shapes, uint32_t n,
+static bool rank_groups_fill(struct ds_rank *mp, const struct ds_shapes *shapes, uint32_t n,
                              struct zf_err *err)
 {
     mp->n_groups = n;
@@ -168,10 +168,10 @@ static bool rank_groups_fill(struct ds_rank *mp, const struct zf_ds_shapes *shap
 /* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
  * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the
  * proof). */
-static struct zf_ds_shapes *rank_groups_split(struct ds_rank *mp, const struct zf_ds_shapes *all,
-                                              uint32_t n_parts, struct zf_err *err)
+static struct ds_shapes *rank_groups_split(struct ds_rank *mp, const struct ds_shapes *all,
+                                           uint32_t n_parts, struct zf_err *err)
 {
-    struct zf_ds_shapes *out = zf_arena_get(mp->save->a, n_parts, sizeof *out, err);
+    struct ds_shapes *out = zf_arena_get(mp->save->a, n_parts, sizeof *out, err);
     uint32_t next = 0;
 
     for (uint32_t g = 0; out && g < n_parts; g++) {
@@ -222,7 +222,7 @@ static bool rank_groups_match(struct ds_rank *mp, struct zf_err *err)
     while (first->lost) {
         first++;
     }
-    const struct zf_ds_shapes *shapes = mp->model.has_shapes ? mp->model.group : first->group;
+    const struct ds_shapes *shapes = mp->model.has_shapes ? mp->model.group : first->group;
     uint32_t n = mp->model.has_shapes ? mp->model.n_groups : first->n_groups;
     if (!shapes) {
         return zf_fail(
@@ -267,8 +267,8 @@ static bool rank_match_universal(struct ds_rank *mp, struct zf_err *err)
 
 static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
 {
-    return zf_ds_model_read(mp->save, &mp->model_file[0], &mp->model, err) &&
-           zf_ds_agree_check(mp->save, true, err);
+    return ds_model_read(mp->save, &mp->model_file[0], &mp->model, err) &&
+           ds_agree_check(mp->save, true, err);
 }
 
 bool rank_read(struct ds_rank *mp, struct zf_err *err)
@@ -279,7 +279,7 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
     }
     if (mp->save->dir.universal) {
         return rank_read_model(mp, err) && rank_match_universal(mp, err) &&
-               zf_ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
+               ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
     }
     if (mp->n_optim_files == 0 && !mp->save->dir.by_rank) {
         return rank_read_model(mp, err);
@@ -296,7 +296,7 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)
 {
     if (!mp->save->o->degraded || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
-        return !zf_ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
+        return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
     }
     mp->plain = true;
     return zf_note_failure(mp->save->b, err,

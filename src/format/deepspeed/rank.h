@@ -9,7 +9,7 @@
 struct ds_group {
     uint32_t index; /* in the optimizer files of its ranks */
     uint32_t n;
-    struct zf_ds_param *param;    /* [n] in the order of the vectors */
+    struct ds_param *param;       /* [n] in the order of the vectors */
     uint64_t *len;                /* [n] their elements */
     const struct ds_optim **rank; /* [n_ranks] in the order of the partitions; not all are lost */
     uint32_t n_ranks;             /* 0: there are no optimizer files */
@@ -17,11 +17,11 @@ struct ds_group {
 
 struct ds_rank {
     struct ds_save *save;
-    const struct zf_ds_file *model_file, *optim_file; /* of this rank */
+    const struct ds_file *model_file, *optim_file; /* of this rank */
     uint32_t n_model_files, n_optim_files;
-    struct zf_ds_model model; /* data-parallel rank 0's */
-    struct ds_optim *optim;   /* [n_dp] in the order of the ranks; NULL: there are no files */
-    uint32_t n_dp;            /* data-parallel ranks */
+    struct ds_model model;  /* data-parallel rank 0's */
+    struct ds_optim *optim; /* [n_dp] in the order of the ranks; NULL: there are no files */
+    uint32_t n_dp;          /* data-parallel ranks */
     struct ds_group *group;
     uint32_t n_groups;
     bool plain;          /* no masters: the root is what `module` holds */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "save.h"
 
-bool save_expect(struct ds_save *ds, const struct zf_ds_file *file, uint32_t n, uint32_t n_dp,
+bool save_expect(struct ds_save *ds, const struct ds_file *file, uint32_t n, uint32_t n_dp,
                  struct zf_err *err)
 {
     const char **path = zf_arena_get(ds->a, n, sizeof *path, err);

@@ -16,7 +16,7 @@ struct ds_save {
     const struct zf_open_opts *o;
     struct zf_build *b;
     struct zf_arena *a; /* work memory, gone once the tensors are drafted */
-    struct zf_ds_dir dir;
+    struct ds_dir dir;
     struct zf_torch_ahead files; /* of st: model and optimizer states */
     struct zf_keeper keep;       /* of the tensors of every file, until they are drafted */
     uint64_t swap_unit[2];       /* bytes to a multiple of which swap files are rounded up */
@@ -26,11 +26,11 @@ struct ds_save {
 
 /* Of file[n], sorted, those of data-parallel ranks below n_dp will be read next, in their order:
  * they are opened ahead. */
-bool save_expect(struct ds_save *ds, const struct zf_ds_file *file, uint32_t n, uint32_t n_dp,
+bool save_expect(struct ds_save *ds, const struct ds_file *file, uint32_t n, uint32_t n_dp,
                  struct zf_err *err) ZF_CHECKED;
 
 /* Does the failure name its file already?  ('!' begins a place inside one.) */
-static inline bool zf_ds_err_named(const struct zf_err *err)
+static inline bool ds_err_named(const struct zf_err *err)
 {
     return err->path[0] != '\0' && err->path[0] != '!';
 }

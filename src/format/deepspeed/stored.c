@@ -16,19 +16,19 @@
 
 #define SET "stored"
 
-static bool draft_all(struct ds_rank *mp, const struct zf_ds_model *m, const uint32_t *tie,
-                      struct zf_err *err)
+static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, const uint32_t *tie,
+                             struct zf_err *err)
 {
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        const struct zf_ds_entry *e = &m->entry[i];
+        const struct ds_entry *e = &m->entry[i];
 
         if (e->tensor && tie[i] == i &&
             !zf_tensor_ref_draft(mp->save->b, ds_spot(SET, e->name), &e->view, NULL, err)) {
-            return !zf_ds_err_named(err) && zf_err_in(err, "%s", m->path);
+            return !ds_err_named(err) && zf_err_in(err, "%s", m->path);
         }
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        struct zf_ds_name name = m->entry[i].name, of = m->entry[tie[i]].name;
+        struct ds_name name = m->entry[i].name, of = m->entry[tie[i]].name;
         struct zf_draft *d = tie[i] == i ? NULL : zf_build_find(mp->save->b, ds_spot(SET, of));
 
         if (d && !zf_build_alias(mp->save->b, d, name.p, name.n, err)) {
@@ -40,8 +40,8 @@ static bool draft_all(struct ds_rank *mp, const struct zf_ds_model *m, const uin
 
 /* ---- gathered files ---- */
 
-static bool load_bin(struct ds_rank *mp, struct zf_source *src, struct zf_ds_model *out,
-                     struct zf_err *err)
+static bool stored_load_bin(struct ds_rank *mp, struct zf_source *src, struct ds_model *out,
+                            struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, mp->save->o->lim, err);
     const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
@@ -49,12 +49,12 @@ static bool load_bin(struct ds_rank *mp, struct zf_source *src, struct zf_ds_mod
 
     out->entry = t ? zf_arena_get(mp->save->a, n, sizeof *out->entry, err) : NULL;
     for (uint64_t i = 0; out->entry && i < n; i++) {
-        struct zf_ds_entry *e = &out->entry[out->n_entries];
+        struct ds_entry *e = &out->entry[out->n_entries];
 
         if (zf_torch_kind(t, zf_pv_val(root, i)) != ZF_TORCH_DENSE) {
             continue;
         }
-        if (!zf_ds_name_of(mp->save->a, zf_pv_key(root, i), "the file", &e->name, err) ||
+        if (!ds_name_of(mp->save->a, zf_pv_key(root, i), "the file", &e->name, err) ||
             !zf_tensor_ref_read(&mp->save->keep, t, zf_pv_val(root, i), &e->view, err)) {
             return false;
         }
@@ -64,8 +64,8 @@ static bool load_bin(struct ds_rank *mp, struct zf_source *src, struct zf_ds_mod
     return out->entry != NULL;
 }
 
-static bool load_safetensors(struct ds_rank *mp, struct zf_source *src, struct zf_ds_model *out,
-                             struct zf_err *err)
+static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src, struct ds_model *out,
+                                    struct zf_err *err)
 {
     struct zf_st_header h;
 
@@ -78,7 +78,7 @@ static bool load_safetensors(struct ds_rank *mp, struct zf_source *src, struct z
         const struct zf_st_entry *s = &h.entry[i];
         uint32_t bytes = zf_dtype_info(s->dtype)->bytes;
 
-        out->entry[out->n_entries++] = (struct zf_ds_entry){
+        out->entry[out->n_entries++] = (struct ds_entry){
             .name = {s->name, s->name_len},
             .tensor = true,
             .view = {.src = src,
@@ -95,7 +95,7 @@ static bool load_safetensors(struct ds_rank *mp, struct zf_source *src, struct z
 }
 
 /* "model.safetensors", or "model-00001-of-00004.safetensors". */
-static bool is_gathered(const char *name, const char *stem, const char *suffix)
+static bool stored_is_gathered(const char *name, const char *stem, const char *suffix)
 {
     struct zf_series s;
 
@@ -104,16 +104,17 @@ static bool is_gathered(const char *name, const char *stem, const char *suffix)
             (zf_series_parse(name, &s) && s.stem == strlen(stem) && strcmp(s.tail, suffix) == 0));
 }
 
-static bool load(struct ds_rank *mp, const char *path, bool bin, struct zf_ds_model *out,
-                 struct zf_err *err)
+static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct ds_model *out,
+                        struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(mp->save->run, path, err);
 
-    return src && (bin ? load_bin(mp, src, out, err) : load_safetensors(mp, src, out, err));
+    return src &&
+           (bin ? stored_load_bin(mp, src, out, err) : stored_load_safetensors(mp, src, out, err));
 }
 
 /* Appends the tensors of every file of one spelling. */
-static bool load_all(struct ds_rank *mp, bool bin, struct zf_ds_model *out, struct zf_err *err)
+static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -122,13 +123,14 @@ static bool load_all(struct ds_rank *mp, bool bin, struct zf_ds_model *out, stru
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        struct zf_ds_model one = {0}, both = {0};
+        struct ds_model one = {0}, both = {0};
 
-        if (e[i].kind == ZF_ENTRY_DIR || !is_gathered(e[i].name, bin ? "pytorch_model" : "model",
-                                                      bin ? ".bin" : ".safetensors")) {
+        if (e[i].kind == ZF_ENTRY_DIR ||
+            !stored_is_gathered(e[i].name, bin ? "pytorch_model" : "model",
+                                bin ? ".bin" : ".safetensors")) {
             continue;
         }
-        if (!load(mp, e[i].name, bin, &one, err)) {
+        if (!stored_load(mp, e[i].name, bin, &one, err)) {
             return false;
         }
         both.n_entries = out->n_entries + one.n_entries;
@@ -146,17 +148,17 @@ static bool load_all(struct ds_rank *mp, bool bin, struct zf_ds_model *out, stru
 }
 
 /* True if m holds every trained name, once and with its shape. */
-static bool is_complete(const struct ds_rank *mp, const struct zf_ds_model *m)
+static bool stored_is_complete(const struct ds_rank *mp, const struct ds_model *m)
 {
     for (uint32_t i = 1; i < m->n_entries; i++) {
-        if (zf_ds_name_eq(m->entry[m->by_name[i - 1]].name, m->entry[m->by_name[i]].name)) {
+        if (ds_name_eq(m->entry[m->by_name[i - 1]].name, m->entry[m->by_name[i]].name)) {
             return false;
         }
     }
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
-            const struct zf_ds_param *p = &mp->group[g].param[i];
-            const struct zf_ds_entry *e = zf_ds_model_find(m, p->name);
+            const struct ds_param *p = &mp->group[g].param[i];
+            const struct ds_entry *e = ds_model_find(m, p->name);
 
             if (!e || e->view.ndim != p->ndim ||
                 (p->ndim && memcmp(e->view.shape, p->shape, p->ndim * sizeof *p->shape) != 0)) {
@@ -168,7 +170,7 @@ static bool is_complete(const struct ds_rank *mp, const struct zf_ds_model *m)
 }
 
 /* Names that only the gathered file knows: frozen parameters that were kept out of the save. */
-static bool note_excluded(struct ds_rank *mp, const struct zf_ds_model *m, struct zf_err *err)
+static bool stored_note_excluded(struct ds_rank *mp, const struct ds_model *m, struct zf_err *err)
 {
     uint32_t n = 0;
 
@@ -182,14 +184,14 @@ static bool note_excluded(struct ds_rank *mp, const struct zf_ds_model *m, struc
 }
 
 /* Whoever trains on writes such a file anew, and one of another save is not this one's weights. */
-static bool is_same_save(struct ds_rank *mp, const struct zf_ds_model *m, bool bin, bool *same,
-                         struct zf_err *err)
+static bool stored_is_same_save(struct ds_rank *mp, const struct ds_model *m, bool bin, bool *same,
+                                struct zf_err *err)
 {
     const char *kind = bin ? "pytorch_model*.bin" : "model*.safetensors";
-    struct zf_ds_name bad = {NULL, 0};
+    struct ds_name bad = {NULL, 0};
 
     *same = false;
-    if (!zf_ds_zero3_rounds(mp, m, &bad, err)) {
+    if (!ds_zero3_rounds(mp, m, &bad, err)) {
         return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
     }
     *same = bad.p == NULL;
@@ -200,39 +202,39 @@ static bool is_same_save(struct ds_rank *mp, const struct zf_ds_model *m, bool b
 }
 
 /* Drafts a gathered file if it is whole; one that is damaged is only noted. */
-static bool draft_gathered(struct ds_rank *mp, bool bin, bool *done, struct zf_err *err)
+static bool stored_draft_gathered(struct ds_rank *mp, bool bin, bool *done, struct zf_err *err)
 {
-    struct zf_ds_model m = {.path = mp->model.path};
+    struct ds_model m = {.path = mp->model.path};
     const uint32_t *tie;
     bool same;
 
-    if (!load_all(mp, bin, &m, err)) {
+    if (!stored_load_all(mp, bin, &m, err)) {
         return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
     }
     if (m.n_entries == 0) {
         return true;
     }
-    if (!zf_ds_model_index(mp->save, &m, err)) {
+    if (!ds_model_index(mp->save, &m, err)) {
         return false;
     }
-    if (!is_complete(mp, &m)) {
+    if (!stored_is_complete(mp, &m)) {
         return zf_build_note(mp->save->b, err,
                              "stored/ is left out: the %s beside the tag do not hold every trained "
                              "parameter once",
                              bin ? "pytorch_model*.bin" : "model*.safetensors");
     }
-    if (!is_same_save(mp, &m, bin, &same, err)) {
+    if (!stored_is_same_save(mp, &m, bin, &same, err)) {
         return false;
     }
     if (!same) {
         return true;
     }
-    tie = zf_ds_ties_find(mp, m.entry, m.n_entries, err);
+    tie = ds_ties_find(mp, m.entry, m.n_entries, err);
     *done = true;
-    return tie && note_excluded(mp, &m, err) && draft_all(mp, &m, tie, err);
+    return tie && stored_note_excluded(mp, &m, err) && stored_draft_all(mp, &m, tie, err);
 }
 
-bool zf_ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
+bool ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
 {
     bool done = false;
 
@@ -240,8 +242,8 @@ bool zf_ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
         return true;
     }
     if (!mp->save->dir.by_rank) {
-        return draft_all(mp, &mp->model, mp->tie, err);
+        return stored_draft_all(mp, &mp->model, mp->tie, err);
     }
-    return mp->save->run == mp->save->st || (draft_gathered(mp, false, &done, err) &&
-                                             (done || draft_gathered(mp, true, &done, err)));
+    return mp->save->run == mp->save->st || (stored_draft_gathered(mp, false, &done, err) &&
+                                             (done || stored_draft_gathered(mp, true, &done, err)));
 }

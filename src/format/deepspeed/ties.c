@@ -7,11 +7,11 @@
 
 /* Entries of `module` ordered so that those of one storage, place and shape are neighbours. */
 struct same {
-    const struct zf_ds_entry *e;
+    const struct ds_entry *e;
     uint32_t i;
 };
 
-static int by_view(const void *pa, const void *pb)
+static int ties_by_view(const void *pa, const void *pb)
 {
     const struct same *a = pa, *b = pb;
     int c = (int)a->e->tensor - (int)b->e->tensor;
@@ -20,28 +20,28 @@ static int by_view(const void *pa, const void *pb)
     return c ? c : (a->i > b->i) - (a->i < b->i);
 }
 
-static bool is_drafted(struct ds_rank *mp, const struct zf_ds_entry *e)
+static bool ties_is_drafted(struct ds_rank *mp, const struct ds_entry *e)
 {
     return zf_build_find(mp->save->b, ds_spot("", e->name)) != NULL;
 }
 
-bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name)
+bool ds_ties_listed(const struct ds_model *m, struct ds_name name)
 {
-    return zf_ds_name_listed(m->second, m->n_aliases, name);
+    return ds_name_listed(m->second, m->n_aliases, name);
 }
 
 /* Chooses the entry that the run [from, to) of equal views is served under: a trained one where
  * there is one.  All tensors of no elements share one empty storage: that is no tie. */
-static uint32_t choose(struct ds_rank *mp, const struct same *s, uint32_t from, uint32_t to,
-                       bool *proof)
+static uint32_t ties_choose(struct ds_rank *mp, const struct same *s, uint32_t from, uint32_t to,
+                            bool *proof)
 {
     uint32_t trained = 0, best = s[from].i;
     bool own = false;
 
     for (uint32_t k = from; k < to; k++) {
-        if (is_drafted(mp, s[k].e)) {
+        if (ties_is_drafted(mp, s[k].e)) {
             best = trained++ ? best : s[k].i;
-        } else if (trained == 0 && !own && !zf_ds_ties_listed(&mp->model, s[k].e->name)) {
+        } else if (trained == 0 && !own && !ds_ties_listed(&mp->model, s[k].e->name)) {
             best = s[k].i;
             own = true;
         }
@@ -50,8 +50,8 @@ static uint32_t choose(struct ds_rank *mp, const struct same *s, uint32_t from, 
     return best;
 }
 
-const uint32_t *zf_ds_ties_find(struct ds_rank *mp, const struct zf_ds_entry *entry, uint32_t n,
-                                struct zf_err *err)
+const uint32_t *ds_ties_find(struct ds_rank *mp, const struct ds_entry *entry, uint32_t n,
+                             struct zf_err *err)
 {
     zf_auto(mem) struct same *s = malloc((n + (size_t)1) * sizeof *s);
     uint32_t *tie = zf_arena_get(mp->save->a, n, sizeof *tie, err);
@@ -63,7 +63,7 @@ const uint32_t *zf_ds_ties_find(struct ds_rank *mp, const struct zf_ds_entry *en
         s[i] = (struct same){&entry[i], i};
         tie[i] = i;
     }
-    qsort(s, n, sizeof *s, by_view);
+    qsort(s, n, sizeof *s, ties_by_view);
     for (uint32_t from = 0, to; from < n; from = to) {
         bool proof;
 
@@ -71,7 +71,7 @@ const uint32_t *zf_ds_ties_find(struct ds_rank *mp, const struct zf_ds_entry *en
                             zf_tensor_ref_cmp(&s[from].e->view, &s[to].e->view) == 0;
              to++) {
         }
-        uint32_t best = choose(mp, s, from, to, &proof);
+        uint32_t best = ties_choose(mp, s, from, to, &proof);
         for (uint32_t k = from; proof && s[from].e->tensor && k < to; k++) {
             tie[s[k].i] = best;
         }

@@ -7,9 +7,9 @@
 
 /* tie[i], [n]: the entry of one file that entry i is a second name of, or i.  The trained
  * parameters are drafted.  NULL: no memory. */
-const uint32_t *zf_ds_ties_find(struct ds_rank *mp, const struct zf_ds_entry *entry, uint32_t n,
-                                struct zf_err *err) ZF_CHECKED;
+const uint32_t *ds_ties_find(struct ds_rank *mp, const struct ds_entry *entry, uint32_t n,
+                             struct zf_err *err) ZF_CHECKED;
 /* True if shared_params lists it as a second name. */
-bool zf_ds_ties_listed(const struct zf_ds_model *m, struct zf_ds_name name);
+bool ds_ties_listed(const struct ds_model *m, struct ds_name name);
 
 #endif

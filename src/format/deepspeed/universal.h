@@ -6,6 +6,6 @@
 
 #include "rank.h"
 
-bool zf_ds_universal_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 #endif

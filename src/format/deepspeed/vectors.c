@@ -18,11 +18,10 @@ const struct ds_optim *ds_group_first(const struct ds_group *g)
     return g->rank[r];
 }
 
-static const struct zf_ds_state *vector_find_state(const struct zf_ds_part *p,
-                                                   struct zf_ds_name key)
+static const struct ds_state *vector_find_state(const struct ds_part *p, struct ds_name key)
 {
     for (uint32_t i = 0; i < p->n_states; i++) {
-        if (zf_ds_name_eq(p->state[i].key, key)) {
+        if (ds_name_eq(p->state[i].key, key)) {
             return &p->state[i];
         }
     }
@@ -30,12 +29,11 @@ static const struct zf_ds_state *vector_find_state(const struct zf_ds_part *p,
 }
 
 /* State `want` of the group on rank r, which must be of the same kind there. */
-static const struct zf_ds_state *vector_same_state(const struct ds_group *g, uint32_t r,
-                                                   const struct zf_ds_state *want,
-                                                   struct zf_err *err)
+static const struct ds_state *vector_same_state(const struct ds_group *g, uint32_t r,
+                                                const struct ds_state *want, struct zf_err *err)
 {
     const struct ds_optim *rank = g->rank[r];
-    const struct zf_ds_state *s = vector_find_state(&rank->part[g->index], want->key);
+    const struct ds_state *s = vector_find_state(&rank->part[g->index], want->key);
 
     if (!s || s->kind != want->kind || s->flat.dtype != want->flat.dtype) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -55,7 +53,7 @@ static const struct zf_ds_state *vector_same_state(const struct ds_group *g, uin
 
 /* A value that holds for the whole group becomes one small tensor a parameter. */
 static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
-                                const struct zf_ds_state *s, struct zf_err *err)
+                                const struct ds_state *s, struct zf_err *err)
 {
     const struct zf_from from = {.src = s->flat.src, .off = s->flat.off};
 
@@ -104,17 +102,17 @@ static bool vector_masters(struct ds_vector *v, struct zf_err *err)
 }
 
 /* Makes v one state of the optimizer. */
-static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct zf_ds_state *s,
+static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct ds_state *s,
                          struct zf_err *err)
 {
     const struct ds_group *g = v->group;
 
-    v->set = zf_ds_optim_set(ds->a, s->key, err);
+    v->set = ds_optim_set(ds->a, s->key, err);
     v->key = s->key;
     v->dtype = s->flat.dtype;
     v->lean = ds_group_first(g)->part[g->index].lean;
     for (uint32_t r = 0; v->set && r < g->n_ranks; r++) {
-        const struct zf_ds_state *mine = g->rank[r]->lost ? NULL : vector_same_state(g, r, s, err);
+        const struct ds_state *mine = g->rank[r]->lost ? NULL : vector_same_state(g, r, s, err);
 
         v->part[r] = mine ? &mine->flat : NULL;
         if (!mine && !g->rank[r]->lost) {
@@ -127,7 +125,7 @@ static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct z
 bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
                  struct zf_err *err)
 {
-    const struct zf_ds_part *p = &ds_group_first(g)->part[g->index];
+    const struct ds_part *p = &ds_group_first(g)->part[g->index];
     struct ds_vector v = {.group = g, .key = {"", 0}};
 
     v.part = zf_arena_get(ds->a, g->n_ranks, sizeof *v.part, err);
@@ -135,7 +133,7 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
         return false;
     }
     for (uint32_t i = 0; i < p->n_states; i++) {
-        const struct zf_ds_state *s = &p->state[i];
+        const struct ds_state *s = &p->state[i];
 
         if (!vector_state(ds, &v, s, err) ||
             !(s->kind == ZF_DS_FLAT ? place(ds, ctx, &v, err)
@@ -151,7 +149,7 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
 bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
                    struct zf_err *err)
 {
-    const struct zf_ds_param *p = &v->group->param[i];
+    const struct ds_param *p = &v->group->param[i];
 
     *out = (struct ds_target){.size = p->shape};
     out->draft = zf_build_tensor(ds->b, ds_spot(v->set, p->name),
@@ -163,7 +161,7 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
 static bool vector_locate(const struct ds_vector *v, struct zf_flat_piece p, struct zf_from *from,
                           struct zf_err *err)
 {
-    const struct zf_ds_flat *f = v->part[p.rank];
+    const struct ds_flat *f = v->part[p.rank];
 
     if (!zf_within(p.at, p.n, f->n)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -300,7 +298,7 @@ bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf
     for (uint64_t x = span.first; x < end && !miss->found; x += n) {
         struct zf_flat_piece p = zf_flat_piece(w->flat, w->i, x);
         const struct ds_optim *rank = w->group->rank[p.rank];
-        const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
+        const struct ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
 
         n = !to->packed ? 1 : p.n < end - x ? p.n : end - x;
         if (!f || !zf_values_can_round(f->dtype, to->dtype) || !zf_within(p.at, n, f->n)) {

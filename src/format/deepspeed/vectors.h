@@ -11,11 +11,11 @@
 /* One of them, over the ranks of its group. */
 struct ds_vector {
     const struct ds_group *group;
-    const char *set;       /* tree path of the set it goes to */
-    struct zf_ds_name key; /* "" = the masters */
+    const char *set;    /* tree path of the set it goes to */
+    struct ds_name key; /* "" = the masters */
     enum zf_dtype dtype;
-    const struct zf_ds_flat **part; /* [group->n_ranks]; NULL = that rank's file is lost */
-    bool lean;                      /* cut like the masters */
+    const struct ds_flat **part; /* [group->n_ranks]; NULL = that rank's file is lost */
+    bool lean;                   /* cut like the masters */
 };
 
 /* The first rank of the group whose file is there: the others must agree with it. */

@@ -11,8 +11,8 @@
 
 /* ---- what the optimizer holds ---- */
 
-static bool read_view(struct ds_rank *mp, struct zf_torch *t, const struct zf_pv *v,
-                      struct zf_tensor_ref *out, struct zf_err *err)
+static bool zero0_read_view(struct ds_rank *mp, struct zf_torch *t, const struct zf_pv *v,
+                            struct zf_tensor_ref *out, struct zf_err *err)
 {
     if (!zf_tensor_ref_read(&mp->save->keep, t, v, out, err)) {
         return false;
@@ -21,13 +21,13 @@ static bool read_view(struct ds_rank *mp, struct zf_torch *t, const struct zf_pv
 }
 
 /* fp32_groups_flat[g]: one vector, without padding. */
-static bool read_vector(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
-                        const struct zf_pv *v, const struct zf_pv *state, struct zf_err *err)
+static bool zero0_read_vector(struct ds_guess *q, struct zf_torch *t, uint64_t g,
+                              const struct zf_pv *v, const struct zf_pv *state, struct zf_err *err)
 {
     struct zf_tensor_ref whole;
 
-    if (!read_view(q->mp, t, v, &whole, err)) {
-        return !zf_ds_err_named(err) &&
+    if (!zero0_read_view(q->mp, t, v, &whole, err)) {
+        return !ds_err_named(err) &&
                zf_err_in(err, "!fp32_groups_flat[%llu]", (unsigned long long)g);
     }
     if (whole.ndim != 1) {
@@ -35,15 +35,15 @@ static bool read_vector(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
                        "fp32_groups_flat[%llu] has %u dimensions, expected a vector",
                        (unsigned long long)g, whole.ndim);
     }
-    return zf_ds_masters_cut(q, g, &whole, state, err);
+    return ds_masters_cut(q, g, &whole, state, err);
 }
 
 /* fp32_groups[g]: each master in its own shape. */
-static bool read_list(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
-                      const struct zf_pv *list, const struct zf_pv *ids, const struct zf_pv *state,
-                      struct zf_err *err)
+static bool zero0_read_list(struct ds_guess *q, struct zf_torch *t, uint64_t g,
+                            const struct zf_pv *list, const struct zf_pv *ids,
+                            const struct zf_pv *state, struct zf_err *err)
 {
-    struct zf_ds_masters *out = &q->group[g];
+    struct ds_masters *out = &q->group[g];
     uint64_t n = zf_pv_len(list), id;
 
     if (n > q->mp->model.n_entries) {
@@ -53,20 +53,20 @@ static bool read_list(struct zf_ds_guess *q, struct zf_torch *t, uint64_t g,
     }
     out->m = zf_arena_get(q->mp->save->a, n, sizeof *out->m, err);
     for (uint64_t k = 0; out->m && k < n; k++) {
-        struct zf_ds_master *m = &out->m[out->n];
+        struct ds_master *m = &out->m[out->n];
 
-        if (!read_view(q->mp, t, zf_pv_item(list, k), &m->view, err)) {
-            return !zf_ds_err_named(err) && zf_err_in(err, "!fp32_groups[%llu][%llu]",
-                                                      (unsigned long long)g, (unsigned long long)k);
+        if (!zero0_read_view(q->mp, t, zf_pv_item(list, k), &m->view, err)) {
+            return !ds_err_named(err) && zf_err_in(err, "!fp32_groups[%llu][%llu]",
+                                                   (unsigned long long)g, (unsigned long long)k);
         }
-        m->state = zf_pv_u64(zf_pv_item(ids, k), &id) ? zf_ds_by_id(state, id) : NULL;
+        m->state = zf_pv_u64(zf_pv_item(ids, k), &id) ? ds_by_id(state, id) : NULL;
         out->n += m->view.n > 0; /* an empty master needs no name */
     }
     return out->m != NULL;
 }
 
-static bool read_all(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_pv *optim,
-                     struct zf_err *err)
+static bool zero0_read_all(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *optim,
+                           struct zf_err *err)
 {
     const struct zf_pv *flat = zf_pv_get(optim, "fp32_groups_flat");
     const struct zf_pv *lists = zf_pv_get(optim, "fp32_groups");
@@ -79,22 +79,22 @@ static bool read_all(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_
     for (uint64_t g = 0; q->group && g < q->n_groups; g++) {
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
-        if (!(flat ? read_vector(q, t, g, zf_pv_item(flat, g), zf_ds_by_id(state, g), err)
-                   : read_list(q, t, g, zf_pv_item(lists, g), ids, state, err))) {
+        if (!(flat ? zero0_read_vector(q, t, g, zf_pv_item(flat, g), ds_by_id(state, g), err)
+                   : zero0_read_list(q, t, g, zf_pv_item(lists, g), ids, state, err))) {
             return false;
         }
     }
-    return q->group && zf_ds_masters_settle(q, err);
+    return q->group && ds_masters_settle(q, err);
 }
 
 /* ---- drafting ---- */
 
 /* One state of a master: as long as it, or as the whole group's vector, or a number for it. */
-static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
-                        const struct zf_pv *key, const struct zf_pv *v, struct zf_err *err)
+static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const struct ds_master *m,
+                              const struct zf_pv *key, const struct zf_pv *v, struct zf_err *err)
 {
-    const struct zf_ds_name name = q->mp->model.entry[m->entry].name;
-    struct zf_ds_name k;
+    const struct ds_name name = q->mp->model.entry[m->entry].name;
+    struct ds_name k;
     struct zf_tensor_ref s;
     const char *set;
     int64_t i;
@@ -102,8 +102,8 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
     if (zf_pv_kind(key) != ZF_PV_STR) {
         return true;
     }
-    if (!zf_ds_name_of(q->mp->save->a, key, "the optimizer's state", &k, err) ||
-        !(set = zf_ds_optim_set(q->mp->save->a, k, err))) {
+    if (!ds_name_of(q->mp->save->a, key, "the optimizer's state", &k, err) ||
+        !(set = ds_optim_set(q->mp->save->a, k, err))) {
         return false;
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
@@ -127,27 +127,27 @@ static bool draft_state(struct zf_ds_guess *q, struct zf_torch *t, const struct 
     return zf_tensor_ref_draft(q->mp->save->b, ds_spot(set, name), &s, NULL, err) != NULL;
 }
 
-static bool draft_master(struct zf_ds_guess *q, struct zf_torch *t, const struct zf_ds_master *m,
-                         struct zf_err *err)
+static bool zero0_draft_master(struct ds_guess *q, struct zf_torch *t, const struct ds_master *m,
+                               struct zf_err *err)
 {
-    const struct zf_ds_name name = q->mp->model.entry[m->entry].name;
+    const struct ds_name name = q->mp->model.entry[m->entry].name;
 
     if (!zf_tensor_ref_draft(q->mp->save->b, ds_spot("", name), &m->view, NULL, err)) {
         return false;
     }
     for (uint64_t i = 0; zf_pv_is_map(m->state) && i < zf_pv_len(m->state); i++) {
-        if (!draft_state(q, t, m, zf_pv_key(m->state, i), zf_pv_val(m->state, i), err)) {
+        if (!zero0_draft_state(q, t, m, zf_pv_key(m->state, i), zf_pv_val(m->state, i), err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool draft_masters(struct zf_ds_guess *q, struct zf_torch *t, struct zf_err *err)
+static bool zero0_draft_masters(struct ds_guess *q, struct zf_torch *t, struct zf_err *err)
 {
     for (uint64_t g = 0; g < q->n_groups; g++) {
         for (uint32_t k = 0; k < q->group[g].n; k++) {
-            if (!draft_master(q, t, &q->group[g].m[k], err)) {
+            if (!zero0_draft_master(q, t, &q->group[g].m[k], err)) {
                 return false;
             }
         }
@@ -155,14 +155,14 @@ static bool draft_masters(struct zf_ds_guess *q, struct zf_torch *t, struct zf_e
     return true;
 }
 
-bool zf_ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
+bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
 {
-    struct zf_ds_guess q = {.mp = mp};
+    struct ds_guess q = {.mp = mp};
     zf_auto(source) struct zf_source *src = zf_store_open(mp->save->st, mp->model.path, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, mp->save->o->lim, err) : NULL;
     const struct zf_pv *optim = t ? zf_pv_get(zf_torch_root(t), "optimizer") : NULL;
 
-    if (!t || !zf_ds_masters_init(&q, err)) {
+    if (!t || !ds_masters_init(&q, err)) {
         return false;
     }
     if (zf_pv_len(zf_pv_get(optim, "fp32_groups_flat")) == 0 &&
@@ -173,5 +173,6 @@ bool zf_ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
                              "the optimizer's states are left out: they have no names, and there "
                              "are no masters that would prove any");
     }
-    return read_all(&q, t, optim, err) ? draft_masters(&q, t, err) : rank_leave_out(mp, err);
+    return zero0_read_all(&q, t, optim, err) ? zero0_draft_masters(&q, t, err)
+                                             : rank_leave_out(mp, err);
 }

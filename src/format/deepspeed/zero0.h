@@ -6,6 +6,6 @@
 
 #include "rank.h"
 
-bool zf_ds_zero0_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -13,7 +13,7 @@
 bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
                 struct zf_err *err)
 {
-    const struct zf_ds_part *first = &ds_group_first(g)->part[g->index];
+    const struct ds_part *first = &ds_group_first(g)->part[g->index];
     struct zf_flat_part *part = zf_arena_get(ds->a, g->n_ranks, sizeof *part, err);
 
     if (first->pad && first->n_pads != g->n) {
@@ -150,9 +150,9 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
 
 /* ZenFlow of 0.18 stores every matrix transposed, that of 0.19 none: the 16-bit weights, which are
  * views into the same kind of vector, show which by their strides. */
-static bool zero12_find_columns(struct ds_rank *mp, struct zf_ds_param *p, struct zf_err *err)
+static bool zero12_find_columns(struct ds_rank *mp, struct ds_param *p, struct zf_err *err)
 {
-    const struct zf_ds_entry *e = zf_ds_model_find(&mp->model, p->name);
+    const struct ds_entry *e = ds_model_find(&mp->model, p->name);
 
     if (p->ndim != 2 || p->shape[0] <= 1 || p->shape[1] <= 1) {
         return true;
@@ -168,7 +168,7 @@ static bool zero12_find_columns(struct ds_rank *mp, struct zf_ds_param *p, struc
     return true;
 }
 
-bool zf_ds_zero12_draft(struct ds_rank *mp, struct zf_err *err)
+bool ds_zero12_draft(struct ds_rank *mp, struct zf_err *err)
 {
     struct zf_flat_vector flat;
 

@@ -9,6 +9,6 @@
 bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
                 struct zf_err *err) ZF_CHECKED;
 /* Drafts the trained parameters and their optimizer states. */
-bool zf_ds_zero12_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool ds_zero12_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -22,8 +22,7 @@ static bool zero3_lay(struct ds_save *ds, const struct ds_group *g, struct zf_fl
 }
 
 /* How long a swap file with `want` elements is, given the unit it is rounded up to. */
-static bool zero3_swap_length(uint64_t unit, const struct zf_ds_flat *f, uint64_t want,
-                              uint64_t *out)
+static bool zero3_swap_length(uint64_t unit, const struct ds_flat *f, uint64_t want, uint64_t *out)
 {
     uint64_t bytes;
 
@@ -31,7 +30,7 @@ static bool zero3_swap_length(uint64_t unit, const struct zf_ds_flat *f, uint64_
            zf_mul(bytes / unit + (bytes % unit != 0), unit, out);
 }
 
-static bool zero3_has_length(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want)
+static bool zero3_has_length(const struct ds_save *ds, const struct ds_flat *f, uint64_t want)
 {
     uint64_t a, b;
 
@@ -43,7 +42,7 @@ static bool zero3_has_length(const struct ds_save *ds, const struct zf_ds_flat *
 }
 
 /* A swap file of another length is damaged, or of an earlier run. */
-static bool zero3_check_swap(const struct ds_save *ds, const struct zf_ds_flat *f, uint64_t want,
+static bool zero3_check_swap(const struct ds_save *ds, const struct ds_flat *f, uint64_t want,
                              struct zf_err *err)
 {
     uint64_t bytes = 0;
@@ -86,7 +85,7 @@ static bool zero3_check_lengths(const struct ds_save *ds, const struct ds_group 
 {
     for (uint32_t r = 0; r < g->n_ranks; r++) {
         const struct ds_optim *rank = g->rank[r];
-        const struct zf_ds_flat *f = rank->lost ? NULL : &rank->part[g->index].master;
+        const struct ds_flat *f = rank->lost ? NULL : &rank->part[g->index].master;
 
         if (f && !f->swapped && !zero3_has_length(ds, f, want)) {
             zf_fail(
@@ -129,7 +128,7 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
                                     (int)v->key.n, v->key.p, v->group->index);
 }
 
-bool zf_ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
+bool ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
 {
     struct zf_flat_vector flat;
 
@@ -153,14 +152,14 @@ bool zf_ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- frozen parameters, whose slots are in the model-states files ---- */
 
-static const struct zf_tensor_ref *zero3_find_fragment(const struct zf_ds_model *m, uint32_t hint,
-                                                       struct zf_ds_name name)
+static const struct zf_tensor_ref *zero3_find_fragment(const struct ds_model *m, uint32_t hint,
+                                                       struct ds_name name)
 {
-    if (hint < m->n_fragments && zf_ds_name_eq(m->fragment[hint].name, name)) {
+    if (hint < m->n_fragments && ds_name_eq(m->fragment[hint].name, name)) {
         return &m->fragment[hint].view;
     }
     for (uint32_t i = 0; i < m->n_fragments; i++) {
-        if (zf_ds_name_eq(m->fragment[i].name, name)) {
+        if (ds_name_eq(m->fragment[i].name, name)) {
             return &m->fragment[i].view;
         }
     }
@@ -168,14 +167,14 @@ static const struct zf_tensor_ref *zero3_find_fragment(const struct zf_ds_model 
 }
 
 /* The piece of frozen parameter i on the rank whose model file is m. */
-static bool zero3_join_slice(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t i,
+static bool zero3_join_slice(struct ds_rank *mp, const struct ds_model *m, uint32_t i,
                              struct zf_draft *d, struct zf_flat_piece piece, uint64_t slot,
                              struct zf_err *err)
 {
-    const struct zf_ds_param *p = &mp->model.frozen.param[i];
+    const struct ds_param *p = &mp->model.frozen.param[i];
     const struct zf_tensor_ref *v = zero3_find_fragment(m, i, p->name);
 
-    if (v && v->src && !zf_ds_dir_same_rank(m->path, v->src->name, err)) {
+    if (v && v->src && !ds_dir_same_rank(m->path, v->src->name, err)) {
         return false;
     }
     if (!v || v->n != slot || !v->packed || v->dtype != zf_draft_type(d).dtype) {
@@ -203,7 +202,7 @@ static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_f
 }
 
 /* m: the model file of rank r, or NULL where it is missing. */
-static bool zero3_join_rank(struct ds_rank *mp, const struct zf_ds_model *m, uint32_t r,
+static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32_t r,
                             const struct zf_flat_vector *flat, struct zf_draft *const *draft,
                             struct zf_err *err)
 {
@@ -221,7 +220,7 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct zf_ds_model *m, uin
     return true;
 }
 
-static const struct zf_ds_file *zero3_model_file(const struct ds_rank *mp, uint32_t r)
+static const struct ds_file *zero3_model_file(const struct ds_rank *mp, uint32_t r)
 {
     for (uint32_t i = 0; i < mp->n_model_files; i++) {
         if (mp->model_file[i].dp == r) {
@@ -235,12 +234,12 @@ static const struct zf_ds_file *zero3_model_file(const struct ds_rank *mp, uint3
 static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_vector *flat,
                                             struct zf_err *err)
 {
-    const struct zf_ds_shapes *frozen = &mp->model.frozen;
+    const struct ds_shapes *frozen = &mp->model.frozen;
     uint64_t *len = zf_arena_get(mp->save->a, frozen->n, sizeof *len, err);
     struct zf_draft **draft = zf_arena_get(mp->save->a, frozen->n, sizeof(*draft), err);
 
     for (uint32_t i = 0; len && draft && i < frozen->n; i++) {
-        const struct zf_ds_param *p = &frozen->param[i];
+        const struct ds_param *p = &frozen->param[i];
         const struct zf_tensor_ref *v = zero3_find_fragment(&mp->model, i, p->name);
 
         if (!v) {
@@ -260,22 +259,22 @@ static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_v
     return len && draft && zf_flat_slots(flat, mp->save->a, err) ? draft : NULL;
 }
 
-bool zf_ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
+bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
 {
     const uint32_t n = mp->model.frozen.n;
     struct zf_flat_vector flat;
     struct zf_draft **draft;
 
     if (n == 0) {
-        return zf_ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
+        return ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
     }
     if (!save_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err)) {
         return false;
     }
     draft = zero3_start_frozen(mp, &flat, err);
     for (uint32_t r = 0; draft && r < mp->n_dp; r++) {
-        const struct zf_ds_file *f = zero3_model_file(mp, r);
-        struct zf_ds_model m = mp->model;
+        const struct ds_file *f = zero3_model_file(mp, r);
+        struct ds_model m = mp->model;
 
         if (!f && !zf_build_degraded(mp->save->b)) {
             char name[80], is[ZF_ABSENT_MAX];
@@ -287,7 +286,7 @@ bool zf_ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
                            zf_absent(mp->save->st, name, is), n);
         }
         if (f && f != mp->model_file &&
-            (!zf_ds_model_read(mp->save, f, &m, err) || !zf_ds_agree_check(mp->save, true, err))) {
+            (!ds_model_read(mp->save, f, &m, err) || !ds_agree_check(mp->save, true, err))) {
             return false;
         }
         if (!zero3_join_rank(mp, f ? &m : NULL, r, &flat, draft, err)) {
@@ -316,8 +315,8 @@ static bool zero3_compare_gathered(const struct vector_weight *w, const struct z
     return true;
 }
 
-bool zf_ds_zero3_rounds(struct ds_rank *mp, const struct zf_ds_model *m, struct zf_ds_name *bad,
-                        struct zf_err *err)
+bool ds_zero3_rounds(struct ds_rank *mp, const struct ds_model *m, struct ds_name *bad,
+                     struct zf_err *err)
 {
     uint64_t params = 0, elements = 0;
     struct zf_flat_vector flat;
@@ -335,7 +334,7 @@ bool zf_ds_zero3_rounds(struct ds_rank *mp, const struct zf_ds_model *m, struct 
             return false;
         }
         for (uint32_t i = 0; i < group->n; i += sample.every) {
-            const struct zf_ds_entry *e = zf_ds_model_find(m, group->param[i].name);
+            const struct ds_entry *e = ds_model_find(m, group->param[i].name);
             bool same = true;
 
             if (e && e->view.packed && e->view.src &&

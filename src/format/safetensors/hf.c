@@ -18,8 +18,8 @@
 
 static const char index_tail[] = ".safetensors.index.json";
 
-/* Do the safetensors files in `dir` hold boxes?  The first one tells, and any that is named so. */
-static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
+/* Do the safetensors files in `dir` hold boxes?  Decided by the first one, and by any that is named so. */
+static bool hf_dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
     const char *first = NULL;
     char path[ZF_NAME_MAX + 16];
@@ -39,8 +39,8 @@ static bool dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_
 }
 
 /* The path of the index JSON, or NULL; then where the boxes are: "" or "sharded", NULL = nowhere. */
-static bool look(const struct zf_save *save, const struct zf_limits *lim, char **index,
-                 const char **dir, struct zf_err *err)
+static bool hf_look(const struct zf_save *save, const struct zf_limits *lim, char **index,
+                    const char **dir, struct zf_err *err)
 {
     struct zf_store *st = save->store;
 
@@ -49,21 +49,21 @@ static bool look(const struct zf_save *save, const struct zf_limits *lim, char *
         return false;
     }
     if (!*index && !save->file) {
-        *dir = dir_has_boxes(st, "", lim)          ? ""
-               : dir_has_boxes(st, "sharded", lim) ? "sharded"
-                                                   : NULL;
+        *dir = hf_dir_has_boxes(st, "", lim)          ? ""
+               : hf_dir_has_boxes(st, "sharded", lim) ? "sharded"
+                                                      : NULL;
     }
     return true;
 }
 
-static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
-                  struct zf_err *err)
+static bool hf_probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
+                     struct zf_err *err)
 {
     zf_auto(mem) char *index = NULL;
     const char *dir;
 
     out->fit = ZF_FIT_NO;
-    if (!look(save, o->lim, &index, &dir, err)) {
+    if (!hf_look(save, o->lim, &index, &dir, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -84,7 +84,7 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
     return true;
 }
 
-struct adding {
+struct hf_adding {
     struct zf_st_files *files;
     struct zf_store *st;
     const struct zf_limits *lim;
@@ -93,15 +93,15 @@ struct adding {
 
 static bool hf_add_named(void *ctx, const char *file, bool here, struct zf_err *err)
 {
-    const struct adding *a = ctx;
+    const struct hf_adding *a = ctx;
 
     return here ? zf_st_files_add(a->files, a->st, file, a->lim, a->b, err)
                 : zf_st_files_lack(a->files, err, "%s", file);
 }
 
-/* Every rank from 1 to the greatest must have a file: nothing else tells that one is missing. */
-static bool check_ranks(struct zf_st_files *files, const struct zf_entry *e, size_t n,
-                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+/* Every rank from 1 to the greatest must have a file: nothing else says that one is missing. */
+static bool hf_check_ranks(struct zf_st_files *files, const struct zf_entry *e, size_t n,
+                           const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
     unsigned long want = 1;
 
@@ -127,8 +127,8 @@ static bool check_ranks(struct zf_st_files *files, const struct zf_entry *e, siz
 }
 
 /* Every safetensors file in `dir`. */
-static bool add_all(struct zf_st_files *files, struct zf_store *st, const char *dir,
-                    const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const char *dir,
+                       const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -150,18 +150,18 @@ static bool add_all(struct zf_st_files *files, struct zf_store *st, const char *
     return true;
 }
 
-static bool add_boxes(struct zf_st_files *files, struct zf_store *st, const char *dir,
-                      const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+static bool hf_add_boxes(struct zf_st_files *files, struct zf_store *st, const char *dir,
+                         const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
 
-    return zf_store_list(st, dir, &e, &n, err) && check_ranks(files, e, n, o, b, err) &&
-           add_all(files, st, dir, o, b, err);
+    return zf_store_list(st, dir, &e, &n, err) && hf_check_ranks(files, e, n, o, b, err) &&
+           hf_add_all(files, st, dir, o, b, err);
 }
 
-static bool open_hf(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
-                    struct zf_err *err)
+static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
+                       struct zf_err *err)
 {
     struct zf_store *st = save->store;
     zf_auto(mem) char *index = NULL;
@@ -169,7 +169,7 @@ static bool open_hf(const struct zf_save *save, const struct zf_open_opts *o, st
     zf_auto(st_files) struct zf_st_files files = {.n = 0};
     zf_auto(st_index) struct zf_st_index x = {.json = NULL};
 
-    if (!look(save, o->lim, &index, &dir, err) || !zf_st_files_init(&files, o->lim, err)) {
+    if (!hf_look(save, o->lim, &index, &dir, err) || !zf_st_files_init(&files, o->lim, err)) {
         return false;
     }
     if (!index && !dir) {
@@ -177,18 +177,18 @@ static bool open_hf(const struct zf_save *save, const struct zf_open_opts *o, st
             err, ZF_E_UNKNOWN, ZF_OFF_NONE,
             "found neither an index JSON nor safetensors files that hold boxes of tensors");
     }
-    struct adding a = {&files, st, o->lim, b};
+    struct hf_adding a = {&files, st, o->lim, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
     bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);
     if (index && !indexed && !zf_forgive(b, err)) {
         return false;
     }
     if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-        : index ? !add_all(&files, st, "", o, b, err)
-                : !add_boxes(&files, st, dir, o, b, err)) {
+        : index ? !hf_add_all(&files, st, "", o, b, err)
+                : !hf_add_boxes(&files, st, dir, o, b, err)) {
         return false;
     }
-    return zf_st_files_some(&files, err) && zf_st_join(&files, indexed ? &x : NULL, NULL, b, err) &&
+    return zf_st_files_some(&files, err) && st_join(&files, indexed ? &x : NULL, NULL, b, err) &&
            zf_st_files_metadata(&files, b, err) && zf_beside_add(st, o, b, err) &&
            zf_beside_weights(st, b, err);
 }
@@ -197,6 +197,6 @@ const struct zf_format zf_format_hf = {
     .name = "hf",
     .summary = "Hugging Face: several safetensors files with an index, or cut by torch DCP",
     .one_file = true,
-    .probe = probe,
-    .open = open_hf,
+    .probe = hf_probe,
+    .open = hf_open_hf,
 };

@@ -8,18 +8,18 @@
 #include <zf/base/num.h>
 
 /* One entry of one file. */
-struct piece {
+struct join_piece {
     const char *name; /* of the tensor it belongs to */
     const struct zf_st_file *file;
     const struct zf_st_entry *entry;
     const json_t *offs; /* "saved_offsets", or NULL: the whole tensor */
 };
 
-struct join {
+struct st_join {
     const struct zf_st_files *files;
     const char *lacks;    /* a file that cannot be read, so that boxes may be missing; or NULL */
     uint64_t *n_unproven; /* tensors that are lost for it */
-    struct piece *piece;  /* sorted by name */
+    struct join_piece *piece; /* sorted by name */
     size_t n;
     const struct zf_st_index *index;
     const char *set;
@@ -27,18 +27,18 @@ struct join {
     struct zf_build *b;
 };
 
-static int by_name(const void *a, const void *b)
+static int join_by_name(const void *a, const void *b)
 {
-    const struct piece *x = a, *y = b;
+    const struct join_piece *x = a, *y = b;
     int c = strcmp(x->name, y->name);
 
     return c ? c : strcmp(x->file->path, y->file->path);
 }
 
-static bool gather(const struct zf_st_files *f, struct piece **out, size_t *n_out,
-                   struct zf_err *err)
+static bool join_gather(const struct zf_st_files *f, struct join_piece **out, size_t *n_out,
+                        struct zf_err *err)
 {
-    struct piece *p;
+    struct join_piece *p;
     size_t n = 0;
 
     for (size_t i = 0; i < f->n; i++) {
@@ -56,19 +56,19 @@ static bool gather(const struct zf_st_files *f, struct piece **out, size_t *n_ou
             /* Written when one file holds several boxes of one tensor. */
             const char *whole = json_string_value(json_object_get(box, "logical_fqn"));
 
-            p[n++] = (struct piece){.name = whole ? whole : e->name,
-                                    .file = &f->file[i],
-                                    .entry = e,
-                                    .offs = json_object_get(box, "saved_offsets")};
+            p[n++] = (struct join_piece){.name = whole ? whole : e->name,
+                                         .file = &f->file[i],
+                                         .entry = e,
+                                         .offs = json_object_get(box, "saved_offsets")};
         }
     }
-    qsort(p, n, sizeof *p, by_name);
+    qsort(p, n, sizeof *p, join_by_name);
     *out = p;
     *n_out = n;
     return true;
 }
 
-static size_t group_end(const struct piece *p, size_t n, size_t from)
+static size_t join_group_end(const struct join_piece *p, size_t n, size_t from)
 {
     size_t to = from + 1;
 
@@ -79,7 +79,7 @@ static size_t group_end(const struct piece *p, size_t n, size_t from)
 }
 
 /* Does the piece begin anywhere but at the tensor's first element? */
-static bool is_inner(const struct piece *p)
+static bool join_is_inner(const struct join_piece *p)
 {
     for (size_t d = 0; d < json_array_size(p->offs); d++) {
         if (json_integer_value(json_array_get(p->offs, d)) != 0) {
@@ -90,8 +90,8 @@ static bool is_inner(const struct piece *p)
 }
 
 /* Starts the tensor where the naming rules put it. */
-static struct zf_draft *draft(const struct join *j, const struct piece *p, uint32_t ndim,
-                              const uint64_t *shape, struct zf_err *err)
+static struct zf_draft *join_draft(const struct st_join *j, const struct join_piece *p,
+                                   uint32_t ndim, const uint64_t *shape, struct zf_err *err)
 {
     struct zf_step step = {.p = p->name, .n = strlen(p->name)};
     struct zf_spot spot = {.set = j->set, .name = p->name, .name_len = step.n};
@@ -110,11 +110,11 @@ static struct zf_draft *draft(const struct join *j, const struct piece *p, uint3
     return d && zf_draft_where(d, p->file->path, err) && zf_draft_noted(d, err) ? d : NULL;
 }
 
-/* The whole tensor stands in one piece; what a shortened file no longer holds is lost. */
-static bool add_whole(const struct join *j, const struct piece *p, struct zf_err *err)
+/* The whole tensor is contiguous; what a shortened file no longer holds is lost. */
+static bool join_add_whole(const struct st_join *j, const struct join_piece *p, struct zf_err *err)
 {
     const struct zf_st_entry *e = p->entry;
-    struct zf_draft *d = draft(j, p, e->ndim, e->shape, err);
+    struct zf_draft *d = join_draft(j, p, e->ndim, e->shape, err);
     uint64_t n = (e->end - e->begin) / zf_dtype_info(e->dtype)->bytes;
     struct zf_from from = {.src = p->file->src, .off = e->begin};
 
@@ -122,7 +122,7 @@ static bool add_whole(const struct join *j, const struct piece *p, struct zf_err
 }
 
 /* Where a box begins.  Errors: ZF_E_FORMAT the header names no such place. */
-static bool box_start(const struct piece *p, uint64_t *start, struct zf_err *err)
+static bool join_box_start(const struct join_piece *p, uint64_t *start, struct zf_err *err)
 {
     for (uint32_t d = 0; d < p->entry->ndim; d++) {
         start[d] = 0;
@@ -138,8 +138,8 @@ static bool box_start(const struct piece *p, uint64_t *start, struct zf_err *err
 }
 
 /* The smallest shape that holds all boxes: it is written nowhere else. */
-static bool hull(const struct piece *p, size_t n, uint64_t *shape, uint64_t *start,
-                 struct zf_err *err)
+static bool join_hull(const struct join_piece *p, size_t n, uint64_t *shape, uint64_t *start,
+                      struct zf_err *err)
 {
     const struct zf_st_entry *first = p[0].entry;
 
@@ -154,7 +154,7 @@ static bool hull(const struct piece *p, size_t n, uint64_t *shape, uint64_t *sta
                     zf_dtype_info(first->dtype)->suffix, p[0].file->path);
             return zf_err_in(err, "%s", p[i].file->path);
         }
-        if (!box_start(&p[i], start, err)) {
+        if (!join_box_start(&p[i], start, err)) {
             return false;
         }
         for (uint32_t d = 0; d < e->ndim; d++) {
@@ -171,8 +171,8 @@ static bool hull(const struct piece *p, size_t n, uint64_t *shape, uint64_t *sta
 
 /* The shape is only known to be this large at least: nothing says where the tensor ends, so no byte
  * of it can be given. */
-static bool add_unproven(const struct join *j, const struct piece *p, uint32_t ndim,
-                         const uint64_t *shape, struct zf_err *err)
+static bool join_add_unproven(const struct st_join *j, const struct join_piece *p, uint32_t ndim,
+                              const uint64_t *shape, struct zf_err *err)
 {
     struct zf_draft *d;
     uint64_t elems;
@@ -186,12 +186,13 @@ static bool add_unproven(const struct join *j, const struct piece *p, uint32_t n
     if (zf_elems(ndim, shape, &elems) && elems == 0) {
         return true; /* a file of no bytes would look whole */
     }
-    d = draft(j, p, ndim, shape, err);
+    d = join_draft(j, p, ndim, shape, err);
     return d &&
            zf_draft_lost_box(d, NULL, shape, &(struct zf_lost){.why = why, .unshaped = true}, err);
 }
 
-static bool add_boxes(const struct join *j, const struct piece *p, size_t n, struct zf_err *err)
+static bool join_add_boxes(const struct st_join *j, const struct join_piece *p, size_t n,
+                           struct zf_err *err)
 {
     uint32_t ndim = p[0].entry->ndim;
     zf_auto(mem) uint64_t *shape = calloc(2 * (size_t)ndim + 1, sizeof *shape);
@@ -201,13 +202,13 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
     if (!shape) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
     }
-    if (!hull(p, n, shape, start, err)) {
+    if (!join_hull(p, n, shape, start, err)) {
         return false;
     }
     if (j->lacks) {
-        return add_unproven(j, p, ndim, shape, err);
+        return join_add_unproven(j, p, ndim, shape, err);
     }
-    d = draft(j, p, ndim, shape, err);
+    d = join_draft(j, p, ndim, shape, err);
     if (!d) {
         return false;
     }
@@ -215,7 +216,7 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
         const struct zf_st_entry *e = p[i].entry;
         struct zf_from from = {.src = p[i].file->src, .off = e->begin};
 
-        if (!box_start(&p[i], start, err)) {
+        if (!join_box_start(&p[i], start, err)) {
             return false;
         }
         if (!zf_draft_box(d, start, e->shape, from, err)) {
@@ -226,7 +227,8 @@ static bool add_boxes(const struct join *j, const struct piece *p, size_t n, str
 }
 
 /* The piece that the index means, or the first. */
-static const struct piece *indexed(const struct join *j, const struct piece *p, size_t n)
+static const struct join_piece *join_indexed(const struct st_join *j, const struct join_piece *p,
+                                             size_t n)
 {
     const char *file = j->index ? zf_st_index_file(j->index, p->name) : NULL;
 
@@ -238,18 +240,19 @@ static const struct piece *indexed(const struct join *j, const struct piece *p, 
     return p;
 }
 
-static bool add_group(const struct join *j, const struct piece *p, size_t n, struct zf_err *err)
+static bool join_add_group(const struct st_join *j, const struct join_piece *p, size_t n,
+                           struct zf_err *err)
 {
     const char *file = j->index ? zf_st_index_file(j->index, p->name) : NULL;
-    const struct piece *one = indexed(j, p, n);
+    const struct join_piece *one = join_indexed(j, p, n);
     bool boxes = false, inner = false;
 
     for (size_t i = 0; i < n; i++) {
         boxes = boxes || p[i].offs;
-        inner = inner || is_inner(&p[i]);
+        inner = inner || join_is_inner(&p[i]);
     }
     if (inner || (boxes && (n > 1 || (j->lacks && p->entry->ndim > 0)) && !file)) {
-        return add_boxes(j, p, n, err);
+        return join_add_boxes(j, p, n, err);
     }
     if (n > 1 && !file) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -261,13 +264,13 @@ static bool add_group(const struct join *j, const struct piece *p, size_t n, str
                        p->name, file, one->file->path)) {
         return false;
     }
-    return add_whole(j, one, err);
+    return join_add_whole(j, one, err);
 }
 
 /* Whether the tensor's name is among the sorted pieces, and if not, why. */
 static const char *join_lacks(void *ctx, const char *tensor, const char *file)
 {
-    const struct join *j = ctx;
+    const struct st_join *j = ctx;
     size_t lo = 0, hi = j->n;
 
     while (lo < hi) {
@@ -290,41 +293,41 @@ static const char *join_lacks(void *ctx, const char *tensor, const char *file)
                                                                    : "is missing";
 }
 
-static bool join_all(struct join *j, struct zf_err *err)
+static bool join_all(struct st_join *j, struct zf_err *err)
 {
     struct zf_st_index_reader reader = {.ctx = j, .lacks = join_lacks};
 
     if (j->index && !zf_st_index_check(j->index, &reader, j->b, err)) {
         return false;
     }
-    for (size_t i = 0; !j->set && i < j->n; i = group_end(j->piece, j->n, i)) {
+    for (size_t i = 0; !j->set && i < j->n; i = join_group_end(j->piece, j->n, i)) {
         if (!zf_names_see_flat(j->names, j->piece[i].name, strlen(j->piece[i].name), err)) {
             return false;
         }
     }
     for (size_t i = 0, end; i < j->n; i = end) {
-        end = group_end(j->piece, j->n, i);
-        if (!add_group(j, &j->piece[i], end - i, err)) {
+        end = join_group_end(j->piece, j->n, i);
+        if (!join_add_group(j, &j->piece[i], end - i, err)) {
             return false;
         }
     }
     return true;
 }
 
-bool zf_st_join(const struct zf_st_files *f, const struct zf_st_index *index, const char *set,
-                struct zf_build *b, struct zf_err *err)
+bool st_join(const struct zf_st_files *f, const struct zf_st_index *index, const char *set,
+             struct zf_build *b, struct zf_err *err)
 {
     uint64_t n_unproven = 0;
-    struct join j = {.files = f,
-                     .lacks = f->lacks,
-                     .n_unproven = &n_unproven,
-                     .index = index,
-                     .set = set,
-                     .b = b};
-    zf_auto(mem) struct piece *piece = NULL;
+    struct st_join j = {.files = f,
+                        .lacks = f->lacks,
+                        .n_unproven = &n_unproven,
+                        .index = index,
+                        .set = set,
+                        .b = b};
+    zf_auto(mem) struct join_piece *piece = NULL;
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
 
-    if (!names || !gather(f, &piece, &j.n, err)) {
+    if (!names || !join_gather(f, &piece, &j.n, err)) {
         return false;
     }
     j.piece = piece;
@@ -338,13 +341,13 @@ bool zf_st_join(const struct zf_st_files *f, const struct zf_st_index *index, co
                           n_unproven, f->lacks));
 }
 
-bool zf_st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err)
+bool st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err)
 {
-    zf_auto(mem) struct piece *p = NULL;
+    zf_auto(mem) struct join_piece *p = NULL;
     size_t n = 0;
 
     *out = false;
-    if (!gather(f, &p, &n, err)) {
+    if (!join_gather(f, &p, &n, err)) {
         return false;
     }
     for (size_t i = 1; i < n; i++) {

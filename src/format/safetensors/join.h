@@ -10,10 +10,10 @@
  * name, and each of its tensors must be somewhere.  set: where they go, or NULL: by the naming
  * rules. Errors: ZF_E_FORMAT a tensor of the index that no file holds, one name in two files
  * without index or boxes, boxes that do not make a tensor. */
-bool zf_st_join(const struct zf_st_files *f, const struct zf_st_index *index, const char *set,
-                struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+bool st_join(const struct zf_st_files *f, const struct zf_st_index *index, const char *set,
+             struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
-/* Is there a name that two files hold, without boxes that tell the parts apart? */
-bool zf_st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err) ZF_CHECKED;
+/* Is there a name that two files hold, without boxes that make them parts of one tensor? */
+bool st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Safetensors files that stand for themselves: one, or several in a directory without an index. */
+/* Safetensors files that are a checkpoint by themselves: one, or several in a directory without an index. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@
 static const char main_file[] = "model.safetensors";
 
 /* The one file pointed at, whatever it is called. */
-static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *out,
-                       struct zf_err *err)
+static bool safetensors_probe_file(struct zf_store *st, const char *file, struct zf_probe *out,
+                                   struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(st, file, err);
 
@@ -35,8 +35,8 @@ static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *o
     return true;
 }
 
-static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
-                  struct zf_err *err)
+static bool safetensors_probe(const struct zf_save *save, const struct zf_open_opts *o,
+                              struct zf_probe *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n, found = 0;
@@ -44,7 +44,7 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
     (void)o;
     out->fit = ZF_FIT_NO;
     if (save->file) {
-        return probe_file(save->store, save->file, out, err);
+        return safetensors_probe_file(save->store, save->file, out, err);
     }
     if (!zf_store_list(save->store, "", &e, &n, err)) {
         return false;
@@ -60,14 +60,14 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
 }
 
 /* A file of a numbered series, as the Hugging Face writers name it. */
-static bool st_series(const char *file, struct zf_series *out)
+static bool safetensors_st_series(const char *file, struct zf_series *out)
 {
     return zf_series_parse(file, out) && out->padded && strcmp(out->tail, ".safetensors") == 0;
 }
 
-/* Without an index only the names tell how many files there are; want: the next number. */
-static bool end_series(const struct zf_series *s, const char *name, unsigned long want,
-                       struct zf_build *b, struct zf_err *err)
+/* Without an index only the names say how many files there are; want: the next number. */
+static bool safetensors_end_series(const struct zf_series *s, const char *name, unsigned long want,
+                                   struct zf_build *b, struct zf_err *err)
 {
     if (want > s->of) {
         return true;
@@ -79,18 +79,19 @@ static bool end_series(const struct zf_series *s, const char *name, unsigned lon
 }
 
 /* Is a file of a series missing?  The listing is in natural order, so numbers ascend. */
-static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b, struct zf_err *err)
+static bool safetensors_check_series(const struct zf_entry *e, size_t n, struct zf_build *b,
+                                     struct zf_err *err)
 {
     struct zf_series s, last = {0};
     const char *name = "";
     unsigned long want = 1;
 
     for (size_t i = 0; i < n; i++) {
-        if (!st_series(e[i].name, &s)) {
+        if (!safetensors_st_series(e[i].name, &s)) {
             continue;
         }
         if (s.stem != last.stem || strncmp(e[i].name, name, s.stem) != 0) {
-            if (!end_series(&last, name, want, b, err)) {
+            if (!safetensors_end_series(&last, name, want, b, err)) {
                 return false;
             }
             name = e[i].name;
@@ -99,11 +100,11 @@ static bool check_series(const struct zf_entry *e, size_t n, struct zf_build *b,
         last = s;
         want += s.number == want;
     }
-    return end_series(&last, name, want, b, err);
+    return safetensors_end_series(&last, name, want, b, err);
 }
 
 /* Is there the file of another rank, that holds other boxes of the same tensors? */
-static bool has_sibling(struct zf_store *st, const char *file)
+static bool safetensors_has_sibling(struct zf_store *st, const char *file)
 {
     unsigned long rank = zf_st_file_rank(file), other;
 
@@ -117,40 +118,42 @@ static bool has_sibling(struct zf_store *st, const char *file)
 }
 
 /* Says that the one file pointed at is part of a series.  Errors: ZF_E_UNKNOWN it holds boxes only. */
-static bool note_series(struct zf_store *st, const char *file, const struct zf_open_opts *o,
-                        struct zf_build *b, struct zf_err *err)
+static bool safetensors_note_series(struct zf_store *st, const char *file,
+                                    const struct zf_open_opts *o, struct zf_build *b,
+                                    struct zf_err *err)
 {
     struct zf_series s;
 
-    if (has_sibling(st, file) && zf_st_file_has_boxes(st, file, o->lim)) {
+    if (safetensors_has_sibling(st, file) && zf_st_file_has_boxes(st, file, o->lim)) {
         zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                 "this file holds one rank's parts of tensors, the others are beside it: point at "
                 "its directory");
         return zf_err_in(err, "%s", file);
     }
-    return !st_series(file, &s) || s.of < 2 ||
+    return !safetensors_st_series(file, &s) || s.of < 2 ||
            zf_build_note(b, err,
                          "this is file %lu of %lu: point at its directory to see all tensors",
                          s.number, s.of);
 }
 
-static bool add_all(struct zf_st_files *files, const struct zf_save *save,
-                    const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save *save,
+                                const struct zf_open_opts *o, struct zf_build *b,
+                                struct zf_err *err)
 {
     struct zf_store *st = save->store;
     const struct zf_entry *e;
     size_t n;
 
     if (save->file) {
-        return note_series(st, save->file, o, b, err) &&
+        return safetensors_note_series(st, save->file, o, b, err) &&
                zf_st_files_add(files, st, save->file, o->lim, b, err);
     }
-    if (!zf_store_list(st, "", &e, &n, err) || !check_series(e, n, b, err)) {
+    if (!zf_store_list(st, "", &e, &n, err) || !safetensors_check_series(e, n, b, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
         struct zf_series s;
-        bool file = e[i].kind != ZF_ENTRY_DIR || st_series(e[i].name, &s);
+        bool file = e[i].kind != ZF_ENTRY_DIR || safetensors_st_series(e[i].name, &s);
 
         /* What should be a file and is none is refused when it is opened. */
         if (file && zf_st_file_named(e[i].name) &&
@@ -163,7 +166,8 @@ static bool add_all(struct zf_st_files *files, const struct zf_save *save,
 
 /* Files with the same names in them are different models: each gets a set of its own, except the
  * one that is plainly meant. */
-static bool join_apart(const struct zf_st_files *files, struct zf_build *b, struct zf_err *err)
+static bool safetensors_join_apart(const struct zf_st_files *files, struct zf_build *b,
+                                   struct zf_err *err)
 {
     for (size_t i = 0; i < files->n; i++) {
         struct zf_st_files one = {.file = &files->file[i], .n = 1, .lacks = files->lacks};
@@ -176,7 +180,7 @@ static bool join_apart(const struct zf_st_files *files, struct zf_build *b, stru
         if (zf_names_reserved(set)) {
             zf_name_encode(set, files->file[i].path, strlen(files->file[i].path), "");
         }
-        if (!zf_st_join(&one, NULL, root ? NULL : set, b, err)) {
+        if (!st_join(&one, NULL, root ? NULL : set, b, err)) {
             return false;
         }
     }
@@ -187,17 +191,17 @@ static bool join_apart(const struct zf_st_files *files, struct zf_build *b, stru
         main_file);
 }
 
-static bool open_safetensors(const struct zf_save *save, const struct zf_open_opts *o,
-                             struct zf_build *b, struct zf_err *err)
+static bool safetensors_open_safetensors(const struct zf_save *save, const struct zf_open_opts *o,
+                                         struct zf_build *b, struct zf_err *err)
 {
     zf_auto(st_files) struct zf_st_files files = {.n = 0};
     bool collide = false;
 
-    if (!zf_st_files_init(&files, o->lim, err) || !add_all(&files, save, o, b, err) ||
-        !zf_st_files_some(&files, err) || !zf_st_join_collides(&files, &collide, err)) {
+    if (!zf_st_files_init(&files, o->lim, err) || !safetensors_add_all(&files, save, o, b, err) ||
+        !zf_st_files_some(&files, err) || !st_join_collides(&files, &collide, err)) {
         return false;
     }
-    if (collide ? !join_apart(&files, b, err) : !zf_st_join(&files, NULL, NULL, b, err)) {
+    if (collide ? !safetensors_join_apart(&files, b, err) : !st_join(&files, NULL, NULL, b, err)) {
         return false;
     }
     return zf_st_files_metadata(&files, b, err) &&
@@ -210,6 +214,6 @@ const struct zf_format zf_format_safetensors = {
     .summary = "safetensors files without an index",
     .refines = "torch",
     .one_file = true,
-    .probe = probe,
-    .open = open_safetensors,
+    .probe = safetensors_probe,
+    .open = safetensors_open_safetensors,
 };

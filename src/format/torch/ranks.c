@@ -25,7 +25,7 @@ struct rank_name {
 
 /* Reads decimal digits; *p moves behind them.
  * False when there is none or the number is too large. */
-static bool number(const char **p, uint64_t *out)
+static bool ranks_number(const char **p, uint64_t *out)
 {
     size_t n = strspn(*p, "0123456789");
 
@@ -38,7 +38,7 @@ static bool number(const char **p, uint64_t *out)
 }
 
 /* The last "rank" in name that is followed by digits and an ending. */
-static bool parse(const char *name, struct rank_name *out)
+static bool ranks_parse(const char *name, struct rank_name *out)
 {
     static const char size_word[] = "world_size_";
     const char *at = NULL, *p;
@@ -52,20 +52,20 @@ static bool parse(const char *name, struct rank_name *out)
     *out = (struct rank_name){.stem = (size_t)(at - name)};
     p = at + 4;
     p += *p == '_' || *p == '-';
-    if (!number(&p, &out->rank) || *p != '.' || !zf_torch_set_named(name)) {
+    if (!ranks_number(&p, &out->rank) || *p != '.' || !zf_torch_set_named(name)) {
         return false;
     }
     out->tail = p;
     const char *size = strstr(name, size_word);
     p = size ? size + sizeof size_word - 1 : NULL;
-    if (size && size < at && number(&p, &out->world) && p + 1 == at) {
+    if (size && size < at && ranks_number(&p, &out->world) && p + 1 == at) {
         out->stem = (size_t)(size - name);
     }
     return true;
 }
 
 /* What the files of one stem hold. */
-static enum zf_torch_role role_of(const char *name, size_t stem)
+static enum zf_torch_role ranks_role_of(const char *name, size_t stem)
 {
     return stem > 0 ? zf_torch_set_role(name) : ZF_ROLE_WEIGHTS;
 }
@@ -85,19 +85,20 @@ struct groups {
     size_t n;
 };
 
-static bool same_group(const struct group *g, const char *name, const struct rank_name *r)
+static bool ranks_same_group(const struct group *g, const char *name, const struct rank_name *r)
 {
     return g->name.stem == r->stem && strncmp(g->first, name, r->stem) == 0 &&
            strcmp(g->name.tail, r->tail) == 0 && (g->name.world != 0) == (r->world != 0);
 }
 
-/* Adds one file to its group.  A second world size in one group is told by *mixed. */
-static void sort_in(struct groups *all, const char *name, const struct rank_name *r, bool *mixed)
+/* Adds one file to its group.  A second world size in one group sets *mixed. */
+static void ranks_sort_in(struct groups *all, const char *name, const struct rank_name *r,
+                          bool *mixed)
 {
     for (size_t i = 0; i < all->n; i++) {
         struct group *g = &all->group[i];
 
-        if (same_group(g, name, r)) {
+        if (ranks_same_group(g, name, r)) {
             *mixed = *mixed || g->name.world != r->world;
             g->n++;
             g->max = r->rank > g->max ? r->rank : g->max;
@@ -105,13 +106,17 @@ static void sort_in(struct groups *all, const char *name, const struct rank_name
         }
     }
     if (all->n < GROUPS_MAX) {
-        all->group[all->n++] = (struct group){
-            .first = name, .name = *r, .n = 1, .max = r->rank, .role = role_of(name, r->stem)};
+        all->group[all->n++] = (struct group){.first = name,
+                                              .name = *r,
+                                              .n = 1,
+                                              .max = r->rank,
+                                              .role = ranks_role_of(name, r->stem)};
     }
 }
 
 /* The groups of the directory; of several that hold weights, the one whose file was pointed at. */
-static bool look(const struct zf_save *save, struct groups *all, bool *mixed, struct zf_err *err)
+static bool ranks_look(const struct zf_save *save, struct groups *all, bool *mixed,
+                       struct zf_err *err)
 {
     const char *file = save->file;
     struct rank_name r, want;
@@ -123,26 +128,26 @@ static bool look(const struct zf_save *save, struct groups *all, bool *mixed, st
     if (!zf_store_list(save->store, "", &e, &n, err)) {
         return false;
     }
-    if (file && !parse(file, &want)) {
+    if (file && !ranks_parse(file, &want)) {
         return true;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!parse(e[i].name, &r)) { /* what is no file is refused when it is opened */
+        if (!ranks_parse(e[i].name, &r)) { /* what is no file is refused when it is opened */
             continue;
         }
         /* Pointed at a file: its own group, and what has the same scheme but is no weights. */
         struct group asked = {.first = file, .name = want};
-        if (!file || same_group(&asked, e[i].name, &r) ||
+        if (!file || ranks_same_group(&asked, e[i].name, &r) ||
             (want.world != 0 && r.world == want.world &&
-             role_of(e[i].name, r.stem) != ZF_ROLE_WEIGHTS)) {
-            sort_in(all, e[i].name, &r, mixed);
+             ranks_role_of(e[i].name, r.stem) != ZF_ROLE_WEIGHTS)) {
+            ranks_sort_in(all, e[i].name, &r, mixed);
         }
     }
     return true;
 }
 
 /* Do all groups have their files? */
-static bool complete(const struct groups *all, bool mixed)
+static bool ranks_complete(const struct groups *all, bool mixed)
 {
     for (size_t i = 0; i < all->n; i++) {
         const struct group *g = &all->group[i];
@@ -154,7 +159,7 @@ static bool complete(const struct groups *all, bool mixed)
     return true;
 }
 
-static bool has_safetensors(struct zf_store *st)
+static bool ranks_has_safetensors(struct zf_store *st)
 {
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
         if (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name)) {
@@ -165,12 +170,12 @@ static bool has_safetensors(struct zf_store *st)
 }
 
 /* The first file of the group that begins as torch.save writes it, or NULL. */
-static const char *sound_one(struct zf_store *st, const struct group *g)
+static const char *ranks_sound_one(struct zf_store *st, const struct group *g)
 {
     struct rank_name r;
 
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (parse(l.e->name, &r) && same_group(g, l.e->name, &r) &&
+        if (ranks_parse(l.e->name, &r) && ranks_same_group(g, l.e->name, &r) &&
             zf_torch_set_sniff(st, l.e->name)) {
             return l.e->name;
         }
@@ -178,25 +183,26 @@ static const char *sound_one(struct zf_store *st, const struct group *g)
     return NULL;
 }
 
-static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
-                  struct zf_err *err)
+static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o,
+                        struct zf_probe *out, struct zf_err *err)
 {
     struct groups all;
     bool mixed;
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (!look(save, &all, &mixed, err)) {
+    if (!ranks_look(save, &all, &mixed, err)) {
         return false;
     }
     /* What is left of another run does not hide whole weights;
      * alone, open() says what is missing. */
-    if (!save->file && !complete(&all, mixed) && has_safetensors(save->store)) {
+    if (!save->file && !ranks_complete(&all, mixed) && ranks_has_safetensors(save->store)) {
         return true;
     }
     for (size_t i = 0; i < all.n; i++) {
-        const char *name =
-            all.group[i].role == ZF_ROLE_WEIGHTS ? sound_one(save->store, &all.group[i]) : NULL;
+        const char *name = all.group[i].role == ZF_ROLE_WEIGHTS
+                               ? ranks_sound_one(save->store, &all.group[i])
+                               : NULL;
 
         if (name && out->fit != ZF_FIT_PROOF) {
             out->fit = ZF_FIT_PROOF;
@@ -207,8 +213,8 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
 }
 
 /* All ranks from 0 on must have a file, and as many as the names say. */
-static bool check_group(const struct group *g, bool mixed, bool degraded, struct zf_build *b,
-                        struct zf_err *err)
+static bool ranks_check_group(const struct group *g, bool mixed, bool degraded, struct zf_build *b,
+                              struct zf_err *err)
 {
     uint64_t want = g->name.world ? g->name.world : g->max + 1;
 
@@ -235,8 +241,8 @@ static bool check_group(const struct group *g, bool mixed, bool degraded, struct
 }
 
 /* Exactly one group may hold weights; the world size of the others must be the same. */
-static bool check_groups(const struct groups *all, bool mixed, bool degraded, uint32_t *world,
-                         struct zf_build *b, struct zf_err *err)
+static bool ranks_check_groups(const struct groups *all, bool mixed, bool degraded, uint32_t *world,
+                               struct zf_build *b, struct zf_err *err)
 {
     const struct group *weights = NULL;
 
@@ -249,7 +255,7 @@ static bool check_groups(const struct groups *all, bool mixed, bool degraded, ui
                            weights->first, g->first);
         }
         weights = g->role == ZF_ROLE_WEIGHTS ? g : weights;
-        if (!check_group(g, mixed, degraded, b, err)) {
+        if (!ranks_check_group(g, mixed, degraded, b, err)) {
             return false;
         }
     }
@@ -276,8 +282,8 @@ struct rank_files {
 };
 
 /* The files of the groups, rank by rank in each. */
-static bool list_files(struct zf_store *st, const struct groups *all, struct rank_files *out,
-                       struct zf_err *err)
+static bool ranks_list_files(struct zf_store *st, const struct groups *all, struct rank_files *out,
+                             struct zf_err *err)
 {
     const struct zf_entry *e;
     struct rank_name r;
@@ -288,7 +294,7 @@ static bool list_files(struct zf_store *st, const struct groups *all, struct ran
     }
     for (size_t g = 0; g < all->n; g++) {
         for (size_t i = 0; i < n; i++) { /* natural order: ranks ascend */
-            if (!parse(e[i].name, &r) || !same_group(&all->group[g], e[i].name, &r)) {
+            if (!ranks_parse(e[i].name, &r) || !ranks_same_group(&all->group[g], e[i].name, &r)) {
                 continue;
             }
             struct rank_file *f = zf_vec_push(&out->of, err);
@@ -305,8 +311,8 @@ static bool list_files(struct zf_store *st, const struct groups *all, struct ran
 
 /* Opens the files.  Degraded: a file that cannot be opened is noted and as good as missing, as long
  * as another one can. */
-static bool add_files(struct zf_torch_set *s, const struct rank_files *files, struct zf_build *b,
-                      struct zf_err *err)
+static bool ranks_add_files(struct zf_torch_set *s, const struct rank_files *files,
+                            struct zf_build *b, struct zf_err *err)
 {
     struct zf_err first = {.code = ZF_OK};
     size_t added = 0;
@@ -332,8 +338,8 @@ static bool add_files(struct zf_torch_set *s, const struct rank_files *files, st
     return added > 0;
 }
 
-static bool open_ranks(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
-                       struct zf_err *err)
+static bool ranks_open_ranks(const struct zf_save *save, const struct zf_open_opts *o,
+                             struct zf_build *b, struct zf_err *err)
 {
     struct zf_torch_set *s = NULL;
     struct rank_files files = {0};
@@ -341,11 +347,11 @@ static bool open_ranks(const struct zf_save *save, const struct zf_open_opts *o,
     struct groups all;
     bool mixed;
 
-    bool ok = look(save, &all, &mixed, err) &&
-              check_groups(&all, mixed, o->degraded, &mesh.size[ZF_AXIS_DATA], b, err) &&
-              list_files(save->store, &all, &files, err) &&
+    bool ok = ranks_look(save, &all, &mixed, err) &&
+              ranks_check_groups(&all, mixed, o->degraded, &mesh.size[ZF_AXIS_DATA], b, err) &&
+              ranks_list_files(save->store, &all, &files, err) &&
               (s = zf_torch_set_new(b, save->store, &mesh, false, o->lim, err)) &&
-              add_files(s, &files, b, err) && zf_torch_set_place(s, err);
+              ranks_add_files(s, &files, b, err) && zf_torch_set_place(s, err);
     zf_torch_set_free(s);
     zf_vec_fini(&files.of);
     zf_vec_fini(&files.name);
@@ -358,6 +364,6 @@ const struct zf_format zf_format_ranks = {
     .refines = "torch",
     .one_file = true,
     .shards = true,
-    .probe = probe,
-    .open = open_ranks,
+    .probe = ranks_probe,
+    .open = ranks_open_ranks,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of torch.save files that stand for themselves: one file, a Hugging Face index with
+/* Checkpoints of torch.save files without anything that names them: one file, a Hugging Face index with
  * its shards, or a directory of loose files.  docs/formats/torch.md says what is where. */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ extern const struct zf_format zf_format_torch;
 
 static const char index_tail[] = ".bin.index.json";
 
-static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *out)
+static bool torch_probe_file(struct zf_store *st, const char *file, struct zf_probe *out)
 {
     if (zf_torch_set_sniff(st, file)) {
         out->fit = ZF_FIT_PROOF;
@@ -26,7 +26,7 @@ static bool probe_file(struct zf_store *st, const char *file, struct zf_probe *o
 
 /* A directory fits by its files of weights; an optimizer or RNG state alone is only a hint, because
  * it lies beside weights of every kind. */
-static bool probe_dir(struct zf_store *st, struct zf_probe *out, struct zf_err *err)
+static bool torch_probe_dir(struct zf_store *st, struct zf_probe *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -45,8 +45,8 @@ static bool probe_dir(struct zf_store *st, struct zf_probe *out, struct zf_err *
     return true;
 }
 
-static bool probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
-                  struct zf_err *err)
+static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o,
+                        struct zf_probe *out, struct zf_err *err)
 {
     zf_auto(mem) char *index = NULL;
 
@@ -56,17 +56,18 @@ static bool probe(const struct zf_save *save, const struct zf_open_opts *o, stru
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
-        zf_err_clear(err); /* several: the files themselves may still tell */
+        zf_err_clear(err); /* several: the files themselves may still decide */
     }
     if (index) {
         out->fit = ZF_FIT_PROOF;
         snprintf(out->why, sizeof out->why, "the index %.120s", index);
         return true;
     }
-    return save->file ? probe_file(save->store, save->file, out) : probe_dir(save->store, out, err);
+    return save->file ? torch_probe_file(save->store, save->file, out)
+                      : torch_probe_dir(save->store, out, err);
 }
 
-struct adding {
+struct torch_adding {
     struct zf_torch_set *set;
     struct zf_store *st;
     struct zf_build *b;
@@ -74,14 +75,14 @@ struct adding {
 
 static bool torch_add_named(void *ctx, const char *file, bool here, struct zf_err *err)
 {
-    const struct adding *a = ctx;
+    const struct torch_adding *a = ctx;
 
     return !here || zf_torch_set_add(a->set, file, ZF_ROLE_WEIGHTS, zf_coord_data(0), err);
 }
 
 static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
 {
-    const struct adding *a = ctx;
+    const struct torch_adding *a = ctx;
 
     return zf_build_find(a->b, (struct zf_spot){"", tensor, strlen(tensor)}) ? NULL
            : zf_store_has(a->st, file, ZF_ENTRY_FILE)                        ? "does not hold it"
@@ -89,7 +90,7 @@ static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
 }
 
 /* "pytorch_model-00002-of-00003.bin": how many files there should be; 0 = no such name. */
-static unsigned long shards_of(const char *name)
+static unsigned long torch_shards_of(const char *name)
 {
     struct zf_series s;
 
@@ -97,7 +98,7 @@ static unsigned long shards_of(const char *name)
 }
 
 /* Shards without an index say themselves how many they are. */
-static bool check_shards(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+static bool torch_check_shards(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     unsigned long want = 0, have = 0;
@@ -107,7 +108,7 @@ static bool check_shards(struct zf_store *st, struct zf_build *b, struct zf_err 
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        unsigned long of = zf_torch_set_named(e[i].name) ? shards_of(e[i].name) : 0;
+        unsigned long of = zf_torch_set_named(e[i].name) ? torch_shards_of(e[i].name) : 0;
 
         have += of != 0;
         want = of > want ? of : want;
@@ -120,8 +121,8 @@ static bool check_shards(struct zf_store *st, struct zf_build *b, struct zf_err 
     return zf_forgive(b, err);
 }
 
-static bool add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights, struct zf_build *b,
-                      struct zf_err *err)
+static bool torch_add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights,
+                            struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -135,7 +136,7 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights,
         if (!zf_torch_set_named(e[i].name) || (role == ZF_ROLE_WEIGHTS) != weights) {
             continue;
         }
-        if (weights && shards_of(e[i].name)) {
+        if (weights && torch_shards_of(e[i].name)) {
             /* Another file's name promises it, so it is opened whatever it looks like: what is wrong
              * with it is said. */
             if (!zf_torch_set_add(s, e[i].name, ZF_ROLE_WEIGHTS, zf_coord_data(0), err) &&
@@ -159,7 +160,7 @@ static bool add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights,
 static bool torch_open_one(struct zf_torch_set *s, const char *file, struct zf_build *b,
                            struct zf_err *err)
 {
-    unsigned long of = shards_of(file);
+    unsigned long of = torch_shards_of(file);
 
     return (of <= 1 ||
             zf_build_note(b, err,
@@ -169,15 +170,15 @@ static bool torch_open_one(struct zf_torch_set *s, const char *file, struct zf_b
            zf_torch_set_place(s, err);
 }
 
-static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
-                       struct zf_err *err)
+static bool torch_open_torch(const struct zf_save *save, const struct zf_open_opts *o,
+                             struct zf_build *b, struct zf_err *err)
 {
     struct zf_store *st = save->store;
     zf_auto(torch_set) struct zf_torch_set *s =
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, false, o->lim, err);
     zf_auto(st_index) struct zf_st_index x = {.json = NULL};
     zf_auto(mem) char *index = NULL;
-    struct adding a = {s, st, b};
+    struct torch_adding a = {s, st, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
     if (!s || !zf_st_index_find(st, save->file, index_tail, &index, err)) {
@@ -192,10 +193,10 @@ static bool open_torch(const struct zf_save *save, const struct zf_open_opts *o,
         return torch_open_one(s, save->file, b, err);
     }
     if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-                : !check_shards(st, b, err) || !add_loose(s, st, true, b, err)) {
+                : !torch_check_shards(st, b, err) || !torch_add_loose(s, st, true, b, err)) {
         return false;
     }
-    return add_loose(s, st, false, b, err) && zf_torch_set_place(s, err) &&
+    return torch_add_loose(s, st, false, b, err) && zf_torch_set_place(s, err) &&
            (!indexed || zf_st_index_check(&x, &reader, b, err));
 }
 
@@ -203,6 +204,6 @@ const struct zf_format zf_format_torch = {
     .name = "torch",
     .summary = "torch.save files: one, several with an index, or loose in a directory",
     .one_file = true,
-    .probe = probe,
-    .open = open_torch,
+    .probe = torch_probe,
+    .open = torch_open_torch,
 };

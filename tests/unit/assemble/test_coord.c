@@ -79,12 +79,12 @@ static uint64_t own(const struct zf_mesh *m, struct zf_coord c, const int *cut, 
     struct zf_err err = {0};
     zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
     struct zf_mesh_axis axis[ZF_N_AXES];
-    struct zf_dim_ranges dim[2];
+    struct dim_ranges dim[2];
     struct zf_dtensor dt = {.ndim = 2, .shape = shape, .axis = axis};
     uint64_t sum = 0;
 
     dt.n_axes = zf_coord_axes(m, c, cut, axis);
-    assert_true(zf_boxes_dims(&dt, a, dim, &err));
+    assert_true(boxes_dims(&dt, a, dim, &err));
     for (uint64_t i = 0; i < dim[0].n; i++) {
         for (uint64_t k = 0; k < dim[1].n; k++) {
             for (uint64_t row = dim[0].range[i].lo; row < dim[0].range[i].hi; row++) {

@@ -29,7 +29,7 @@ static void count(const struct cutting *c, uint8_t owned[MAX_LEN])
         zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
         struct zf_mesh_axis axis[3];
         uint64_t rest = r;
-        struct zf_dim_ranges dim;
+        struct dim_ranges dim;
 
         for (uint32_t i = c->n; i-- > 0;) {
             axis[i] = c->axis[i];
@@ -43,7 +43,7 @@ static void count(const struct cutting *c, uint8_t owned[MAX_LEN])
                                 .axis = axis,
                                 .has_coord = true};
         assert_non_null(a);
-        assert_ok(zf_boxes_dims(&dt, a, &dim, &err), &err);
+        assert_ok(boxes_dims(&dt, a, &dim, &err), &err);
         uint64_t total = 0;
         for (uint64_t i = 0; i < dim.n; i++) {
             assert_true(dim.range[i].lo <= dim.range[i].hi && dim.range[i].hi <= c->len);
@@ -110,10 +110,10 @@ static void expect(struct zf_mesh_axis *axis, uint32_t n, uint64_t len, const ui
     struct zf_err err = {0};
     zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
     struct zf_dtensor dt = {.ndim = 1, .shape = &len, .n_axes = n, .axis = axis, .has_coord = true};
-    struct zf_dim_ranges dim;
+    struct dim_ranges dim;
 
     assert_non_null(a);
-    assert_ok(zf_boxes_dims(&dt, a, &dim, &err), &err);
+    assert_ok(boxes_dims(&dt, a, &dim, &err), &err);
     assert_int_equal(dim.n, n_ranges);
     for (uint64_t i = 0; i < n_ranges; i++) {
         assert_int_equal(dim.range[i].lo, bounds[2 * i]);
@@ -155,10 +155,10 @@ static void many_groups(void **state)
         uint64_t len = 4 * groups[i];
         struct zf_dtensor dt = {
             .ndim = 1, .shape = &len, .n_axes = 1, .axis = axis, .has_coord = true};
-        struct zf_dim_ranges dim;
+        struct dim_ranges dim;
 
         axis[0].coord = 1;
-        assert_ok(zf_boxes_dims(&dt, a, &dim, &err), &err);
+        assert_ok(boxes_dims(&dt, a, &dim, &err), &err);
         assert_int_equal(dim.n, groups[i]);
         assert_int_equal(dim.total, 2 * groups[i]);
         for (uint64_t g = 0; g < groups[i]; g++) {
@@ -174,7 +174,7 @@ static void refusals(void **state)
     struct zf_err err = {0};
     uint64_t len = 8;
     zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
-    struct zf_dim_ranges dim;
+    struct dim_ranges dim;
     struct zf_mesh_axis partial[] = {{.size = 2, .place = ZF_PLACE_PARTIAL}};
     struct zf_mesh_axis uneven[] = {SHARD(2), STRIDED(2, 3)};
     struct zf_mesh_axis huge[] = {STRIDED(2, UINT64_MAX)}, too_many[] = {STRIDED(2, 65537)};
@@ -182,18 +182,18 @@ static void refusals(void **state)
         .ndim = 1, .shape = &len, .n_axes = 1, .axis = partial, .has_coord = true};
 
     assert_non_null(a);
-    assert_false(zf_boxes_dims(&dt, a, &dim, &err));
+    assert_false(boxes_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "summand");
     dt.axis = uneven;
     dt.n_axes = 2;
-    assert_false(zf_boxes_dims(&dt, a, &dim, &err));
+    assert_false(boxes_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "split factor 3");
     dt.axis = huge;
     dt.n_axes = 1;
-    assert_false(zf_boxes_dims(&dt, a, &dim, &err));
+    assert_false(boxes_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "pieces");
     dt.axis = too_many;
-    assert_false(zf_boxes_dims(&dt, a, &dim, &err));
+    assert_false(boxes_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "pieces");
 }
 

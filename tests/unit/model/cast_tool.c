@@ -13,7 +13,7 @@
 
 int main(int argc, char **argv)
 {
-    const struct zf_cast_kernels *k = zf_cast_kernels_scalar();
+    const struct cast_kernels *k = cast_kernels_scalar();
     enum zf_dtype from, to;
     size_t n = 0, cap = 4u << 20;
     char *in = malloc(cap), *out = malloc(4 * cap + BEHIND), behind[BEHIND];
@@ -22,14 +22,14 @@ int main(int argc, char **argv)
         !zf_dtype_by_suffix(argv[2], &to) || !zf_can_cast(from, to)) {
         return 2;
     }
-    if (strcmp(argv[3], "avx2") == 0 && !(k = zf_cast_kernels_avx2())) {
+    if (strcmp(argv[3], "avx2") == 0 && !(k = cast_kernels_avx2())) {
         return 77;
     }
     n = fread(in, 1, cap, stdin) / zf_dtype_info(from)->bytes;
     size_t bytes = n * zf_dtype_info(to)->bytes;
     memset(behind, 0x5a, sizeof behind);
     memcpy(out + bytes, behind, sizeof behind);
-    zf_cast_kernels_run(k, out, to, in, from, n);
+    cast_kernels_run(k, out, to, in, from, n);
     if (memcmp(out + bytes, behind, sizeof behind) != 0) {
         return 3;
     }

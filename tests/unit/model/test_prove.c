@@ -9,7 +9,7 @@
 enum { SIZE = 40, MOST = 8 };
 
 /* The bytes that pieces a and b have in common. */
-static bool common(const struct zf_flat_piece *a, const struct zf_flat_piece *b, uint64_t *first,
+static bool common(const struct flat_piece *a, const struct flat_piece *b, uint64_t *first,
                    uint64_t *last)
 {
     uint64_t a_end = a->first + a->len, b_end = b->first + b->len;
@@ -19,9 +19,9 @@ static bool common(const struct zf_flat_piece *a, const struct zf_flat_piece *b,
     return *first <= *last;
 }
 
-static void check(const struct zf_flat_piece *piece, uint64_t n)
+static void check(const struct flat_piece *piece, uint64_t n)
 {
-    struct zf_flat_piece p[MOST];
+    struct flat_piece p[MOST];
     unsigned count[SIZE] = {0};
     uint64_t wrong = 0, end, first, last;
     bool found = false;
@@ -32,7 +32,7 @@ static void check(const struct zf_flat_piece *piece, uint64_t n)
             count[p[i].first + k]++;
         }
     }
-    struct zf_fault f = zf_flat_prove(p, n, SIZE);
+    struct fault f = flat_prove(p, n, SIZE);
     while (wrong < SIZE && count[wrong] == 1) {
         wrong++;
     }
@@ -73,14 +73,14 @@ static void random_pieces(void **state)
     (void)state;
     srand(1);
     for (int round = 0; round < 50000; round++) {
-        struct zf_flat_piece p[MOST];
+        struct flat_piece p[MOST];
         uint64_t n = 0;
 
         /* pieces that tile, then perhaps one that is shifted, longer, gone, or there again */
         for (uint64_t at = 0; at < SIZE && n < MOST - 1; at += p[n++].len) {
             uint64_t len = n == MOST - 2 ? SIZE - at : 1 + below(12);
 
-            p[n] = (struct zf_flat_piece){.first = at, .len = at + len > SIZE ? SIZE - at : len};
+            p[n] = (struct flat_piece){.first = at, .len = at + len > SIZE ? SIZE - at : len};
         }
         uint64_t i = below(n);
         switch (below(5)) {
@@ -101,7 +101,7 @@ static void random_pieces(void **state)
         }
         for (uint64_t k = n; k-- > 1;) {
             uint64_t with = below(k + 1);
-            struct zf_flat_piece x = p[k];
+            struct flat_piece x = p[k];
 
             p[k] = p[with];
             p[with] = x;

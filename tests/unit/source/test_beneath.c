@@ -10,8 +10,8 @@
 static void assert_alike(int root, const char *path, int flags, bool xdev)
 {
     struct stat a, b;
-    int fd = zf_beneath_open(root, path, flags, xdev), why = errno;
-    int walked = zf_beneath_walk(root, path, flags, xdev);
+    int fd = beneath_open(root, path, flags, xdev), why = errno;
+    int walked = beneath_walk(root, path, flags, xdev);
 
     if (fd < 0) {
         assert_int_equal(walked, -1);
@@ -97,7 +97,7 @@ static void mount_points_are_left_alone(void **state)
     if (fstat(root, &up) != 0 || stat("/proc", &proc) != 0 || up.st_dev == proc.st_dev) {
         skip();
     }
-    assert_int_equal(zf_beneath_open(root, "proc", O_PATH, false), -1);
+    assert_int_equal(beneath_open(root, "proc", O_PATH, false), -1);
     assert_int_equal(errno, EXDEV);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         assert_alike(root, paths[i], O_PATH, false);

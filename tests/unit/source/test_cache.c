@@ -6,16 +6,16 @@
 static void put(struct zf_cache *c, uint64_t owner, uint64_t k, size_t n)
 {
     struct zf_err err;
-    zf_auto(block) struct zf_block *b = zf_block_new(n, &err);
+    zf_auto(block) struct block *b = block_new(n, &err);
 
     assert_ok(b, &err);
     memset(b->data, (int)(owner * 16 + k), n);
-    zf_cache_put(c, owner, k, b);
+    cache_put(c, owner, k, b);
 }
 
 static bool has(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
-    zf_auto(block) struct zf_block *b = zf_cache_get(c, owner, k);
+    zf_auto(block) struct block *b = cache_get(c, owner, k);
 
     if (b) {
         assert_int_equal(b->data[0], owner * 16 + k);
@@ -26,7 +26,7 @@ static bool has(struct zf_cache *c, uint64_t owner, uint64_t k)
 static void the_longest_unused_goes_first(void **state)
 {
     struct zf_err err;
-    struct zf_cache *c = zf_cache_new(300, &err);
+    struct zf_cache *c = cache_new(300, &err);
 
     (void)state;
     put(c, 1, 0, 100);
@@ -41,25 +41,25 @@ static void the_longest_unused_goes_first(void **state)
     put(c, 3, 0, 301);
     assert_false(has(c, 3, 0));
     assert_true(has(c, 1, 0));
-    zf_cache_unref(&c);
+    cache_unref(&c);
 }
 
 static void owners_are_dropped_alone(void **state)
 {
     struct zf_err err;
-    struct zf_cache *c = zf_cache_new(1000, &err);
-    uint64_t a = zf_cache_owner(c), b = zf_cache_owner(c);
+    struct zf_cache *c = cache_new(1000, &err);
+    uint64_t a = cache_owner(c), b = cache_owner(c);
 
     (void)state;
     assert_int_not_equal(a, b);
     put(c, a, 0, 10);
     put(c, b, 0, 10);
-    zf_auto(block) struct zf_block *held = zf_cache_get(c, a, 0);
-    zf_cache_drop(c, a);
+    zf_auto(block) struct block *held = cache_get(c, a, 0);
+    cache_drop(c, a);
     assert_false(has(c, a, 0));
     assert_true(has(c, b, 0));
     assert_int_equal(held->n, 10); /* whoever reads it may finish */
-    zf_cache_unref(&c);
+    cache_unref(&c);
 }
 
 int main(void)

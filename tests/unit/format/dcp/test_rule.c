@@ -121,10 +121,10 @@ static void a_dialect_names_tensors(void **state)
     assert_ok(plain, &err);
 
     struct zf_build *b = zf_build_new(st, &lim, false, &err);
-    zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(&lim, &err);
+    zf_auto(dcp) struct dcp *d = dcp_new(&lim, &err);
     assert_true(b && d);
-    assert_ok(zf_dcp_read(d, st, "", ".metadata", &lim, b, &err), &err);
-    assert_ok(zf_dcp_place(d, st, &lim, b, &rule, &err), &err);
+    assert_ok(dcp_read(d, st, "", ".metadata", &lim, b, &err), &err);
+    assert_ok(dcp_place(d, st, &lim, b, &rule, &err), &err);
     split_stack(b);
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "dcp", "", &err);
     assert_ok(c, &err);
