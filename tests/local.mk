@@ -17,7 +17,7 @@ AM_TESTS_ENVIRONMENT = \
 
 # What each room's unit tests may link: the room and what lies under it, so an upward call fails to link.
 ZF_BASE = libzf-base.la
-ZF_SOURCE = libzf-source.la $(ZF_BASE)
+ZF_SOURCE = tests/support/libstore-mem.la libzf-source.la $(ZF_BASE)
 ZF_CODEC = libzf-codec.la $(ZF_SOURCE)
 ZF_MODEL = libzf-model.la $(ZF_SOURCE)
 ZF_ASSEMBLE = libzf-assemble.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
@@ -26,7 +26,12 @@ ZF_VIEW = libzf-view.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
 ZF_ALL = libzf-fs.la libzf-view.la $(ZF_FORMAT)
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) -I$(top_srcdir)/tests
 
-noinst_HEADERS += tests/support/build_verbs.h tests/support/fault.h tests/support/golden.h tests/support/in_memory.h tests/support/unit.h
+check_LTLIBRARIES += tests/support/libstore-mem.la
+tests_support_libstore_mem_la_SOURCES = tests/support/store_mem.c
+tests_support_libstore_mem_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+
+noinst_HEADERS += tests/support/build_verbs.h tests/support/fault.h tests/support/golden.h tests/support/in_memory.h \
+	tests/support/store_mem.h tests/support/unit.h
 EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/readers.py tests/support/tap.py tests/support/torchfile.py \
 	tests/support/tsan.supp
 

@@ -24,7 +24,6 @@ libzf_source_la_SOURCES = \
 	src/source/store_dir.c \
 	src/source/store_kind.h \
 	src/source/store_look.c \
-	src/source/store_mem.c \
 	src/source/store_table.h \
 	src/source/swap.c \
 	src/source/window.c \

@@ -7,6 +7,7 @@
 #include <zf/find.h>
 
 #include "fuzz.h"
+#include "../support/store_mem.h"
 
 #define READ_MAX 4096u
 
@@ -63,9 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     n = n < left ? n : left;
     left = zf_bytes_left(&in);
     items = zf_bytes_take(&in, left);
-    st = zf_store_mem(&lim, &err);
-    if (!st || !zf_store_mem_add(st, ".metadata", metadata, n, &err) ||
-        !zf_store_mem_add(st, "__0_0.distcp", items, left, &err)) {
+    st = store_mem_new(&lim, &err);
+    if (!st || !store_mem_add(st, ".metadata", metadata, n, &err) ||
+        !store_mem_add(st, "__0_0.distcp", items, left, &err)) {
         return 0;
     }
     try_open(st, &lim, false);

@@ -7,6 +7,7 @@
 #include <zf/find.h>
 
 #include "fuzz.h"
+#include "../support/store_mem.h"
 
 static const char whole[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}";
 static const char box[] = "{\"__metadata__\":{\"DCP_SHARDING_INFO\":"
@@ -21,7 +22,7 @@ static bool add(struct zf_store *st, const char *path, const char *header, struc
 
     file[0] = (uint8_t)(n & 0xff);
     memcpy(file + 8, header, n);
-    return zf_store_mem_add(st, path, file, 8 + n + 4, err);
+    return store_mem_add(st, path, file, 8 + n + 4, err);
 }
 
 static void read_all(const struct zf_checkpoint *c)
@@ -60,15 +61,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct zf_limits lim = zf_limits_default();
     struct zf_err err = {.code = ZF_OK};
-    zf_auto(store) struct zf_store *index = zf_store_mem(&lim, &err);
-    zf_auto(store) struct zf_store *boxes = zf_store_mem(&lim, &err);
+    zf_auto(store) struct zf_store *index = store_mem_new(&lim, &err);
+    zf_auto(store) struct zf_store *boxes = store_mem_new(&lim, &err);
 
     lim.model_memory = 256 << 20;
     if (!index || !boxes || !add(index, "x.safetensors", whole, &err) ||
-        !zf_store_mem_add(index, "model.safetensors.index.json", data, size, &err) ||
+        !store_mem_add(index, "model.safetensors.index.json", data, size, &err) ||
         !add(boxes, "shard-00001-model-00001-of-00001.safetensors", box, &err) ||
-        !zf_store_mem_add(boxes, "shard-00002-model-00001-of-00001.safetensors", data, size,
-                          &err)) {
+        !store_mem_add(boxes, "shard-00002-model-00001-of-00001.safetensors", data, size, &err)) {
         return 0;
     }
     try_open(index, &lim);

@@ -10,6 +10,7 @@
 #include <zf/find.h>
 
 #include "fuzz.h"
+#include "../support/store_mem.h"
 
 #define MAX_FILES 64
 #define READ_MAX 4096u /* bytes read from each end of a tensor */
@@ -17,7 +18,7 @@
 static struct zf_store *unpack(const uint8_t *data, size_t size, const struct zf_limits *lim,
                                struct zf_err *err)
 {
-    struct zf_store *st = zf_store_mem(lim, err);
+    struct zf_store *st = store_mem_new(lim, err);
     struct zf_bytes in = zf_bytes_of(data, size);
     char path[256];
 
@@ -33,7 +34,7 @@ static struct zf_store *unpack(const uint8_t *data, size_t size, const struct zf
         memcpy(path, name, n);
         path[n] = '\0';
         /* a path that the store refuses, or one that is there already, is left out */
-        if (!zf_store_mem_add(st, path, p, len < left ? len : left, err)) {
+        if (!store_mem_add(st, path, p, len < left ? len : left, err)) {
             zf_err_clear(err);
         }
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "unit.h"
+#include "store_mem.h"
 
 #include <zf/find.h>
 
@@ -24,7 +25,7 @@ static int setup(void **state)
     assert_non_null(f);
     f->lim = zf_limits_default();
     f->o.lim = &f->lim;
-    f->st = zf_store_mem(&f->lim, &f->err);
+    f->st = store_mem_new(&f->lim, &f->err);
     assert_non_null(f->st);
     *state = f;
     return 0;

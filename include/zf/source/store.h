@@ -23,11 +23,6 @@ struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
 struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_limits *lim,
                                    struct zf_err *err) ZF_CHECKED;
 
-/* An empty store in memory, and a file in it (copies p). */
-struct zf_store *zf_store_mem(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
-                      struct zf_err *err) ZF_CHECKED;
-
 /* The same store seen from its directory `dir` ("" = itself).  Gives a reference of its own; files
  * opened through it belong to the parent's table.  Errors: ZF_E_NOENT not a directory. */
 struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
@@ -57,8 +52,9 @@ struct zf_entry {
     const char *name; /* one component; owned by the listing */
     const char *what; /* "a file", "a directory", "a FIFO" …; static */
     enum zf_entry_kind kind;
-    bool fresh; /* perhaps looked at in the clock's tick that is in ctime: a change may not move id */
-    bool later; /* set by the store: opened by zf_store_open_later */
+    bool
+        fresh; /* perhaps looked at in the clock's tick that is in ctime: a change may not move id */
+    bool later;            /* set by the store: opened by zf_store_open_later */
     struct zf_identity id; /* of what a link leads to */
 };
 /* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps

@@ -5,6 +5,7 @@
 #include <zf/assemble/files.h>
 
 #include "support/unit.h"
+#include "support/store_mem.h"
 
 static void series(void **state)
 {
@@ -79,13 +80,13 @@ static void absent_and_pointers(void **state)
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
     struct zf_limits lim = zf_limits_default();
     struct zf_err err;
-    zf_auto(store) struct zf_store *st = zf_store_mem(&lim, &err);
+    zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
     char is[ZF_ABSENT_MAX];
 
     (void)state;
     assert_non_null(st);
-    assert_true(zf_store_mem_add(st, "b", pointer, sizeof pointer - 1, &err));
-    assert_true(zf_store_mem_add(st, "c", "version 1", 9, &err));
+    assert_true(store_mem_add(st, "b", pointer, sizeof pointer - 1, &err));
+    assert_true(store_mem_add(st, "c", "version 1", 9, &err));
     assert_string_equal(zf_absent(st, "a", is), "is missing");
     assert_string_equal(zf_lfs_find(st, NULL), "b");
     assert_null(zf_lfs_find(st, "c"));

@@ -6,6 +6,7 @@
 #include <zf/assemble/torch_ahead.h>
 
 #include "unit/codec/fixture.h"
+#include "support/store_mem.h"
 
 #define SAMPLE                                                                                     \
     "deepspeed/ds0_18_9_zero2_zenflow_step0_w2/global_step0/"                                      \
@@ -30,14 +31,14 @@ static void setup(struct fixture *f)
     assert_non_null(bytes);
     assert_ok(zf_source_pread(sample, bytes, sample->size, 0, &err), &err);
     f->lim = zf_limits_default();
-    f->st = zf_store_mem(&f->lim, &err);
+    f->st = store_mem_new(&f->lim, &err);
     assert_ok(f->st, &err);
     for (int i = 0; i < FILES; i++) {
         uint64_t n = i % 5 == 3 ? sample->size * (uint64_t)i / FILES : sample->size;
 
         (void)snprintf(f->name[i], sizeof f->name[i], "rank%d.pt", i);
         f->path[i] = f->name[i];
-        assert_ok(i % 7 == 4 || zf_store_mem_add(f->st, f->path[i], bytes, n, &err), &err);
+        assert_ok(i % 7 == 4 || store_mem_add(f->st, f->path[i], bytes, n, &err), &err);
     }
 }
 

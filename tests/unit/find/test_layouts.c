@@ -4,6 +4,7 @@
 
 #include "src/find/locate.h"
 #include "unit/source/scratch.h"
+#include "support/store_mem.h"
 
 enum { MAX_FILES = 8 };
 
@@ -439,7 +440,7 @@ static struct zf_store *lay_out(struct fixture *f, const struct layout *l, const
         } else if (disk) {
             scratch_bytes(root, name, bytes, n);
         } else {
-            assert_ok(zf_store_mem_add(f->st, name, bytes, n, &f->err), &f->err);
+            assert_ok(store_mem_add(f->st, name, bytes, n, &f->err), &f->err);
         }
     }
     if (!disk) {

@@ -9,16 +9,17 @@
 #include "src/find/saves.h"
 #include "src/find/sidefiles.h"
 #include "src/find/table.h"
+#include "support/store_mem.h"
 
 static void add_text(struct fixture *f, const char *path, const char *text)
 {
-    assert_ok(zf_store_mem_add(f->st, path, text, strlen(text), &f->err), &f->err);
+    assert_ok(store_mem_add(f->st, path, text, strlen(text), &f->err), &f->err);
 }
 
 /* The smallest checkpoint: one safetensors file without tensors. */
 static void add_save(struct fixture *f, const char *path)
 {
-    assert_ok(zf_store_mem_add(f->st, path, "\2\0\0\0\0\0\0\0{}", 10, &f->err), &f->err);
+    assert_ok(store_mem_add(f->st, path, "\2\0\0\0\0\0\0\0{}", 10, &f->err), &f->err);
 }
 
 static void found_at(struct fixture *f, const char *tag, const char *format)

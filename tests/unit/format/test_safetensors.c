@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/golden.h"
 #include "support/in_memory.h"
+#include "support/store_mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@ static const char header_a[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_of
 
 static void add_text(struct fixture *f, const char *path, const char *text)
 {
-    assert_ok(zf_store_mem_add(f->st, path, text, strlen(text), &f->err), &f->err);
+    assert_ok(store_mem_add(f->st, path, text, strlen(text), &f->err), &f->err);
 }
 
 /* A safetensors file whose data are `data`. */
@@ -23,7 +24,7 @@ static void add(struct fixture *f, const char *path, const char *header, const c
     buf[1] = (char)(n >> 8);
     memcpy(buf + 8, header, n);
     memcpy(buf + 8 + n, data, d);
-    assert_ok(zf_store_mem_add(f->st, path, buf, 8 + n + d, &f->err), &f->err);
+    assert_ok(store_mem_add(f->st, path, buf, 8 + n + d, &f->err), &f->err);
 }
 
 static struct zf_checkpoint *open_ok(struct fixture *f)

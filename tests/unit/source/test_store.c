@@ -10,6 +10,7 @@
 #include <zf/source/store.h>
 
 #include "unit/source/scratch.h"
+#include "support/store_mem.h"
 
 static struct zf_store *open_store(const char *path)
 {
@@ -304,10 +305,10 @@ static void memory_behaves_as_a_directory(void **state)
     size_t n;
 
     (void)state;
-    zf_auto(store) struct zf_store *st = zf_store_mem(&lim, &err);
-    assert_ok(zf_store_mem_add(st, "d/10", "ten", 3, &err), &err);
-    assert_ok(zf_store_mem_add(st, "d/9", "nine", 4, &err), &err);
-    assert_ok(zf_store_mem_add(st, "f", "", 0, &err), &err);
+    zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
+    assert_ok(store_mem_add(st, "d/10", "ten", 3, &err), &err);
+    assert_ok(store_mem_add(st, "d/9", "nine", 4, &err), &err);
+    assert_ok(store_mem_add(st, "f", "", 0, &err), &err);
     assert_text(st, "d/10", "ten");
     assert_text(st, "f", "");
     assert_ok(zf_store_list(st, "d", &e, &n, &err), &err);

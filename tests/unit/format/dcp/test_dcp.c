@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "support/golden.h"
+#include "support/store_mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -465,10 +466,10 @@ static struct zf_checkpoint *open_mem(struct bytes metadata, struct bytes data, 
     struct zf_err err = {.code = ZF_OK};
 
     lim.pickle_memory = lim.model_memory = 64u << 20;
-    zf_auto(store) struct zf_store *st = zf_store_mem(&lim, &err);
+    zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
     assert_non_null(st);
-    assert_true(zf_store_mem_add(st, ".metadata", metadata.p, metadata.n, &err));
-    assert_true(zf_store_mem_add(st, "__0_0.distcp", data.p, data.n, &err));
+    assert_true(store_mem_add(st, ".metadata", metadata.p, metadata.n, &err));
+    assert_true(store_mem_add(st, "__0_0.distcp", data.p, data.n, &err));
     return zf_open(st, &o, &err);
 }
 

@@ -2,6 +2,7 @@
 /* Real checkpoints of DeepSpeed 0.4.0 … 0.19.8 against what the training engine held; and what
  * happens when files are missing, left over, cut or altered. */
 #include "support/golden.h"
+#include "support/store_mem.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -307,7 +308,7 @@ static void add_file(struct zf_store *st, const char *dir, const char *name, con
             snprintf(as, sizeof as, "%s", c->name);
         }
     }
-    assert_ok(zf_store_mem_add(st, as, p, n, &err), &err);
+    assert_ok(store_mem_add(st, as, p, n, &err), &err);
 }
 
 /* The files of tag directory `rel` in memory, with changes (ended by an empty one) made to them. */
@@ -319,7 +320,7 @@ static struct zf_store *altered(const char *rel, const struct change *c)
     char dir[4096];
 
     lim = zf_limits_default();
-    struct zf_store *st = zf_store_mem(&lim, &err);
+    struct zf_store *st = store_mem_new(&lim, &err);
     assert_non_null(st);
     snprintf(dir, sizeof dir, "%s", golden_path(rel));
     int n = scandir(dir, &list, NULL, alphasort);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store in memory, for tests and fuzzing: a handful of files, searched one by one. */
+/* A handful of files, searched one by one. */
+#include "store_mem.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/base/vec.h>
 
-#include "store_kind.h"
+#include "src/source/store_kind.h"
 
 struct store_mem_file {
     char *path;
@@ -129,7 +131,7 @@ static const struct store_ops mem_ops = {
     .fini = mem_fini,
 };
 
-struct zf_store *zf_store_mem(const struct zf_limits *lim, struct zf_err *err)
+struct zf_store *store_mem_new(const struct zf_limits *lim, struct zf_err *err)
 {
     struct store_mem_tree *t = calloc(1, sizeof *t);
 
@@ -160,8 +162,8 @@ static struct zf_source *store_mem_copy_of(const char *path, const void *p, uint
     return src;
 }
 
-bool zf_store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
-                      struct zf_err *err)
+bool store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
+                   struct zf_err *err)
 {
     struct store_mem_tree *t = store_self(st, &mem_ops);
 
