@@ -46,6 +46,9 @@ static bool seal_prove_all(struct zf_build *b, struct zf_err *err)
  * number any more. */
 static void seal_sort(struct zf_build *b)
 {
+    if (b->drafts.n == 0 || b->sets.n == 0) {
+        return;
+    }
     qsort(b->sets.at, b->sets.n, sizeof *b->sets.at, seal_by_path);
     for (uint32_t i = 0; i < b->sets.n; i++) {
         b->sets.at[i]->rank = i;
