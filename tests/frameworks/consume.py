@@ -15,7 +15,8 @@ import safetensors
 import torch
 from safetensors.torch import load_file
 
-from tap import Skip
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))  # also for make_hf.py alone
+from tap import Skip  # noqa: E402
 
 SUFFIX = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8_e4m3", torch.float8_e5m2: "f8_e5m2", torch.int64: "i64", torch.int32: "i32",
