@@ -31,7 +31,8 @@ struct zf_mount_row {
 void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *ctx);
 
 /* The mount that is reached at `path`, the uppermost one.
- * False: the path or /proc is not there. */
+ * False: the path or /proc is not there; or, with out->id set, the mount's root is outside of a chroot,
+ * whose mountinfo leaves it out. */
 bool zf_mount_at(const char *path, struct zf_mount *out);
 
 static inline bool zf_mount_same(const struct zf_mount *a, const struct zf_mount *b)

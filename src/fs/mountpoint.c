@@ -144,7 +144,13 @@ static bool mountpoint_mount_of(int fd, const char *path, struct zf_mount *out)
 {
     uint64_t id;
 
-    return fd >= 0 && mountpoint_mount_id_of(fd, &id) && mountpoint_find_row(id, path, out);
+    *out = (struct zf_mount){.id = 0};
+    if (fd < 0 || !mountpoint_mount_id_of(fd, &id)) {
+        return false;
+    }
+    bool found = mountpoint_find_row(id, path, out);
+    out->id = id;
+    return found;
 }
 
 /* The path as the kernel calls it, so that links in `path` do not matter. */
