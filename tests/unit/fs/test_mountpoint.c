@@ -3,8 +3,12 @@
 #include "support/unit.h"
 
 #include <mntent.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <zf/mountpoint.h>
@@ -92,6 +96,40 @@ static void another_mount_is_never_taken_off(void **state)
     assert_false(zf_mount_same(&m, &after));
 }
 
+/* In a chroot to a mere directory: 0 = all is as it must be, 77 = not allowed. */
+static int look_from_chroot(const char *dir)
+{
+    struct zf_mount before, m;
+
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        chdir(dir) != 0 || mkdir("proc", 0700) != 0 ||
+        mount("proc", "proc", "proc", 0, NULL) != 0 || !zf_mount_at(dir, &before) ||
+        chroot(".") != 0) {
+        return 77;
+    }
+    return zf_mount_at("/", &m) ? 1 : m.id != before.id ? 2 : !zf_mount_at("/proc", &m);
+}
+
+/* The mount is not in the table that the chroot sees, but its number is known. */
+static void a_mount_outside_of_the_chroot(void **state)
+{
+    char dir[] = "/tmp/zf-test-XXXXXX", proc[40];
+    int status = 0;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(look_from_chroot(dir));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    (void)snprintf(proc, sizeof proc, "%s/proc", dir);
+    (void)rmdir(proc);
+    assert_int_equal(rmdir(dir), 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status) % 77, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +137,7 @@ int main(void)
         cmocka_unit_test(the_caller_can_stop),
         cmocka_unit_test(the_mount_at_a_path_has_its_device),
         cmocka_unit_test(another_mount_is_never_taken_off),
+        cmocka_unit_test(a_mount_outside_of_the_chroot),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
