@@ -6,21 +6,14 @@
 
 #include <zf/model/build.h>
 
+#include "support/random.h"
+
 #define ROUNDS 3000
 #define TENSORS 6
 #define MOST 512 /* elements of one */
 #define ELEM 2   /* F16 */
 
 static struct zf_err err;
-static uint64_t seed = 20240302;
-
-static uint64_t rnd(uint64_t n)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (seed >> 11) % n;
-}
 
 static struct zf_build *fresh(bool degraded)
 {
@@ -29,19 +22,6 @@ static struct zf_build *fresh(bool degraded)
 
     assert_non_null(b);
     return b;
-}
-
-static struct zf_source *noise(uint64_t n)
-{
-    unsigned char *p = malloc(n);
-
-    assert_non_null(p);
-    for (uint64_t i = 0; i < n; i++) {
-        p[i] = (unsigned char)rnd(256);
-    }
-    struct zf_source *s = zf_mem_new("rank0.pt", p, n, true, &err);
-    assert_non_null(s);
-    return s;
 }
 
 /* A draft and its elements as a plain array says them. */
@@ -63,7 +43,7 @@ static uint16_t at_source(struct zf_source *s, uint64_t elem)
 static struct zf_draft *start(struct zf_build *b, int i, uint32_t nd, const uint64_t *shape)
 {
     static const char *const set[] = {"", "optim/exp_avg", "stacked"};
-    const struct zf_spot spot = {set[rnd(3)], &"abcdef"[i], 1};
+    const struct zf_spot spot = {set[random_below(3)], &"abcdef"[i], 1};
     struct zf_draft *d = zf_build_tensor(b, spot, (struct zf_type){ZF_DT_F16, nd, shape}, &err);
 
     assert_ok(d, &err);
@@ -74,10 +54,11 @@ static struct zf_draft *start(struct zf_build *b, int i, uint32_t nd, const uint
 static void make_of_boxes(struct zf_build *b, int i, struct made *m, struct zf_source *s, bool lose)
 {
     static const struct zf_lost how = {.file = "rank3.pt", .why = "is missing"};
-    const uint64_t shape[2] = {1 + rnd(16), 2 + rnd(16)}, left = 1 + rnd(shape[1] - 1);
+    const uint64_t shape[2] = {1 + random_below(16), 2 + random_below(16)},
+                   left = 1 + random_below(shape[1] - 1);
     const uint64_t size[2] = {shape[0], left}, rest[2] = {shape[0], shape[1] - left};
     const uint64_t corner[2] = {0, left}, stride[2] = {1, shape[0]};
-    const uint64_t off = rnd(64), other = 1024 + rnd(64);
+    const uint64_t off = random_below(64), other = 1024 + random_below(64);
 
     m->d = start(b, i, 2, shape);
     m->n = shape[0] * shape[1];
@@ -100,30 +81,30 @@ static void make_of_parts(struct zf_build *b, int i, struct made *all, struct zf
 {
     struct made *m = &all[i];
     const struct made *before = i > 0 ? &all[i - 1] : NULL;
-    bool whole = before && rnd(3) == 0; /* one part of the tensor just before */
+    bool whole = before && random_below(3) == 0; /* one part of the tensor just before */
 
-    m->n = 1 + rnd(whole ? before->n : MOST);
+    m->n = 1 + random_below(whole ? before->n : MOST);
     m->d = start(b, i, 1, &m->n);
     for (uint64_t at = 0, n; at < m->n; at += n) {
-        uint64_t from = rnd(1024);
+        uint64_t from = random_below(1024);
 
-        n = whole ? m->n : 1 + rnd(m->n - at < 64 ? m->n - at : 64);
-        if (i == 0 || (!whole && rnd(4) == 0)) {
+        n = whole ? m->n : 1 + random_below(m->n - at < 64 ? m->n - at : 64);
+        if (i == 0 || (!whole && random_below(4) == 0)) {
             assert_ok(zf_draft_flat(m->d, at, n, (struct zf_from){s, from * ELEM, NULL}, &err),
                       &err);
             for (uint64_t k = 0; k < n; k++) {
                 m->want[at + k] = at_source(s, from + k);
                 m->lost[at + k] = false;
             }
-        } else if (!whole && rnd(8) == 0) {
+        } else if (!whole && random_below(8) == 0) {
             assert_ok(zf_draft_flat(m->d, at, n, (struct zf_from){0}, &err), &err);
             memset(&m->want[at], 0, n * ELEM);
             memset(&m->lost[at], 0, n);
         } else {
-            const struct made *of = whole ? before : &all[rnd((uint64_t)i)];
+            const struct made *of = whole ? before : &all[random_below((uint64_t)i)];
 
             n = n < of->n ? n : of->n;
-            from = rnd(of->n - n + 1);
+            from = random_below(of->n - n + 1);
             assert_ok(zf_draft_part(m->d, at, n, of->d, from, &err), &err);
             memcpy(&m->want[at], &of->want[from], n * ELEM);
             memcpy(&m->lost[at], &of->lost[from], n);
@@ -145,7 +126,7 @@ static bool count_extent(void *ctx, const struct zf_extent *e)
 
 static void check(const struct made *m, const struct zf_tensor *t)
 {
-    uint64_t extents = 0, n = 1 + rnd(m->n), from = rnd(m->n - n + 1);
+    uint64_t extents = 0, n = 1 + random_below(m->n), from = random_below(m->n - n + 1);
     struct zf_loss loss = {0};
     uint16_t got[MOST];
     bool lost[MOST] = {false}, any = false;
@@ -191,11 +172,11 @@ static void parts_are_the_bytes_of_their_tensors(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         bool lose = round % 2;
         struct zf_build *b = fresh(lose);
-        zf_auto(source) struct zf_source *s = noise(4096);
+        zf_auto(source) struct zf_source *s = random_source(4096);
 
         for (int i = 0; i < TENSORS; i++) {
-            if (rnd(3) == 0) {
-                make_of_boxes(b, i, &m[i], s, lose && rnd(2));
+            if (random_below(3) == 0) {
+                make_of_boxes(b, i, &m[i], s, lose && random_below(2));
             } else {
                 make_of_parts(b, i, m, s);
             }
@@ -211,7 +192,7 @@ static void parts_are_the_bytes_of_their_tensors(void **state)
 static void parts_that_cannot_be_are_refused(void **state)
 {
     zf_auto(build) struct zf_build *b = fresh(false);
-    zf_auto(source) struct zf_source *s = noise(4096);
+    zf_auto(source) struct zf_source *s = random_source(4096);
     const uint64_t shape[2] = {4, 4}, half[2] = {4, 2};
     struct zf_from from = {.src = s};
     const char *said = "a part that is not inside an earlier tensor of its type";
@@ -249,7 +230,7 @@ static void parts_are_proved(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct zf_build *b = fresh(i >= 2);
-        zf_auto(source) struct zf_source *s = noise(64);
+        zf_auto(source) struct zf_source *s = random_source(64);
         const uint64_t n = 8;
         uint16_t got;
 
@@ -287,7 +268,7 @@ static void parts_are_filled_as_their_tensor(void **state)
     for (int guess = 0; guess < 2; guess++) {
         const struct zf_lost how = {.why = "is missing", .unshaped = guess != 0};
         struct zf_build *b = fresh(true);
-        zf_auto(source) struct zf_source *s = noise(64);
+        zf_auto(source) struct zf_source *s = random_source(64);
 
         zf_build_fill_lost(b);
         struct zf_draft *of = start(b, 0, 1, &n), *d = start(b, 1, 1, &n), *e = start(b, 2, 1, &n);
@@ -322,6 +303,7 @@ static void a_value_has_no_pieces(void **state)
 
 int main(void)
 {
+    random_seed = 20240302;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_the_bytes_of_their_tensors),
         cmocka_unit_test(parts_that_cannot_be_are_refused),

@@ -7,21 +7,14 @@
 
 #include <zf/model/build.h>
 
+#include "support/random.h"
+
 #define LAYOUTS 6000
 #define MAX_PIECES 96
 #define MAX_ELEMS 4096
 #define ELEM 2 /* F16 */
 
 static struct zf_err err;
-static uint64_t seed = 20240301;
-
-static uint64_t rnd(uint64_t n)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (seed >> 11) % n;
-}
 
 enum how { RUN, BOX, FLAT };
 struct piece {
@@ -69,7 +62,7 @@ static uint64_t element(const struct layout *l, const struct piece *p, uint64_t 
 static void add(struct layout *l, struct piece p)
 {
     if (l->n < MAX_PIECES) {
-        p.off = l->used + ELEM * rnd(3);
+        p.off = l->used + ELEM * random_below(3);
         l->used = p.off + ELEM * p.n;
         l->piece[l->n++] = p;
     }
@@ -80,7 +73,7 @@ static void cut_range(struct layout *l, struct piece p, uint64_t end)
 {
     for (uint64_t at = 0; at < end; at += p.n) {
         p.first = at;
-        p.n = rnd(3) ? 1 + rnd(end - at) : end - at;
+        p.n = random_below(3) ? 1 + random_below(end - at) : end - at;
         p.n = l->n + 8 > MAX_PIECES ? end - at : p.n;
         add(l, p);
     }
@@ -89,11 +82,11 @@ static void cut_range(struct layout *l, struct piece p, uint64_t end)
 /* Halves the box until chance says that it is a leaf: one box, or runs. */
 static void cut_box(struct layout *l, struct piece p, uint32_t depth)
 {
-    uint32_t d = (uint32_t)rnd(l->nd ? l->nd : 1);
+    uint32_t d = (uint32_t)random_below(l->nd ? l->nd : 1);
 
-    if (l->nd > 0 && depth < 4 && p.size[d] > 1 && rnd(4)) {
+    if (l->nd > 0 && depth < 4 && p.size[d] > 1 && random_below(4)) {
         struct piece q = p;
-        uint64_t at = 1 + rnd(p.size[d] - 1);
+        uint64_t at = 1 + random_below(p.size[d] - 1);
 
         p.size[d] = at;
         q.start[d] += at;
@@ -103,7 +96,7 @@ static void cut_box(struct layout *l, struct piece p, uint32_t depth)
         return;
     }
     p.n = volume(l->nd, p.size);
-    p.how = rnd(3) ? RUN : BOX;
+    p.how = random_below(3) ? RUN : BOX;
     if (p.how == BOX) {
         add(l, p);
     } else {
@@ -130,23 +123,23 @@ static void make(struct layout *l)
 {
     struct piece all = {.how = BOX};
 
-    l->nd = (uint32_t)rnd(5);
+    l->nd = (uint32_t)random_below(5);
     l->n = 0;
     l->used = 0;
     for (uint32_t d = 0; d < 4; d++) {
-        l->shape[d] = d < l->nd ? 1 + rnd(l->nd == 1 ? 60 : 8) : 1;
+        l->shape[d] = d < l->nd ? 1 + random_below(l->nd == 1 ? 60 : 8) : 1;
         all.size[d] = l->shape[d];
     }
     l->elems = volume(l->nd, l->shape);
-    if (rnd(4) == 0 && l->nd > 0) {
+    if (random_below(4) == 0 && l->nd > 0) {
         /* The first rows as flat pieces, the others as anything. */
-        all.start[0] = rnd(l->shape[0]);
+        all.start[0] = random_below(l->shape[0]);
         all.size[0] -= all.start[0];
         cut_range(l, (struct piece){.how = FLAT}, all.start[0] * (l->elems / l->shape[0]));
     }
     cut_box(l, all, 0);
     for (uint32_t i = l->n; i > 1; i--) {
-        uint64_t j = rnd(i);
+        uint64_t j = random_below(i);
         struct piece t = l->piece[i - 1];
 
         l->piece[i - 1] = l->piece[j];
@@ -197,19 +190,6 @@ static struct zf_build *draft(const struct layout *l, struct zf_source *src, boo
     return b;
 }
 
-static struct zf_source *noise(uint64_t n)
-{
-    unsigned char *p = malloc(n);
-
-    assert_non_null(p);
-    for (uint64_t i = 0; i < n; i++) {
-        p[i] = (unsigned char)rnd(256);
-    }
-    struct zf_source *s = zf_mem_new("rank0.pt", p, n, true, &err);
-    assert_non_null(s);
-    return s;
-}
-
 static void check_element(const struct layout *l, const struct zf_map *m, struct zf_source *s,
                           uint64_t e)
 {
@@ -228,7 +208,7 @@ static void every_element_is_where_its_piece_says(void **state)
     (void)state;
     for (int i = 0; i < LAYOUTS; i++) {
         make(&l);
-        zf_auto(source) struct zf_source *s = noise(l.used);
+        zf_auto(source) struct zf_source *s = random_source(l.used);
         zf_auto(checkpoint) struct zf_checkpoint *c =
             zf_build_seal(draft(&l, s, false, UINT32_MAX), "t", "", &err);
         assert_ok(c, &err);
@@ -252,16 +232,16 @@ static void holes_and_overlaps_are_found(void **state)
     (void)state;
     for (int i = 0; i < LAYOUTS; i++) {
         make(&l);
-        zf_auto(source) struct zf_source *s = noise(l.used);
-        uint32_t k = (uint32_t)rnd(l.n);
-        bool twice = rnd(2) && l.n < MAX_PIECES;
+        zf_auto(source) struct zf_source *s = random_source(l.used);
+        uint32_t k = (uint32_t)random_below(l.n);
+        bool twice = random_below(2) && l.n < MAX_PIECES;
 
         if (twice) {
             struct piece *p = &l.piece[l.n];
 
             *p = l.piece[k];
             if (p->how != BOX) {
-                p->first += rnd(p->n);
+                p->first += random_below(p->n);
                 p->n = 1;
             }
             l.n++;
@@ -295,8 +275,8 @@ static void lost_runs_lose_what_they_cover(void **state)
     (void)state;
     for (int i = 0; i < LAYOUTS; i++) {
         make(&l);
-        zf_auto(source) struct zf_source *s = noise(l.used);
-        uint32_t k = (uint32_t)rnd(l.n);
+        zf_auto(source) struct zf_source *s = random_source(l.used);
+        uint32_t k = (uint32_t)random_below(l.n);
         zf_auto(checkpoint) struct zf_checkpoint *c =
             zf_build_seal(draft(&l, s, true, k), "t", "", &err);
         assert_ok(c, &err);
@@ -332,8 +312,8 @@ static void a_run_that_is_cut_short_keeps_its_beginning(void **state)
     (void)state;
     for (int i = 0; i < LAYOUTS / 4; i++) {
         make(&l);
-        uint64_t size = 1 + rnd(l.used);
-        zf_auto(source) struct zf_source *s = noise(size);
+        uint64_t size = 1 + random_below(l.used);
+        zf_auto(source) struct zf_source *s = random_source(size);
         zf_auto(checkpoint) struct zf_checkpoint *c =
             zf_build_seal(draft(&l, s, true, UINT32_MAX), "t", "", &err);
         assert_ok(c, &err);
@@ -355,7 +335,7 @@ static void a_million_runs_are_cheap(void **state)
     const uint64_t half[2] = {ROWS, COLS / 2}, step = 2;
     struct zf_limits lim = zf_limits_default();
     struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
-    zf_auto(source) struct zf_source *s = noise((uint64_t)ROWS * COLS);
+    zf_auto(source) struct zf_source *s = random_source((uint64_t)ROWS * COLS);
     unsigned char got[COLS], want[COLS];
 
     (void)state;
@@ -386,6 +366,7 @@ static void a_million_runs_are_cheap(void **state)
 
 int main(void)
 {
+    random_seed = 20240301;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_element_is_where_its_piece_says),
         cmocka_unit_test(holes_and_overlaps_are_found),

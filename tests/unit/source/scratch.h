@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/source/store.h>
+
 static inline int scratch_setup(void **state)
 {
     char path[] = "/tmp/zf-test-XXXXXX";
@@ -77,6 +79,18 @@ static inline void scratch_link(const char *root, const char *name, const char *
 
     scratch_path(root, name, path);
     assert_int_equal(symlink(text, path), 0);
+}
+
+/* A store of it that may have so many files open at once. */
+static inline struct zf_store *scratch_store(const char *root, uint64_t open_files)
+{
+    struct zf_err err;
+    struct zf_limits lim = zf_limits_default();
+
+    lim.open_files = open_files;
+    struct zf_store *st = zf_store_dir(root, &lim, &err);
+    assert_ok(st, &err);
+    return st;
 }
 
 #endif

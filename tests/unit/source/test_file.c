@@ -12,17 +12,6 @@
 
 #include "unit/source/scratch.h"
 
-static struct zf_store *store_at(const char *root, uint64_t open_files)
-{
-    struct zf_err err;
-    struct zf_limits lim = zf_limits_default();
-
-    lim.open_files = open_files;
-    struct zf_store *st = zf_store_dir(root, &lim, &err);
-    assert_ok(st, &err);
-    return st;
-}
-
 static struct zf_source *file_at(struct zf_store *st, const char *name)
 {
     struct zf_err err;
@@ -70,7 +59,7 @@ static void a_truncated_file_is_no_zeros(void **state)
     char path[4200];
 
     scratch_file(*state, "a", "0123456789");
-    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
     assert_reads(a, "0123456789");
     scratch_path(*state, "a", path);
@@ -94,7 +83,7 @@ static void a_rewritten_file_is_stale(void **state)
     /* Clearly old, so that the clock's grain plays no part. */
     struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
-    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
     assert_int_equal(stat(path, &before), 0);
     scratch_file(*state, "a", "9876543210");
@@ -128,7 +117,7 @@ static void a_rewritten_file_stays_stale_when_it_is_deleted(void **state)
     char path[4200];
 
     scratch_file(*state, "a", "0123456789");
-    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
     assert_reads(a, "0123456789");
     scratch_path(*state, "a", path);
@@ -144,7 +133,7 @@ static void a_deleted_file_may_have_been_rewritten(void **state)
     char path[4200];
 
     scratch_file(*state, "a", "0123456789");
-    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
     assert_reads(a, "0123456789");
     scratch_path(*state, "a", path);
@@ -160,7 +149,7 @@ static void a_replaced_file_is_stale(void **state)
 
     scratch_file(*state, "a", "0123456789");
     scratch_file(*state, "other", "x");
-    zf_auto(store) struct zf_store *st = store_at(*state, 1);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 1);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
     scratch_file(*state, "new", "abcdefghij");
     scratch_path(*state, "new", from);
@@ -183,7 +172,7 @@ static void stale_is_for_ever(void **state)
     scratch_file(*state, "d/a", "0123456789");
     scratch_file(*state, "e/a", "0123456789");
     scratch_file(*state, "other", "x");
-    zf_auto(store) struct zf_store *st = store_at(*state, 1);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 1);
     zf_auto(source) struct zf_source *a = file_at(st, "d/a");
     push_out(st);
     scratch_path(*state, "d", dir);
@@ -200,7 +189,7 @@ static void a_write_right_after_opening_is_seen(void **state)
     char path[4200], name[20];
     struct zf_err err;
 
-    zf_auto(store) struct zf_store *st = store_at(*state, 512);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
     for (int i = 0; i < 50; i++) {
         char got[10] = "";
 
@@ -221,7 +210,7 @@ static void changes_while_closed_are_seen(void **state)
 
     scratch_file(*state, "a", "0123456789");
     scratch_file(*state, "other", "x");
-    zf_auto(store) struct zf_store *st = store_at(*state, 1);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 1);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
     push_out(st);
     assert_reads(a, "0123456789");
@@ -285,7 +274,7 @@ static void twenty_files_share_two_descriptors(void **state)
     pthread_t t[THREADS];
     char text[200], name[20];
 
-    zf_auto(store) struct zf_store *st = store_at(*state, LIMIT);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, LIMIT);
     int before = descriptors();
     for (int k = 0; k < FILES; k++) {
         for (size_t i = 0; i < sizeof text; i++) {
@@ -320,7 +309,7 @@ static void a_process_short_of_descriptors_still_reads(void **state)
     struct rlimit was, tight;
     char name[20];
 
-    zf_auto(store) struct zf_store *st = store_at(*state, 512);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
     for (int k = 0; k < FILES; k++) {
         (void)snprintf(name, sizeof name, "f%d", k);
         scratch_file(*state, name, name);
@@ -359,7 +348,7 @@ static void a_process_short_of_descriptors_still_reads(void **state)
 static void a_file_outlives_its_store(void **state)
 {
     scratch_file(*state, "a", "0123456789");
-    struct zf_store *st = store_at(*state, 1);
+    struct zf_store *st = scratch_store(*state, 1);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
     zf_store_unref(&st);
     assert_reads(a, "0123456789");

@@ -15,17 +15,6 @@
 
 enum { FILES = 40, THREADS = 8, ROUNDS = 200, LIMIT = 3 };
 
-static struct zf_store *store_at(const char *root, uint64_t open_files)
-{
-    struct zf_err err;
-    struct zf_limits lim = zf_limits_default();
-
-    lim.open_files = open_files;
-    struct zf_store *st = zf_store_dir(root, &lim, &err);
-    assert_ok(st, &err);
-    return st;
-}
-
 static struct zf_source *later_at(struct zf_store *st, const char *name)
 {
     struct zf_err err;
@@ -103,7 +92,7 @@ static void nothing_is_opened_before_it_is_read(void **state)
     char name[20], text[100];
 
     write_files(*state);
-    zf_auto(store) struct zf_store *st = store_at(*state, 512);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
     int before = descriptors();
     for (int k = 0; k < FILES; k++) {
         name_of(name, k);
@@ -152,7 +141,7 @@ static void many_threads_read_first(void **state)
     char name[20];
 
     write_files(*state);
-    zf_auto(store) struct zf_store *st = store_at(*state, LIMIT);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, LIMIT);
     int before = descriptors();
     for (int k = 0; k < FILES; k++) {
         name_of(name, k);
@@ -178,7 +167,7 @@ static void a_process_short_of_descriptors_reads_all(void **state)
     char name[20];
 
     write_files(*state);
-    zf_auto(store) struct zf_store *st = store_at(*state, 512);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
     for (int k = 0; k < FILES; k++) {
         name_of(name, k);
         file[k] = later_at(st, name);
@@ -215,7 +204,7 @@ static void what_changed_before_the_first_read_is_stale(void **state)
     char name[20];
 
     write_files(*state);
-    zf_auto(store) struct zf_store *st = store_at(*state, 512);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
     for (int k = 0; k < 6; k++) {
         name_of(name, k + 10);
         file[k] = later_at(st, name);
@@ -263,7 +252,7 @@ static void a_file_of_this_very_moment_is_opened_at_once(void **state)
 
         (void)snprintf(name, sizeof name, "g%d", i);
         scratch_file(*state, name, "0123456789");
-        zf_auto(store) struct zf_store *st = store_at(*state, 8);
+        zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
         zf_auto(source) struct zf_source *s = later_at(st, name);
         scratch_path(*state, name, path);
         assert_int_equal(stat(path, &was), 0);
@@ -283,7 +272,7 @@ static void a_look_back_sees_what_was_not_opened(void **state)
     char text[100];
 
     write_files(*state);
-    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     zf_auto(source) struct zf_source *a = later_at(st, "d/f8");
     text_of(text, 9);
     scratch_file(*state, "d/f9", text); /* nobody asked for it */
@@ -303,7 +292,7 @@ static void what_is_no_file_is_refused(void **state)
     scratch_link(*state, "d/dangling", "nothing");
     scratch_link(*state, "d/link", "f3");
     let_tick_pass();
-    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     assert_null(zf_store_open_later(st, "d/none", &err));
     assert_int_equal(err.code, ZF_E_NOENT);
     assert_null(zf_store_open_later(st, "d", &err));
@@ -337,7 +326,7 @@ static void chunks_are_items(void **state)
     scratch_path(*state, "d/f30", path);
     assert_int_equal(truncate(path, 5), 0);
     let_tick_pass();
-    zf_auto(store) struct zf_store *st = store_at(*state, 8);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     zf_auto(source) struct zf_source *row = zf_items_new(NULL, chunk_locate, st, NULL, &err);
     assert_ok(row, &err);
     int before = descriptors();
