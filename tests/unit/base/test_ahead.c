@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <zf/base/ahead.h>
 
@@ -13,7 +14,8 @@ struct job {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     unsigned inside, most, want; /* whoever makes waits until `want` were inside at once */
-    atomic_uint made, taken, far;
+    atomic_uint made, taken, far, beyond;
+    uint64_t n;
     unsigned fails; /* every so many-th; 0 = none */
     uint8_t times[N];
 };
@@ -46,6 +48,7 @@ static void *make(void *ctx, uint64_t i, struct zf_err *err)
     struct job *j = ctx;
 
     job_meet(j);
+    atomic_fetch_add(&j->beyond, i >= j->n);
     j->times[i]++;
     if (i > atomic_load(&j->taken) + ZF_AHEAD_MOST) {
         atomic_fetch_add(&j->far, 1);
@@ -70,6 +73,8 @@ static void drop(void *made)
 static struct zf_ahead *ahead_of(struct job *j, uint64_t n)
 {
     struct zf_err err;
+
+    j->n = n;
     struct zf_ahead *a = zf_ahead_new((struct zf_ahead_work){make, drop, j}, n, &err);
 
     assert_ok(a, &err);
@@ -125,6 +130,25 @@ static void several_are_made_at_once(void **state)
     assert_int_equal(j.most, ZF_AHEAD_MOST);
 }
 
+/* However many were taken before: as many as may be are made while nobody asks. */
+static void the_next_ones_are_made_ahead(void **state)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    struct job j = job_new(0, 0);
+    zf_auto(ahead) struct zf_ahead *a = ahead_of(&j, N);
+
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        unsigned want = (unsigned)i + ZF_AHEAD_MOST;
+
+        for (unsigned tries = 0; tries < 10000 && atomic_load(&j.made) < want; tries++) {
+            (void)nanosleep(&ms, NULL);
+        }
+        assert_int_equal(atomic_load(&j.made), want);
+        take(&j, a, i);
+    }
+}
+
 static void what_nobody_took_is_dropped(void **state)
 {
     (void)state;
@@ -139,6 +163,7 @@ static void what_nobody_took_is_dropped(void **state)
             zf_ahead_free(a);
             assert_int_equal(j.made, taken + dropped);
             assert_true(dropped <= ZF_AHEAD_MOST);
+            assert_int_equal(j.beyond, 0);
         }
     }
     zf_ahead_free(NULL);
@@ -176,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(things_come_in_order),
         cmocka_unit_test(several_are_made_at_once),
+        cmocka_unit_test(the_next_ones_are_made_ahead),
         cmocka_unit_test(what_nobody_took_is_dropped),
         cmocka_unit_test(a_failure_stops_what_is_behind_it),
         cmocka_unit_test(one_alone_needs_no_thread),
