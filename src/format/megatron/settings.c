@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "settings.h"
+
+#include <string.h>
+
+/* Where a setting of that name is kept, and how large it may be. */
+struct settings_row {
+    const char *name;
+    size_t at;
+    uint64_t most;
+};
+
+static const struct settings_row settings_sizes[] = {
+#define X(name, most) {#name, offsetof(struct megatron_settings, name), most},
+    MEGATRON_SIZES(X)
+#undef X
+};
+
+static const struct settings_row settings_flags[] = {
+#define X(name) {#name, offsetof(struct megatron_settings, name), 1},
+    MEGATRON_FLAGS(X)
+#undef X
+};
+
+#define SETTINGS_N(table) (sizeof(table) / sizeof(table)[0])
+
+static const struct settings_row *settings_find(const struct settings_row *row, size_t n,
+                                                const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(row[i].name, name) == 0) {
+            return &row[i];
+        }
+    }
+    return NULL;
+}
+
+bool megatron_settings_size(struct megatron_settings *s, const char *name, uint64_t value,
+                            bool *known, struct zf_err *err)
+{
+    const struct settings_row *row =
+        settings_find(settings_sizes, SETTINGS_N(settings_sizes), name);
+
+    if (known) {
+        *known = row != NULL;
+    }
+    if (row && value > row->most) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is %llu, expected at most %llu", name,
+                       (unsigned long long)value, (unsigned long long)row->most);
+    }
+    if (row) {
+        memcpy((char *)s + row->at, &value, sizeof value);
+    }
+    return true;
+}
+
+bool megatron_settings_flag(struct megatron_settings *s, const char *name, bool value)
+{
+    const struct settings_row *row =
+        settings_find(settings_flags, SETTINGS_N(settings_flags), name);
+    enum megatron_flag flag = value ? MEGATRON_YES : MEGATRON_NO;
+
+    if (row) {
+        memcpy((char *)s + row->at, &flag, sizeof flag);
+    }
+    return row != NULL;
+}
+
+/* The value of an attribute, or of a key. */
+static const struct zf_pv *settings_value(const struct zf_pv *args, const char *name)
+{
+    return zf_pv_is_map(args) ? zf_pv_get(args, name) : zf_pv_attr(args, name);
+}
+
+bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *out,
+                            struct zf_err *err)
+{
+    *out = (struct megatron_settings){0};
+    for (size_t i = 0; i < SETTINGS_N(settings_sizes); i++) {
+        const struct settings_row *row = &settings_sizes[i];
+        const struct zf_pv *v = settings_value(args, row->name);
+        uint64_t n;
+
+        if (zf_pv_kind(v) != ZF_PV_INT && zf_pv_kind(v) != ZF_PV_BIGINT) {
+            continue; /* None, a text of a script's own: nothing is said */
+        }
+        if (!zf_pv_u64(v, &n)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "args.%s is negative or far too large, expected a size", row->name);
+        }
+        if (!megatron_settings_size(out, row->name, n, NULL, err)) {
+            return zf_err_in(err, "!args");
+        }
+    }
+    for (size_t i = 0; i < SETTINGS_N(settings_flags); i++) {
+        const struct settings_row *row = &settings_flags[i];
+        int64_t yes;
+
+        /* int too: scripts pass 0 and 1 */
+        if (zf_pv_int(settings_value(args, row->name), &yes)) {
+            (void)megatron_settings_flag(out, row->name, yes != 0);
+        }
+    }
+    return true;
+}
+
+bool megatron_settings_gated(const struct megatron_settings *s)
+{
+    return s->swiglu == MEGATRON_YES || s->quick_geglu == MEGATRON_YES ||
+           s->gated_linear_unit == MEGATRON_YES;
+}
+
+uint64_t megatron_settings_groups(const struct megatron_settings *s)
+{
+    bool grouped = s->group_query_attention != MEGATRON_NO && s->num_query_groups > 0;
+
+    return grouped ? s->num_query_groups : s->num_attention_heads;
+}
+
+uint64_t megatron_settings_head(const struct megatron_settings *s)
+{
+    if (s->kv_channels > 0) {
+        return s->kv_channels;
+    }
+    return s->num_attention_heads > 0 ? s->hidden_size / s->num_attention_heads : 0;
+}
+
+uint64_t megatron_settings_moe_ffn(const struct megatron_settings *s)
+{
+    return s->moe_ffn_hidden_size > 0 ? s->moe_ffn_hidden_size : s->ffn_hidden_size;
+}
+
+uint64_t megatron_settings_expert_tensor(const struct megatron_settings *s)
+{
+    return s->expert_tensor_parallel_size > 0 ? s->expert_tensor_parallel_size
+                                              : s->tensor_model_parallel_size;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes of the model and of the job that trained it, as a checkpoint records them. */
+#ifndef FORMAT_MEGATRON_SETTINGS_H
+#define FORMAT_MEGATRON_SETTINGS_H
+
+#include <zf/codec/pickle.h>
+
+/* X(name, most): numbers under their names in Megatron's args; more than `most` is no such size. */
+#define MEGATRON_SIZES(X)                                                                          \
+    X(num_layers, 1u << 20)                                                                        \
+    X(mtp_num_layers, 1u << 20)                                                                    \
+    X(hidden_size, 1u << 30)                                                                       \
+    X(ffn_hidden_size, 1u << 30)                                                                   \
+    X(num_attention_heads, 1u << 24)                                                               \
+    X(num_query_groups, 1u << 24)                                                                  \
+    X(kv_channels, 1u << 24)                                                                       \
+    X(padded_vocab_size, 1u << 30)                                                                 \
+    X(max_position_embeddings, 1u << 30)                                                           \
+    X(num_experts, 1u << 24)                                                                       \
+    X(moe_ffn_hidden_size, 1u << 30)                                                               \
+    X(moe_shared_expert_intermediate_size, 1u << 30)                                               \
+    X(q_lora_rank, 1u << 24)                                                                       \
+    X(kv_lora_rank, 1u << 24)                                                                      \
+    X(qk_head_dim, 1u << 24)                                                                       \
+    X(qk_pos_emb_head_dim, 1u << 24)                                                               \
+    X(v_head_dim, 1u << 24)                                                                        \
+    X(tensor_model_parallel_size, 1u << 20)                                                        \
+    X(pipeline_model_parallel_size, 1u << 20)                                                      \
+    X(virtual_pipeline_model_parallel_size, 1u << 20)                                              \
+    X(expert_model_parallel_size, 1u << 20)                                                        \
+    X(expert_tensor_parallel_size, 1u << 20)                                                       \
+    X(world_size, 1u << 30)
+
+#define MEGATRON_FLAGS(X)                                                                          \
+    X(swiglu)                                                                                      \
+    X(quick_geglu)                                                                                 \
+    X(gated_linear_unit)                                                                           \
+    X(group_query_attention)                                                                       \
+    X(multi_latent_attention)                                                                      \
+    X(attention_output_gate)                                                                       \
+    X(untie_embeddings_and_output_weights)                                                         \
+    X(use_distributed_optimizer)
+
+enum megatron_flag { MEGATRON_UNSAID, MEGATRON_NO, MEGATRON_YES };
+
+struct megatron_settings {
+    /* 0 = not said (None counts as that) */
+#define X(name, most) uint64_t name;
+    MEGATRON_SIZES(X)
+#undef X
+#define X(name) enum megatron_flag name;
+    MEGATRON_FLAGS(X)
+#undef X
+};
+
+/* Sets the one that has this name; another one is passed over, and *known (or NULL) is false.
+ * Errors: ZF_E_FORMAT the value is out of its range. */
+bool megatron_settings_size(struct megatron_settings *s, const char *name, uint64_t value,
+                            bool *known, struct zf_err *err) ZF_CHECKED;
+bool megatron_settings_flag(struct megatron_settings *s, const char *name, bool value);
+
+/* What `args` says: an argparse.Namespace, or a mapping; anything else says nothing.
+ * Source: megatron/training/arguments.py (0.4 … 0.19), which all savers store whole.
+ * Errors: ZF_E_FORMAT a size that is negative or out of its range. */
+bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *out,
+                            struct zf_err *err) ZF_CHECKED;
+
+/* What Megatron takes where nothing is said.  Source: megatron/training/arguments.py
+ * (validate_args), megatron/core/transformer/transformer_config.py (__post_init__). */
+/* Rows of a gated linear unit are twice those that the next layer takes. */
+bool megatron_settings_gated(const struct megatron_settings *s);
+uint64_t megatron_settings_groups(const struct megatron_settings *s);      /* of queries */
+uint64_t megatron_settings_head(const struct megatron_settings *s);        /* channels; 0 = ? */
+uint64_t megatron_settings_moe_ffn(const struct megatron_settings *s);     /* of one expert */
+uint64_t megatron_settings_expert_tensor(const struct megatron_settings *s); /* parallel size */
+
+#endif
