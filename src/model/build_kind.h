@@ -41,7 +41,8 @@ struct zf_draft {
     const char *where;     /* or NULL */
     const void *mem;       /* MEM; checkpoint's arena */
     struct piece_block *first, *last;
-    const struct zf_map *map; /* once sealed */
+    const struct draft_index *found; /* of pieces, for reading (draft_index.c), or NULL */
+    const struct zf_map *map;        /* once sealed */
     uint64_t n_pieces, n_parts, elems, bytes;
     uint64_t number; /* in order of creation: of zf_build's drafts */
     uint64_t mark;   /* the last one since which it was saved */

@@ -11,6 +11,8 @@ libzf_model_la_SOURCES = \
 	src/model/cast_scalar.c \
 	src/model/draft.c \
 	src/model/draft_box.c \
+	src/model/draft_index.c \
+	src/model/draft_read.c \
 	src/model/draft_run.c \
 	src/model/grid_prove.c \
 	src/model/loss.c \
@@ -39,6 +41,7 @@ noinst_HEADERS += \
 	src/model/build_kind.h \
 	src/model/cast_kernels.h \
 	src/model/draft.h \
+	src/model/draft_index.h \
 	src/model/draft_run.h \
 	src/model/grid_kind.h \
 	src/model/map_flat.h \

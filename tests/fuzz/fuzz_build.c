@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any sequence of the builder's verbs, in both modes; what seals is read whole and run by run, and
- * both must agree. */
+ * both must agree, with one another and with what could be read before the seal. */
 #include "fuzz.h"
 
 #include "support/build_verbs.h"
@@ -79,6 +79,61 @@ static void read_all(const struct zf_checkpoint *c)
     }
 }
 
+/* What every element was before the seal. */
+struct early {
+    bool there, ok[MOST / 8];
+    unsigned char byte[MOST];
+};
+#define SETS 3
+#define NAMES 8
+static struct early early[SETS][NAMES];
+
+static void read_early(struct zf_build *b)
+{
+    for (uint32_t i = 0; i < SETS * NAMES; i++) {
+        struct early *e = &early[i / NAMES][i % NAMES];
+        struct zf_draft *d = zf_build_find(
+            b, (struct zf_spot){verbs_set[i / NAMES], verbs_name[i % NAMES], 1});
+        struct zf_type t = d ? zf_draft_type(d) : (struct zf_type){.ndim = 0};
+        uint64_t n = 1, bytes = d ? zf_dtype_info(t.dtype)->bytes : 0;
+        static unsigned char whole[MOST];
+        bool all = true;
+        struct zf_err err;
+
+        e->there = d != NULL;
+        for (uint32_t k = 0; k < t.ndim; k++) {
+            n *= t.shape[k];
+        }
+        for (uint64_t k = 0; d && k < n; k++) {
+            e->ok[k] = zf_draft_read(d, k, 1, e->byte + k * bytes, &err);
+            all = all && e->ok[k];
+        }
+        if (d) {
+            check(zf_draft_read(d, 0, n, whole, &err) == all);
+            check(!all || memcmp(whole, e->byte, n * bytes) == 0);
+            check(!zf_draft_read(d, n, 1, whole, &err));
+        }
+    }
+}
+
+/* Every element is as it was; what could not be read then is lost now. */
+static void compare_early(const struct zf_checkpoint *c)
+{
+    for (uint32_t i = 0; i < SETS * NAMES; i++) {
+        const struct early *e = &early[i / NAMES][i % NAMES];
+        const struct zf_set *set = zf_checkpoint_set(c, verbs_set[i / NAMES]);
+        const struct zf_tensor *t = set ? zf_set_find(set, verbs_name[i % NAMES], 1) : NULL;
+        uint64_t bytes = t ? zf_dtype_info(t->dtype)->bytes : 1;
+        unsigned char got[16];
+        struct zf_err err;
+
+        for (uint64_t k = 0; t && e->there && k < zf_map_size(t->data) / bytes; k++) {
+            check(zf_map_read(t->data, got, bytes, k * bytes, &err) == e->ok[k]);
+            check(!e->ok[k] || memcmp(got, e->byte + k * bytes, bytes) == 0);
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static unsigned char bytes[400];
@@ -101,9 +156,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             check(v.src[i] != NULL);
         }
         verbs_run(&v, true);
+        (void)!zf_build_prefix(v.b, "", &err);
+        read_early(v.b);
         zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(v.b, "fuzz", "", &err);
         if (c) {
             read_all(c);
+            compare_early(c);
         } else {
             check(err.msg[0] != '\0');
         }

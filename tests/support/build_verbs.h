@@ -29,12 +29,12 @@ static inline uint32_t verbs_next(struct verbs *v, uint32_t below)
     return *v->p++ % below;
 }
 
+static const char *const verbs_set[] = {"", "optim/exp_avg", "stored"};
+static const char *const verbs_name[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
 static inline struct zf_spot verbs_spot(struct verbs *v)
 {
-    static const char *const set[] = {"", "optim/exp_avg", "stored"};
-    static const char *const name[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-
-    return (struct zf_spot){set[verbs_next(v, 3)], name[verbs_next(v, 8)], 1};
+    return (struct zf_spot){verbs_set[verbs_next(v, 3)], verbs_name[verbs_next(v, 8)], 1};
 }
 
 static inline struct zf_from verbs_from(struct verbs *v)

@@ -97,6 +97,14 @@ bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
 /* The place of its metadata, for messages of seal: "file!key"; copied. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) ZF_CHECKED;
 
+/* Reads elements [first, first + n) of the flattened tensor into buf, as they are put so far: for readers
+ * that compare what they have placed before they believe it.  A stretch costs no more than the pieces
+ * in it, once all are put: the first read of a tensor of many pieces sorts them.
+ * Errors: ZF_E_FORMAT outside the tensor, or an element that no piece has so far, or more than one;
+ * ZF_E_IO known to be lost, and of reading. */
+bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
+                   struct zf_err *err) ZF_CHECKED;
+
 /* Its shape is borrowed. */
 struct zf_type zf_draft_type(const struct zf_draft *d);
 

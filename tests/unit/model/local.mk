@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 model_tests = \
 	tests/unit/model/test_build \
+	tests/unit/model/test_draft_read \
 	tests/unit/model/test_loss \
 	tests/unit/model/test_map_random \
 	tests/unit/model/test_part \
@@ -15,6 +16,8 @@ TESTS += $(model_tests)
 
 tests_unit_model_test_build_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_build_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
+tests_unit_model_test_draft_read_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_model_test_draft_read_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_loss_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_loss_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS) -lm
 tests_unit_model_test_map_random_CPPFLAGS = $(TEST_CPPFLAGS)
