@@ -3,7 +3,25 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+/* Of the descriptors that the process may have: for the mount, directories, sockets. */
+#define POOL_RESERVE 128u
+/* As many shards as any save was seen to have; each descriptor costs the kernel about 1 KiB. */
+#define POOL_MOST 65536u
+
+/* How many descriptors a pool may keep where nobody said it.  That several pools share them, and
+ * whatever else takes some, is found out when there are no more (pool_relieve). */
+static uint64_t pool_may_have(void)
+{
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur > POOL_MOST) {
+        return POOL_MOST;
+    }
+    return r.rlim_cur > 4 * POOL_RESERVE ? r.rlim_cur - POOL_RESERVE : r.rlim_cur / 4 * 3 + 1;
+}
 
 struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_err *err)
 {
@@ -20,7 +38,7 @@ struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_er
         return NULL;
     }
     atomic_init(&p->refs, 1);
-    p->most = p->limit = lim->open_files ? lim->open_files : 1;
+    p->most = p->limit = lim->open_files ? lim->open_files : pool_may_have();
     (void)pthread_mutex_init(&p->lock, NULL);
     return p;
 }

@@ -302,6 +302,44 @@ static void twenty_files_share_two_descriptors(void **state)
     }
 }
 
+/* Where no limit is said, as many are kept as the process may have, but for a reserve. */
+static void the_pool_follows_what_the_process_may_have(void **state)
+{
+    struct zf_source *file[FILES];
+    struct rlimit was, tight;
+    char name[20];
+    int before = descriptors();
+
+    for (int k = 0; k < FILES; k++) {
+        (void)snprintf(name, sizeof name, "p%d", k);
+        scratch_file(*state, name, name);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    tight = was;
+    for (int round = 0; round < 2; round++) {
+        /* Room for all of them, then for about half. */
+        tight.rlim_cur = round == 0 ? was.rlim_cur : (rlim_t)(before + FILES / 2);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+        zf_auto(store) struct zf_store *st = scratch_store(*state, 0);
+        for (int k = 0; k < FILES; k++) {
+            (void)snprintf(name, sizeof name, "p%d", k);
+            file[k] = file_at(st, name);
+        }
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0); /* counting takes one, too */
+        int kept = descriptors() - before;
+        for (int k = 0; k < FILES; k++) {
+            (void)snprintf(name, sizeof name, "p%d", k);
+            assert_reads(file[k], name);
+            zf_source_unref(&file[k]);
+        }
+        if (round == 0) {
+            assert_true(kept >= FILES);
+        } else {
+            assert_true(kept < FILES / 2);
+        }
+    }
+}
+
 /* `ulimit -n` may be lower than the limit open_files. */
 static void a_process_short_of_descriptors_still_reads(void **state)
 {
@@ -367,6 +405,7 @@ int main(void)
         SCRATCH(a_write_right_after_opening_is_seen),
         SCRATCH(changes_while_closed_are_seen),
         SCRATCH(twenty_files_share_two_descriptors),
+        SCRATCH(the_pool_follows_what_the_process_may_have),
         SCRATCH(a_process_short_of_descriptors_still_reads),
         SCRATCH(a_file_outlives_its_store),
     };
