@@ -5,6 +5,7 @@ TESTS += \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
+	tests/format/deepspeed/test_same_state.py \
 	tests/format/hf/test_hf.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
@@ -23,6 +24,8 @@ EXTRA_DIST += \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
+	tests/format/deepspeed/test_same_state.py \
+	tests/format/deepspeed/makeds.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
 	tests/format/made.py \

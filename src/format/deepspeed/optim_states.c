@@ -246,6 +246,67 @@ static bool optim_read_base(struct ds_save *ds, struct zf_torch *t, const struct
     return true;
 }
 
+/* ---- stage 1 before 0.4 ---- */
+
+#define CUTS "local_sub_partitions_of_fp32_groups"
+#define CUTS_MOST 65536 /* sub-partitions of a group */
+
+/* Sub-partition i of group g, and its states. */
+static bool optim_read_cut(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *vector,
+                           const struct zf_pv *state, struct ds_part *p, struct zf_err *err)
+{
+    p->lean = true;
+    return optim_read_flat(ds, t, p->dp, vector, &p->master, err) &&
+           optim_read_states(ds, t, state, NULL, p, err);
+}
+
+/* CUTS[g][i] and base_optimizer_state[g][i]: part g of r (i = 0), or of r->later[i - 1].
+ * Source: deepspeed/runtime/zero/stage1.py (state_dict), 0.3.14. */
+static bool optim_read_cuts(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *in,
+                            struct ds_optim *r, struct zf_err *err)
+{
+    const struct zf_pv *cuts = zf_pv_get(in, CUTS), *base = zf_pv_get(in, "base_optimizer_state");
+    uint64_t n = zf_pv_len(cuts), most = 1;
+    uint32_t *n_cuts = zf_arena_get(ds->a, n, sizeof *n_cuts, err);
+
+    for (uint64_t g = 0; n_cuts && g < n; g++) {
+        uint64_t k = zf_pv_len(zf_pv_item(cuts, g));
+
+        if (k == 0 || k > CUTS_MOST || !zf_pv_is_seq(zf_pv_item(cuts, g))) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, CUTS "[%llu] has %llu sub-partitions",
+                           (unsigned long long)g, (unsigned long long)k);
+        }
+        n_cuts[g] = (uint32_t)k;
+        most = k > most ? k : most;
+    }
+    r->n_cuts = n_cuts;
+    r->n_parts = (uint32_t)n;
+    r->n_later = (uint32_t)most - 1;
+    r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
+    r->later = zf_arena_get(ds->a, r->n_later, sizeof *r->later, err);
+    for (uint32_t i = 0; n_cuts && r->part && r->later && i < most; i++) {
+        struct ds_part *part =
+            i == 0 ? r->part : zf_arena_get(ds->a, n, sizeof *r->part, err);
+
+        if (!part) {
+            return false;
+        }
+        for (uint32_t g = 0; g < n; g++) {
+            part[g].dp = r->dp;
+            if (i < n_cuts[g] &&
+                !optim_read_cut(ds, t, zf_pv_item(zf_pv_item(cuts, g), i),
+                                zf_pv_item(zf_pv_item(base, g), i), &part[g], err)) {
+                return !ds_err_named(err) && zf_err_in(err, "!" CUTS "[%u][%u]", g, i);
+            }
+        }
+        if (i > 0) {
+            r->later[i - 1] = (struct ds_optim){
+                .path = r->path, .dp = r->dp, .part = part, .n_parts = r->n_parts};
+        }
+    }
+    return n_cuts && r->part && r->later;
+}
+
 static bool optim_read_inner(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *in,
                              struct ds_optim *r, struct zf_err *err)
 {
@@ -255,10 +316,9 @@ static bool optim_read_inner(struct ds_save *ds, struct zf_torch *t, const struc
 
     r->sliced = slices != NULL;
     r->stage = optim_read_stage(zf_pv_get(in, "zero_stage"));
-    if (zf_pv_get(in, "local_sub_partitions_of_fp32_groups")) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "a ZeRO-1 save of DeepSpeed before 0.3.14 is not supported (it names no "
-                       "parameters)");
+    if (zf_pv_is_seq(zf_pv_get(in, CUTS)) && r->stage == 1) {
+        return optim_read_partitions(zf_pv_get(in, "partition_count"), &r->partitions, err) &&
+               optim_read_cuts(ds, t, in, r, err);
     }
     if (zf_pv_len(zf_pv_get(in, "ds_zero_partition_groups")) > 0) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,

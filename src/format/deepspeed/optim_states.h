@@ -49,6 +49,11 @@ struct ds_optim {
     bool lost;
     struct ds_part *part; /* [n_parts] */
     uint32_t n_parts;
+    /* Stage 1 before 0.4 cut each partition once more: the same groups' later sub-partitions,
+     * [n_later], of which a group may have fewer. */
+    struct ds_optim *later;
+    uint32_t n_later;
+    const uint32_t *n_cuts; /* [n_parts] sub-partitions of each group; NULL = one */
     int stage;           /* 1, 2, 3; 0 = not recorded (BF16_Optimizer) */
     bool sliced;         /* each parameter is cut by itself (stage 3) */
     uint64_t partitions; /* partition_count, 0 = not recorded */

@@ -77,7 +77,9 @@ static bool order_differs(const struct ds_rank *mp)
     bool other = false;
 
     for (uint32_t g = 0; g < mp->n_groups; g++) {
-        other = other || (mp->group[g].n_ranks > 1 && mp->group[g].n > mp->group[g].n_ranks);
+        /* sub-partitions are older than dealing */
+        other = other || (mp->n_dp > 1 && mp->group[g].n_ranks == mp->n_dp &&
+                          mp->group[g].n > mp->n_dp);
     }
     return other;
 }

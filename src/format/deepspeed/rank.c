@@ -75,6 +75,11 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
     } else if (r->stage != first->stage || r->sliced != first->sliced) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is of ZeRO stage %d, but \"%s\" of stage %d",
                 r->stage, first->path, first->stage);
+    } else if (!r->n_cuts != !first->n_cuts ||
+               (r->n_cuts && r->n_parts > 0 &&
+                memcmp(r->n_cuts, first->n_cuts, r->n_parts * sizeof *r->n_cuts) != 0)) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "its partitions are cut into other sub-partitions than in \"%s\"", first->path);
     } else if (strcmp(r->version, first->version) != 0) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "it was written by DeepSpeed %s, but \"%s\" by %s: ranks of different saves",
@@ -144,6 +149,12 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- groups ---- */
 
+/* Sub-partition i of a rank. */
+static const struct ds_optim *rank_cut(const struct ds_optim *r, uint32_t i)
+{
+    return r->lost || i == 0 ? r : &r->later[i - 1];
+}
+
 /* Fills mp->group from the shapes of each of n groups. */
 static bool rank_groups_fill(struct ds_rank *mp, const struct ds_shapes *shapes, uint32_t n,
                              struct zf_err *err)
@@ -165,6 +176,24 @@ static bool rank_groups_fill(struct ds_rank *mp, const struct ds_shapes *shapes,
     return mp->group != NULL;
 }
 
+/* The elements that the ranks have of group g. */
+static bool rank_groups_count(const struct ds_rank *mp, uint32_t g, uint64_t *sum,
+                              struct zf_err *err)
+{
+    for (uint32_t r = 0; r < mp->n_dp; r++) {
+        const struct ds_optim *o = &mp->optim[r];
+        uint32_t n_cuts = o->lost ? 0 : o->n_cuts ? o->n_cuts[g] : 1;
+
+        for (uint32_t i = 0; i < n_cuts; i++) {
+            if (!zf_add(*sum, rank_cut(o, i)->part[g].master.n, sum)) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "the partitions of group %u have more than 2^64 elements", g);
+            }
+        }
+    }
+    return true;
+}
+
 /* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
  * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the
  * proof). */
@@ -177,14 +206,8 @@ static struct ds_shapes *rank_groups_split(struct ds_rank *mp, const struct ds_s
     for (uint32_t g = 0; out && g < n_parts; g++) {
         uint64_t left = 0;
 
-        for (uint32_t r = 0; r < mp->n_dp; r++) {
-            uint64_t n = mp->optim[r].lost ? 0 : mp->optim[r].part[g].master.n;
-
-            if (!zf_add(left, n, &left)) {
-                zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                        "the partitions of group %u have more than 2^64 elements", g);
-                return NULL;
-            }
+        if (!rank_groups_count(mp, g, &left, err)) {
+            return NULL;
         }
         out[g].param = all->param + next;
         while (next < all->n && (all->param[next].n <= left || g == n_parts - 1)) {
@@ -201,18 +224,25 @@ static bool rank_groups_make(struct ds_rank *mp, struct zf_err *err)
     return rank_groups_fill(mp, mp->model.group, mp->model.n_groups, err);
 }
 
-static bool rank_groups_add_ranks(struct ds_rank *mp, struct zf_err *err)
+/* A vector that is cut into sub-partitions has all ranks' first ones in front, then all second
+ * ones …  Source: deepspeed/runtime/zero/stage1.py (get_data_parallel_sub_partitions), 0.3.14. */
+static bool rank_groups_add_ranks(struct ds_rank *mp, const struct ds_optim *first,
+                                  struct zf_err *err)
 {
-    const struct ds_optim **rank = zf_arena_get(mp->save->a, mp->n_dp, sizeof(*rank), err);
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        uint64_t n = (uint64_t)mp->n_dp * (first->n_cuts ? first->n_cuts[g] : 1);
+        const struct ds_optim **rank = zf_arena_get(mp->save->a, n, sizeof(*rank), err);
 
-    for (uint32_t r = 0; rank && r < mp->n_dp; r++) {
-        rank[r] = &mp->optim[r];
-    }
-    for (uint32_t g = 0; rank && g < mp->n_groups; g++) {
+        if (!rank || n > UINT32_MAX) {
+            return rank && zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "too many sub-partitions");
+        }
+        for (uint64_t k = 0; k < n; k++) {
+            rank[k] = rank_cut(&mp->optim[k % mp->n_dp], (uint32_t)(k / mp->n_dp));
+        }
         mp->group[g].rank = rank;
-        mp->group[g].n_ranks = mp->n_dp;
+        mp->group[g].n_ranks = (uint32_t)n;
     }
-    return rank != NULL;
+    return true;
 }
 
 static bool rank_groups_match(struct ds_rank *mp, struct zf_err *err)
@@ -234,13 +264,14 @@ static bool rank_groups_match(struct ds_rank *mp, struct zf_err *err)
         n = first->n_parts;
         shapes = rank_groups_split(mp, shapes, n, err);
     }
-    if (!shapes || !rank_groups_fill(mp, shapes, n, err) || !rank_groups_add_ranks(mp, err)) {
-        return false;
-    }
-    if (n != first->n_parts) {
+    if (shapes && n != first->n_parts) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%s\" names the parameters of %u groups, but \"%s\" holds %u",
                        mp->model.path, n, first->path, first->n_parts);
+    }
+    if (!shapes || !rank_groups_fill(mp, shapes, n, err) ||
+        !rank_groups_add_ranks(mp, first, err)) {
+        return false;
     }
     if (first->sliced != mp->save->dir.by_rank) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One state saved in many ways, by any stage, age and number of ranks, is one tree; and what generated saves show that
+none of the real ones does."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import makeds  # noqa: E402
+from makeds import State  # noqa: E402
+from tap import check, done  # noqa: E402
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
+
+
+def tree(folder, *opts):
+    """(set, name) -> (dtype, shape, hex), the notes, the error."""
+    run = subprocess.run([DUMP, *opts, folder], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"],
+            run.stderr.strip())
+
+
+def shows(name, files, want, note=None):
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(d, files)
+        got, notes, err = tree(d)
+    got = {k: v for k, v in got.items() if k[0] not in ("stored", "optim/step", "trained", "extra")}
+    wrong = sorted(k for k in {*got, *want} if got.get(k) != want.get(k))
+    check(name, not err and not wrong, f"{err} wrong: {wrong[:6]}")
+    if note:
+        check(f"{name}: the note", any(note in n for n in notes), notes)
+
+
+def shows_stored(name, files, state):
+    """stored/ is the whole 16-bit module."""
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(d, files)
+        got, _, err = tree(d)
+    got = {k[1]: v for k, v in got.items() if k[0] == "stored"}
+    every = [*state.names(), *state.frozen, *state.buffers]
+    want = {n: ("bf16", ",".join(map(str, state.shape(n))), makeds.bf16(state.values(n)).hex()) for n in every}
+    wrong = sorted(n for n in {*got, *want} if got.get(n) != want.get(n))
+    check(name, not err and not wrong, f"{err} wrong: {wrong[:6]}")
+
+
+def refused(name, files, part, *opts):
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(d, files)
+        got, _, err = tree(d, *opts)
+    check(name, not got and part in err, f"{err!r} {sorted(got)[:4]}")
+
+
+STATE = State({"embed.weight": (7, 5), "l1.weight": (11, 5), "scale": (), "back.weight": (5, 3)}, {"l1.bias": (11,), "norm.weight": (5,)},
+              frozen={"l2.weight": (3, 11)}, buffers={"running": (6,)})
+ONE = State({"embed.weight": (7, 5), "l1.weight": (11, 5), "scale": (), "l1.bias": (11,), "norm.weight": (5,)})
+WAYS = {"zero1": lambda w: makeds.zero12(STATE, w, 1), "zero2": lambda w: makeds.zero12(STATE, w),
+        "elastic": lambda w: makeds.zero12(STATE, w, lean=True), "zero3": lambda w: makeds.zero3(STATE, w),
+        "universal": lambda w: makeds.universal(STATE, w)}
+for way, make in WAYS.items():
+    for ranks in (1, 2, 3) if way != "universal" else (1, 2):
+        shows(f"{way} on {ranks} ranks", make(ranks), STATE.expected())
+        if way != "zero3":
+            shows_stored(f"{way} on {ranks} ranks: stored", make(ranks), STATE)
+# ---- stage 1 of 0.3.14 ----
+
+for ranks, cuts in ((1, 1), (2, 1), (2, 4), (3, 3), (2, 40)):
+    shows(f"0.3.14: {cuts} sub-partitions on {ranks} ranks", makeds.zero1_0_3_14(ONE, ranks, [cuts]), ONE.expected())
+TWO = State({"a": (5, 3), "b": (4,)}, {"c": (9,)})
+shows("0.3.14: two groups of other cuts", makeds.zero1_0_3_14(TWO, 2, [3, 2]), TWO.expected())
+
+
+def cut_otherwise():
+    files = makeds.zero1_0_3_14(ONE, 2, [4])
+    name = "zero_pp_rank_1_mp_rank_00_optim_states.pt"
+    files[name] = makeds.zero1_0_3_14(ONE, 2, [3])[name]
+    return files
+
+
+refused("0.3.14: ranks with other sub-partitions", cut_otherwise(), "other sub-partitions")
+LATE = makeds.zero1_0_3_14(ONE, 2, [4])
+LATE["zero_pp_rank_1_mp_rank_00_optim_states.pt"]["optimizer_state_dict"]["local_sub_partitions_of_fp32_groups"][0][0] = makeds.f32([1.0])
+refused("0.3.14: a sub-partition that is short", LATE, "the partition of group 0 has 1 elements")
+SWAP = makeds.zero1_0_3_14(ONE, 2, [4])
+for f in SWAP.values():
+    if "optimizer_state_dict" in f:
+        f["optimizer_state_dict"]["local_sub_partitions_of_fp32_groups"][0].reverse()
+refused("0.3.14: sub-partitions in another order", SWAP, "")
+
+done()
