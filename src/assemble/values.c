@@ -82,53 +82,99 @@ static bool values_same(const uint8_t *a, const uint8_t *b, enum zf_dtype dtype)
     return x != x && y != y;
 }
 
-static bool values_round_chunk(const struct zf_values *master, const struct zf_values *weight,
-                               size_t n, struct zf_mismatch *out, struct zf_err *err)
+void zf_values_compare(const void *master, enum zf_dtype from, const void *weight,
+                       enum zf_dtype to, size_t n, struct zf_mismatch *out)
 {
-    size_t mb = zf_dtype_info(master->dtype)->bytes, wb = zf_dtype_info(weight->dtype)->bytes;
-    uint8_t have[8 * ROUND_CHUNK], full[8 * ROUND_CHUNK], rounded[8 * ROUND_CHUNK];
-    const uint8_t *want = rounded;
+    size_t mb = zf_dtype_info(from)->bytes, wb = zf_dtype_info(to)->bytes;
+    uint8_t rounded[8 * ROUND_CHUNK];
 
-    if (!zf_source_pread(master->src, full, n * mb, master->off, err) ||
-        !zf_source_pread(weight->src, have, n * wb, weight->off, err)) {
-        return false;
-    }
-    if (master->dtype == weight->dtype) {
-        want = full;
-    } else {
-        zf_cast(rounded, weight->dtype, full, master->dtype, n);
-    }
-    if (memcmp(have, want, n * wb) == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < n && !out->found; i++) {
-        if (!values_same(have + i * wb, want + i * wb, weight->dtype)) {
-            *out = (struct zf_mismatch){.found = true,
-                                        .at = i,
-                                        .master = values_double(full + i * mb, master->dtype),
-                                        .weight = values_double(have + i * wb, weight->dtype)};
+    out->found = false;
+    for (size_t done = 0, some; done < n && !out->found; done += some) {
+        const uint8_t *full = (const uint8_t *)master + done * mb, *want = full;
+        const uint8_t *have = (const uint8_t *)weight + done * wb;
+
+        some = n - done < ROUND_CHUNK ? n - done : ROUND_CHUNK;
+        if (from != to) {
+            zf_cast(rounded, to, full, from, some);
+            want = rounded;
+        }
+        if (memcmp(have, want, some * wb) == 0) {
+            continue;
+        }
+        for (size_t i = 0; i < some && !out->found; i++) {
+            if (!values_same(have + i * wb, want + i * wb, to)) {
+                *out = (struct zf_mismatch){.found = true,
+                                            .at = done + i,
+                                            .master = values_double(full + i * mb, from),
+                                            .weight = values_double(have + i * wb, to)};
+            }
         }
     }
-    return true;
 }
 
 bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t n,
                      struct zf_mismatch *out, struct zf_err *err)
 {
-    uint64_t done = 0;
+    size_t mb = zf_dtype_info(master.dtype)->bytes, wb = zf_dtype_info(weight.dtype)->bytes;
+    uint8_t full[8 * ROUND_CHUNK], have[8 * ROUND_CHUNK];
 
-    for (out->found = false; done < n && !out->found;) {
+    out->found = false;
+    for (uint64_t done = 0; done < n && !out->found;) {
         size_t some = n - done < ROUND_CHUNK ? (size_t)(n - done) : ROUND_CHUNK;
 
-        if (!values_round_chunk(&master, &weight, some, out, err)) {
+        if (!zf_source_pread(master.src, full, some * mb, master.off + done * mb, err) ||
+            !zf_source_pread(weight.src, have, some * wb, weight.off + done * wb, err)) {
             return false;
         }
+        zf_values_compare(full, master.dtype, have, weight.dtype, some, out);
         out->at += out->found ? done : 0;
-        master.off += some * zf_dtype_info(master.dtype)->bytes;
-        weight.off += some * zf_dtype_info(weight.dtype)->bytes;
         done += some;
     }
     return true;
+}
+
+/* Of drafts, elements [first, first + n). */
+static bool values_round_stretch(struct zf_draft *master, struct zf_draft *weight,
+                                 struct zf_span at, struct zf_mismatch *out, struct zf_err *err)
+{
+    enum zf_dtype from = zf_draft_type(master).dtype, to = zf_draft_type(weight).dtype;
+    uint8_t full[8 * ROUND_CHUNK], have[8 * ROUND_CHUNK];
+
+    out->found = false;
+    for (uint64_t done = 0; done < at.n && !out->found;) {
+        size_t some = at.n - done < ROUND_CHUNK ? (size_t)(at.n - done) : ROUND_CHUNK;
+
+        if (!zf_draft_read(master, at.first + done, some, full, err) ||
+            !zf_draft_read(weight, at.first + done, some, have, err)) {
+            return false;
+        }
+        zf_values_compare(full, from, have, to, some, out);
+        out->at += out->found ? at.first + done : 0;
+        done += some;
+    }
+    return true;
+}
+
+bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t ends,
+                     struct zf_mismatch *out, struct zf_err *err)
+{
+    struct zf_type type = zf_draft_type(weight);
+    uint64_t n = 0;
+
+    *out = (struct zf_mismatch){.found = true};
+    if (!zf_elems(type.ndim, type.shape, &n) ||
+        !zf_type_equal((struct zf_type){type.dtype, zf_draft_type(master).ndim,
+                                        zf_draft_type(master).shape},
+                       type) ||
+        !zf_values_can_round(zf_draft_type(master).dtype, type.dtype)) {
+        return true;
+    }
+    if (ends == 0 || n <= 2 * ends) {
+        return values_round_stretch(master, weight, (struct zf_span){0, n}, out, err);
+    }
+    return values_round_stretch(master, weight, (struct zf_span){0, ends}, out, err) &&
+           (out->found || values_round_stretch(master, weight, (struct zf_span){n - ends, ends},
+                                               out, err));
 }
 
 /* ---- copies ---- */

@@ -124,8 +124,8 @@ static bool read_count(struct step *s, uint64_t first, uint64_t n, struct zf_err
     return true;
 }
 
-/* Counts bytes [lo, hi) of the box, which begin and end with an element, a row at a time, and looks whether any is lost.
- * A filled one would read as if it were there. */
+/* Counts bytes [lo, hi) of the box, which begin and end with an element, a row at a time, and looks
+ * whether any is lost: a filled one would read as if it were there. */
 static bool read_rows(struct step *s, const struct box *b, uint64_t lo, uint64_t hi,
                       struct zf_err *err)
 {

@@ -5,6 +5,7 @@
 #define ZF_ASSEMBLE_VALUES_H
 
 #include <zf/assemble/tensor_ref.h>
+#include <zf/model/build.h>
 
 /* How much of a checkpoint is compared, so that mounting reads a bounded number of bytes. */
 struct zf_sample {
@@ -36,6 +37,16 @@ bool zf_values_can_round(enum zf_dtype master, enum zf_dtype weight);
 /* Compares n weights with what the masters round to (nearest even; any NaN is a NaN).
  * Errors: of reading. */
 bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t n,
+                     struct zf_mismatch *out, struct zf_err *err) ZF_CHECKED;
+/* The same of elements in memory, whose types can be compared. */
+void zf_values_compare(const void *master, enum zf_dtype from, const void *weight, enum zf_dtype to,
+                       size_t n, struct zf_mismatch *out);
+/* So many elements at either end of a parameter are compared at mount. */
+#define ZF_VALUES_ENDS 64
+/* The same of tensors that are being put together: `ends` elements at either end, 0 = all of them.
+ * Of another shape, or types that cannot be compared, *out is found at element 0 without values.
+ * Errors: of zf_draft_read. */
+bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t ends,
                      struct zf_mismatch *out, struct zf_err *err) ZF_CHECKED;
 
 /* Compares bytes.  {0} has compared nothing so far. */

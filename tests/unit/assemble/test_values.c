@@ -148,12 +148,63 @@ static void copies(void **state)
     zf_copy_check_fini(&c);
 }
 
+/* Tensors that are being put together: both ends, or all; other shapes and types do not fit. */
+static void drafts(void **state)
+{
+    static float master[200];
+    static uint16_t weight[200];
+    const uint64_t n = 200, shape[2] = {10, 20}, half[2] = {5, 20}, below[2] = {5, 0};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_mismatch miss;
+    struct zf_err err;
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        uint32_t bits;
+
+        master[i] = (float)(i * 8); /* as bf16 without rounding, below 2048 */
+        memcpy(&bits, &master[i], 4);
+        weight[i] = (uint16_t)(bits >> 16);
+    }
+    zf_auto(source) struct zf_source *m = zf_mem_new("", master, sizeof master, false, &err);
+    zf_auto(source) struct zf_source *w = zf_mem_new("", weight, sizeof weight, false, &err);
+    zf_auto(build) struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
+    struct zf_draft *dm = zf_build_tensor(b, (struct zf_spot){"m", "a", 1},
+                                          (struct zf_type){ZF_DT_F32, 2, shape}, &err);
+    struct zf_draft *dw = zf_build_tensor(b, (struct zf_spot){"", "a", 1},
+                                          (struct zf_type){ZF_DT_BF16, 2, shape}, &err);
+    struct zf_draft *flat = zf_build_tensor(b, (struct zf_spot){"m", "b", 1},
+                                            (struct zf_type){ZF_DT_F32, 1, &n}, &err);
+    struct zf_draft *ints = zf_build_tensor(b, (struct zf_spot){"m", "c", 1},
+                                            (struct zf_type){ZF_DT_I64, 2, shape}, &err);
+    assert_ok(zf_draft_flat(dm, 0, 200, (struct zf_from){m, 0, NULL}, &err), &err);
+    assert_ok(zf_draft_box(dw, NULL, half, (struct zf_from){w, 0, NULL}, &err), &err);
+    assert_false(zf_drafts_round(dm, dw, 0, &miss, &err));
+    assert_ok(zf_draft_box(dw, below, half, (struct zf_from){w, 200, NULL}, &err), &err);
+    for (uint32_t at = 0; at <= 200; at += 8) {
+        weight[at % 200] ^= at < 200;
+        for (uint64_t ends = 0; ends < 120; ends += 30) {
+            bool seen = at < 200 && (ends == 0 || at < ends || at >= 200 - ends);
+
+            assert_ok(zf_drafts_round(dm, dw, ends, &miss, &err), &err);
+            assert_int_equal(miss.found, seen);
+            assert_true(!seen || (miss.at == at && miss.master == master[at]));
+        }
+        weight[at % 200] ^= at < 200;
+    }
+    assert_ok(zf_drafts_round(flat, dw, 0, &miss, &err), &err);
+    assert_true(miss.found);
+    assert_ok(zf_drafts_round(ints, dw, 0, &miss, &err), &err);
+    assert_true(miss.found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_saves_are_compared_wholly),
         cmocka_unit_test(places_are_spread),
         cmocka_unit_test(roundings),
+        cmocka_unit_test(drafts),
         cmocka_unit_test(copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
