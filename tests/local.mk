@@ -21,7 +21,8 @@ ZF_SOURCE = tests/support/libstore-mem.la libzf-source.la $(ZF_BASE)
 ZF_CODEC = libzf-codec.la $(ZF_SOURCE)
 ZF_MODEL = libzf-model.la $(ZF_SOURCE)
 ZF_ASSEMBLE = libzf-assemble.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
-ZF_FORMAT = libzf-find.la libzf-format.la libzf-assemble.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
+ZF_DCP = libzf-dcp.la $(ZF_ASSEMBLE)
+ZF_FORMAT = libzf-find.la libzf-format.la $(ZF_DCP)
 ZF_VIEW = libzf-view.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
 ZF_ALL = libzf-fs.la libzf-view.la $(ZF_FORMAT)
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) -I$(top_srcdir)/tests
@@ -40,6 +41,7 @@ include tests/unit/source/local.mk
 include tests/unit/codec/local.mk
 include tests/unit/model/local.mk
 include tests/unit/assemble/local.mk
+include tests/unit/dcp/local.mk
 include tests/unit/find/local.mk
 include tests/unit/format/local.mk
 include tests/unit/view/local.mk

@@ -2,17 +2,15 @@
 /* torch.distributed.checkpoint: .distcp files, and the pickled .metadata that says what is in them.
  *
  * This family finds the directories of a save (training programs wrap folders around them, and some
- * save model and optimizer apart), reads the metadata of each (metadata_file.c) into one set of arrays
- * (metadata.c), and makes tensors of these (tensors.c).  docs/formats/dcp.md has the layout. */
+ * save model and optimizer apart), and has <zf/dcp.h> read the metadata of each and put in its place what
+ * they describe.  docs/formats/dcp.md has the layout. */
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/files.h>
 #include <zf/assemble/companions.h>
+#include <zf/dcp.h>
 #include <zf/format.h>
-
-#include "metadata_file.h"
-#include "tensors.h"
 
 extern const struct zf_format zf_format_dcp;
 
@@ -21,12 +19,12 @@ extern const struct zf_format zf_format_dcp;
 struct dcp_parts {
     struct part {
         const char *dir;
-        struct dcp_group group;
+        struct zf_dcp_group group;
     } part[ZF_DCP_GROUPS_MAX];
     uint32_t n;
 };
 
-static void dcp_add_part(struct dcp_parts *p, const char *dir, struct dcp_group group)
+static void dcp_add_part(struct dcp_parts *p, const char *dir, struct zf_dcp_group group)
 {
     if (p->n < ZF_DCP_GROUPS_MAX) {
         p->part[p->n++] = (struct part){.dir = dir, .group = group};
@@ -97,8 +95,8 @@ static void dcp_find_pair(struct zf_store *st, struct dcp_parts *out)
         }
         for (size_t k = 0; k < sizeof optimizer / sizeof *optimizer; k++) {
             if (dcp_is_save(st, optimizer[k])) {
-                dcp_add_part(out, model[i], (struct dcp_group){0});
-                dcp_add_part(out, optimizer[k], (struct dcp_group){.head = "optimizer"});
+                dcp_add_part(out, model[i], (struct zf_dcp_group){0});
+                dcp_add_part(out, optimizer[k], (struct zf_dcp_group){.head = "optimizer"});
                 return;
             }
         }
@@ -114,7 +112,7 @@ static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_
 
         if (number && dcp_is_save(st, l.e->name)) {
             bool first = strcmp(number, "0") == 0;
-            dcp_add_part(out, l.e->name, (struct dcp_group){.number = first ? NULL : number});
+            dcp_add_part(out, l.e->name, (struct zf_dcp_group){.number = first ? NULL : number});
         }
     }
 }
@@ -124,9 +122,9 @@ static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
 {
     *out = (struct dcp_parts){0};
     if (dcp_is_save(st, "")) {
-        dcp_add_part(out, "", (struct dcp_group){0});
+        dcp_add_part(out, "", (struct zf_dcp_group){0});
     } else if (dcp_is_save(st, "model_and_optim")) {
-        dcp_add_part(out, "model_and_optim", (struct dcp_group){0});
+        dcp_add_part(out, "model_and_optim", (struct zf_dcp_group){0});
     } else {
         dcp_find_numbered(st, "pytorch_model_fsdp_", out);
         dcp_find_numbered(st, "optimizer_", out);
@@ -191,25 +189,25 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     return true;
 }
 
-static bool dcp_read_part(struct dcp *d, struct zf_store *st, const char *dir,
+static bool dcp_read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
                           const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
-    uint32_t before = d->n_passes;
+    uint32_t before = zf_dcp_n_read(d);
     size_t n;
 
     if (!zf_store_list(st, dir, &e, &n, err)) {
         return false;
     }
     if (dcp_entry_of(st, dir, dcp_is_metadata)) {
-        return dcp_read(d, st, dir, ".metadata", lim, b, err);
+        return zf_dcp_read(d, st, dir, ".metadata", lim, b, err);
     }
     for (size_t i = 0; i < n; i++) {
-        if (dcp_is_rank_metadata(e[i].name) && !dcp_read(d, st, dir, e[i].name, lim, b, err)) {
+        if (dcp_is_rank_metadata(e[i].name) && !zf_dcp_read(d, st, dir, e[i].name, lim, b, err)) {
             return false;
         }
     }
-    if (d->n_passes > before) {
+    if (zf_dcp_n_read(d) > before) {
         return true;
     }
     char path[320], is[ZF_ABSENT_MAX];
@@ -224,7 +222,7 @@ static bool dcp_read_part(struct dcp *d, struct zf_store *st, const char *dir,
 static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err)
 {
-    zf_auto(dcp) struct dcp *d = dcp_new(o->lim, err);
+    zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(o->lim, err);
     struct zf_store *st = save->store;
     struct dcp_parts parts;
 
@@ -236,13 +234,12 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no .metadata and no .distcp file is here");
     }
     for (uint32_t i = 0; i < parts.n; i++) {
-        d->at_group = i;
-        d->group[i] = parts.part[i].group;
+        zf_dcp_begin(d, parts.part[i].group);
         if (!dcp_read_part(d, st, parts.part[i].dir, o->lim, b, err)) {
             return false;
         }
     }
-    return dcp_place(d, st, o->lim, b, NULL, err) && zf_beside_add(st, o, b, err) &&
+    return zf_dcp_place(d, st, o->lim, b, NULL, err) && zf_beside_add(st, o, b, err) &&
            zf_beside_weights(st, b, err);
 }
 

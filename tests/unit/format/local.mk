@@ -3,7 +3,6 @@ if HAVE_CMOCKA
 format_tests = \
 	tests/unit/format/deepspeed/test_deepspeed \
 	tests/unit/format/dcp/test_dcp \
-	tests/unit/format/dcp/test_rule \
 	tests/unit/format/megatron/test_settings \
 	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
@@ -17,8 +16,6 @@ tests_unit_format_deepspeed_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) 
 tests_unit_format_dcp_test_dcp_SOURCES = tests/unit/format/dcp/test_dcp.c tests/support/golden.c
 tests_unit_format_dcp_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_unit_format_dcp_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
-tests_unit_format_dcp_test_rule_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
-tests_unit_format_dcp_test_rule_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_settings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c

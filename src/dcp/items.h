@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The items of one .distcp file as a source; where the tensor in an item begins is found at its first
  * read. */
-#ifndef FORMAT_DCP_ITEMS_H
-#define FORMAT_DCP_ITEMS_H
+#ifndef DCP_ITEMS_H
+#define DCP_ITEMS_H
 
 #include <zf/base/dtype.h>
 #include <zf/codec/torch.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* storage_data: which range of which file holds each chunk's item. */
-#ifndef FORMAT_DCP_STORAGE_DATA_H
-#define FORMAT_DCP_STORAGE_DATA_H
+#ifndef DCP_STORAGE_DATA_H
+#define DCP_STORAGE_DATA_H
 
 #include "metadata.h"
 

@@ -4,13 +4,14 @@
  * chunk's item.  Keys, chunks and files are numbers, found again through hash tables: a save of a
  * thousand ranks has millions of chunks.
  * Source: torch/distributed/checkpoint/metadata.py, filesystem.py (1.13 … 2.14). */
-#ifndef FORMAT_DCP_METADATA_H
-#define FORMAT_DCP_METADATA_H
+#ifndef DCP_METADATA_H
+#define DCP_METADATA_H
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/names.h>
 #include <zf/base/table.h>
 #include <zf/codec/pickle.h>
+#include <zf/dcp.h>
 #include <zf/model/build.h>
 
 #define ZF_DCP_NONE ZF_INDEX_NONE /* no key, chunk or file */
@@ -72,16 +73,10 @@ struct dcp_file {
     uint64_t end;     /* of its last item, in bytes */
 };
 
-/* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
-enum { ZF_DCP_GROUPS_MAX = 64 };
-struct dcp_group {
-    const char *head;   /* a first step for paths that do not have one like it; NULL = none */
-    const char *number; /* digits behind the first step, for the second model; NULL = none */
-};
-
-struct dcp {
-    struct dcp_group group[ZF_DCP_GROUPS_MAX];
-    uint32_t at_group; /* of the metadata that is read */
+struct zf_dcp {
+    struct zf_dcp_group group[ZF_DCP_GROUPS_MAX];
+    uint32_t n_groups, at_group; /* at: of the metadata that is read */
+    struct zf_limits lim;
     struct dcp_key *key;
     size_t n_keys, cap_keys;
     struct dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
@@ -94,40 +89,35 @@ struct dcp {
     size_t n_files, cap_files;
     uint32_t n_passes;        /* metadata files read */
     struct zf_arena *pickles; /* all values */
+    struct zf_source **source; /* [n_files] once placed; NULL = not there (degraded), or not needed */
+    struct zf_draft **draft;   /* [n_keys] once placed */
+    struct dcp_grid *grid;     /* [n_keys] once asked for (ask.c) */
     struct zf_index keys, chunks, files;
 };
 
-/* Gives an empty one. Errors: ZF_E_NOMEM. */
-struct dcp *dcp_new(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-void dcp_free(struct dcp *d); /* with every pickled value; NULL is fine */
-static inline void zf_auto_dcp(struct dcp **d)
-{
-    dcp_free(*d);
-}
-
 /* Adds a key of that name (borrowed) to the state dict that is read, where it is not yet.
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
-bool dcp_add_key(struct dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
+bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
                  uint32_t *out, struct zf_err *err) ZF_CHECKED;
 /* The key of this name in the state dict that is read, or ZF_DCP_NONE. */
-uint32_t dcp_find_key(const struct dcp *d, const char *p, uint64_t n);
+uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n);
 
 /* Room behind the boxes for ndim starts and ndim sizes, which dcp_add_chunk keeps.
  * NULL: ZF_E_NOMEM. */
-uint64_t *dcp_box_room(struct dcp *d, uint32_t ndim, struct zf_err *err);
+uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err);
 /* Adds a chunk of `key` with the box that was written there; hidden: dcp_find_chunk does not find
  * it.  Errors: ZF_E_LIMIT pieces; ZF_E_NOMEM. */
-struct dcp_chunk *dcp_add_chunk(struct dcp *d, uint32_t key, bool hidden,
+struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 /* The chunk of `key` that starts there and has number `from` or more, or ZF_DCP_NONE. */
-uint32_t dcp_find_chunk(const struct dcp *d, uint32_t key, const uint64_t *start, uint64_t from);
+uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from);
 
 /* The number of the file of that path (kept in d->pickles), which is added when it is new. */
-bool dcp_take_file(struct dcp *d, const char *path, uint32_t *out, struct zf_err *err) ZF_CHECKED;
+bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
 /* One metadata file while it is read. */
 struct dcp_reading {
-    struct dcp *d;
+    struct zf_dcp *d;
     const struct zf_limits *lim;
     struct zf_build *b;
     const char *dir, *path;        /* its directory, itself */

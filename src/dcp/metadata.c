@@ -7,9 +7,9 @@
 
 #include "metadata.h"
 
-struct dcp *dcp_new(const struct zf_limits *lim, struct zf_err *err)
+struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
 {
-    struct dcp *d = calloc(1, sizeof *d);
+    struct zf_dcp *d = calloc(1, sizeof *d);
 
     if (!d) {
         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for metadata");
@@ -20,10 +20,24 @@ struct dcp *dcp_new(const struct zf_limits *lim, struct zf_err *err)
         free(d);
         return NULL;
     }
+    d->lim = *lim;
     return d;
 }
 
-void dcp_free(struct dcp *d)
+void zf_dcp_begin(struct zf_dcp *d, struct zf_dcp_group group)
+{
+    if (d->n_groups < ZF_DCP_GROUPS_MAX) {
+        d->at_group = d->n_groups++;
+        d->group[d->at_group] = group;
+    }
+}
+
+uint32_t zf_dcp_n_read(const struct zf_dcp *d)
+{
+    return d->n_passes;
+}
+
+void zf_dcp_free(struct zf_dcp *d)
 {
     if (!d) {
         return;
@@ -32,6 +46,11 @@ void dcp_free(struct dcp *d)
     zf_index_fini(&d->chunks);
     zf_index_fini(&d->files);
     zf_arena_free(d->pickles);
+    for (uint64_t i = 0; d->source && i < d->n_files; i++) {
+        zf_source_unref(&d->source[i]);
+    }
+    free(d->source);
+    free(d->draft);
     free(d->key);
     free(d->chunk);
     free(d->box);
@@ -42,12 +61,12 @@ void dcp_free(struct dcp *d)
 
 /* ---- keys ---- */
 
-static uint64_t metadata_key_hash(const struct dcp *d, const char *p, uint64_t n)
+static uint64_t metadata_key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
 {
     return zf_hash(d->at_group, p, n);
 }
 
-uint32_t dcp_find_key(const struct dcp *d, const char *p, uint64_t n)
+uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
 {
     uint64_t hash = metadata_key_hash(d, p, n), at = 0;
     uint32_t i;
@@ -62,7 +81,7 @@ uint32_t dcp_find_key(const struct dcp *d, const char *p, uint64_t n)
     return ZF_DCP_NONE;
 }
 
-bool dcp_add_key(struct dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
+bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
                  uint32_t *out, struct zf_err *err)
 {
     struct dcp_key *key;
@@ -84,12 +103,12 @@ bool dcp_add_key(struct dcp *d, const char *p, uint64_t n, const struct zf_limit
 
 /* ---- chunks ---- */
 
-static uint64_t metadata_box_hash(const struct dcp *d, uint32_t key, const uint64_t *start)
+static uint64_t metadata_box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
 {
     return zf_hash(key, start, d->key[key].ndim * sizeof *start);
 }
 
-uint64_t *dcp_box_room(struct dcp *d, uint32_t ndim, struct zf_err *err)
+uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
 {
     uint64_t *box = zf_vec_grow(d->box, d->n_box, 2u * ndim + 1, &d->cap_box, sizeof *box, err);
 
@@ -100,7 +119,7 @@ uint64_t *dcp_box_room(struct dcp *d, uint32_t ndim, struct zf_err *err)
     return box + d->n_box;
 }
 
-struct dcp_chunk *dcp_add_chunk(struct dcp *d, uint32_t key, bool hidden,
+struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
     struct dcp_chunk *chunk;
@@ -124,7 +143,7 @@ struct dcp_chunk *dcp_add_chunk(struct dcp *d, uint32_t key, bool hidden,
     return &chunk[d->n_chunks++];
 }
 
-uint32_t dcp_find_chunk(const struct dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
+uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
 {
     uint64_t hash = metadata_box_hash(d, key, start), at = 0;
     uint32_t i;
@@ -142,7 +161,7 @@ uint32_t dcp_find_chunk(const struct dcp *d, uint32_t key, const uint64_t *start
 
 /* ---- files ---- */
 
-bool dcp_take_file(struct dcp *d, const char *path, uint32_t *out, struct zf_err *err)
+bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err)
 {
     uint64_t hash = zf_hash_str(0, path), at = 0;
     struct dcp_file *file;

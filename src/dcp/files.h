@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the .distcp files and proves that the items lie in them side by side. */
-#ifndef FORMAT_DCP_FILES_H
-#define FORMAT_DCP_FILES_H
+#ifndef DCP_FILES_H
+#define DCP_FILES_H
 
 #include "placing.h"
 
@@ -14,7 +14,7 @@ bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out,
                     struct zf_err *err) ZF_CHECKED;
 
 /* How many of order [n > 0] are in the same file as the first. */
-uint64_t dcp_files_run(const struct dcp *d, const uint32_t *order, uint64_t n);
+uint64_t dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n);
 
 /* Checks the items order [n] of one file: inside it, and side by side.  Errors: ZF_E_FORMAT. */
 bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n,

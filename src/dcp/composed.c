@@ -219,7 +219,7 @@ static bool composed_join_one(void *ctx, const struct zf_torch_part *part, struc
 static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chunk, uint64_t n,
                                  struct zf_err *err)
 {
-    const struct dcp *d = j->p->d;
+    const struct zf_dcp *d = j->p->d;
     uint32_t n_parts = 0;
 
     for (uint64_t i = 0; i < n; i++) {
@@ -318,7 +318,7 @@ static int composed_by_key(const void *a, const void *b, void *ctx)
 
 bool dcp_composed_put(struct dcp_placing *p, uint32_t *order, struct zf_err *err)
 {
-    struct dcp *d = p->d;
+    struct zf_dcp *d = p->d;
     uint64_t n = 0, end;
 
     for (uint32_t i = 0; i < d->n_chunks; i++) {

@@ -11,8 +11,6 @@
  *  5. Each key becomes a draft and each chunk a box of it, at that address.  The builder proves later
  *     that the boxes cover the tensor.
  *  6. Tensors made of others, and the values of small bytes items. */
-#include "tensors.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +28,7 @@
 
 static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
 {
-    struct dcp *d = p->d;
+    struct zf_dcp *d = p->d;
 
     p->path = zf_arena_get(d->pickles, d->n_keys, sizeof *p->path, err);
     if (!p->path) {
@@ -63,7 +61,7 @@ static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, ui
 }
 
 /* Is the item a plain tensor's, whose data is found when it is read? */
-static bool tensors_is_plain(const struct dcp *d, const struct dcp_chunk *c)
+static bool tensors_is_plain(const struct zf_dcp *d, const struct dcp_chunk *c)
 {
     const struct dcp_key *k = &d->key[c->key];
 
@@ -74,7 +72,7 @@ static bool tensors_is_plain(const struct dcp *d, const struct dcp_chunk *c)
 static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                              struct zf_err *err)
 {
-    struct dcp *d = p->d;
+    struct zf_dcp *d = p->d;
     struct dcp_record *record;
     struct zf_source **items;
     uint64_t n_records = 0, file = d->chunk[order[0]].item.file;
@@ -214,7 +212,7 @@ static bool tensors_put_run(const struct dcp_key *k, struct zf_draft *draft, con
 static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
                               struct zf_draft *draft, struct zf_err *err)
 {
-    struct dcp *d = p->d;
+    struct zf_dcp *d = p->d;
     const struct dcp_key *k = &d->key[c->key];
     const uint64_t *start = &d->box[c->box], *size = start + k->ndim;
     struct zf_from from = {.off = c->addr};
@@ -235,22 +233,17 @@ static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
 
 static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
 {
-    struct dcp *d = p->d;
-    zf_auto(mem) struct zf_draft **draft = calloc(d->n_keys + 1, sizeof *draft);
-
-    if (!draft) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu tensors", SHOW(d->n_keys));
-    }
+    struct zf_dcp *d = p->d;
     for (uint64_t i = 0; i < d->n_keys; i++) {
-        if (!d->key[i].is_bytes && !d->key[i].composed && !tensors_draft(p, i, &draft[i], err)) {
+        if (!d->key[i].is_bytes && !d->key[i].composed && !tensors_draft(p, i, &d->draft[i], err)) {
             return false;
         }
     }
     for (uint64_t i = 0; i < d->n_chunks; i++) {
         const struct dcp_chunk *c = &d->chunk[i];
-        bool none = c->empty || d->key[c->key].doubtful || !draft[c->key];
+        bool none = c->empty || d->key[c->key].doubtful || !d->draft[c->key];
         bool ok = d->key[c->key].is_bytes ? dcp_bytes(p, c, err)
-                                          : none || tensors_put_chunk(p, c, draft[c->key], err);
+                                          : none || tensors_put_chunk(p, c, d->draft[c->key], err);
 
         if (!ok) {
             return false;
@@ -274,7 +267,7 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
            dcp_composed_put(p, order, err) && dcp_state(p, err);
 }
 
-bool dcp_place(struct dcp *d, struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
                const struct zf_name_rule *rule, struct zf_err *err)
 {
     zf_auto(dcp_placing) struct dcp_placing p = {

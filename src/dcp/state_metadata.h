@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state_dict_metadata: which tensors and bytes items there are, and their chunks. */
-#ifndef FORMAT_DCP_STATE_METADATA_H
-#define FORMAT_DCP_STATE_METADATA_H
+#ifndef DCP_STATE_METADATA_H
+#define DCP_STATE_METADATA_H
 
 #include "metadata.h"
 

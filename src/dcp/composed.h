@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors whose items are several tensors: quantised ones, sparse ones, subclasses such as torchao's.
  * .metadata describes them like plain ones. */
-#ifndef FORMAT_DCP_COMPOSED_H
-#define FORMAT_DCP_COMPOSED_H
+#ifndef DCP_COMPOSED_H
+#define DCP_COMPOSED_H
 
 #include "placing.h"
 

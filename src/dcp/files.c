@@ -12,13 +12,13 @@
 
 #define SHOW(n) ((unsigned long long)(n))
 
-static const char *files_key(const struct dcp *d, const struct dcp_chunk *c)
+static const char *files_key(const struct zf_dcp *d, const struct dcp_chunk *c)
 {
     return d->key[c->key].name;
 }
 
 /* The files in which a chunk is. */
-static bool *files_used(const struct dcp *d, struct zf_err *err)
+static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
 {
     bool *used = calloc(d->n_files + 1, sizeof *used);
 
@@ -76,7 +76,7 @@ static int files_by_place(const void *a, const void *b, void *ctx)
 
 bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out, struct zf_err *err)
 {
-    struct dcp *d = p->d;
+    struct zf_dcp *d = p->d;
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < d->n_chunks; i++) {
@@ -99,7 +99,7 @@ bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out, str
     return true;
 }
 
-uint64_t dcp_files_run(const struct dcp *d, const uint32_t *order, uint64_t n)
+uint64_t dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n)
 {
     uint64_t end = 1;
 
@@ -111,7 +111,7 @@ uint64_t dcp_files_run(const struct dcp *d, const uint32_t *order, uint64_t n)
 
 bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, struct zf_err *err)
 {
-    struct dcp *d = p->d;
+    struct zf_dcp *d = p->d;
     struct dcp_chunk *before = NULL;
 
     for (uint64_t i = 0; i < n; i++) {
@@ -147,7 +147,7 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
 
 bool dcp_files_check_ends(struct dcp_placing *p, struct zf_err *err)
 {
-    const struct dcp *d = p->d;
+    const struct zf_dcp *d = p->d;
     uint64_t longer = 0, first = 0;
 
     for (uint64_t i = 0; i < d->n_files; i++) {

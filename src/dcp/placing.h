@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the reader share while keys and chunks become tensors and files of the tree:
  * files.c opens and checks, tensors.c, composed.c and bytes_items.c put what is in them in place. */
-#ifndef FORMAT_DCP_PLACING_H
-#define FORMAT_DCP_PLACING_H
+#ifndef DCP_PLACING_H
+#define DCP_PLACING_H
 
 #include <zf/assemble/names.h>
 
@@ -10,14 +10,14 @@
 #include "metadata.h"
 
 struct dcp_placing {
-    struct dcp *d;
+    struct zf_dcp *d;
     struct zf_store *st;
     const struct zf_limits *lim;
     struct zf_build *b;
     const struct zf_name_rule *rule; /* NULL = tensors are called by their paths */
     struct zf_names *names;
     struct zf_path *path;     /* [n_keys] */
-    struct zf_source **file;  /* [n_files]; NULL = not there (degraded) */
+    struct zf_source **file;  /* d->source */
     struct zf_source **items; /* [n_files]; NULL = no tensors in it */
     uint32_t n_whole;         /* bytes items that were checked while mounting */
 };
@@ -31,7 +31,7 @@ static inline void zf_auto_dcp_placing(struct dcp_placing *p)
 }
 
 /* Bytes of the elements of a chunk. */
-uint64_t dcp_data_len(const struct dcp *d, const struct dcp_chunk *c);
+uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c);
 
 /* After a failure about the item of chunk c, in whose file it is put: in a degraded build the chunk is
  * lost, so that its bytes answer EIO, the failure is noted, and the answer is true. */

@@ -40,6 +40,16 @@ bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
     return true;
 }
 
+struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chunk *c,
+                                   struct zf_err *err)
+{
+    struct zf_source *file = c->item.file == ZF_DCP_NONE ? NULL : d->source[c->item.file];
+
+    return c->lost || !file
+               ? zf_lost_new(c->item.len, "the item of these bytes is missing or damaged", err)
+               : dcp_whole_new(file, c->item, &d->lim, err);
+}
+
 bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err)
 {
     const char *path = zf_names_blob(p->names, p->path[c->key], err);
@@ -51,8 +61,7 @@ bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *
     if (!c->lost && c->whole) {
         return zf_build_blob(p->b, path, p->file[c->item.file], c->item.off, c->item.len, err);
     }
-    src = c->lost ? zf_lost_new(c->item.len, "the item of these bytes is missing or damaged", err)
-                  : dcp_whole_new(p->file[c->item.file], c->item, p->lim, err);
+    src = dcp_bytes_source(p->d, c, err);
     return src && zf_build_blob(p->b, path, src, 0, c->item.len, err);
 }
 
@@ -100,7 +109,7 @@ static bool bytes_add_entry(struct zf_out *out, const struct zf_path *path, cons
 
 bool dcp_state(struct dcp_placing *p, struct zf_err *err)
 {
-    const struct dcp *d = p->d;
+    const struct zf_dcp *d = p->d;
     zf_auto(out) struct zf_out out = {0};
     uint64_t total = 0;
 

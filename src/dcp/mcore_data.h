@@ -5,8 +5,8 @@
  * mcore_data says what G is.
  * Source: megatron/core/dist_checkpointing/strategies/torch.py, mcore_to_pyt_state_dict and
  * metadata.mcore_data (core 0.8, 0.11, 0.15). */
-#ifndef FORMAT_DCP_MCORE_DATA_H
-#define FORMAT_DCP_MCORE_DATA_H
+#ifndef DCP_MCORE_DATA_H
+#define DCP_MCORE_DATA_H
 
 #include "metadata.h"
 

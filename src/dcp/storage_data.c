@@ -101,7 +101,7 @@ static bool storage_is_shared(const struct dcp_key *k)
 static bool storage_pass_over(struct dcp_reading *r, const struct zf_pv *info, uint32_t chunk,
                               struct zf_err *err)
 {
-    struct dcp *d = r->d;
+    struct zf_dcp *d = r->d;
     struct dcp_copy *copy;
     struct dcp_item item;
 
@@ -150,7 +150,7 @@ static bool storage_take_info(struct dcp_reading *r, struct dcp_chunk *c, const 
 static bool storage_take_item(struct dcp_reading *r, const struct zf_pv *index,
                               const struct zf_pv *info, struct zf_err *err)
 {
-    struct dcp *d = r->d;
+    struct zf_dcp *d = r->d;
     const struct zf_pv *fqn = zf_pv_attr(index, "fqn"), *offset = zf_pv_attr(index, "offset");
     uint64_t n = 0, *start;
     const char *name = zf_pv_kind(fqn) == ZF_PV_STR ? zf_pv_text(fqn, &n) : NULL;

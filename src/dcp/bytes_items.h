@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes items: everything in the state dict that is no tensor. */
-#ifndef FORMAT_DCP_BYTES_ITEMS_H
-#define FORMAT_DCP_BYTES_ITEMS_H
+#ifndef DCP_BYTES_ITEMS_H
+#define DCP_BYTES_ITEMS_H
 
 #include "placing.h"
 
@@ -9,6 +9,10 @@
  * the first read does.  Errors: of dcp_whole, with the item's key. */
 bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                      struct zf_err *err) ZF_CHECKED;
+
+/* Its exact bytes, with a reference: reads fail where the item is lost or not whole. */
+struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chunk *c,
+                                   struct zf_err *err) ZF_CHECKED;
 
 /* Shows the bytes item of chunk c: its exact bytes as extra/<key>. */
 bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err) ZF_CHECKED;

@@ -5,7 +5,7 @@
 #include <zf/codec/torch.h>
 
 /* The true shape of a key from its entry, which must fit the stored one; other entries say nothing. */
-static bool mcore_take_shape(struct dcp *d, struct dcp_key *key, const struct zf_pv *entry,
+static bool mcore_take_shape(struct zf_dcp *d, struct dcp_key *key, const struct zf_pv *entry,
                              struct zf_err *err)
 {
     const struct zf_pv *given = zf_pv_get(entry, "nd_reformulated_orig_global_shape");
@@ -46,7 +46,7 @@ static bool mcore_take_shape(struct dcp *d, struct dcp_key *key, const struct zf
 
 bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *mcore, struct zf_err *err)
 {
-    struct dcp *d = r->d;
+    struct zf_dcp *d = r->d;
 
     for (uint64_t i = 0; i < zf_pv_len(mcore); i++) {
         uint64_t n = 0;

@@ -7,10 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <zf/dcp.h>
 #include <zf/find.h>
-
-#include "src/format/dcp/metadata_file.h"
-#include "src/format/dcp/tensors.h"
 
 #define ROWS 6
 #define COLS 4
@@ -121,14 +119,36 @@ static void a_dialect_names_tensors(void **state)
     assert_ok(plain, &err);
 
     struct zf_build *b = zf_build_new(st, &lim, false, &err);
-    zf_auto(dcp) struct dcp *d = dcp_new(&lim, &err);
+    zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(&lim, &err);
     assert_true(b && d);
-    assert_ok(dcp_read(d, st, "", ".metadata", &lim, b, &err), &err);
-    assert_ok(dcp_place(d, st, &lim, b, &rule, &err), &err);
+    assert_ok(zf_dcp_read(d, st, "", ".metadata", &lim, b, &err), &err);
+    assert_ok(zf_dcp_place(d, st, &lim, b, &rule, &err), &err);
     split_stack(b);
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "dcp", "", &err);
     assert_ok(c, &err);
 
+    for (uint64_t i = 0, n_bytes = 0; i < zf_dcp_n_keys(d); i++) {
+        struct zf_dcp_key k;
+        zf_auto(source) struct zf_source *item = NULL;
+        uint8_t head[2];
+
+        assert_ok(zf_dcp_key(d, i, &k, &err), &err);
+        if (!k.is_bytes) {
+            assert_int_equal(k.type.ndim, 2);
+            assert_non_null(k.cuts); /* the rows, a half a rank */
+            assert_int_equal(k.cuts[0], 2);
+            assert_int_equal(k.cuts[1], 1);
+            assert_true(!k.draft == !strcmp(k.name, "model.layers.1.weight"));
+            assert_null(zf_dcp_item(d, i, &err));
+            zf_err_clear(&err);
+            continue;
+        }
+        item = zf_dcp_item(d, i, &err);
+        assert_ok(item, &err);
+        assert_ok(zf_source_pread(item, head, 2, 0, &err), &err);
+        assert_memory_equal(head, "PK", 2);
+        assert_int_equal(++n_bytes, 1);
+    }
     assert_int_equal(calls, 6);
     assert_int_equal(zf_checkpoint_set(c, "")->n, 3);
     assert_bytes(tensor_of(c, "", "first"), tensor_of(plain, "", "layers.0.weight"), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "metadata_file.h"
+/* Opens one metadata file and reads every part of it. */
+#include "metadata.h"
 
 #include <string.h>
 
@@ -49,7 +50,7 @@ static const struct zf_pv *file_load(struct dcp_reading *r, struct zf_store *st,
     return root;
 }
 
-bool dcp_read(struct dcp *d, struct zf_store *st, const char *dir, const char *name,
+bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
               const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
     struct dcp_reading r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->n_chunks};

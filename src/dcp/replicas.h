@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that every rank saved for itself (rank-local metadata), each with an item of its own. */
-#ifndef FORMAT_DCP_REPLICAS_H
-#define FORMAT_DCP_REPLICAS_H
+#ifndef DCP_REPLICAS_H
+#define DCP_REPLICAS_H
 
 #include "placing.h"
 

@@ -6,25 +6,25 @@
 bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err)
 {
     p->names = zf_names_new(p->rule, err);
-    p->file = calloc(p->d->n_files + 1, sizeof *p->file);
+    p->d->source = calloc(p->d->n_files + 1, sizeof *p->d->source);
+    p->d->draft = calloc(p->d->n_keys + 1, sizeof *p->d->draft);
+    p->file = p->d->source;
     p->items = calloc(p->d->n_files + 1, sizeof *p->items);
-    return p->names && ((p->file && p->items) ||
+    return p->names && ((p->file && p->d->draft && p->items) ||
                         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files",
                                 (unsigned long long)p->d->n_files));
 }
 
 void dcp_placing_fini(struct dcp_placing *p)
 {
-    for (uint64_t i = 0; p->file && p->items && i < p->d->n_files; i++) {
-        zf_source_unref(&p->file[i]);
+    for (uint64_t i = 0; p->items && i < p->d->n_files; i++) {
         zf_source_unref(&p->items[i]);
     }
-    free(p->file);
     free(p->items);
     zf_names_free(p->names);
 }
 
-uint64_t dcp_data_len(const struct dcp *d, const struct dcp_chunk *c)
+uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)
 {
     const struct dcp_key *k = &d->key[c->key];
     uint64_t n = 0;

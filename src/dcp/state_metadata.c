@@ -36,7 +36,7 @@ static bool state_doubt(struct dcp_reading *r, uint32_t key, const uint64_t *sta
 static bool state_take_empty(struct dcp_reading *r, uint32_t key, const uint64_t *start,
                              struct zf_err *err)
 {
-    struct dcp *d = r->d;
+    struct zf_dcp *d = r->d;
     struct dcp_chunk *c;
     uint64_t n;
 
@@ -56,7 +56,7 @@ static bool state_take_empty(struct dcp_reading *r, uint32_t key, const uint64_t
 static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct zf_pv *v,
                              struct zf_err *err)
 {
-    struct dcp *d = r->d;
+    struct zf_dcp *d = r->d;
     const struct dcp_key *k = &d->key[key];
     uint64_t *start = dcp_box_room(d, k->ndim, err), *size = start + k->ndim, n;
     bool known = false;
@@ -105,7 +105,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
 static bool state_take_key(struct dcp_reading *r, const char *name, uint64_t n, uint32_t *key_out,
                            bool *new_out, struct zf_err *err)
 {
-    struct dcp *d = r->d;
+    struct zf_dcp *d = r->d;
 
     *key_out = dcp_find_key(d, name, n);
     *new_out = *key_out == ZF_DCP_NONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Is a bytes item one whole file of its own?  Its offset and length are all that .metadata says of it. */
-#ifndef FORMAT_DCP_WHOLE_H
-#define FORMAT_DCP_WHOLE_H
+#ifndef DCP_WHOLE_H
+#define DCP_WHOLE_H
 
 #include "items.h"
 

@@ -17,7 +17,7 @@ struct paths_scratch {
 };
 
 /* Reads a tuple; no steps: it is no path, because one is neither a name nor a position. */
-static bool paths_read(struct dcp *d, const struct zf_pv *tuple, struct paths_scratch *s,
+static bool paths_read(struct zf_dcp *d, const struct zf_pv *tuple, struct paths_scratch *s,
                        struct zf_err *err)
 {
     s->step.n = 0;
@@ -123,9 +123,9 @@ static void paths_cut(struct zf_step *step, uint32_t *n)
     }
 }
 
-bool dcp_path(struct dcp *d, const struct dcp_key *k, struct zf_path *out, struct zf_err *err)
+bool dcp_path(struct zf_dcp *d, const struct dcp_key *k, struct zf_path *out, struct zf_err *err)
 {
-    const struct dcp_group *group = &d->group[k->group];
+    const struct zf_dcp_group *group = &d->group[k->group];
     const struct zf_step flat = {.p = k->name, .n = k->name_len}, *from = &flat;
     struct zf_step *step;
     uint32_t n = 1, front;

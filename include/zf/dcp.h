@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads saves of torch.distributed.checkpoint for whoever found them: the metadata of one or several state
+ * dicts, then everything in them put in its place, under names that a rule of the caller's gives.  The
+ * families dcp and megatron share it; where the metadata lie, and what a save is, is theirs to know. */
+#ifndef ZF_DCP_H
+#define ZF_DCP_H
+
+#include <zf/assemble/names.h>
+#include <zf/base/auto.h>
+#include <zf/model/build.h>
+
+struct zf_dcp;
+
+/* Gives an empty one. Errors: ZF_E_NOMEM. */
+struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+void zf_dcp_free(struct zf_dcp *d); /* with every pickled value; NULL is fine */
+static inline void zf_auto_dcp(struct zf_dcp **d)
+{
+    zf_dcp_free(*d);
+}
+
+/* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
+enum { ZF_DCP_GROUPS_MAX = 64 };
+struct zf_dcp_group {
+    const char *head;   /* a first step for paths that do not have one like it; NULL = none */
+    const char *number; /* digits behind the first step, for the second model; NULL = none */
+};
+/* What is read from here on belongs to a further state dict, up to ZF_DCP_GROUPS_MAX; without a call
+ * all belongs to one, without head and number.  Borrows the texts. */
+void zf_dcp_begin(struct zf_dcp *d, struct zf_dcp_group group);
+
+/* Reads dir/name ("" = the root) and joins it with what was read before: the same tensor may be
+ * described again, with more chunks (rank-local metadata), and a chunk that was already known is
+ * passed over. With a degraded build, contradictions become notes and chunks without an item.
+ * Errors: ZF_E_FORMAT names the key and what is wrong;
+ * ZF_E_UNSUPPORTED dtype, torch 1.12; ZF_E_LIMIT. */
+bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
+                 const struct zf_limits *lim, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+/* How many metadata files were read. */
+uint32_t zf_dcp_n_read(const struct zf_dcp *d);
+
+/* Opens the files and gives every key its place and every chunk its box.
+ * rule: how a dialect of this format calls its tensors, or NULL.
+ * Errors: ZF_E_FORMAT a file is missing or too short, items overlap; of names and build. */
+bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
+                  struct zf_build *b, const struct zf_name_rule *rule,
+                  struct zf_err *err) ZF_CHECKED;
+
+/* ---- what is in it, by number ---- */
+
+/* Something that was saved under one name (FQN). */
+struct zf_dcp_key {
+    const char *name; /* terminated; may hold any byte; lives as long as the zf_dcp, as all of this */
+    size_t name_len;
+    bool is_bytes;       /* an opaque item, such as a pickled object; then there is no type */
+    struct zf_type type; /* of the tensor, in its true shape */
+    /* [ndim] into how many chunks of one size each dimension is cut, the last ones of which may be
+     * smaller; NULL where the chunks are no such grid, or contradicted.  Chunks of a flattened tensor
+     * (Megatron's) are ranges of boxes, and this the grid of those. */
+    const uint64_t *cuts;
+    struct zf_draft *draft; /* after zf_dcp_place; NULL: not shown, or made of others */
+};
+uint64_t zf_dcp_n_keys(const struct zf_dcp *d);
+/* i < n_keys, in the order of the metadata.  Errors: ZF_E_NOMEM. */
+bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out, struct zf_err *err) ZF_CHECKED;
+/* The exact bytes of the bytes item of a key, as a source with a reference; after zf_dcp_place.
+ * Reading them fails where the item is lost or no whole file.  Errors: ZF_E_NOMEM. */
+struct zf_source *zf_dcp_item(struct zf_dcp *d, uint64_t i, struct zf_err *err) ZF_CHECKED;
+
+#endif
