@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "latest.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,21 +62,29 @@ static char *latest_iteration(struct zf_store *st, unsigned long long step)
     return strdup(name);
 }
 
+/* "10", "release", with any white space around: Megatron strips it, and writes no newline.  More
+ * digits than this are no iteration. */
+enum { LATEST_DIGITS = 15 };
+
 static bool latest_megatron(struct zf_store *st, char **name_out, struct zf_err *err)
 {
-    zf_auto(mem) char *word = NULL;
-    char *end = NULL;
+    static const char space[] = " \t\r\n\v\f";
+    uint64_t n = 0;
+    zf_auto(mem) char *text = zf_store_slurp(st, latest_megatron_file, LATEST_MAX, &n, err);
 
-    if (!latest_read(st, latest_megatron_file, &word, err)) {
+    *name_out = NULL;
+    if (!text) {
         return false;
     }
-    bool release = strcmp(word, "release") == 0;
-    unsigned long long step = strtoull(word, &end, 10);
-    if (!release && (!isdigit((unsigned char)word[0]) || *end)) {
+    const char *word = text + strspn(text, space);
+    size_t len = strcspn(word, space), digits = strspn(word, "0123456789");
+    bool alone = strlen(text) == n && word[len + strspn(word + len, space)] == '\0';
+    bool release = alone && len == 7 && memcmp(word, "release", 7) == 0;
+    if (!release && (!alone || len == 0 || digits != len || len > LATEST_DIGITS)) {
         zf_fail(err, ZF_E_FORMAT, 0, "found \"%.60s\", expected a number or \"release\"", word);
         return zf_err_in(err, "%s", latest_megatron_file);
     }
-    *name_out = release ? strdup(word) : latest_iteration(st, step);
+    *name_out = release ? strdup("release") : latest_iteration(st, strtoull(word, NULL, 10));
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 

@@ -5,6 +5,7 @@ libzf_find_la_SOURCES = \
 	src/find/latest.c \
 	src/find/locate.c \
 	src/find/match.c \
+	src/find/newer.c \
 	src/find/open.c \
 	src/find/promise.c \
 	src/find/save_name.c \
@@ -22,6 +23,7 @@ noinst_HEADERS += \
 	src/find/latest.h \
 	src/find/locate.h \
 	src/find/match.h \
+	src/find/newer.h \
 	src/find/promise.h \
 	src/find/save_name.h \
 	src/find/save_word.h \

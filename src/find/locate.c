@@ -127,6 +127,14 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
     return last;
 }
 
+/* Nobody asked for the save `name`: a newer one is worth a note. */
+static void locate_tell_newer(struct located *l, const char *name, const struct zf_limits *lim)
+{
+    if (!l->newer[0]) {
+        newer_note(l->dir, name, lim, l->newer);
+    }
+}
+
 static enum locate_next locate_search(struct located *l, const struct zf_open_opts *o,
                                       struct zf_err *err)
 {
@@ -143,8 +151,13 @@ static enum locate_next locate_search(struct located *l, const struct zf_open_op
         (void)(l->path && zf_err_in(err, "%s", l->path));
         return NEXT_FAILED;
     }
+    saves_drop_release(&s);
     const char *name = locate_choose(l, &s, err);
-    return name && locate_enter_each(l, name, err) ? NEXT_DEEPER : NEXT_FAILED;
+    if (!name) {
+        return NEXT_FAILED;
+    }
+    locate_tell_newer(l, name, o->lim);
+    return locate_enter_each(l, name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
 
 /* ---- one directory --------------------------------------------------------------------------- */
@@ -205,6 +218,7 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
         return NEXT_DONE;
     }
     if (p.state == PROMISE_KEPT) {
+        locate_tell_newer(l, p.name, o->lim);
         return locate_enter(l, p.name, err) ? NEXT_DEEPER : NEXT_FAILED;
     }
     return locate_search(l, o, err);

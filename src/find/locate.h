@@ -4,6 +4,7 @@
 #define FIND_LOCATE_H
 
 #include "match.h"
+#include "newer.h"
 
 /* Where the checkpoint is, and how it was found. */
 struct located {
@@ -13,6 +14,7 @@ struct located {
     char *path;         /* from what was pointed at to `dir`, or NULL */
     char *tag;          /* of the save, as -o tag takes it, or NULL: it was pointed at */
     char note[160];     /* why this save and no other, or "" */
+    char newer[NEWER_NOTE]; /* which newer save there is, or "" */
     struct match match; /* the family, and what it opens */
 };
 

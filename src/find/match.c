@@ -20,6 +20,7 @@ static const char *const match_manifest[] = {
     "latest",     "latest_universal", "latest_checkpointed_iteration.txt",
     "*.metadata", "metadata.json",    "*metadata.yaml",
     "*.distcp",   "config.json",      "*config.yaml",
+    "integrity.json",
     NULL,
 };
 

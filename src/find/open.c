@@ -20,6 +20,7 @@ static bool open_describe(struct zf_build *b, const struct located *l, struct zf
         zf_build_step(b, step);
     }
     return (!l->note[0] || zf_build_note(b, err, "%s", l->note)) &&
+           (!l->newer[0] || zf_build_note(b, err, "%s", l->newer)) &&
            (!tag || zf_build_tag(b, tag, err));
 }
 
@@ -39,13 +40,15 @@ static struct zf_checkpoint *open_refused(const struct located *l, struct zf_err
 /* Files that are no shards: beside the save, and beside its directory. */
 static bool open_side_files(const struct located *l, struct zf_build *b, struct zf_err *err)
 {
-    /* The others may have read just that adapter. */
-    bool adapter = l->match.format->shards;
+    /* The others may have read just that adapter, and their folders are no training run's. */
+    bool shards = l->match.format->shards;
 
     return sidefiles_add(l->dir, NULL, b, err) &&
            (!l->outer || sidefiles_add(l->outer, l->dir, b, err)) &&
-           (!adapter || sidefiles_adapter(l->dir, b, err)) &&
-           (!adapter || !l->outer || sidefiles_adapter(l->outer, b, err));
+           (!shards || sidefiles_below(l->dir, b, err)) &&
+           (!shards || !l->outer || sidefiles_below(l->outer, b, err)) &&
+           (!shards || sidefiles_adapter(l->dir, b, err)) &&
+           (!shards || !l->outer || sidefiles_adapter(l->outer, b, err));
 }
 
 /* note: why this save was opened, or "". */

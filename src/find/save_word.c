@@ -163,6 +163,7 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
     if (!saves_nearest(st, o->lim, out, err)) {
         return false;
     }
+    saves_drop_release(out);
     for (size_t i = 0; i < out->n; i++) {
         steps += save_name_step(out->name[i], &step);
     }

@@ -51,6 +51,24 @@ bool saves_are_parts(const struct zf_saves *s)
     return n == s->n;
 }
 
+void saves_drop_release(struct zf_saves *s)
+{
+    size_t n = 0;
+    bool iterations = false;
+
+    for (size_t i = 0; i < s->n; i++) {
+        iterations = iterations || strncmp(s->name[i], "iter_", 5) == 0;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        if (iterations && strcmp(s->name[i], "release") == 0) {
+            free(s->name[i]);
+        } else {
+            s->name[n++] = s->name[i];
+        }
+    }
+    s->n = n;
+}
+
 /* The directory `name` in `dir` is only a link to another one beside it ("last" -> "step-60"). */
 static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name)
 {
@@ -85,6 +103,11 @@ static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct 
         return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
     }
     return !m.format ? ZF_FIT_NO : m.probe.unfinished ? ZF_FIT_WEAK : m.probe.fit;
+}
+
+bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limits *lim)
+{
+    return saves_fit(st, name, lim) > ZF_FIT_WEAK;
 }
 
 /* Sorts the directories of `dir` into those that hold a save and those that fit weakly. */

@@ -18,6 +18,13 @@ bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 /* The directories of st whose names are those of saves, whatever they hold. */
 bool saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 
+/* Does the directory `name` of st hold a save that came to its end and has weights? */
+bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limits *lim);
+
+/* Takes away Megatron's "release", weights without a step that a converter made, where iterations
+ * of a training run lie beside it: none of them is older. */
+void saves_drop_release(struct zf_saves *s);
+
 /* By their names all these directories are parts of one save. */
 bool saves_are_parts(const struct zf_saves *s);
 

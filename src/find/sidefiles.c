@@ -46,10 +46,21 @@ static const char *const sidefiles_pattern[] = {
     NULL,
 };
 
-/* JSON files of training programs, shown under state/ as they are.
- * Source: transformers trainer.py (4.x, 5.x); NeMo-RL utils/checkpoint.py (0.3). */
-static const char *const sidefiles_state[] = {"trainer_state.json", "training_info.json",
-                                              "training_args.json", "fsdp_config.json", NULL};
+/* Settings of training programs, shown under state/ as they are.
+ * Source: transformers trainer.py (4.x, 5.x); NeMo-RL utils/checkpoint.py (0.3); Megatron-Bridge
+ * training/utils/checkpoint_utils.py (0.2 … 0.6), CONFIG_FILE; NeMo 1 core/connectors/
+ * save_restore_connector.py, model_config_yaml. */
+static const char *const sidefiles_state[] = {
+    "trainer_state.json", "training_info.json", "training_args.json", "fsdp_config.json",
+    "run_config.yaml",    "model_config.yaml",  NULL};
+
+/* Directories beside the weights in which side files lie: the tokenizer (Megatron-Bridge, NeMo-RL),
+ * and what NeMo 2 saves of the model and its trainer.
+ * Source: NeMo nemo/lightning/io/mixin.py and pl.py (2.0 … 2.4), "context", "nemo_tokenizer". */
+static const char *const sidefiles_dir[] = {"tokenizer", "context", "context/nemo_tokenizer", NULL};
+
+/* Of NeMo 2's context/: settings, under state/, too. */
+static const char *const sidefiles_context[] = {"model.yaml", "io.json", NULL};
 
 static bool sidefiles_is_state(const char *name)
 {
@@ -62,25 +73,23 @@ bool sidefiles_is(const char *name)
 }
 
 /* Where the file is shown. */
-static void sidefiles_path(char out[sizeof "state/" + ZF_NAME_MAX], const char *name)
+static void sidefiles_path(char out[sizeof "state/" + ZF_NAME_MAX], const char *name, bool state)
 {
     static const char state_dir[] = "state/";
-    size_t n = sidefiles_is_state(name) ? sizeof state_dir - 1 : 0;
+    size_t n = state ? sizeof state_dir - 1 : 0;
 
     memcpy(out, state_dir, n);
     (void)zf_name_encode(out + n, name, strlen(name), "");
 }
 
-static bool sidefiles_pass(struct zf_store *st, const char *name, struct zf_build *b,
-                           struct zf_err *err)
+static bool sidefiles_pass(struct zf_store *st, const char *name, const char *file,
+                           struct zf_build *b, struct zf_err *err)
 {
-    char file[sizeof "state/" + ZF_NAME_MAX];
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
 
     if (!src) {
         return false;
     }
-    sidefiles_path(file, name);
     if (zf_build_has_file(b, file)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint itself holds a %s", file);
     }
@@ -91,9 +100,11 @@ static bool sidefiles_pass(struct zf_store *st, const char *name, struct zf_buil
 static bool sidefiles_try(struct zf_store *st, const char *name, struct zf_build *b,
                           struct zf_err *err)
 {
+    char file[sizeof "state/" + ZF_NAME_MAX];
     struct zf_err why = {.code = ZF_OK};
 
-    return sidefiles_pass(st, name, b, &why) ||
+    sidefiles_path(file, name, sidefiles_is_state(name));
+    return sidefiles_pass(st, name, file, b, &why) ||
            zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", name, why.msg);
 }
 
@@ -111,6 +122,41 @@ bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b
 
         if (side && !(but && zf_store_has(but, e[i].name, ZF_ENTRY_FILE)) &&
             !sidefiles_try(st, e[i].name, b, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The side files of the directory `dir` of st, where no other has their place. */
+static bool sidefiles_of_dir(struct zf_store *st, const char *dir, struct zf_build *b,
+                             struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &ignored);
+    bool context = strcmp(dir, "context") == 0;
+
+    for (struct zf_entries l = zf_store_entries(st, dir); sub && l.e < l.end; l.e++) {
+        bool state = context && save_name_fits(l.e->name, sidefiles_context, FNM_PERIOD);
+        char file[sizeof "state/" + ZF_NAME_MAX];
+        struct zf_err why = {.code = ZF_OK};
+
+        if (l.e->kind == ZF_ENTRY_DIR || !(state || sidefiles_is(l.e->name))) {
+            continue;
+        }
+        sidefiles_path(file, l.e->name, state || sidefiles_is_state(l.e->name));
+        if (!zf_build_has_file(b, file) && !sidefiles_pass(sub, l.e->name, file, b, &why) &&
+            !zf_build_note(b, err, "%s/%s is not shown: %s", dir, l.e->name, why.msg)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sidefiles_below(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+{
+    for (size_t i = 0; sidefiles_dir[i]; i++) {
+        if (!sidefiles_of_dir(st, sidefiles_dir[i], b, err)) {
             return false;
         }
     }
@@ -147,10 +193,10 @@ bool sidefiles_from(const char *dir, const struct zf_limits *lim, struct zf_buil
             sidefiles_is_state(e[i].name)) {
             continue;
         }
-        sidefiles_path(file, e[i].name);
+        sidefiles_path(file, e[i].name, false);
         taken++;
         why = (struct zf_err){.code = ZF_OK};
-        if (!zf_build_has_file(b, file) && !sidefiles_pass(st, e[i].name, b, &why) &&
+        if (!zf_build_has_file(b, file) && !sidefiles_pass(st, e[i].name, file, b, &why) &&
             !zf_build_note(b, err, "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg)) {
             return false;
         }

@@ -12,6 +12,7 @@ TESTS += \
 	tests/format/test_damage.py \
 	tests/format/test_finding.py \
 	tests/format/test_probing.py \
+	tests/format/test_runs.py \
 	tests/format/test_side.py \
 	tests/format/test_sources.py \
 	tests/format/test_special.py \
@@ -29,11 +30,13 @@ EXTRA_DIST += \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
 	tests/format/made.py \
+	tests/format/rundir.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
 	tests/format/test_finding.py \
 	tests/format/test_probing.py \
+	tests/format/test_runs.py \
 	tests/format/test_side.py \
 	tests/format/test_sources.py \
 	tests/format/test_special.py \

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whoever opens a run directory wants to know that a newer save is there which was not opened: because
+ * it never came to its end, or because the pointer file names an older one. */
+#include "newer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "save_name.h"
+#include "saves.h"
+
+/* The newest directory of st by its name that is of the series of `base` and behind `step`, which
+ * becomes its own; *more_out: how many others are.  NULL: none. */
+static const char *newer_of(const struct zf_saves *s, const char *base, int64_t *step,
+                            size_t *more_out)
+{
+    const int64_t mine = *step;
+    const char *newest = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        int64_t at;
+
+        if (!save_name_same_series(s->name[i], base) || !save_name_step(s->name[i], &at) ||
+            at <= mine) {
+            continue;
+        }
+        n++;
+        if (at > *step) {
+            *step = at;
+            newest = s->name[i];
+        }
+    }
+    *more_out = n ? n - 1 : 0;
+    return newest;
+}
+
+/* Looks in the directory `dir` of st ("" = itself), whose name goes in front of what is found. */
+static bool newer_in(struct zf_store *st, const char *dir, const char *base, int64_t step,
+                     const struct zf_limits *lim, char note[NEWER_NOTE])
+{
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+    char others[48] = "";
+    size_t more;
+
+    zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &ignored);
+    if (!sub || !saves_by_name(sub, &s, &ignored)) {
+        return false;
+    }
+    const char *name = newer_of(&s, base, &step, &more);
+    if (!name) {
+        return false;
+    }
+    bool whole = saves_is_whole(sub, name, lim);
+    if (more) {
+        (void)snprintf(others, sizeof others, " (and so are %zu more)", more);
+    }
+    (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "", name, others,
+                   whole ? " than the save that is shown" : ", but unfinished or without weights");
+    return true;
+}
+
+/* Megatron's saves that are overwritten soon lie in a run directory of their own.  Source:
+ * megatron/training/checkpointing.py, _get_non_persistent_iteration (core 0.7 … 0.19). */
+static const char newer_non_persistent[] = "non_persistent";
+
+void newer_note(struct zf_store *st, const char *name, const struct zf_limits *lim, char note[NEWER_NOTE])
+{
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    struct zf_err ignored = {.code = ZF_OK};
+    char dir[256];
+    int64_t step;
+
+    note[0] = '\0';
+    if (!save_name_is_step(base) || !save_name_step(base, &step) ||
+        (slash && (size_t)(slash - name) >= sizeof dir)) {
+        return;
+    }
+    (void)snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - name) : 0, name);
+    zf_auto(store) struct zf_store *run = zf_store_sub(st, dir, &ignored);
+    if (run && !newer_in(run, "", base, step, lim, note) &&
+        zf_store_has(run, newer_non_persistent, ZF_ENTRY_DIR)) {
+        (void)newer_in(run, newer_non_persistent, base, step, lim, note);
+    }
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saves of a run that are newer than the one that is opened. */
+#ifndef FIND_NEWER_H
+#define FIND_NEWER_H
+
+#include <zf/find.h>
+
+enum { NEWER_NOTE = 256 };
+
+/* What is newer than the save `name` (a path from st), in a sentence, or "": of its own series beside
+ * it, finished or not, or among Megatron's non-persistent saves. */
+void newer_note(struct zf_store *st, const char *name, const struct zf_limits *lim,
+                char note[NEWER_NOTE]);
+
+#endif
