@@ -4,6 +4,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/agree.c \
 	src/assemble/companions.c \
 	src/assemble/coord.c \
+	src/assemble/cut.c \
 	src/assemble/degraded.c \
 	src/assemble/dtensor_ranges.c \
 	src/assemble/files.c \
@@ -31,6 +32,7 @@ noinst_HEADERS += \
 	include/zf/assemble/agree.h \
 	include/zf/assemble/companions.h \
 	include/zf/assemble/coord.h \
+	include/zf/assemble/cut.h \
 	include/zf/assemble/degraded.h \
 	include/zf/assemble/files.h \
 	include/zf/assemble/flat_vector.h \

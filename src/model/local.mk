@@ -11,6 +11,7 @@ libzf_model_la_SOURCES = \
 	src/model/cast_scalar.c \
 	src/model/draft.c \
 	src/model/draft_box.c \
+	src/model/draft_copy.c \
 	src/model/draft_index.c \
 	src/model/draft_read.c \
 	src/model/draft_run.c \
@@ -24,6 +25,7 @@ libzf_model_la_SOURCES = \
 	src/model/map_slice.c \
 	src/model/model.c \
 	src/model/pieces.c \
+	src/model/scaffold.c \
 	src/model/seal.c \
 	src/model/select.c \
 	src/model/sources.c \

@@ -81,6 +81,11 @@ bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
  * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor. */
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
                    uint64_t of_first, struct zf_err *err) ZF_CHECKED;
+/* The box [start, start + size) of d is the box [of_start, of_start + size) of `of`, as that is put so far,
+ * lost bytes included; both have one element type and as many dimensions.  A value is copied as a whole.
+ * `of` may be withdrawn afterwards.  Errors: ZF_E_FORMAT any of this is not so; `of` has parts. */
+bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *of,
+                   const uint64_t *of_start, const uint64_t *size, struct zf_err *err) ZF_CHECKED;
 /* From here on a source that is too short is no news: who read its head has noted it. */
 bool zf_draft_noted(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 /* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */
@@ -130,6 +135,15 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 const char *zf_build_first_note(const struct zf_build *b);
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err) ZF_CHECKED;
 void zf_build_step(struct zf_build *b, int64_t step);
+
+/* The drafts of all sets below the tree path `dir` (whatever the prefix), in the order in which they were
+ * started; begin with *at = 0.  out: its set behind `dir`, and its name; borrowed.  *tie: the draft of
+ * which it is a second name, or NULL.  NULL: there are no more. */
+struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at,
+                               struct zf_spot *out, struct zf_draft **tie);
+/* Takes out everything below `dir` for good: tensors and files that were made only to be copied from.
+ * Nothing outside may be a part of them.  Pre: no mark is open.  Errors: ZF_E_NOMEM. */
+bool zf_build_withdraw(struct zf_build *b, const char *dir, struct zf_err *err) ZF_CHECKED;
 
 /* All or nothing: everything that is drafted, added, noted or set after a mark is withdrawn by undo,
  * which releases its sources, or stays by keep; both end the innermost mark.  Drafts that were started

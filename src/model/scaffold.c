@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trees that are made only to be joined: going through the drafts of a directory, and taking them all
+ * out again. */
+#include <string.h>
+
+#include "build_kind.h"
+
+/* What a path has behind the directory: "" for the directory itself; NULL = it is not below it. */
+static const char *scaffold_below(const char *path, const char *dir)
+{
+    size_t n = strlen(dir);
+
+    if (n == 0) {
+        return path;
+    }
+    if (strncmp(path, dir, n) != 0 || (path[n] != '/' && path[n] != '\0')) {
+        return NULL;
+    }
+    return path[n] ? path + n + 1 : "";
+}
+
+struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at,
+                               struct zf_spot *out, struct zf_draft **tie)
+{
+    while (*at < b->drafts.n) {
+        struct zf_draft *d = b->drafts.at[(*at)++];
+        const char *set = scaffold_below(d->set->path, dir);
+
+        if (set) {
+            *out = (struct zf_spot){set, d->name, d->name_len};
+            *tie = d->tie;
+            return d;
+        }
+    }
+    return NULL;
+}
+
+static bool scaffold_index(struct zf_build *b, struct zf_err *err)
+{
+    zf_index_fini(&b->by_name);
+    if (!zf_index_reserve(&b->by_name, b->drafts.n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < b->drafts.n; i++) {
+        struct zf_draft *d = b->drafts.at[i];
+
+        d->number = i;
+        if (!zf_index_add(&b->by_name, build_name_hash(d->set, d->name, d->name_len), (uint32_t)i,
+                          err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_build_withdraw(struct zf_build *b, const char *dir, struct zf_err *err)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < b->drafts.n; i++) {
+        struct zf_draft *d = b->drafts.at[i];
+
+        if (!scaffold_below(d->set->path, dir)) {
+            b->drafts.at[kept++] = d;
+            continue;
+        }
+        d->set->n--;
+        b->rest.n_pieces -= d->n_pieces;
+    }
+    b->drafts.n = kept;
+    for (struct blob_item **p = &b->rest.blobs; *p;) {
+        if (scaffold_below((*p)->path, dir)) {
+            *p = (*p)->next;
+            b->rest.n_blobs--;
+        } else {
+            p = &(*p)->next;
+        }
+    }
+    return scaffold_index(b, err);
+}
