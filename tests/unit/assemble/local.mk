@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 assemble_tests = \
 	tests/unit/assemble/test_coord \
+	tests/unit/assemble/test_cut \
 	tests/unit/assemble/test_dtensor_ranges \
 	tests/unit/assemble/test_files \
 	tests/unit/assemble/test_names \
@@ -13,6 +14,8 @@ check_PROGRAMS += $(assemble_tests)
 TESTS += $(assemble_tests)
 tests_unit_assemble_test_coord_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_assemble_test_coord_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
+tests_unit_assemble_test_cut_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_assemble_test_cut_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_dtensor_ranges_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_assemble_test_dtensor_ranges_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_files_CPPFLAGS = $(TEST_CPPFLAGS)
