@@ -23,7 +23,9 @@ struct zf_cache {
     uint64_t limit;
     pthread_mutex_t lock; /* of all below */
     struct entry *table, *list;
-    uint64_t bytes;
+    uint64_t bytes;         /* of those in the list */
+    struct cache_key giant; /* of a block that is larger than the limit */
+    struct block *giant_block;
 };
 
 struct block *block_new(uint64_t n, struct zf_err *err)
@@ -96,6 +98,7 @@ void cache_unref(struct zf_cache **c)
     while (gone->list) {
         cache_evict(gone, gone->list);
     }
+    block_unref(&gone->giant_block);
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone);
 }
@@ -119,6 +122,9 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
     (void)pthread_mutex_lock(&c->lock);
     struct entry *e = cache_find(c, owner, k);
     struct block *b = e ? cache_block_ref(e->block) : NULL;
+    if (!b && c->giant_block && c->giant.owner == owner && c->giant.k == k) {
+        b = cache_block_ref(c->giant_block);
+    }
     if (e) {
         DL_DELETE(c->list, e);
         DL_APPEND(c->list, e);
@@ -154,6 +160,20 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
+void cache_put_any(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
+{
+    if (b->n <= c->limit) {
+        cache_put(c, owner, k, b);
+        return;
+    }
+    (void)pthread_mutex_lock(&c->lock);
+    struct block *old = c->giant_block;
+    c->giant_block = cache_block_ref(b);
+    c->giant = (struct cache_key){.owner = owner, .k = k};
+    (void)pthread_mutex_unlock(&c->lock);
+    block_unref(&old);
+}
+
 void cache_drop(struct zf_cache *c, uint64_t owner)
 {
     struct entry *e, *next;
@@ -164,6 +184,9 @@ void cache_drop(struct zf_cache *c, uint64_t owner)
         if (e->key.owner == owner) {
             cache_evict(c, e);
         }
+    }
+    if (c->giant_block && c->giant.owner == owner) {
+        block_unref(&c->giant_block);
     }
     (void)pthread_mutex_unlock(&c->lock);
 }

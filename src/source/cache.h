@@ -41,6 +41,10 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k);
 /* Keeps b (with a reference of its own) if it fits. */
 void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b);
 
+/* The same; one that is larger than all of the cache is kept as well, besides the others, until the
+ * next such comes: what can only be made whole would otherwise be made anew for each of its rows. */
+void cache_put_any(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b);
+
 /* Forgets an owner's blocks. */
 void cache_drop(struct zf_cache *c, uint64_t owner);
 

@@ -327,13 +327,18 @@ static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err
     return listing_read(t, k->path, &k->l, err) || store_named(t, k->path, err);
 }
 
-bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
-                   size_t *n_out, struct zf_err *err)
+struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err)
 {
     zf_auto(mem) char *full = store_path_in(st, dir, true, err);
 
-    const struct kept *d =
-        full ? store_kept_get(st->t, &st->t->dirs, full, NULL, store_list_make, err) : NULL;
+    return full ? store_kept_get(st->t, &st->t->dirs, full, NULL, store_list_make, err) : NULL;
+}
+
+bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
+                   size_t *n_out, struct zf_err *err)
+{
+    const struct kept *d = store_kept_dir(st, dir, err);
+
     if (!d) {
         return false;
     }

@@ -9,6 +9,8 @@
  * not, because a run that is training goes on writing there. */
 #include <string.h>
 
+#include <zf/base/path.h>
+
 #include "store_table.h"
 
 static int look_order(const void *a, const void *b)
@@ -82,7 +84,7 @@ static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err
     }
     HASH_SRT(hh, *table, look_order);
     for (struct kept *k = *table; k; k = k->hh.next) {
-        if (!k->making && (k->src || k->counts)) {
+        if (!k->making && (k->src || k->counts || k->relied)) {
             list[n++] = k;
         }
     }
@@ -104,6 +106,38 @@ static void look_count(struct store_table *t, const struct kept *f)
     if (d && f->known) {
         d->l.entry[f->known - d->l.entry].later = true;
     }
+}
+
+/* A file that its entry cannot vouch for. */
+static bool look_open_now(struct zf_store *st, const char *dir, const struct zf_entry *e,
+                          struct zf_err *err)
+{
+    zf_auto(mem) char *path = zf_relpath_join(dir, e->name, err);
+    zf_auto(source) struct zf_source *src = path ? zf_store_open(st, path, err) : NULL;
+
+    return src != NULL;
+}
+
+bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err)
+{
+    struct kept *d = store_kept_dir(st, dir, err);
+
+    for (size_t i = 0; d && i < d->l.n; i++) {
+        const struct zf_entry *e = &d->l.entry[i];
+
+        if (e->kind == ZF_ENTRY_FILE && e->fresh && !look_open_now(st, dir, e, err)) {
+            return false;
+        }
+    }
+    (void)pthread_mutex_lock(&st->t->lock);
+    for (size_t i = 0; d && i < d->l.n; i++) {
+        d->l.entry[i].later = d->l.entry[i].later || d->l.entry[i].kind == ZF_ENTRY_FILE;
+    }
+    if (d) {
+        d->relied = true;
+    }
+    (void)pthread_mutex_unlock(&st->t->lock);
+    return d != NULL;
 }
 
 /* The same names, and behind those of files that were not opened the same files. */

@@ -22,6 +22,7 @@ struct kept {
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
     struct listing l;             /* of a directory */
     bool counts;                  /* a file in it was opened; for zf_store_unchanged alone */
+    bool relied;                  /* of a directory: all that its listing says counts as well */
     char path[];
 };
 
@@ -46,6 +47,9 @@ struct zf_store {
     char *focus;  /* or NULL */
     char *prefix; /* this store's directory in the table, "" = root */
 };
+
+/* What is kept of a directory, listed at the first question. */
+struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
 /* Asks the kind for a listing and sorts it; freed with listing_fini.  Errors: without a path. */
 bool listing_read(struct store_table *t, const char *dir, struct listing *l,

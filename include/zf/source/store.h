@@ -97,6 +97,12 @@ struct zf_source *zf_store_open(struct zf_store *st, const char *path,
 struct zf_source *zf_store_open_later(struct zf_store *st, const char *path,
                                       struct zf_err *err) ZF_CHECKED;
 
+/* What the listing of `dir` says is relied on: the checkpoint is made of its names and of the files
+ * behind them, though none of them may have been opened.  To zf_store_unchanged they count as if
+ * they all had been; a first read meets what changed later.  Files that may have been written in the
+ * moment they were listed are opened at once.  Errors: of zf_store_list, zf_store_open. */
+bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
+
 /* Looks at every file that was opened, and at every directory in which one was, once more by its
  * path: was all this there at one and the same moment?  To be asked when a checkpoint has been read
  * through.  Errors: ZF_E_STALE with the path that changed. */

@@ -44,6 +44,32 @@ static void the_longest_unused_goes_first(void **state)
     cache_unref(&c);
 }
 
+static void one_giant_is_kept_besides(void **state)
+{
+    struct zf_err err;
+    struct zf_cache *c = cache_new(300, &err);
+
+    (void)state;
+    put(c, 1, 0, 200);
+    for (uint64_t k = 0; k < 2; k++) {
+        zf_auto(block) struct block *b = block_new(301, &err);
+
+        memset(b->data, (int)(3 * 16 + k), b->n);
+        cache_put_any(c, 3, k, b);
+        assert_true(has(c, 3, k) && has(c, 1, 0));
+    }
+    assert_false(has(c, 3, 0));
+    cache_drop(c, 3);
+    assert_false(has(c, 3, 1));
+    assert_true(has(c, 1, 0));
+    zf_auto(block) struct block *small = block_new(300, &err);
+    memset(small->data, 3 * 16, small->n);
+    cache_put_any(c, 3, 0, small); /* as any other */
+    assert_false(has(c, 1, 0));
+    assert_true(has(c, 3, 0));
+    cache_unref(&c);
+}
+
 static void owners_are_dropped_alone(void **state)
 {
     struct zf_err err;
@@ -66,6 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_unused_goes_first),
+        cmocka_unit_test(one_giant_is_kept_besides),
         cmocka_unit_test(owners_are_dropped_alone),
     };
 

@@ -284,6 +284,32 @@ static void a_look_back_sees_what_was_not_opened(void **state)
     assert_non_null(strstr(err.path, "/d"));
 }
 
+static void a_directory_that_is_relied_on_is_looked_at(void **state)
+{
+    struct zf_err err;
+
+    write_files(*state);
+    let_tick_pass();
+    for (int change = 0; change < 3; change++) {
+        zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
+        int before = descriptors();
+
+        assert_ok(zf_store_rely(st, "d", &err), &err);
+        assert_int_equal(descriptors(), before); /* no file was opened */
+        assert_ok(zf_store_unchanged(st, &err), &err);
+        if (change == 0) {
+            scratch_file(*state, "d/f9", "as long?!"); /* another content */
+        } else {
+            scratch_file(*state, change == 1 ? "d/new" : "e/new", "x");
+        }
+        assert_int_equal(zf_store_unchanged(st, &err), change == 2); /* e is nobody's */
+        let_tick_pass();
+    }
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
+    assert_false(zf_store_rely(st, "none", &err));
+    assert_int_equal(err.code, ZF_E_NOENT);
+}
+
 static void what_is_no_file_is_refused(void **state)
 {
     struct zf_err err;
@@ -356,6 +382,7 @@ int main(void)
         SCRATCH(what_changed_before_the_first_read_is_stale),
         SCRATCH(a_file_of_this_very_moment_is_opened_at_once),
         SCRATCH(a_look_back_sees_what_was_not_opened),
+        SCRATCH(a_directory_that_is_relied_on_is_looked_at),
         SCRATCH(what_is_no_file_is_refused),
         SCRATCH(chunks_are_items),
     };

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One block is all there is of such a source.  Who reads a row of it pays for the whole; the next
+ * rows come from the cache, and a thread that finds another at work waits for its result. */
+#include <zf/source/decoded.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+
+#include "blocks.h"
+
+struct decoded {
+    struct blocks b;
+    const struct zf_decoder *how;
+    pthread_mutex_t lock; /* held while it is decompressed */
+};
+
+/* What does not compress grows, but with none of the codecs by more than an eighth. */
+static bool decoded_overlong(uint64_t have, uint64_t size)
+{
+    return have > size && have - size > size / 8 + (64u << 10);
+}
+
+static bool decoded_check(struct zf_source *parent, uint64_t size, const struct zf_decoder *how,
+                          struct zf_err *err)
+{
+    uint8_t head[ZF_DECODER_HEAD];
+    size_t n = parent->size < sizeof head ? (size_t)parent->size : sizeof head;
+
+    if (decoded_overlong(parent->size, size)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "%" PRIu64 " bytes of %s data for %" PRIu64 " bytes are too many",
+                      parent->size, how->kind, size);
+        return zf_err_in(err, "%s", parent->name);
+    }
+    if (!zf_source_pread(parent, head, n, 0, err)) {
+        return false;
+    }
+    return how->check(head, n, parent->size, size, err) || zf_err_in(err, "%s", parent->name);
+}
+
+static struct block *decoded_make(struct decoded *d, struct zf_err *err)
+{
+    struct zf_source *parent = d->b.parent;
+    zf_auto(mem) void *in = malloc(parent->size ? (size_t)parent->size : 1);
+    zf_auto(block) struct block *block = block_new(d->b.src.size, err);
+
+    if (!in) {
+        (void)zf_fail_sys(err, "decompress");
+        return NULL;
+    }
+    if (!block || !zf_source_pread(parent, in, (size_t)parent->size, 0, err)) {
+        return NULL;
+    }
+    if (!d->how->decode(in, (size_t)parent->size, block->data, block->n, err)) {
+        (void)zf_err_in(err, "%s", parent->name);
+        return NULL;
+    }
+    struct block *done = block;
+    block = NULL;
+    return done;
+}
+
+static struct block *decoded_load(struct blocks *b, uint64_t k, struct zf_err *err)
+{
+    struct decoded *d = (struct decoded *)b;
+
+    (void)pthread_mutex_lock(&d->lock);
+    struct block *block = cache_get(b->cache, b->owner, k);
+    if (!block) {
+        block = decoded_make(d, err);
+        if (block) {
+            cache_put_any(b->cache, b->owner, k, block);
+        }
+    }
+    (void)pthread_mutex_unlock(&d->lock);
+    return block;
+}
+
+static void decoded_fini(struct zf_source *s)
+{
+    struct decoded *d = (struct decoded *)s;
+
+    (void)pthread_mutex_destroy(&d->lock);
+    blocks_fini(&d->b);
+    free(d);
+}
+
+static bool decoded_trace(struct zf_source *s, struct zf_trace *t)
+{
+    return blocks_trace((struct blocks *)s, ((struct decoded *)s)->how->kind, t);
+}
+
+static const struct zf_source_ops decoded_ops = {
+    .kind = "decoded",
+    .pread = blocks_pread,
+    .trace = decoded_trace,
+    .fini = decoded_fini,
+};
+
+struct zf_source *zf_decoded_new(struct zf_source *parent, uint64_t size,
+                                 const struct zf_decoder *how, const struct zf_limits *lim,
+                                 struct zf_err *err)
+{
+    if (size > lim->chunk_bytes) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "%" PRIu64 " bytes once decompressed are more than the limit chunk_bytes=%" PRIu64,
+                      size, lim->chunk_bytes);
+        (void)zf_err_in(err, "%s", parent->name);
+        return NULL;
+    }
+    if (!decoded_check(parent, size, how, err)) {
+        return NULL;
+    }
+    struct decoded *d = calloc(1, sizeof *d);
+    if (!d) {
+        (void)zf_fail_sys(err, "make a decompressing source");
+        return NULL;
+    }
+    if (!blocks_init(&d->b, &decoded_ops, parent, size, lim, err)) {
+        free(d);
+        return NULL;
+    }
+    d->b.span = size ? size : 1;
+    d->b.load = decoded_load;
+    d->how = how;
+    (void)pthread_mutex_init(&d->lock, NULL);
+    return &d->b.src;
+}
