@@ -102,8 +102,18 @@ static int main_usage(FILE *to)
 int cmd_version(void)
 {
     (void)printf("zerofs " PACKAGE_VERSION "\nLicense Apache-2.0. There is no warranty.\n"
-                 "zstd items: %s\n",
+                 "zstd items: %s\nblosc chunks: %s\nlz4 chunks: %s\n",
 #ifdef HAVE_ZSTD
+                 "yes",
+#else
+                 "no",
+#endif
+#ifdef HAVE_BLOSC
+                 "yes",
+#else
+                 "no",
+#endif
+#ifdef HAVE_LZ4
                  "yes"
 #else
                  "no"

@@ -44,3 +44,11 @@ tests_unit_codec_torch_dump_SOURCES = tests/unit/codec/torch_dump.c
 tests_unit_codec_torch_dump_LDADD = $(ZF_CODEC)
 dist_check_SCRIPTS += tests/unit/codec/test_torch.py
 TESTS += tests/unit/codec/test_torch.py
+
+# zarr
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/codec/test_zarr
+TESTS += tests/unit/codec/test_zarr
+endif
+tests_unit_codec_test_zarr_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_zarr_LDADD = $(ZF_CODEC) $(ZLIB_LIBS) $(ZSTD_LIBS) $(BLOSC_LIBS) $(LZ4_LIBS) $(CMOCKA_LIBS)

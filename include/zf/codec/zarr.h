@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Zarr arrays of version 2: `.zarray`, and what a chunk file holds.  Where the files are is the
+ * caller's business.
+ * Sources: the zarr v2 specification; zarr-python 2.18 meta.py (the spellings of fill_value);
+ * tensorstore's zarr driver ("bfloat16" as dtype, which Megatron-core writes as well, zarr.py
+ * _create_zarr_array); numcodecs 0.13 (compressors). */
+#ifndef ZF_CODEC_ZARR_H
+#define ZF_CODEC_ZARR_H
+
+#include <zf/base/dtype.h>
+#include <zf/base/limits.h>
+#include <zf/source/source.h>
+
+#define ZF_ZARR_DIMS 64
+
+enum zf_zarr_codec { ZF_ZARR_RAW, ZF_ZARR_ZLIB, ZF_ZARR_GZIP, ZF_ZARR_ZSTD, ZF_ZARR_LZ4, ZF_ZARR_BLOSC };
+
+struct zf_zarr {
+    enum zf_dtype dtype;
+    enum zf_zarr_codec codec;
+    char separator; /* between the indices in a chunk's name: '.' or '/' */
+    bool swapped;   /* elements are big-endian, see zf_zarr_chunk */
+    bool order_f;   /* chunks have their first dimension innermost */
+    bool has_fill;  /* false: what no chunk holds is undefined */
+    uint8_t fill[16]; /* one element, little-endian */
+    uint32_t ndim;
+    uint64_t shape[ZF_ZARR_DIMS]; /* elements */
+    uint64_t chunk[ZF_ZARR_DIMS]; /* elements of every chunk, those at the edges too; 0 only where
+                                   * shape is 0 */
+    uint64_t grid[ZF_ZARR_DIMS];  /* chunks */
+    uint64_t n_chunks, chunk_bytes /* once decompressed */, bytes /* of the array */;
+};
+
+/* Reads the text of a `.zarray`.
+ * Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED (element type, compressor, filters: by name), ZF_E_LIMIT
+ * tensor_dims, grid_cells. */
+bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_zarr *out,
+                  struct zf_err *err) ZF_CHECKED;
+
+/* The number of the chunk (C order in the grid) that `name`, with `separator`s in it, says; false:
+ * it is not the name of a chunk.  *outside: it is, of one that the grid does not have. */
+bool zf_zarr_number(const struct zf_zarr *z, const char *name, uint64_t *out, bool *outside);
+/* The name of chunk `number`: at most ZF_ZARR_NAME bytes, terminated.  Returns its length. */
+#define ZF_ZARR_NAME (ZF_ZARR_DIMS * 21 + 1)
+size_t zf_zarr_name(const struct zf_zarr *z, uint64_t number, char *out);
+
+/* The elements of a chunk in `file`, which is all of it, in little-endian: a source of
+ * z->chunk_bytes.  Reads the head of a compressed one.
+ * Errors: ZF_E_FORMAT the file's length, or what its head says of its length, is not right;
+ * ZF_E_LIMIT chunk_bytes; ZF_E_UNSUPPORTED a codec that this zerofs was built without. */
+struct zf_source *zf_zarr_chunk(const struct zf_zarr *z, struct zf_source *file,
+                                const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
+/* Is this zerofs built with the codec?  Errors: ZF_E_UNSUPPORTED, with its name. */
+bool zf_zarr_can(enum zf_zarr_codec codec, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What c-blosc 1 wrote: 16 bytes that say how many there are before and after, then blocks, each cut
+ * in streams of LZ4, Zstandard …, shuffled.  c-blosc decodes it, in the calling thread and without
+ * asking the environment (blosc_decompress_ctx).
+ * Source: c-blosc 1.21, README_CHUNK_FORMAT.rst and blosc.h. */
+#include "config.h"
+
+#include "chunk.h"
+
+#ifdef HAVE_BLOSC
+
+#include <blosc.h>
+
+#include <inttypes.h>
+
+#include <zf/base/bytes.h>
+
+static bool blosc_bad(struct zf_err *err, uint64_t at, const char *what, uint64_t said,
+                      uint64_t want)
+{
+    return zf_fail(err, ZF_E_FORMAT, at,
+                   "the blosc header says %" PRIu64 " bytes %s, expected %" PRIu64, said, what,
+                   want);
+}
+
+/* The inner codec is the upper three bits of the flags, unless nothing is compressed (bit 1). */
+static bool blosc_inner(uint8_t flags, struct zf_err *err)
+{
+    static const char *const inner[] = {"blosclz", "lz4", "snappy", "zlib", "zstd"};
+    unsigned code = flags >> 5;
+
+    if (flags & BLOSC_MEMCPYED) {
+        return true;
+    }
+    if (code >= sizeof inner / sizeof inner[0]) {
+        return zf_fail(err, ZF_E_FORMAT, 2, "blosc knows no inner codec %u", code);
+    }
+    return blosc_compname_to_compcode(inner[code]) >= 0 ||
+           zf_fail(err, ZF_E_UNSUPPORTED, 2,
+                   "the chunk is compressed with blosc's %s, which the blosc library here was built "
+                   "without",
+                   inner[code]);
+}
+
+static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t size,
+                        struct zf_err *err)
+{
+    struct zf_bytes b = zf_bytes_of(head, n_head);
+    uint8_t version = zf_bytes_u8(&b);
+
+    (void)zf_bytes_u8(&b); /* of the inner format */
+    uint8_t flags = zf_bytes_u8(&b), width = zf_bytes_u8(&b);
+    uint64_t nbytes = zf_bytes_le32(&b), block = zf_bytes_le32(&b), cbytes = zf_bytes_le32(&b);
+    if (b.bad) {
+        return zf_fail(err, ZF_E_FORMAT, n_head, "the blosc header ends after %zu of 16 bytes",
+                       n_head);
+    }
+    if (version != BLOSC_VERSION_FORMAT) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, 0, "this is version %u of blosc's format, expected %d",
+                       version, BLOSC_VERSION_FORMAT);
+    }
+    if (nbytes != size) {
+        return blosc_bad(err, 4, "once decompressed", nbytes, size);
+    }
+    if (cbytes != have) {
+        return blosc_bad(err, 12, "compressed", cbytes, have);
+    }
+    if (width == 0 || (nbytes > 0 && (block == 0 || block > nbytes))) {
+        return zf_fail(err, ZF_E_FORMAT, 8,
+                       "the blosc header says blocks of %" PRIu64 " bytes with elements of %u", block,
+                       width);
+    }
+    return blosc_inner(flags, err);
+}
+
+static bool blosc_decode(const void *in, size_t have, void *out, size_t size, struct zf_err *err)
+{
+    size_t n = 0;
+
+    if (!blosc_check(in, have < ZF_DECODER_HEAD ? have : ZF_DECODER_HEAD, have, size, err)) {
+        return false;
+    }
+    if (blosc_cbuffer_validate(in, have, &n) != 0 || n != size) {
+        return zf_fail(err, ZF_E_FORMAT, 0, "the blosc header is not sound");
+    }
+    int got = blosc_decompress_ctx(in, out, size, 1);
+    return got >= 0 && (size_t)got == size
+               ? true
+               : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the blosc data is damaged");
+}
+
+static const struct zf_decoder blosc_decoder = {
+    .kind = "blosc", .check = blosc_check, .decode = blosc_decode};
+const struct zf_decoder *const zarr_blosc = &blosc_decoder;
+
+#else
+
+const struct zf_decoder *const zarr_blosc = NULL;
+
+#endif
