@@ -4,6 +4,7 @@
 # corpus through driver.c and tries every truncation of it.  With --enable-fuzzing (CC=clang) the same
 # program is libFuzzer's:  ./tests/fuzz/fuzz_NAME -max_total_time=180 NEW_DIR .../corpus/NAME
 fuzz_programs = \
+	tests/fuzz/fuzz_bucket \
 	tests/fuzz/fuzz_build \
 	tests/fuzz/fuzz_dcp \
 	tests/fuzz/fuzz_hf \
@@ -24,6 +25,10 @@ fuzz_ldflags = $(AM_LDFLAGS)
 TESTS += $(fuzz_programs)
 endif
 
+tests_fuzz_fuzz_bucket_SOURCES = tests/fuzz/fuzz_bucket.c $(fuzz_driver)
+tests_fuzz_fuzz_bucket_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_bucket_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_bucket_LDADD = $(ZF_FORMAT)
 tests_fuzz_fuzz_build_SOURCES = tests/fuzz/fuzz_build.c $(fuzz_driver)
 tests_fuzz_fuzz_build_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_fuzz_fuzz_build_LDFLAGS = $(fuzz_ldflags)

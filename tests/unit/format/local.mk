@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 format_tests = \
 	tests/unit/format/deepspeed/test_deepspeed \
 	tests/unit/format/dcp/test_dcp \
+	tests/unit/format/megatron/test_bucket_walk \
 	tests/unit/format/megatron/test_settings \
 	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
@@ -16,6 +17,8 @@ tests_unit_format_deepspeed_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) 
 tests_unit_format_dcp_test_dcp_SOURCES = tests/unit/format/dcp/test_dcp.c tests/support/golden.c
 tests_unit_format_dcp_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_unit_format_dcp_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_megatron_test_bucket_walk_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_megatron_test_bucket_walk_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_settings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c

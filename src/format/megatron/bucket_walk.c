@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit by unit, in the order of the buffer, with the set of all ends that the chosen units so far can
+ * have.  A unit that fits behind an end adds one; passing it over keeps the old one.  Two ways to
+ * one end are counted, not tried apart, so that the work is ends times units, however many choices there
+ * are. */
+#include "bucket_walk.h"
+
+#include <zf/base/auto.h>
+#include <zf/base/vec.h>
+
+/* Ends that are open at once, nodes in all, and comparisons: more than any sound buffer needs. */
+#define WALK_ENDS 4096u
+#define WALK_NODES (1u << 20)
+#define WALK_SAME (1u << 23)
+
+/* An end: what lies before it is filled. */
+struct walk_node {
+    uint64_t pos, base; /* element of the bucket; where its alignment counts from */
+    uint64_t first;     /* of the piece that ends here */
+    uint32_t bucket;    /* n_buckets: everything is filled */
+    uint32_t piece, parent;
+    uint32_t ways; /* to come here; 2 = several */
+};
+
+typedef zf_vec(uint32_t) walk_ends;
+struct walk {
+    const struct walk_in *in;
+    zf_vec(struct walk_node) node;
+    walk_ends free;         /* between units */
+    walk_ends inside, next; /* of the unit that is being tried, behind its last piece */
+    struct walk_node far;   /* the farthest end */
+    uint32_t compared;
+    bool many;
+};
+
+static void zf_auto_walk(struct walk *w)
+{
+    zf_vec_fini(&w->node);
+    zf_vec_fini(&w->free);
+    zf_vec_fini(&w->inside);
+    zf_vec_fini(&w->next);
+}
+
+/* Behind the last element of a bucket the next one begins. */
+static void walk_settle(const struct walk_in *in, struct walk_node *e)
+{
+    while (e->bucket < in->n_buckets && e->pos == in->len[e->bucket]) {
+        e->bucket++;
+        e->pos = e->base = 0;
+    }
+    e->base = e->pos - (e->pos - e->base) % in->align;
+}
+
+static bool walk_same_end(const struct walk_node *a, const struct walk_node *b)
+{
+    return a->bucket == b->bucket && a->pos == b->pos && a->base == b->base;
+}
+
+static bool walk_add(struct walk *w, walk_ends *to, struct walk_node e, struct zf_err *err)
+{
+    for (size_t i = 0; i < to->n; i++) {
+        struct walk_node *old = &w->node.at[to->at[i]];
+
+        if (walk_same_end(old, &e)) {
+            old->ways = 2;
+            return true;
+        }
+    }
+    if (to->n >= WALK_ENDS || w->node.n >= WALK_NODES) {
+        w->many = true;
+        return true;
+    }
+    uint32_t *at = zf_vec_push(to, err);
+    struct walk_node *node = at ? zf_vec_push(&w->node, err) : NULL;
+
+    if (!node) {
+        return false;
+    }
+    *at = (uint32_t)(w->node.n - 1);
+    *node = e;
+    if (e.bucket > w->far.bucket || (e.bucket == w->far.bucket && e.pos > w->far.pos)) {
+        w->far = e;
+    }
+    return true;
+}
+
+/* The piece behind that end, `first` elements into its bucket. */
+static bool walk_put(struct walk *w, uint32_t piece, uint32_t parent, uint64_t gap, uint64_t base,
+                     struct zf_err *err)
+{
+    const struct walk_in *in = w->in;
+    struct walk_node e = w->node.at[parent];
+    uint64_t left = in->len[e.bucket] - e.pos, n = in->piece[piece].n;
+    bool same = false;
+
+    if (gap > left || n > left - gap) {
+        return true;
+    }
+    if (w->compared++ >= WALK_SAME) {
+        w->many = true;
+        return true;
+    }
+    if (!in->same(in->ctx, piece, e.bucket, e.pos + gap, &same, err)) {
+        return false;
+    }
+    if (!same) {
+        return true;
+    }
+    e.first = e.pos + gap;
+    e.pos = e.first + n;
+    e.base = base;
+    e.piece = piece;
+    e.parent = parent;
+    walk_settle(in, &e);
+    return walk_add(w, &w->next, e, err);
+}
+
+static bool walk_step(struct walk *w, uint32_t piece, uint32_t parent, struct zf_err *err)
+{
+    const struct walk_in *in = w->in;
+    const struct walk_node e = w->node.at[parent];
+
+    if (e.bucket == in->n_buckets) {
+        return true;
+    }
+    uint64_t over = (e.pos - e.base) % in->align, gap = over ? in->align - over : 0;
+    if (!walk_put(w, piece, parent, gap, e.base, err)) {
+        return false;
+    }
+    /* Where buckets are joined, the next one may begin behind any piece. */
+    return !in->joined || gap == 0 || walk_put(w, piece, parent, 0, e.pos, err);
+}
+
+/* The unit is over: where it was filled in is an end like others. */
+static bool walk_close_unit(struct walk *w, struct zf_err *err)
+{
+    for (size_t i = 0; i < w->inside.n; i++) {
+        struct walk_node e = w->node.at[w->inside.at[i]];
+        size_t k = 0;
+
+        while (k < w->free.n && !walk_same_end(&w->node.at[w->free.at[k]], &e)) {
+            k++;
+        }
+        if (k < w->free.n) {
+            w->node.at[w->free.at[k]].ways = 2;
+        } else if (k >= WALK_ENDS) {
+            w->many = true;
+        } else {
+            uint32_t *at = zf_vec_push(&w->free, err);
+
+            if (!at) {
+                return false;
+            }
+            *at = w->inside.at[i];
+        }
+    }
+    w->inside.n = 0;
+    return true;
+}
+
+static bool walk_piece(struct walk *w, uint32_t piece, struct zf_err *err)
+{
+    const struct walk_piece *p = w->in->piece;
+    bool opens = piece == 0 || p[piece].unit != p[piece - 1].unit;
+
+    if (opens && !walk_close_unit(w, err)) {
+        return false;
+    }
+    const walk_ends *from = opens ? &w->free : &w->inside;
+    w->next.n = 0;
+    for (size_t i = 0; i < from->n && !w->many; i++) {
+        if (!walk_step(w, piece, from->at[i], err)) {
+            return false;
+        }
+    }
+    walk_ends done = w->inside;
+    w->inside = w->next;
+    w->next = done;
+    return true;
+}
+
+static void walk_trace(const struct walk *w, uint32_t end, struct walk_place *place)
+{
+    for (uint32_t i = 0; i < w->in->n_pieces; i++) {
+        place[i] = (struct walk_place){.there = false};
+    }
+    while (end != 0) {
+        const struct walk_node *e = &w->node.at[end];
+        uint32_t bucket = w->node.at[e->parent].bucket;
+
+        place[e->piece] = (struct walk_place){true, bucket, e->first};
+        end = e->parent;
+    }
+}
+
+bool bucket_walk(const struct walk_in *in, struct walk_place *place, struct walk_result *out,
+                 struct zf_err *err)
+{
+    zf_auto(walk) struct walk w = {.in = in};
+    struct walk_node start = {.ways = 1};
+
+    walk_settle(in, &start);
+    w.far = start;
+    if (!walk_add(&w, &w.free, start, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < in->n_pieces && !w.many; i++) {
+        if (!walk_piece(&w, i, err)) {
+            return false;
+        }
+    }
+    if (!walk_close_unit(&w, err)) {
+        return false;
+    }
+    *out = (struct walk_result){
+        .kind = w.many ? WALK_MANY : WALK_NONE, .bucket = w.far.bucket, .end = w.far.pos};
+    for (size_t i = 0; i < w.free.n && !w.many; i++) {
+        const struct walk_node *e = &w.node.at[w.free.at[i]];
+
+        if (e->bucket == in->n_buckets) {
+            out->kind = e->ways == 1 ? WALK_ONE : WALK_SEVERAL;
+            if (e->ways == 1) {
+                walk_trace(&w, w.free.at[i], place);
+            }
+        }
+    }
+    return true;
+}
