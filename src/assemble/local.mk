@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libzf-assemble.la
 libzf_assemble_la_SOURCES = \
 	src/assemble/agree.c \
+	src/assemble/assign.c \
 	src/assemble/companions.c \
 	src/assemble/coord.c \
 	src/assemble/cut.c \
@@ -30,6 +31,7 @@ libzf_assemble_la_LIBADD =
 
 noinst_HEADERS += \
 	include/zf/assemble/agree.h \
+	include/zf/assemble/assign.h \
 	include/zf/assemble/companions.h \
 	include/zf/assemble/coord.h \
 	include/zf/assemble/cut.h \

@@ -1,10 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 libzf_format_la_SOURCES += \
 	src/format/megatron/bucket_walk.c \
+	src/format/megatron/legacy.c \
+	src/format/megatron/legacy_bucket.c \
+	src/format/megatron/legacy_draft.c \
+	src/format/megatron/legacy_files.c \
+	src/format/megatron/legacy_join.c \
+	src/format/megatron/legacy_layers.c \
+	src/format/megatron/legacy_names.c \
+	src/format/megatron/legacy_optim.c \
+	src/format/megatron/legacy_rank.c \
+	src/format/megatron/legacy_same.c \
+	src/format/megatron/legacy_save.c \
 	src/format/megatron/settings.c \
 	$(NULL)
 
 noinst_HEADERS += \
 	src/format/megatron/bucket_walk.h \
+	src/format/megatron/legacy.h \
+	src/format/megatron/legacy_bucket.h \
+	src/format/megatron/legacy_draft.h \
+	src/format/megatron/legacy_files.h \
+	src/format/megatron/legacy_join.h \
+	src/format/megatron/legacy_layers.h \
+	src/format/megatron/legacy_names.def \
+	src/format/megatron/legacy_names.h \
+	src/format/megatron/legacy_optim.h \
+	src/format/megatron/legacy_parts.h \
+	src/format/megatron/legacy_rank.h \
+	src/format/megatron/legacy_same.h \
+	src/format/megatron/legacy_save.h \
 	src/format/megatron/settings.h \
 	$(NULL)

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every rank has a tree of its own, always; where it is proved how the ranks' pieces join, the root has
+ * the model.  The reasons why it is not are notes, because the pieces are sound nevertheless. */
+#include "legacy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
+
+#include "legacy_bucket.h"
+#include "legacy_draft.h"
+#include "legacy_rank.h"
+#include "legacy_same.h"
+
+bool legacy_probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
+                  struct zf_err *err)
+{
+    zf_auto(arena) struct zf_arena *a = zf_arena_new(o->lim->model_memory, err);
+    struct legacy_files files;
+    uint32_t n = 0;
+
+    out->fit = ZF_FIT_NO;
+    if (save->file || !legacy_files_any(save->store)) {
+        return true;
+    }
+    if (!a || !legacy_files_list(save->store, a, &files, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < files.n; i++) {
+        struct zf_err ignored = {.code = ZF_OK};
+        const char *path = files.file[i].path;
+        zf_auto(source) struct zf_source *src =
+            path && out->fit != ZF_FIT_PROOF ? zf_store_open(save->store, path, &ignored) : NULL;
+
+        n += path != NULL;
+        if (path && out->fit == ZF_FIT_NO) {
+            out->fit = ZF_FIT_NAMES;
+        }
+        if (src && zf_torch_sniff(src)) {
+            out->fit = ZF_FIT_PROOF;
+        }
+    }
+    if (out->fit != ZF_FIT_NO) {
+        (void)snprintf(out->why, sizeof out->why,
+                       "Megatron's files of %u model-parallel ranks, such as %.60s", n,
+                       files.file[0].dir);
+    }
+    return true;
+}
+
+/* ---- reading ---- */
+
+/* Opens the files of all ranks ahead, in the order in which they are asked for. */
+static bool legacy_expect(struct legacy_save *ls, struct zf_err *err)
+{
+    const char **path = zf_arena_get(ls->a, 2 * (uint64_t)ls->files.n, sizeof *path, err);
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; path && i < ls->files.n; i++) {
+        const struct legacy_file *f = &ls->files.file[i];
+
+        if (f->path) {
+            path[n++] = f->path;
+        }
+        if (f->path && f->distrib) {
+            path[n++] = f->distrib;
+        }
+    }
+    return path && zf_torch_ahead_begin(&ls->ahead, path, n, err);
+}
+
+static bool legacy_read_model(struct legacy_save *ls, uint32_t i, struct zf_err *err)
+{
+    zf_auto(torch) struct zf_torch *t =
+        zf_torch_ahead_open(&ls->ahead, ls->files.file[i].path, err);
+
+    return t && legacy_rank_read(ls, i, t, err);
+}
+
+static bool legacy_read_distrib(struct legacy_save *ls, uint32_t i, struct zf_err *err)
+{
+    const char *path = ls->files.file[i].distrib;
+    zf_auto(torch) struct zf_torch *t = path ? zf_torch_ahead_open(&ls->ahead, path, err) : NULL;
+
+    return !path || (t && legacy_bucket_read(ls, i, t, err));
+}
+
+/* Forgets what was read of a rank. */
+static void legacy_forget(struct legacy_save *ls, uint32_t i, const struct legacy_rank *was)
+{
+    for (size_t k = was->first_part; k < ls->tensor.n; k++) {
+        zf_vec_fini(&ls->tensor.at[k].state);
+    }
+    ls->part.n = ls->tensor.n = was->first_part;
+    ls->stray.n = was->first_stray;
+    ls->flat.n = was->first_flat;
+    ls->rank[i] = *was;
+    ls->rank[i].lost = true;
+}
+
+static bool legacy_read_rank(struct legacy_save *ls, uint32_t i, struct zf_err *err)
+{
+    ls->rank[i] = (struct legacy_rank){.file = &ls->files.file[i],
+                                       .first_part = (uint32_t)ls->part.n,
+                                       .first_stray = (uint32_t)ls->stray.n,
+                                       .first_flat = (uint32_t)ls->flat.n};
+    struct legacy_rank was = ls->rank[i];
+
+    if (!was.file->path) {
+        ls->rank[i].lost = true;
+        return true; /* legacy_files_settle says so */
+    }
+    if (legacy_read_model(ls, i, err) && legacy_read_distrib(ls, i, err)) {
+        return true;
+    }
+    legacy_forget(ls, i, &was);
+    return zf_forgive(ls->b, err);
+}
+
+static bool legacy_read_all(struct legacy_save *ls, struct zf_err *err)
+{
+    uint32_t n = 0;
+
+    ls->rank = zf_arena_get(ls->a, ls->files.n, sizeof *ls->rank, err);
+    if (!ls->rank || !legacy_expect(ls, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < ls->files.n; i++) {
+        if (!legacy_read_rank(ls, i, err)) {
+            return false;
+        }
+        n += !ls->rank[i].lost;
+    }
+    return n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                            "no folder of a rank has a model_optim_rng.pt that can be read");
+}
+
+/* ---- joining ---- */
+
+/* Is there a reason not to join, whatever the tensors are? */
+static bool legacy_may_join(struct legacy_save *ls, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < ls->files.n; i++) {
+        const struct legacy_rank *r = &ls->rank[i];
+
+        if (r->lost) {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is lost", r->file->dir);
+        }
+        if (r->odd) {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s: \"%.100s\" is no dense tensor",
+                           r->file->dir, r->odd);
+        }
+        if (r->n_chunks != ls->rank[0].n_chunks) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "%s has %u chunks of a virtual pipeline, %s has %u", r->file->dir,
+                           r->n_chunks, ls->rank[0].file->dir, ls->rank[0].n_chunks);
+        }
+    }
+    return true;
+}
+
+/* Rows of queries, keys and values were in another order before version 2.
+ * Source: megatron/model/transformer.py, checkpointing.py (fix_query_key_value_ordering). */
+static bool legacy_order_known(const struct legacy_save *ls, struct zf_err *err)
+{
+    for (size_t i = 0; ls->version < 2 && ls->files.mesh.size[ZF_AXIS_TENSOR] > 1 && i < ls->part.n;
+         i++) {
+        if (strstr(ls->part.at[i].name, "query_key_value")) {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                           "checkpoint_version is %g, in which \"%.80s\" has its rows in another "
+                           "order",
+                           ls->version, ls->part.at[i].name);
+        }
+    }
+    return true;
+}
+
+static bool legacy_try_join(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
+{
+    j->part = ls->part.at;
+    j->n_parts = (uint32_t)ls->part.n;
+    j->n_chunks = ls->rank[0].n_chunks;
+    return legacy_may_join(ls, err) && legacy_order_known(ls, err) && legacy_join(j, err) && legacy_same_weights(ls, j, err);
+}
+
+/* Failures that are reasons, and not the end. */
+static bool legacy_is_reason(const struct zf_err *err)
+{
+    return err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED;
+}
+
+static bool legacy_optim_proven(struct legacy_save *ls, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < ls->files.n; i++) {
+        if (ls->rank[i].unproven) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", ls->rank[i].unproven);
+        }
+    }
+    return true;
+}
+
+static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
+{
+    bool masters = legacy_optim_proven(ls, err) && legacy_same_optim(ls, j, err);
+
+    if (!masters && (!legacy_is_reason(err) ||
+                     !zf_note_failure(ls->b, err,
+                                      "the optimizer is shown by rank, and the root has the stored "
+                                      "weights: "))) {
+        return false;
+    }
+    /* what has no names is shown nowhere else */
+    return legacy_draft_model(ls, j, masters, err) &&
+           legacy_draft_ranks(ls, !masters || ls->stray.n > 0, err);
+}
+
+static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *err)
+{
+    struct legacy_join j = {.a = ls->a, .files = &ls->files, .settings = &ls->settings};
+    bool ok = settled && legacy_try_join(ls, &j, err);
+
+    if (ok) {
+        ok = legacy_draft_joined(ls, &j, err);
+    } else if (!settled || legacy_is_reason(err)) {
+        ok = (!settled || zf_note_failure(ls->b, err, "the ranks are not joined: ")) &&
+             legacy_draft_ranks(ls, true, err);
+    }
+    legacy_join_fini(&j);
+    return ok;
+}
+
+/* ---- the save ---- */
+
+static bool legacy_settle(struct legacy_save *ls, struct zf_err *err)
+{
+    const char *missing;
+
+    if (!legacy_files_settle(&ls->files, &ls->settings, ls->a, &missing, err)) {
+        return false;
+    }
+    if (missing) {
+        char why[ZF_ABSENT_MAX];
+        char *path = zf_arena_fmt(ls->a, err, "%s/model_optim_rng.pt", missing);
+
+        return path &&
+               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "%s %s: args say %u tensor, %u pipeline and %u expert ranks", path,
+                       zf_absent(ls->st, path, why), ls->files.mesh.size[ZF_AXIS_TENSOR],
+                       ls->files.mesh.size[ZF_AXIS_PIPELINE], ls->files.mesh.size[ZF_AXIS_EXPERT]);
+    }
+    return true;
+}
+
+static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
+{
+    bool settled;
+
+    if (!legacy_files_list(ls->st, ls->a, &ls->files, err) || !legacy_read_all(ls, err)) {
+        return false;
+    }
+    settled = legacy_settle(ls, err);
+    return (settled || zf_forgive(ls->b, err)) && legacy_draft(ls, settled, err);
+}
+
+bool legacy_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
+                 struct zf_err *err)
+{
+    struct legacy_save ls = {.st = save->store, .o = o, .b = b};
+
+    ls.ahead = (struct zf_torch_ahead){.st = ls.st, .lim = o->lim};
+    ls.a = ls.keep.arena = zf_arena_new(o->lim->model_memory, err);
+    bool ok = ls.a && legacy_open_save(&ls, err);
+    legacy_save_fini(&ls);
+    zf_arena_free(ls.a);
+    return ok;
+}

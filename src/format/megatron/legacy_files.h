@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The folders of a legacy save, one a model-parallel rank. */
+#ifndef FORMAT_MEGATRON_LEGACY_FILES_H
+#define FORMAT_MEGATRON_LEGACY_FILES_H
+
+#include <zf/assemble/coord.h>
+#include <zf/base/arena.h>
+#include <zf/source/store.h>
+
+#include "settings.h"
+
+struct legacy_file {
+    const char *dir;     /* "mp_rank_01_000" */
+    const char *path;    /* of model_optim_rng.pt; NULL = it is not there */
+    const char *distrib; /* of distrib_optim.pt, or NULL */
+    uint32_t n_numbers;  /* of the folder's name, 1 … 3 */
+    uint32_t number[3];
+    /* Where its rank is in the mesh, once legacy_files_settle has said so; its expert coordinate is
+     * that of the expert-parallel group. */
+    struct zf_coord at;
+    uint32_t expert_tensor; /* rank in the expert's own tensor-parallel group */
+};
+
+struct legacy_files {
+    struct legacy_file *file; /* in the natural order of their names */
+    uint32_t n;
+    struct zf_mesh mesh;    /* parts along each axis; the virtual pipeline's are not known here */
+    uint32_t expert_tensor; /* parts along the experts' own tensor axis */
+};
+
+/* Takes "mp_rank_01_000" apart.  False: no such name. */
+bool legacy_files_parse(const char *name, struct legacy_file *out);
+
+/* Is there a folder of a rank? */
+bool legacy_files_any(struct zf_store *st);
+
+/* Lists them.  Errors: of the store, of the arena. */
+bool legacy_files_list(struct zf_store *st, struct zf_arena *a, struct legacy_files *out,
+                       struct zf_err *err) ZF_CHECKED;
+
+/* Says which rank each folder is, by the sizes in args; without them by the names.
+ * *missing_out: NULL, or the name of a folder that should be there and is not.
+ * Errors: ZF_E_FORMAT a name that contradicts the sizes; of the arena. */
+bool legacy_files_settle(struct legacy_files *f, const struct megatron_settings *s,
+                         struct zf_arena *a, const char **missing_out,
+                         struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_optim_rng.pt.  Source: megatron/training/checkpointing.py (generate_state_dict), 0.4 … 0.19;
+ * `model` is flat in releases with core models and nested mappings before. */
+#include "legacy_rank.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/names.h>
+#include <zf/assemble/torch_json.h>
+#include <zf/base/name.h>
+
+#include "legacy_optim.h"
+
+/* ---- the model ---- */
+
+struct rank_reading {
+    struct legacy_save *ls;
+    struct legacy_rank *r;
+    struct zf_torch *t;
+    const char *key; /* "model", "model0" */
+    uint32_t chunk;
+    struct zf_out name;
+};
+
+/* The bytes that a module's get_extra_state gave, if they are any: in a file below extra/. */
+static bool rank_extra_bytes(struct rank_reading *x, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_pv *v = leaf->value;
+    char file[ZF_NAME_MAX + 1];
+    const char *p;
+    uint64_t n;
+
+    if (zf_pv_is(v, NULL, "BytesIO")) {
+        v = zf_pv_item(zf_pv_state(v), 0);
+    }
+    if (!zf_pv_bytes(v, x->ls->a, &p, &n, &ignored)) {
+        return true; /* None: the module had nothing to say */
+    }
+    char *key = zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key,
+                             zf_out_text(&x->name));
+    if (!key) {
+        return false;
+    }
+    (void)zf_name_encode(file, key, strlen(key), "");
+    char *path = zf_arena_fmt(x->ls->a, err, "extra/%s", file);
+    return path && zf_build_text(x->ls->b, path, p, n, err);
+}
+
+static bool rank_extra_tensor(struct rank_reading *x, const struct zf_leaf *leaf,
+                              struct zf_err *err)
+{
+    struct zf_tensor_ref ref;
+    char *key = zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key,
+                             zf_out_text(&x->name));
+
+    return key && zf_tensor_ref_read(&x->ls->keep, x->t, leaf->value, &ref, err) &&
+           zf_tensor_ref_draft(x->ls->b, (struct zf_spot){"extra", key, strlen(key)}, &ref, NULL,
+                               err);
+}
+
+static bool rank_add_part(struct rank_reading *x, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct legacy_save *ls = x->ls;
+    struct legacy_part *p = zf_vec_push(&ls->part, err);
+    struct legacy_tensor *t = p ? zf_vec_push(&ls->tensor, err) : NULL;
+
+    if (!t || !(p->name = zf_arena_str(ls->a, zf_out_text(&x->name), x->name.n, err))) {
+        return false;
+    }
+    if (!zf_tensor_ref_read(&ls->keep, x->t, leaf->value, &t->ref, err)) {
+        return zf_err_in(err, "!%s[\"%.100s\"]", x->key, p->name);
+    }
+    p->name_n = x->name.n;
+    p->file = (uint32_t)(x->r - ls->rank);
+    p->chunk = x->chunk;
+    p->dtype = t->ref.dtype;
+    p->ndim = t->ref.ndim;
+    p->shape = t->ref.shape;
+    x->r->n_parts++;
+    return true;
+}
+
+static bool rank_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    struct rank_reading *x = ctx;
+
+    if (!zf_path_join(&x->name, leaf->path, err)) {
+        return false;
+    }
+    if (zf_names_extra_state(zf_out_text(&x->name), x->name.n)) {
+        return leaf->kind == ZF_TORCH_DENSE ? rank_extra_tensor(x, leaf, err)
+                                            : rank_extra_bytes(x, leaf, err);
+    }
+    if (leaf->kind == ZF_TORCH_NOT) {
+        return true;
+    }
+    if (leaf->kind != ZF_TORCH_DENSE) {
+        zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "it is no dense tensor");
+        x->r->odd = zf_arena_str(x->ls->a, zf_out_text(&x->name), x->name.n, err);
+        return x->r->odd && zf_leave_out(x->ls->b, x->r->file->path, zf_out_text(&x->name), err);
+    }
+    return rank_add_part(x, leaf, err);
+}
+
+static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struct zf_err *err)
+{
+    struct zf_visit visit = {.fn = rank_leaf, .ctx = x};
+
+    if (!zf_pv_is_map(v)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a mapping of names", x->key);
+    }
+    return zf_walk(x->t, v, NULL, x->ls->o->lim, &visit, err);
+}
+
+static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(x->t), *v = zf_pv_get(root, "model");
+    char key[32];
+
+    x->r->first_part = (uint32_t)x->ls->part.n;
+    x->key = "model";
+    if (v) {
+        x->r->n_chunks = 1;
+        return rank_read_model(x, v, err);
+    }
+    x->r->numbered = true;
+    for (x->key = key;; x->chunk++) {
+        (void)snprintf(key, sizeof key, "model%u", x->chunk);
+        v = zf_pv_get(root, key);
+        if (!v) {
+            break;
+        }
+        if (!rank_read_model(x, v, err)) {
+            return false;
+        }
+    }
+    x->r->n_chunks = x->chunk;
+    return x->chunk > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                   "there is neither \"model\" nor \"model0\" in it");
+}
+
+/* ---- what all ranks repeat ---- */
+
+/* Settings of one process: its number, its machine, its folders and logs. */
+static bool rank_own_setting(const char *key, const char *name)
+{
+    static const char *const words[] = {"path", "dir",    "save",  "load",    "host", "addr",
+                                        "port", "wandb",  "tensorboard", "log", "device",
+                                        "node", "timing", "profile", NULL};
+    size_t n = strlen(name);
+
+    (void)key;
+    if (n >= 4 && strcmp(name + n - 4, "rank") == 0 && !strstr(name, "lora")) {
+        return true;
+    }
+    for (size_t i = 0; words[i]; i++) {
+        if (strstr(name, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool rank_agree(struct legacy_save *ls, const char *path, struct zf_torch *t,
+                       struct zf_err *err)
+{
+    static const char *const keys[] = {"iteration", "checkpoint_version", "opt_param_scheduler",
+                                       "lr_scheduler"};
+    const struct zf_pv *root = zf_torch_root(t), *args = zf_pv_get(root, "args");
+    zf_auto(agree) struct zf_agree *said = zf_agree_new(path, ls->o->lim->model_memory, err);
+
+    args = zf_pv_is_map(args) ? args : zf_pv_state(args);
+    for (size_t i = 0; said && i < sizeof keys / sizeof keys[0]; i++) {
+        const struct zf_pv *v = zf_pv_get(root, keys[i]);
+
+        if (v && !zf_agree_add(said, t, keys[i], v, NULL, true, err)) {
+            return false;
+        }
+    }
+    if (!said || (args && !zf_agree_add(said, t, "args", args, rank_own_setting, true, err))) {
+        return false;
+    }
+    if (ls->said) {
+        return zf_agree_compare(said, ls->said, false, err);
+    }
+    (void)zf_pv_float(zf_pv_get(root, "checkpoint_version"), &ls->version);
+    ls->said = said;
+    said = NULL;
+    return megatron_settings_args(args, &ls->settings, err);
+}
+
+/* ---- the rest ---- */
+
+/* The model and the optimizer are drafted elsewhere. */
+static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
+{
+    const struct zf_step *step = leaf->path.n > 1 ? &leaf->path.step[1] : NULL;
+
+    (void)ctx;
+    (void)err;
+    *taken = step && ((step->n >= 5 && memcmp(step->p, "model", 5) == 0) ||
+                      (step->n == 9 && memcmp(step->p, "optimizer", 9) == 0));
+    return true;
+}
+
+/* Random states are a rank's own: below extra/, with its folder in front. */
+static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r,
+                             struct zf_torch *t, struct zf_err *err)
+{
+    struct zf_place_file f = {.torch = t,
+                              .path = r->file->path,
+                              .head = r->file->dir,
+                              .extra = true,
+                              .take = rank_is_taken};
+    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+
+    if (!names || !zf_place_all(ls->b, names, &f, ls->o->lim, err)) {
+        return false;
+    }
+    f.head = NULL;
+    return ls->said || zf_state_add(ls->b, &f, NULL, ls->o->lim, err);
+}
+
+bool legacy_rank_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, struct zf_err *err)
+{
+    struct rank_reading x = {.ls = ls, .r = &ls->rank[i], .t = t};
+    const struct zf_pv *root = zf_torch_root(t);
+    int64_t step;
+
+    if (!ls->said && zf_pv_int(zf_pv_get(root, "iteration"), &step)) {
+        zf_build_step(ls->b, step);
+    }
+    bool ok = zf_pv_is_map(root) ||
+              zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds no mapping of names");
+    ok = ok && rank_draft_extra(ls, x.r, t, err) && rank_agree(ls, x.r->file->path, t, err) &&
+         rank_read_models(&x, err) && legacy_optim_read(ls, x.r, t, err);
+    zf_auto_out(&x.name);
+    if (!ok && (!err->path[0] || err->path[0] == '!')) {
+        (void)zf_err_in(err, "%s", x.r->file->path);
+    }
+    return ok;
+}
