@@ -57,12 +57,17 @@ struct ds_said {
 };
 
 /* The settings of one save are equal on all ranks that record them. */
-static bool agree_add_common(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_settings(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     return zf_agree_add(s->list, s->torch, CONFIG, zf_pv_get(root, CONFIG), agree_own_setting,
                         false, err) &&
            zf_agree_add(s->list, s->torch, "ds_version", zf_pv_get(root, "ds_version"), NULL, false,
-                        err) &&
+                        err);
+}
+
+static bool agree_add_common(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+{
+    return agree_add_settings(s, root, err) &&
            zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
                         true, err);
 }
@@ -84,16 +89,25 @@ static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv
     return true;
 }
 
-static bool agree_add_model(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+/* What the files of all model-parallel ranks repeat; shapes and names are a rank's own. */
+static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     return agree_add_each(s, "", root,
                           "global_steps global_samples skipped_steps dp_world_size mp_world_size "
-                          "frozen_param_shapes buffer_names checkpoint_parallel_dimensions",
+                          "checkpoint_parallel_dimensions",
                           err) &&
-           agree_add_common(s, root, err) &&
+           agree_add_settings(s, root, err) &&
            /* a scheduler's own measurements may differ, what it counts may not */
            agree_add_each(s, "lr_scheduler.", zf_pv_get(root, "lr_scheduler"),
                           "last_batch_iteration last_epoch _step_count", err);
+}
+
+static bool agree_add_model(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+{
+    return agree_add_job(s, root, err) &&
+           agree_add_each(s, "", root, "frozen_param_shapes buffer_names", err) &&
+           zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
+                        true, err);
 }
 
 /* The steps of every group: states[i] is a mapping with a "step". */
@@ -159,6 +173,22 @@ bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, boo
     zf_agree_free(ds->said);
     ds->said = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
     return s.list && (model ? agree_add_model : agree_add_optim)(&s, zf_torch_root(t), err);
+}
+
+bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
+{
+    zf_auto(agree) struct zf_agree *list = zf_agree_new(path, ds->o->lim->model_memory, err);
+    struct ds_said s = {list, t};
+
+    if (!list || !agree_add_job(&s, zf_torch_root(t), err)) {
+        return false;
+    }
+    if (ds->said_job) {
+        return zf_agree_compare(list, ds->said_job, false, err);
+    }
+    ds->said_job = list;
+    list = NULL;
+    return true;
 }
 
 bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)

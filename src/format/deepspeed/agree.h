@@ -11,6 +11,10 @@ bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, boo
 /* Compares the file read last with the first of its kind, which is compared with the first of the
  * other kind.  Errors: ZF_E_FORMAT naming both files and both values. */
 bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err) ZF_CHECKED;
+/* Compares what the open file t, the first of its model-parallel rank, must have in common with those of
+ * all others.  Errors: likewise. */
+bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path,
+                  struct zf_err *err) ZF_CHECKED;
 /* Compares the model-states files f[n], from which nothing else is read. */
 bool ds_agree_models(struct ds_save *ds, const struct ds_file *f, uint32_t n,
                      struct zf_err *err) ZF_CHECKED;

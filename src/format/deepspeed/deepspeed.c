@@ -7,6 +7,7 @@
 #include <zf/format.h>
 
 #include "buffers.h"
+#include "layers.h"
 #include "order.h"
 #include "stored.h"
 #include "universal.h"
@@ -25,7 +26,7 @@ static enum zf_fit deepspeed_look(struct zf_store *st, struct ds_dir *dir, struc
     }
     first = dir->n_optim ? dir->optim : dir->n_model ? dir->model : NULL;
     if (!first) {
-        return dir->layers || dir->experts ? ZF_FIT_NAMES : ZF_FIT_NO;
+        return dir->n_layers || dir->experts ? ZF_FIT_NAMES : ZF_FIT_NO;
     }
     zf_auto(source) struct zf_source *src = zf_store_open(st, first->path, &err);
     return src && zf_torch_sniff(src) ? ZF_FIT_PROOF : ZF_FIT_NAMES;
@@ -52,26 +53,6 @@ static bool deepspeed_probe(const struct zf_save *save, const struct zf_open_opt
     return true;
 }
 
-/* ---- kinds of save that are not read ---- */
-
-static bool deepspeed_supported(const struct ds_dir *d, struct zf_err *err)
-{
-    const char *kind = NULL, *proof = NULL;
-
-    if (d->layers) {
-        kind = "a pipeline-parallel save";
-        proof = d->layers;
-    } else if (d->experts) {
-        kind = "a mixture-of-experts save";
-        proof = d->experts;
-    } else if (d->n_mp > 1) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "a save of %u model-parallel ranks is not supported", d->n_mp);
-    }
-    return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                            "%s (\"%s\" is there) is not supported", kind, proof);
-}
-
 /* ---- the save ---- */
 
 /* Drafts the trained parameters and their states. */
@@ -89,27 +70,56 @@ static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
     return ds_order_settle(mp, err) ? ds_zero12_draft(mp, err) : rank_leave_out(mp, err);
 }
 
-static bool deepspeed_draft_all(struct ds_rank *mp, struct zf_err *err)
+/* Drafts what one model-parallel rank has, in its own tree if there are several. */
+static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, struct zf_err *err)
 {
+    struct zf_build *b = mp->save->b;
+
     if (mp->model.steps >= 0) {
-        zf_build_step(mp->save->b, mp->model.steps);
+        zf_build_step(b, mp->model.steps);
     }
-    return deepspeed_draft_trained(mp, err) && ds_rest_draft(mp, err) && ds_stored_draft(mp, err);
+    return rank_match(mp, err) && zf_build_prefix(b, mp->tree, err) &&
+           deepspeed_draft_trained(mp, err) && ds_layers_tied(mp, layers, err) &&
+           ds_rest_draft(mp, err) && ds_stored_draft(mp, err) && zf_build_prefix(b, "", err);
 }
 
-/* The one model-parallel rank, which all files are of. */
-static bool deepspeed_open_rank(struct ds_save *ds, struct zf_err *err)
+static bool deepspeed_supported(const struct ds_dir *d, struct zf_err *err)
 {
-    struct ds_rank mp = {.save = ds};
+    return !d->experts || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                                  "a mixture-of-experts save (\"%s\" is there) is not supported",
+                                  d->experts);
+}
 
-    if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !deepspeed_supported(&ds->dir, err)) {
+/* All files are read before anything is drafted: which rank has a layer is known from the names of
+ * all. */
+static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
+{
+    struct ds_layers layers = {0};
+
+    if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !deepspeed_supported(&ds->dir, err) ||
+        !ds_ranks_list(ds, all, err)) {
         return false;
     }
-    mp.model_file = ds->dir.model;
-    mp.n_model_files = ds->dir.n_model;
-    mp.optim_file = ds->dir.optim;
-    mp.n_optim_files = ds->dir.n_optim;
-    return rank_read(&mp, err) && deepspeed_draft_all(&mp, err);
+    if (all->n == 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "there are files of layers, but no model-states file");
+    }
+    for (uint32_t i = 0; i < all->n; i++) {
+        ds_ranks_enter(ds, all, &all->rank[i]);
+        if (!rank_read(&all->rank[i], err)) {
+            return false;
+        }
+    }
+    if (!ds_ranks_mesh(ds, all, err) || !ds_layers_read(ds, all, &layers, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < all->n; i++) {
+        ds_ranks_enter(ds, all, &all->rank[i]);
+        if (!deepspeed_draft_rank(&all->rank[i], &layers, err)) {
+            return false;
+        }
+    }
+    return ds_layers_frozen(ds, all, &layers, err);
 }
 
 static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open_opts *o,
@@ -117,17 +127,18 @@ static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open
 {
     struct ds_save ds = {
         .run = save->run ? save->run : save->store, .st = save->store, .o = o, .b = b};
+    struct ds_ranks all = {0};
 
     ds.files = (struct zf_torch_ahead){.st = ds.st, .lim = o->lim};
     ds.a = ds.keep.arena = zf_arena_new(o->lim->model_memory, err);
     /* The Trainer keeps schedulers and random states beside the tag. */
-    bool ok = ds.a && deepspeed_open_rank(&ds, err) &&
+    bool ok = ds.a && deepspeed_open_ranks(&ds, &all, err) &&
               (!save->run || zf_beside_add(save->run, o, b, err));
+    ds_ranks_fini(&ds, &all);
     zf_torch_ahead_fini(&ds.files);
     zf_keeper_fini(&ds.keep);
     zf_agree_free(ds.said);
-    zf_agree_free(ds.said_model);
-    zf_agree_free(ds.said_optim);
+    zf_agree_free(ds.said_job);
     zf_arena_free(ds.a);
     return ok;
 }

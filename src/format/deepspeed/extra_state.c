@@ -31,6 +31,7 @@ bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, st
         .torch = t, .path = path, .extra = true, .take = state_is_weights};
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
 
+    ds->told_model = true;
     return names && zf_place_all(ds->b, names, &f, ds->o->lim, err) &&
            zf_state_add(ds->b, &f, NULL, ds->o->lim, err);
 }
@@ -39,5 +40,6 @@ bool ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path, st
 {
     const struct zf_place_file f = {.torch = t, .path = path, .extra = true};
 
+    ds->told_optim = true;
     return zf_state_add(ds->b, &f, "optim_states", ds->o->lim, err);
 }

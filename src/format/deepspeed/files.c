@@ -68,6 +68,21 @@ static enum files_kind files_parse_zero(const char *s, struct ds_file *f)
     return OTHER;
 }
 
+/* "layer_LL-model_states.pt", or "layer_LL-model_TT-model_states.pt" where the job's mesh has a tensor
+ * axis.  Source: deepspeed/runtime/pipe/module.py (ckpt_layer_path). */
+static enum files_kind files_parse_layer(const char *s, struct ds_file *f)
+{
+    const char *end = s;
+
+    if (files_take(&end, "-model_states.pt") && *end == '\0') {
+        return LAYER;
+    }
+    return files_take(&s, "-model_") && files_take_number(&s, &f->mp) &&
+                   files_take(&s, "-model_states.pt") && *s == '\0'
+               ? LAYER
+               : OTHER;
+}
+
 static enum files_kind files_parse(const char *name, struct ds_file *f)
 {
     const char *s = name;
@@ -84,8 +99,8 @@ static enum files_kind files_parse(const char *name, struct ds_file *f)
                    ? MODEL
                    : OTHER;
     }
-    if (files_take(&s, "layer_") && files_take_number(&s, &number)) {
-        return *s == '-' ? LAYER : files_take(&s, "_expert_") ? EXPERT : OTHER;
+    if (files_take(&s, "layer_") && files_take_number(&s, &f->layer)) {
+        return *s == '-' ? files_parse_layer(s, f) : files_take(&s, "_expert_") ? EXPERT : OTHER;
     }
     s = name;
     return files_take(&s, "expert_") && files_take_number(&s, &number) &&
@@ -128,6 +143,9 @@ static int files_by_rank(const void *pa, const void *pb)
     if (a->mp != b->mp) {
         return a->mp < b->mp ? -1 : 1;
     }
+    if (a->layer != b->layer) {
+        return a->layer < b->layer ? -1 : 1;
+    }
     if (a->dp != b->dp) {
         return a->dp < b->dp ? -1 : 1;
     }
@@ -143,7 +161,7 @@ static bool files_settle(struct ds_file *f, uint32_t *n, bool copies, struct zf_
     for (uint32_t i = 0; i < *n; i++) {
         const struct ds_file *last = kept ? &f[kept - 1] : NULL;
 
-        if (!last || last->mp != f[i].mp || last->dp != f[i].dp) {
+        if (!last || last->mp != f[i].mp || last->dp != f[i].dp || last->layer != f[i].layer) {
             f[kept++] = f[i];
         } else if (!copies || last->writer == f[i].writer) {
             return zf_fail(
@@ -194,7 +212,8 @@ static bool files_add_file(struct ds_dir *d, struct zf_arena *a, const char *nam
     }
     switch (k) {
     case LAYER:
-        d->layers = f.path;
+        d->layer_model = d->layer_model || strstr(f.path, "-model_states") != strchr(f.path, '-');
+        d->layer[d->n_layers++] = f;
         break;
     case EXPERT:
         d->experts = f.path;
@@ -219,6 +238,7 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
     *out = (struct ds_dir){0};
     if (!zf_store_list(st, "", &e, &n, err) ||
         !(out->model = zf_arena_get(a, n, sizeof *out->model, err)) ||
+        !(out->layer = zf_arena_get(a, n, sizeof *out->layer, err)) ||
         !(out->optim = zf_arena_get(a, n, sizeof *out->optim, err))) {
         return false;
     }
@@ -237,5 +257,6 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
         out->universal = NULL;
     }
     return files_settle(out->model, &out->n_model, true, err) &&
+           files_settle(out->layer, &out->n_layers, false, err) &&
            files_settle(out->optim, &out->n_optim, false, err) && files_one_prefix(out, err);
 }

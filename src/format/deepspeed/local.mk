@@ -5,12 +5,14 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/deepspeed.c \
 	src/format/deepspeed/extra_state.c \
 	src/format/deepspeed/files.c \
+	src/format/deepspeed/layers.c \
 	src/format/deepspeed/masters.c \
 	src/format/deepspeed/model_states.c \
 	src/format/deepspeed/name.c \
 	src/format/deepspeed/optim_states.c \
 	src/format/deepspeed/order.c \
 	src/format/deepspeed/rank.c \
+	src/format/deepspeed/ranks.c \
 	src/format/deepspeed/save.c \
 	src/format/deepspeed/stored.c \
 	src/format/deepspeed/ties.c \
@@ -26,12 +28,14 @@ noinst_HEADERS += \
 	src/format/deepspeed/buffers.h \
 	src/format/deepspeed/extra_state.h \
 	src/format/deepspeed/files.h \
+	src/format/deepspeed/layers.h \
 	src/format/deepspeed/masters.h \
 	src/format/deepspeed/model_states.h \
 	src/format/deepspeed/name.h \
 	src/format/deepspeed/optim_states.h \
 	src/format/deepspeed/order.h \
 	src/format/deepspeed/rank.h \
+	src/format/deepspeed/ranks.h \
 	src/format/deepspeed/save.h \
 	src/format/deepspeed/stored.h \
 	src/format/deepspeed/ties.h \

@@ -236,16 +236,32 @@ static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const stru
 /* Refuses kinds of save that are not read, by what the file says of itself. */
 static bool model_supported(const struct zf_pv *root, struct zf_err *err)
 {
-    const struct zf_pv *module = zf_pv_get(root, "module");
     const char *kind = NULL;
 
-    if (module && zf_pv_kind(module) == ZF_PV_NONE) {
-        kind = "a pipeline-parallel save (\"module\" is None: the weights are in layer files)";
-    } else if (zf_pv_get(root, "num_experts") ||
+    if (zf_pv_get(root, "num_experts") ||
                zf_pv_len(zf_pv_get(root, "ds_autoep_layers")) > 0) {
         kind = "a mixture-of-experts save (experts are spread over ranks)";
     }
     return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is not supported", kind);
+}
+
+/* checkpoint_parallel_dimensions, since 0.19.5. */
+static bool model_read_mesh(const struct zf_pv *root, struct ds_model *m, struct zf_err *err)
+{
+    const struct zf_pv *dims = zf_pv_get(root, "checkpoint_parallel_dimensions");
+    uint64_t tp, pp;
+
+    if (!zf_pv_is_map(dims)) {
+        return true;
+    }
+    if (!zf_pv_u64(zf_pv_get(dims, "tp_degree"), &tp) || tp == 0 || tp > UINT32_MAX / 2 ||
+        !zf_pv_u64(zf_pv_get(dims, "pp_degree"), &pp) || pp == 0 || pp > UINT32_MAX / 2) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the degrees in checkpoint_parallel_dimensions are not numbers > 0");
+    }
+    m->tp = (uint32_t)tp;
+    m->pp = (uint32_t)pp;
+    return true;
 }
 
 static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_model *m,
@@ -266,8 +282,11 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
     }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
     m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
+    m->mp_world = zf_pv_u64(zf_pv_get(root, "mp_world_size"), &m->mp_world) ? m->mp_world : 0;
+    m->pipeline = zf_pv_kind(zf_pv_get(root, "module")) == ZF_PV_NONE;
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
-    return (!m->has_shapes || ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
+    return model_read_mesh(root, m, err) &&
+           (!m->has_shapes || ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
            (zf_pv_kind(frozen) == ZF_PV_NONE ||
             model_read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
            model_read_names(ds, zf_pv_get(root, "buffer_names"), m, err) &&
@@ -286,7 +305,8 @@ bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model 
         return false;
     }
     return (model_read_root(ds, t, out, err) &&
-            (ds->said_model || ds_state_model(ds, t, f->path, err)) &&
+            (ds->said_model || ds_agree_job(ds, t, f->path, err)) &&
+            (ds->told_model || ds_state_model(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, true, err)) ||
            (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }

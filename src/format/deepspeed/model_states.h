@@ -49,6 +49,9 @@ struct ds_model {
     struct ds_alias *alias;
     struct ds_name *second; /* the names of alias, sorted */
     uint32_t n_aliases;
+    bool pipeline;         /* `module` is None: the weights are in the files of layers */
+    uint64_t mp_world;     /* mp_world_size; 0 = not recorded */
+    uint32_t tp, pp;       /* checkpoint_parallel_dimensions; 0 = not recorded */
     int64_t steps; /* global_steps, -1 = not recorded */
     bool zenflow;
 };

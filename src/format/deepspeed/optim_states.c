@@ -413,7 +413,7 @@ bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim 
     }
     /* the first file that can be read speaks for all */
     return (optim_read_root(ds, t, out, err) &&
-            (ds->said_optim || ds_state_optim(ds, t, f->path, err)) &&
+            (ds->told_optim || ds_state_optim(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, false, err) && optim_check_name(f, out, err)) ||
            (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }

@@ -306,10 +306,11 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->n_model_files == 0 || (mp->model_file[0].dp != 0 && !mp->save->o->degraded)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the model-states file of rank 0 is missing: it names the parameters");
+                       "the model-states file of rank 0%s%s is missing: it names the parameters",
+                       *mp->tree ? " of " : "", mp->tree);
     }
     if (mp->save->dir.universal) {
-        return rank_read_model(mp, err) && rank_match_universal(mp, err) &&
+        return rank_read_model(mp, err) &&
                ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
     }
     if (mp->n_optim_files == 0 && !mp->save->dir.by_rank) {
@@ -321,7 +322,15 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    return rank_read_model(mp, err) && rank_read_optims(mp, err) && rank_groups_match(mp, err);
+    return rank_read_model(mp, err) && rank_read_optims(mp, err);
+}
+
+bool rank_match(struct ds_rank *mp, struct zf_err *err)
+{
+    if (mp->save->dir.universal) {
+        return rank_match_universal(mp, err);
+    }
+    return mp->n_optim_files == 0 || rank_groups_match(mp, err);
 }
 
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)

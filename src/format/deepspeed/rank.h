@@ -17,6 +17,8 @@ struct ds_group {
 
 struct ds_rank {
     struct ds_save *save;
+    uint32_t mp, stage, tensor; /* its number, and its place in the mesh */
+    char tree[24];              /* where its tensors are drafted; "" = the root */
     const struct ds_file *model_file, *optim_file; /* of this rank */
     uint32_t n_model_files, n_optim_files;
     struct ds_model model;  /* data-parallel rank 0's */
@@ -26,11 +28,15 @@ struct ds_rank {
     uint32_t n_groups;
     bool plain;          /* no masters: the root is what `module` holds */
     const uint32_t *tie; /* of the entries of model */
+    struct zf_agree *said_model, *said_optim; /* while another rank's files are read */
 };
 
-/* Reads the rank's files and says which groups its flat vectors hold.
+/* Reads the rank's files.
  * Errors: ZF_E_FORMAT files are missing, left over or of other saves; those of reading them. */
 bool rank_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+/* Says which groups its flat vectors hold, once the model's weights are known.
+ * Errors: ZF_E_FORMAT the files do not go with each other. */
+bool rank_match(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 /* Degraded: handles a failure to prove which masters are whose.  The weights are then those of
  * `module`, and a note says why.  Else it gives the failure back. */
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;

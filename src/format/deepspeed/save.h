@@ -20,8 +20,11 @@ struct ds_save {
     struct zf_torch_ahead files; /* of st: model and optimizer states */
     struct zf_keeper keep;       /* of the tensors of every file, until they are drafted */
     uint64_t swap_unit[2];       /* bytes to a multiple of which swap files are rounded up */
-    /* what the file that was read last must share, and the first of each kind */
-    struct zf_agree *said, *said_model, *said_optim;
+    uint32_t tp, pp; /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
+    /* what the file that was read last must share, and the first of each kind of its model-parallel
+     * rank; what all of these ranks share */
+    struct zf_agree *said, *said_model, *said_optim, *said_job;
+    bool told_model, told_optim; /* state/ has the settings of such a file */
 };
 
 /* Of file[n], sorted, those of data-parallel ranks below n_dp will be read next, in their order:

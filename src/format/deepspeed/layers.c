@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pipeline's weights are in a file a layer, under names that lack the layer's number: "a.weight" of layer 3
+ * is the parameter "3.a.weight".  The names of the optimizer's parameters and of the buffers say which
+ * stage has which layer.  A file that no name speaks of is one of a tied module ("tied_modules.<key>.…",
+ * whose key is recorded nowhere): that of the module whose masters round to it, or else a layer that
+ * is not trained.  Source: deepspeed/runtime/pipe/module.py (ckpt_layer_path, save_state_dict),
+ * 0.6.0 … 0.19.8. */
+#include "layers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/values.h>
+
+#define TIED "tied_modules."
+
+/* ---- reading ---- */
+
+static bool layers_read_one(struct ds_save *ds, struct ds_layer *l, struct zf_err *err)
+{
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, l->file->path, err);
+    const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
+    uint64_t n = zf_pv_len(root);
+
+    if (!t) {
+        return false;
+    }
+    if (!zf_pv_is_map(root) || n > ds->o->lim->tensors) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a layer's mapping of names to tensors");
+        return zf_err_in(err, "%s", zf_torch_name(t));
+    }
+    l->entry = zf_arena_get(ds->a, n, sizeof *l->entry, err);
+    for (uint64_t i = 0; l->entry && i < n; i++) {
+        struct ds_entry *e = &l->entry[l->n++];
+
+        e->tensor = zf_torch_kind(t, zf_pv_val(root, i)) == ZF_TORCH_DENSE;
+        if (!ds_name_of(ds->a, zf_pv_key(root, i), "the layer", &e->name, err) ||
+            (e->tensor && !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(root, i), &e->view, err))) {
+            return !ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t));
+        }
+    }
+    return l->entry != NULL;
+}
+
+static bool layers_read_all(struct ds_save *ds, struct ds_layers *out, struct zf_err *err)
+{
+    const struct ds_dir *d = &ds->dir;
+
+    out->layer = zf_arena_get(ds->a, d->n_layers, sizeof *out->layer, err);
+    if (!out->layer || !save_expect(ds, d->layer, d->n_layers, UINT32_MAX, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < d->n_layers; i++) {
+        out->layer[i] = (struct ds_layer){.file = &d->layer[i]};
+        if (!layers_read_one(ds, &out->layer[i], err) &&
+            (ds_err_named(err) ? !zf_forgive(ds->b, err) : true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- whose they are ---- */
+
+static int layers_cmp(const void *key, const void *elem)
+{
+    const struct ds_file *a = key, *b = ((const struct ds_layer *)elem)->file;
+
+    if (a->mp != b->mp) {
+        return a->mp < b->mp ? -1 : 1;
+    }
+    return (a->layer > b->layer) - (a->layer < b->layer);
+}
+
+/* The layer's number in front of a parameter's name; false: there is none. */
+static bool layers_number(struct ds_name name, uint32_t *out)
+{
+    uint64_t v = 0;
+    uint32_t i = 0;
+
+    for (; i < name.n && i < 10 && name.p[i] >= '0' && name.p[i] <= '9'; i++) {
+        v = 10 * v + (uint64_t)(name.p[i] - '0');
+    }
+    *out = (uint32_t)v;
+    return i > 0 && i < name.n && name.p[i] == '.' && v < UINT32_MAX;
+}
+
+static bool layers_no_file(const struct ds_rank *mp, uint32_t number, struct ds_name name,
+                           struct zf_err *err)
+{
+    char path[60];
+
+    if (mp->save->dir.layer_model) {
+        (void)snprintf(path, sizeof path, "layer_%02u-model_%02u-model_states.pt", number,
+                       mp->tensor);
+    } else {
+        (void)snprintf(path, sizeof path, "layer_%02u-model_states.pt", number);
+    }
+    if (mp->save->o->degraded) {
+        return zf_build_note(mp->save->b, err, "%s is missing: it holds weights of \"%s\"", path,
+                             *mp->tree ? mp->tree : "the model");
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is missing: \"%s\" names \"%.*s\"", path,
+                   mp->model.path, (int)(name.n < 100 ? name.n : 100), name.p);
+}
+
+/* The rank's names speak of this parameter or buffer. */
+static bool layers_claim(struct ds_rank *mp, struct ds_layers *l, struct ds_name name,
+                         struct zf_err *err)
+{
+    const struct ds_dir *d = &mp->save->dir;
+    struct ds_file key = {.mp = d->layer_model ? mp->tensor : 0};
+
+    if (!layers_number(name, &key.layer)) {
+        return true;
+    }
+    struct ds_layer *found =
+        d->n_layers ? bsearch(&key, l->layer, d->n_layers, sizeof *l->layer, layers_cmp) : NULL;
+    if (!found) {
+        return layers_no_file(mp, key.layer, name, err);
+    }
+    if (found->owner && found->owner != mp) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %u is named by \"%s\" and by \"%s\"",
+                key.layer, found->owner->model.path, mp->model.path);
+        return zf_err_in(err, "%s", found->file->path);
+    }
+    found->owner = mp;
+    return true;
+}
+
+static bool layers_claim_group(struct ds_rank *mp, struct ds_layers *l, const struct ds_shapes *g,
+                               struct zf_err *err)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (!layers_claim(mp, l, g->param[i].name, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Everything that the rank's files name. */
+static bool layers_claim_all(struct ds_rank *mp, struct ds_layers *l, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        if (!layers_claim_group(mp, l, &m->group[g], err)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < m->n_buffers; i++) {
+        if (!layers_claim(mp, l, m->buffer[i], err)) {
+            return false;
+        }
+    }
+    return layers_claim_group(mp, l, &m->frozen, err);
+}
+
+/* Appends the entries of the layer to the model, with `head` in front of their names. */
+static bool layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *head,
+                        struct zf_err *err)
+{
+    struct ds_model *m = &mp->model;
+    struct ds_entry *all = zf_arena_get(mp->save->a, (uint64_t)m->n_entries + l->n, sizeof *all, err);
+    size_t n = strlen(head);
+
+    if (!all) {
+        return false;
+    }
+    if (m->n_entries > 0) {
+        memcpy(all, m->entry, m->n_entries * sizeof *all);
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct ds_entry *e = &all[m->n_entries + i];
+        char *name = zf_arena_get(mp->save->a, n + l->entry[i].name.n + 1, 1, err);
+
+        if (!name) {
+            return false;
+        }
+        memcpy(name, head, n);
+        memcpy(name + n, l->entry[i].name.p, l->entry[i].name.n);
+        *e = l->entry[i];
+        e->name = (struct ds_name){name, (uint32_t)n + l->entry[i].name.n};
+    }
+    m->entry = all;
+    m->n_entries += l->n;
+    return true;
+}
+
+static bool layers_give_numbered(struct ds_rank *mp, const struct ds_layer *l, struct zf_err *err)
+{
+    char head[16];
+
+    (void)snprintf(head, sizeof head, "%u.", l->file->layer);
+    return layers_give(mp, l, head, err);
+}
+
+bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *out,
+                    struct zf_err *err)
+{
+    if (!layers_read_all(ds, out, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct ds_rank *mp = &all->rank[i];
+
+        if (mp->model.pipeline && !ds->dir.universal && !layers_claim_all(mp, out, err)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < ds->dir.n_layers; i++) {
+        struct ds_layer *l = &out->layer[i];
+
+        if (l->owner && !layers_give_numbered(l->owner, l, err)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (!ds_model_index(ds, &all->rank[i].model, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- tied modules ---- */
+
+/* The parameter "tied_modules.<key>.<rest>" of this rank. */
+static struct ds_name layers_tied_name(struct ds_save *ds, struct ds_name key, struct ds_name rest,
+                                       struct zf_err *err)
+{
+    char *p = zf_arena_get(ds->a, key.n + rest.n + 1ull, 1, err);
+
+    if (!p) {
+        return (struct ds_name){NULL, 0};
+    }
+    memcpy(p, key.p, key.n);
+    memcpy(p + key.n, rest.p, rest.n);
+    return (struct ds_name){p, key.n + rest.n};
+}
+
+enum layers_fit { LAYERS_OTHER, LAYERS_DIFFERS, LAYERS_FITS };
+
+/* Is entry e what the master of that name rounds to? */
+static bool layers_fits_entry(struct ds_rank *mp, const struct ds_entry *e, struct ds_name name,
+                              enum layers_fit *out, struct zf_err *err)
+{
+    struct zf_build *b = mp->save->b;
+    struct zf_draft *master = zf_build_find(b, ds_spot("", name));
+    struct zf_mismatch miss;
+
+    if (!master || !zf_build_mark(b, err)) {
+        *out = LAYERS_OTHER;
+        return !master;
+    }
+    struct zf_type t = zf_draft_type(master);
+    if (t.ndim != e->view.ndim ||
+        (t.ndim && memcmp(t.shape, e->view.shape, t.ndim * sizeof *t.shape) != 0)) {
+        zf_build_undo(b);
+        *out = LAYERS_OTHER;
+        return true;
+    }
+    struct zf_draft *weight = zf_tensor_ref_draft(b, ds_spot("stored", name), &e->view, NULL, err);
+    bool ok = weight && zf_drafts_round(master, weight, ZF_VALUES_ENDS, &miss, err);
+    zf_build_undo(b);
+    *out = ok && miss.found ? LAYERS_DIFFERS : LAYERS_FITS;
+    if (!ok && zf_build_degraded(b) && err->code == ZF_E_IO) {
+        zf_err_clear(err); /* bytes that are lost prove nothing */
+        return true;
+    }
+    return ok;
+}
+
+/* Are all tensors of the layer those of the tied module `key` ("tied_modules.embed.")? */
+static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_name key,
+                        enum layers_fit *out, struct zf_err *err)
+{
+    enum layers_fit one;
+
+    *out = l->n > 0 ? LAYERS_FITS : LAYERS_OTHER;
+    for (uint32_t i = 0; i < l->n && *out != LAYERS_OTHER; i++) {
+        struct ds_name name = layers_tied_name(mp->save, key, l->entry[i].name, err);
+
+        if (!name.p) {
+            return false;
+        }
+        if (!l->entry[i].tensor || ds_name_listed(mp->model.buffer, mp->model.n_buffers, name)) {
+            continue;
+        }
+        if (!layers_fits_entry(mp, &l->entry[i], name, &one, err)) {
+            return false;
+        }
+        *out = one == LAYERS_FITS ? *out : one;
+    }
+    return true;
+}
+
+/* "tied_modules.<key>." of a parameter's name; n = 0: it is none. */
+static struct ds_name layers_tied_key(struct ds_name name)
+{
+    size_t n = strlen(TIED);
+    const char *dot = name.n > n && memcmp(name.p, TIED, n) == 0
+                          ? memchr(name.p + n, '.', name.n - n)
+                          : NULL;
+
+    return (struct ds_name){name.p, dot ? (uint32_t)(dot - name.p) + 1 : 0};
+}
+
+/* The first file without an owner that fits the key; *best says how well the best of all does. */
+static bool layers_find_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_name key,
+                             struct ds_layer **out, enum layers_fit *best, struct zf_err *err)
+{
+    const struct ds_dir *d = &mp->save->dir;
+
+    *out = NULL;
+    *best = LAYERS_OTHER;
+    for (uint32_t i = 0; i < d->n_layers && *best != LAYERS_FITS; i++) {
+        struct ds_layer *layer = &l->layer[i];
+        enum layers_fit fit;
+
+        if (layer->owner || (d->layer_model && layer->file->mp != mp->tensor)) {
+            continue;
+        }
+        if (!layers_fits(mp, layer, key, &fit, err)) {
+            return false;
+        }
+        if (fit > *best) {
+            *best = fit;
+            *out = layer;
+        }
+    }
+    return true;
+}
+
+/* Does a file of that tensor rank belong to the module already? */
+static bool layers_had_tied(const struct ds_save *ds, const struct ds_layers *l, uint32_t tensor,
+                            struct ds_name key)
+{
+    for (uint32_t i = 0; i < ds->dir.n_layers; i++) {
+        const struct ds_layer *layer = &l->layer[i];
+
+        if (layer->tied.n > 0 && layer->file->mp == (ds->dir.layer_model ? tensor : 0) &&
+            ds_name_eq(layer->tied, key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ds_layers_tied(struct ds_rank *mp, struct ds_layers *l, struct zf_err *err)
+{
+    struct ds_save *ds = mp->save;
+    bool given = false;
+
+    for (uint32_t g = 0; ds->dir.n_layers > 0 && g < mp->n_groups; g++) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++) {
+            struct ds_name key = layers_tied_key(mp->group[g].param[i].name);
+            struct ds_layer *layer;
+            enum layers_fit best;
+
+            if (key.n == 0 || layers_had_tied(ds, l, mp->tensor, key)) {
+                continue;
+            }
+            if (!layers_find_tied(mp, l, key, &layer, &best, err)) {
+                return false;
+            }
+            if (best == LAYERS_FITS) {
+                layer->owner = mp;
+                layer->tied = key;
+                given = true;
+                if (!layers_give(mp, layer, zf_arena_str(ds->a, key.p, key.n, err), err)) {
+                    return false;
+                }
+            } else if (best == LAYERS_DIFFERS) {
+                layer->unlike = key;
+            }
+        }
+    }
+    return !given || ds_model_index(ds, &mp->model, err);
+}
+
+/* ---- layers of which nothing is trained ---- */
+
+static bool layers_draft_entry(struct ds_rank *mp, const struct ds_layer *l,
+                               const struct ds_entry *e, struct zf_err *err)
+{
+    struct zf_build *b = mp->save->b;
+    char head[16];
+    const char *name;
+
+    (void)snprintf(head, sizeof head, "%u.", l->file->layer);
+    name = zf_arena_fmt(mp->save->a, err, "%s%.*s", head, (int)e->name.n, e->name.p);
+    if (!name || !e->tensor) {
+        return name != NULL;
+    }
+    struct ds_name full = {name, (uint32_t)strlen(name)};
+    return zf_tensor_ref_draft(b, ds_spot("", full), &e->view, NULL, err) &&
+           (mp->plain || zf_tensor_ref_draft(b, ds_spot("stored", full), &e->view, NULL, err));
+}
+
+/* Has the file the names and shapes of a tied module that has no other? */
+static bool layers_check_unlike(struct ds_save *ds, const struct ds_layers *l,
+                                const struct ds_layer *layer, struct zf_err *err)
+{
+    struct ds_name key = layer->unlike;
+
+    if (key.n == 0 || layers_had_tied(ds, l, layer->file->mp, key)) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "its weights have the names and shapes of \"%.*s\", but the masters of that module do "
+            "not round to them",
+            (int)(key.n < 100 ? key.n - 1 : 100), key.p);
+    (void)zf_err_in(err, "%s", layer->file->path);
+    return zf_forgive(ds->b, err);
+}
+
+/* The rank of the same tensor coordinate that has the nearest layer in front of this one, or the first. */
+static struct ds_rank *layers_before(struct ds_save *ds, struct ds_ranks *all,
+                                     const struct ds_layers *l, uint32_t i)
+{
+    uint32_t tensor = ds->dir.layer_model ? l->layer[i].file->mp : 0;
+
+    while (i-- > 0 && l->layer[i].file->mp == tensor) {
+        if (l->layer[i].owner) {
+            return l->layer[i].owner;
+        }
+    }
+    for (uint32_t k = 0; k < all->n; k++) {
+        if (all->rank[k].tensor == tensor) {
+            return &all->rank[k];
+        }
+    }
+    return &all->rank[0];
+}
+
+bool ds_layers_frozen(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *l,
+                      struct zf_err *err)
+{
+    for (uint32_t i = 0; i < ds->dir.n_layers; i++) {
+        struct ds_layer *layer = &l->layer[i];
+
+        if (layer->owner) {
+            continue;
+        }
+        layer->owner = layers_before(ds, all, l, i);
+        if (!layers_check_unlike(ds, l, layer, err) ||
+            !zf_build_prefix(ds->b, layer->owner->tree, err)) {
+            return false;
+        }
+        for (uint32_t k = 0; k < layer->n; k++) {
+            if (!layers_draft_entry(layer->owner, layer, &layer->entry[k], err)) {
+                return !ds_err_named(err) && zf_err_in(err, "%s", layer->file->path);
+            }
+        }
+    }
+    return zf_build_prefix(ds->b, "", err);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Model-parallel ranks: mp_rank = stage * tp + tensor rank.  The degrees are recorded since 0.19.5; before,
+ * the names of the layers' files tell the tensor axis, and without a pipeline all ranks are along it.
+ * Source: deepspeed/runtime/pipe/topology.py (PipeModelDataParallelTopology), engine.py,
+ * 0.6.0 … 0.19.8. */
+#include "ranks.h"
+
+#include <stdio.h>
+
+/* The files of rank `mp` at the head of f[n], sorted. */
+static uint32_t ranks_run(const struct ds_file *f, uint32_t n, uint32_t mp)
+{
+    uint32_t k = 0;
+
+    while (k < n && f[k].mp == mp) {
+        k++;
+    }
+    return k;
+}
+
+static bool ranks_absent(struct ds_save *ds, uint32_t mp, struct zf_err *err)
+{
+    if (ds->o->degraded) {
+        return zf_build_note(ds->b, err, "the files of model-parallel rank %u are missing", mp);
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the files of model-parallel rank %u (mp_rank_%02u) are missing: there are files "
+                   "of rank %u",
+                   mp, mp, ds->dir.n_mp - 1);
+}
+
+bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err)
+{
+    const struct ds_file *m = ds->dir.model, *o = ds->dir.optim;
+    uint32_t n_m = ds->dir.n_model, n_o = ds->dir.n_optim, next = 0;
+
+    *out = (struct ds_ranks){0};
+    out->rank = zf_arena_get(ds->a, (uint64_t)n_m + n_o, sizeof *out->rank, err);
+    while (out->rank && n_m + n_o > 0) {
+        uint32_t mp = n_o == 0 || (n_m > 0 && m->mp <= o->mp) ? m->mp : o->mp;
+        uint32_t k_m = ranks_run(m, n_m, mp), k_o = ranks_run(o, n_o, mp);
+
+        if (mp != next && !ranks_absent(ds, next, err)) {
+            return false;
+        }
+        struct ds_rank *r = &out->rank[out->n++];
+
+        *r = (struct ds_rank){.save = ds,
+                              .mp = mp,
+                              .model_file = m,
+                              .n_model_files = k_m,
+                              .optim_file = o,
+                              .n_optim_files = k_o};
+        if (ds->dir.n_mp > 1) {
+            (void)snprintf(r->tree, sizeof r->tree, "mp_rank_%02u", mp);
+        }
+        m += k_m;
+        n_m -= k_m;
+        o += k_o;
+        n_o -= k_o;
+        next = mp + 1;
+    }
+    return out->rank != NULL;
+}
+
+/* Degrees that every file records, or those that names tell. */
+static bool ranks_degrees(struct ds_save *ds, const struct ds_model *m, struct zf_err *err)
+{
+    const struct ds_dir *d = &ds->dir;
+    uint32_t n_layer_tp = d->n_layers && d->layer_model ? d->layer[d->n_layers - 1].mp + 1 : 1;
+
+    if (m->tp > 0) {
+        ds->tp = m->tp;
+        ds->pp = m->pp;
+    } else if (m->pipeline || d->n_layers > 0) {
+        ds->tp = n_layer_tp;
+        ds->pp = d->n_mp / ds->tp;
+    } else {
+        ds->tp = d->n_mp;
+        ds->pp = 1;
+    }
+    if ((uint64_t)ds->tp * ds->pp != d->n_mp) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "%u tensor-parallel ranks times %u pipeline stages do not make the %u "
+                "model-parallel ranks that have files",
+                ds->tp, ds->pp, d->n_mp);
+        return zf_err_in(err, "%s", m->path);
+    }
+    if (d->n_layers > 0 && ds->tp != n_layer_tp) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "there are %u tensor-parallel ranks, but files of layers for %u", ds->tp,
+                n_layer_tp);
+        return zf_err_in(err, "%s", d->layer[d->n_layers - 1].path);
+    }
+    return true;
+}
+
+bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
+{
+    const struct ds_model *first = &all->rank[0].model;
+
+    if (ds->dir.n_mp > 1 && first->mp_world > 0 && first->mp_world != ds->dir.n_mp &&
+        !ds->o->degraded) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "mp_world_size is %llu, but there are files of %u model-parallel ranks",
+                (unsigned long long)first->mp_world, ds->dir.n_mp);
+        return zf_err_in(err, "%s", first->path);
+    }
+    if (!ranks_degrees(ds, first, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct ds_rank *mp = &all->rank[i];
+
+        mp->stage = mp->mp / ds->tp;
+        mp->tensor = mp->mp % ds->tp;
+    }
+    return true;
+}
+
+void ds_ranks_enter(struct ds_save *ds, struct ds_ranks *all, struct ds_rank *mp)
+{
+    if (all->now) {
+        all->now->said_model = ds->said_model;
+        all->now->said_optim = ds->said_optim;
+    }
+    all->now = mp;
+    ds->said_model = mp ? mp->said_model : NULL;
+    ds->said_optim = mp ? mp->said_optim : NULL;
+}
+
+void ds_ranks_fini(struct ds_save *ds, struct ds_ranks *all)
+{
+    ds_ranks_enter(ds, all, NULL);
+    for (uint32_t i = 0; i < all->n; i++) {
+        zf_agree_free(all->rank[i].said_model);
+        zf_agree_free(all->rank[i].said_optim);
+    }
+}
