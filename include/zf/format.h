@@ -22,6 +22,7 @@ struct zf_probe {
 struct zf_save {
     struct zf_store *store; /* the directory of the save */
     struct zf_store *run;   /* the run directory that names it (-o tag, latest), or NULL */
+    struct zf_store *outer; /* the directory that the save was found in, or NULL: it was pointed at */
     const char *tag;        /* path from `run` to the save, or NULL */
     const char *file;       /* the one file in `store` that was pointed at, or NULL: all of it */
 };

@@ -15,6 +15,7 @@
 #include <config.h>
 
 #include <zf/base/nearest.h>
+#include <zf/codec/yaml.h>
 #include "options.h"
 
 #define CMD(name) extern const struct cmd cmd_##name;
@@ -102,7 +103,7 @@ static int main_usage(FILE *to)
 int cmd_version(void)
 {
     (void)printf("zerofs " PACKAGE_VERSION "\nLicense Apache-2.0. There is no warranty.\n"
-                 "zstd items: %s\nblosc chunks: %s\nlz4 chunks: %s\n",
+                 "zstd items: %s\nblosc chunks: %s\nlz4 chunks: %s\nYAML settings: %s\n",
 #ifdef HAVE_ZSTD
                  "yes",
 #else
@@ -114,11 +115,11 @@ int cmd_version(void)
                  "no",
 #endif
 #ifdef HAVE_LZ4
-                 "yes"
+                 "yes",
 #else
-                 "no"
+                 "no",
 #endif
-    );
+                 zf_yaml_here() ? "yes" : "no");
     return cmd_finish(EXIT_OK);
 }
 

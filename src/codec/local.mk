@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-codec.la
 libzf_codec_la_SOURCES =
-libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) $(BLOSC_LIBS) $(LZ4_LIBS)
+libzf_codec_la_LIBADD = $(ZIP_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) $(BLOSC_LIBS) $(LZ4_LIBS) $(YAML_LIBS)
 
 noinst_HEADERS += \
 	include/zf/codec/dtensor.h \
@@ -13,6 +13,7 @@ noinst_HEADERS += \
 	include/zf/codec/safetensors.h \
 	include/zf/codec/torch.h \
 	include/zf/codec/torch_write.h \
+	include/zf/codec/yaml.h \
 	include/zf/codec/zarr.h \
 	include/zf/codec/zip.h \
 	include/zf/codec/zip_write.h \
@@ -23,5 +24,6 @@ include src/codec/npy/local.mk
 include src/codec/pickle/local.mk
 include src/codec/safetensors/local.mk
 include src/codec/torch/local.mk
+include src/codec/yaml/local.mk
 include src/codec/zarr/local.mk
 include src/codec/zip/local.mk

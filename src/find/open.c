@@ -63,6 +63,7 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     if (!locate(st, o, &l, err)) {
         return NULL;
     }
+    l.match.save.outer = l.outer;
     b = zf_build_new(l.dir, o->lim, o->degraded, err);
     if (b && o->fill_lost) {
         zf_build_fill_lost(b);

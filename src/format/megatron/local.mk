@@ -13,6 +13,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/legacy_same.c \
 	src/format/megatron/legacy_save.c \
 	src/format/megatron/settings.c \
+	src/format/megatron/settings_yaml.c \
 	$(NULL)
 
 noinst_HEADERS += \
@@ -31,4 +32,5 @@ noinst_HEADERS += \
 	src/format/megatron/legacy_same.h \
 	src/format/megatron/legacy_save.h \
 	src/format/megatron/settings.h \
+	src/format/megatron/settings_yaml.h \
 	$(NULL)

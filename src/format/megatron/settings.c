@@ -66,6 +66,24 @@ bool megatron_settings_flag(struct megatron_settings *s, const char *name, bool 
     return row != NULL;
 }
 
+uint64_t megatron_settings_said(const struct megatron_settings *s, const char *name)
+{
+    const struct settings_row *row =
+        settings_find(settings_sizes, SETTINGS_N(settings_sizes), name);
+    enum megatron_flag flag = MEGATRON_UNSAID;
+    uint64_t size = 0;
+
+    if (row) {
+        memcpy(&size, (const char *)s + row->at, sizeof size);
+        return size;
+    }
+    row = settings_find(settings_flags, SETTINGS_N(settings_flags), name);
+    if (row) {
+        memcpy(&flag, (const char *)s + row->at, sizeof flag);
+    }
+    return flag;
+}
+
 /* The value of an attribute, or of a key. */
 static const struct zf_pv *settings_value(const struct zf_pv *args, const char *name)
 {

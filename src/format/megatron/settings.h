@@ -59,6 +59,9 @@ bool megatron_settings_size(struct megatron_settings *s, const char *name, uint6
                             bool *known, struct zf_err *err) ZF_CHECKED;
 bool megatron_settings_flag(struct megatron_settings *s, const char *name, bool value);
 
+/* The size, or the flag, of that name; 0: it was not said, or there is none. */
+uint64_t megatron_settings_said(const struct megatron_settings *s, const char *name);
+
 /* What `args` says: an argparse.Namespace, or a mapping; anything else says nothing.
  * Source: megatron/training/arguments.py (0.4 … 0.19), which all savers store whole.
  * Errors: ZF_E_FORMAT a size that is negative or out of its range. */

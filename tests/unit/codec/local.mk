@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 codec_tests = \
 	tests/unit/codec/test_json \
 	tests/unit/codec/test_safetensors \
+	tests/unit/codec/test_yaml \
 	$(NULL)
 check_PROGRAMS += $(codec_tests)
 TESTS += $(codec_tests)
@@ -10,6 +11,8 @@ TESTS += $(codec_tests)
 tests_unit_codec_test_json_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_json_LDADD = $(ZF_CODEC) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_codec_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_yaml_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_yaml_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 endif
 

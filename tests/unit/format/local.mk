@@ -5,6 +5,7 @@ format_tests = \
 	tests/unit/format/dcp/test_dcp \
 	tests/unit/format/megatron/test_bucket_walk \
 	tests/unit/format/megatron/test_settings \
+	tests/unit/format/megatron/test_settings_yaml \
 	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
 	tests/unit/format/test_torchfile \
@@ -21,6 +22,8 @@ tests_unit_format_megatron_test_bucket_walk_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_
 tests_unit_format_megatron_test_bucket_walk_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_settings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
+tests_unit_format_megatron_test_settings_yaml_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_megatron_test_settings_yaml_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c
 tests_unit_format_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_safetensors_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
