@@ -26,6 +26,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/torch_place.c \
 	src/assemble/torch_visit.c \
 	src/assemble/values.c \
+	src/assemble/wrappers.c \
 	$(NULL)
 libzf_assemble_la_LIBADD =
 
@@ -57,4 +58,5 @@ noinst_HEADERS += \
 	src/assemble/parts.h \
 	src/assemble/ranks_agree.h \
 	src/assemble/replicas.h \
+	src/assemble/wrappers.h \
 	$(NULL)

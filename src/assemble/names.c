@@ -13,6 +13,10 @@
 #include <zf/base/table.h>
 
 #include "optim_key.h"
+#include "wrappers.h"
+
+/* DistributedDataParallel is a module with one called this. */
+static const char ddp_word[] = "module.";
 
 static const char *const master_words[] = {"fp32_param", "param", "master_param"};
 
@@ -55,6 +59,7 @@ struct zf_names {
     struct names_pending *pending;
     struct zf_arena *arena;
     struct zf_out key, set, name, word;
+    struct wrappers wrappers;
 };
 
 #define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
@@ -108,6 +113,20 @@ struct names_pending {
     struct optim_key entry;
 };
 
+/* An optimizer of a DDP model calls its parameters by longer names than the model's own state dict;
+ * the longer one stays where it is a parameter's. */
+static void names_drop_ddp(const struct zf_names *names, struct optim_key *e)
+{
+    const size_t w = sizeof ddp_word - 1;
+
+    if (word_starts(e->name, e->name_len, ddp_word) &&
+        !zf_table_get(&names->params, zf_hash(0, e->name, e->name_len)) &&
+        zf_table_get(&names->params, zf_hash(0, e->name + w, e->name_len - w))) {
+        e->name += w;
+        e->name_len -= w;
+    }
+}
+
 /* The entry's name as the tree spells it: integer ids by their parameter. */
 static void names_reduce_entry(const struct zf_names *names, struct optim_key *e)
 {
@@ -119,6 +138,7 @@ static void names_reduce_entry(const struct zf_names *names, struct optim_key *e
             e->name_len = known->n;
         }
     }
+    names_drop_ddp(names, e);
 }
 
 /* An id without a name is not known to shadow anything, so it stays with the optimizer. */
@@ -177,8 +197,9 @@ static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err
 
     if (entry_parse(path, key, n, &e)) {
         /* Names and ids are complete only when everything was seen. */
-        return e.name && !word_digits(e.name, e.name_len) ? names_remember_entry(names, &e, err)
-                                                          : names_postpone(names, &e, err);
+        bool named = e.name && !word_digits(e.name, e.name_len) &&
+                     !word_starts(e.name, e.name_len, ddp_word);
+        return named ? names_remember_entry(names, &e, err) : names_postpone(names, &e, err);
     }
     int c = path.n > 1 ? container(path.step[0].p, path.step[0].n) : -1;
     if (c >= 0 && !path.step[1].index) {
@@ -192,11 +213,12 @@ static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err
     return names_put(&names->params, key, n, err);
 }
 
-static bool names_rename(const struct zf_names *names, struct zf_path path, struct zf_renamed *out,
+static bool names_rename(struct zf_names *names, struct zf_path path, struct zf_renamed *out,
                          struct zf_err *err)
 {
     *out = (struct zf_renamed){.path = path};
-    return !names->rule.rename || names->rule.rename(names->rule.ctx, path, out, err);
+    return names->rule.rename ? names->rule.rename(names->rule.ctx, path, out, err)
+                              : wrappers_off(&names->wrappers, &out->path, err);
 }
 
 bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
@@ -231,7 +253,11 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
 {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)id);
-    const char *copy = zf_arena_str(names->arena, name, name_len, err);
+    struct zf_step step = {.p = name, .n = name_len};
+    struct zf_path path = {.step = &step, .n = 1};
+    bool bare = wrappers_off(&names->wrappers, &path, err);
+    const char *copy =
+        bare ? zf_arena_str(names->arena, path.step->p, path.step->n, err) : NULL;
     struct name_id *known =
         copy ? zf_table_put(&names->ids, names_hash(head, strlen(head), digits, (size_t)n),
                             sizeof *known, err)
@@ -241,7 +267,7 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
         return false;
     }
     known->p = copy;
-    known->n = name_len;
+    known->n = path.step->n;
     return true;
 }
 
@@ -462,6 +488,7 @@ void zf_names_free(struct zf_names *names)
     zf_auto_out(&names->set);
     zf_auto_out(&names->name);
     zf_auto_out(&names->word);
+    wrappers_fini(&names->wrappers);
     zf_arena_free(names->arena);
     free(names);
 }
