@@ -7,6 +7,7 @@ TESTS += \
 	tests/format/deepspeed/test_evidence.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/hf/test_hf.py \
+	tests/format/olmo/test_olmo.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
@@ -31,6 +32,8 @@ EXTRA_DIST += \
 	tests/format/hf/test_hf.py \
 	tests/format/made.py \
 	tests/format/rundir.py \
+	tests/format/olmo/makeolmo.py \
+	tests/format/olmo/test_olmo.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \

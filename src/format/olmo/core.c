@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/st_files.h>
+#include <zf/base/hash.h>
+#include <zf/base/table.h>
+
+#include "core_meta.h"
+#include "rank_files.h"
+#include "train.h"
+
+static const char core_stem[] = "rank_", core_tail[] = ".safetensors";
+
+/* ---- is it one? ---- */
+
+static const char *core_skip_space(const char *p)
+{
+    return p + strspn(p, " \t\r\n");
+}
+
+/* Does metadata.json begin with {"tensors":?  (Megatron's has the same name.) */
+static bool core_head_fits(struct zf_store *st, const char *path)
+{
+    static const char key[] = "\"tensors\"";
+    char head[256] = "";
+    struct zf_err ignored;
+    zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
+    size_t n = src && src->size < sizeof head - 1 ? (size_t)src->size : sizeof head - 1;
+
+    if (!src || !zf_source_pread(src, head, n, 0, &ignored)) {
+        return false;
+    }
+    const char *p = core_skip_space(head);
+    p = *p == '{' ? core_skip_space(p + 1) : "";
+    return strncmp(p, key, sizeof key - 1) == 0 && *core_skip_space(p + sizeof key - 1) == ':';
+}
+
+static bool core_dir_fits(struct zf_store *st, const char *dir)
+{
+    char path[64];
+    uint32_t rank;
+
+    (void)snprintf(path, sizeof path, "%s%smetadata.json", dir, *dir ? "/" : "");
+    if (!zf_store_has(st, path, ZF_ENTRY_FILE) || !core_head_fits(st, path)) {
+        return false;
+    }
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        if (rank_files_parse(l.e->name, core_stem, core_tail, &rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *core_find(struct zf_store *st)
+{
+    return core_dir_fits(st, "model") ? "model" : core_dir_fits(st, "") ? "" : NULL;
+}
+
+/* ---- the files ---- */
+
+/* One directory with its metadata. */
+struct core_part {
+    struct olmo_save *s;
+    const char *dir; /* "optim/", or "" */
+    bool optim;
+    struct core_meta meta;
+    struct zf_st_files files;
+    size_t *opened;         /* [meta.n_files] number in files.file and one; 0 = could not be read */
+    const char **path;      /* [meta.n_files] */
+    const char **why;       /* [meta.n_files] why it could not */
+    struct zf_table entry;  /* (file, key) -> struct core_entry */
+};
+
+struct core_entry {
+    uint64_t hash;
+    const struct zf_st_entry *e;
+};
+
+static bool core_read_meta(struct core_part *p, struct zf_err *err)
+{
+    const struct zf_limits *lim = p->s->o->lim;
+    const char *path = zf_arena_fmt(p->s->a, err, "%smetadata.json", p->dir);
+    uint64_t n;
+    zf_auto(mem) char *text =
+        path ? zf_store_slurp(p->s->st, path, lim->json_bytes, &n, err) : NULL;
+
+    return text && (core_meta_read(text, n, lim, p->s->a, &p->meta, err) ||
+                    zf_err_in(err, "%s", path));
+}
+
+/* Enters the tensors of one file. */
+static bool core_enter(struct core_part *p, uint32_t number, struct zf_err *err)
+{
+    const struct zf_st_header *h = &p->files.file[p->opened[number] - 1].head;
+
+    for (uint64_t i = 0; i < h->n; i++) {
+        const struct zf_st_entry *e = &h->entry[i];
+        struct core_entry *x =
+            zf_table_put(&p->entry, zf_hash(number, e->name, e->name_len), sizeof *x, err);
+
+        if (!x) {
+            return false;
+        }
+        x->e = e;
+    }
+    return true;
+}
+
+static bool core_add_file(struct core_part *p, uint32_t number, struct zf_err *err)
+{
+    size_t had = p->files.n;
+
+    p->path[number] = zf_arena_fmt(p->s->a, err, "%s%s", p->dir, p->meta.file[number]);
+    if (!p->path[number]) {
+        return false;
+    }
+    if (!zf_store_find(p->s->st, p->path[number])) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is missing, but metadata.json names it");
+        (void)zf_err_in(err, "%s", p->path[number]);
+        p->why[number] = "it is missing";
+        return zf_forgive(p->s->b, err);
+    }
+    if (!zf_st_files_add(&p->files, p->s->st, p->path[number], p->s->o->lim, p->s->b, err)) {
+        return false;
+    }
+    if (p->files.n == had) {
+        p->why[number] = "it could not be read";
+        return true;
+    }
+    p->opened[number] = p->files.n;
+    return core_enter(p, number, err);
+}
+
+static bool core_is_named(const struct core_part *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->meta.n_files; i++) {
+        if (strcmp(p->meta.file[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A rank's file that metadata.json does not name may hold nothing. */
+static bool core_check_extra(struct core_part *p, const char *path, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(p->s->st, path, err);
+    struct zf_st_header h;
+
+    if (!src || !zf_st_load_head(src, p->s->a, p->s->o->lim, &h, err)) {
+        return zf_forgive(p->s->b, err);
+    }
+    if (h.n == 0 || h.entry[h.n - 1].end == h.data_off) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "it holds \"%.100s\", but metadata.json does not name this file: files of two saves",
+            h.entry[h.n - 1].name);
+    (void)zf_err_in(err, "%s", path);
+    return zf_forgive(p->s->b, err);
+}
+
+static bool core_open_files(struct core_part *p, struct zf_err *err)
+{
+    struct zf_arena *a = p->s->a;
+    struct olmo_ranks all;
+    char dir[16];
+
+    (void)snprintf(dir, sizeof dir, "%.*s", (int)strcspn(p->dir, "/"), p->dir);
+    p->opened = zf_arena_get(a, p->meta.n_files, sizeof *p->opened, err);
+    p->path = p->opened ? zf_arena_get(a, p->meta.n_files, sizeof *p->path, err) : NULL;
+    p->why = p->path ? zf_arena_get(a, p->meta.n_files, sizeof *p->why, err) : NULL;
+    if (!p->why || !zf_st_files_init(&p->files, p->s->o->lim, err) ||
+        !rank_files_list(p->s->st, a, (struct olmo_series){dir, core_stem, core_tail}, 0, &all,
+                         err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < p->meta.n_files; i++) {
+        if (!core_add_file(p, i, err)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < all.n; i++) {
+        if (all.here[i] && !core_is_named(p, all.path[i] + strlen(p->dir)) &&
+            !core_check_extra(p, all.path[i], err)) {
+            return false;
+        }
+    }
+    return zf_st_files_some(&p->files, err);
+}
+
+/* ---- tensors ---- */
+
+static const struct zf_st_entry *core_find_entry(const struct core_part *p, uint32_t file,
+                                                 const char *key)
+{
+    const struct core_entry *x = zf_table_get(&p->entry, zf_hash(file, key, strlen(key)));
+
+    return x ? x->e : NULL;
+}
+
+/* Has the file what metadata.json says? */
+static bool core_check_entry(const struct core_part *p, const struct core_tensor *t,
+                             const struct core_shard *s, const struct zf_st_entry *e,
+                             struct zf_err *err)
+{
+    uint64_t n = e ? (e->end - e->begin) / zf_dtype_info(e->dtype)->bytes : 0;
+
+    if (e && e->dtype == t->dtype && n == s->n) {
+        return true;
+    }
+    if (!e) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "there is no \"%.120s\" in it, of which metadata.json says that it has %" PRIu64
+                " elements",
+                t->key, s->n);
+    } else {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "it has %" PRIu64 " elements (%s) of \"%.100s\", metadata.json says %" PRIu64
+                " (%s)",
+                n, zf_dtype_info(e->dtype)->torch, t->key, s->n, zf_dtype_info(t->dtype)->torch);
+    }
+    return zf_err_in(err, "%s", p->path[s->file]);
+}
+
+static bool core_lose(const struct core_part *p, const struct core_shard *s, struct zf_draft *d,
+                      const char *why, struct zf_err *err)
+{
+    const struct zf_lost how = {.file = p->path[s->file], .why = why};
+
+    for (uint64_t i = 0; i < s->n_ranges; i++) {
+        const uint64_t *r = &s->range[2 * i];
+
+        if (!zf_draft_lost_flat(d, r[0], r[1] - r[0], &how, err)) {
+            return false;
+        }
+    }
+    return !s->start || zf_draft_lost_box(d, s->start, s->size, &how, err);
+}
+
+static bool core_draft_shard(const struct core_part *p, const struct core_tensor *t,
+                             const struct core_shard *s, struct zf_draft *d, struct zf_err *err)
+{
+    const struct zf_st_entry *e = core_find_entry(p, s->file, t->key);
+
+    if (!p->opened[s->file]) {
+        return core_lose(p, s, d, p->why[s->file], err);
+    }
+    if (!core_check_entry(p, t, s, e, err)) {
+        char why[sizeof err->msg];
+
+        memcpy(why, err->msg, sizeof why);
+        return zf_forgive(p->s->b, err) && core_lose(p, s, d, why, err);
+    }
+    struct zf_from from = {.src = p->files.file[p->opened[s->file] - 1].src, .off = e->begin};
+    for (uint64_t i = 0; i < s->n_ranges; i++) {
+        uint64_t first = s->range[2 * i], n = s->range[2 * i + 1] - first;
+
+        if (!zf_draft_flat(d, first, n, from, err)) {
+            return false;
+        }
+        from.off += n * zf_dtype_info(t->dtype)->bytes;
+    }
+    return !s->start || zf_draft_box(d, s->start, s->size, from, err);
+}
+
+static bool core_draft(const struct core_part *p, const struct core_tensor *t,
+                       struct zf_spot spot, struct zf_err *err)
+{
+    struct zf_type type = {t->dtype, t->ndim, t->shape};
+    struct zf_draft *d = zf_build_tensor(p->s->b, spot, type, err);
+    const char *where = zf_arena_fmt(p->s->a, err, "%smetadata.json", p->dir);
+
+    if (!d || !where || !zf_draft_where(d, where, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (!core_draft_shard(p, t, &t->shard[i], d, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the optimizer ---- */
+
+/* "state.<parameter>.__<key>".  Source: olmo_core/distributed/checkpoint.py,
+ * flatten_optimizer_state (0.1.0). */
+static const char core_state[] = "state.", core_mark[] = ".__";
+
+static bool core_spot(const struct core_part *p, const char *key, struct zf_spot *out,
+                      struct zf_err *err)
+{
+    struct zf_arena *a = p->s->a;
+    const char *mark = NULL, *name;
+
+    if (!p->optim) {
+        name = save_clean_name(a, key, strlen(key), err);
+        *out = name ? save_spot("", name) : *out;
+        return name != NULL;
+    }
+    for (const char *at = key; (at = strstr(at, core_mark)); at++) {
+        mark = at;
+    }
+    if (!mark || strncmp(key, core_state, sizeof core_state - 1) != 0 ||
+        mark < key + sizeof core_state - 1 || !mark[sizeof core_mark - 1]) {
+        *out = save_spot("extra", key);
+        return true;
+    }
+    const char *from = key + sizeof core_state - 1, *word = mark + sizeof core_mark - 1;
+    const char *set = save_optim_set(a, word, strlen(word), err);
+    name = set ? save_clean_name(a, from, (uint64_t)(mark - from), err) : NULL;
+    *out = name ? save_spot(set, name) : *out;
+    return name != NULL;
+}
+
+/* A moment has the shape of its parameter. */
+static bool core_check_moment(const struct core_part *p, const struct core_tensor *t,
+                              struct zf_spot spot, struct zf_err *err)
+{
+    struct zf_draft *of = zf_build_find(p->s->b, (struct zf_spot){"", spot.name, spot.name_len});
+    struct zf_type type = {t->dtype, t->ndim, t->shape}, want;
+
+    if (!*p->dir || t->ndim == 0 || strncmp(spot.set, "optim/", 6) != 0) {
+        return true;
+    }
+    want = of ? zf_draft_type(of) : (struct zf_type){0};
+    type.dtype = want.dtype;
+    if (of && (zf_type_equal(type, want) || t->ndim != want.ndim)) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            of ? "\"%.120s\" has another shape than the parameter in model/: parts of two saves"
+               : "\"%.120s\" belongs to no parameter in model/: parts of two saves",
+            t->key);
+    (void)zf_err_in(err, "%smetadata.json", p->dir);
+    return zf_forgive(p->s->b, err);
+}
+
+/* The bytes of a tensor that is whole in one file. */
+static char *core_slurp(const struct core_part *p, const struct core_tensor *t, uint64_t *n,
+                        struct zf_err *err)
+{
+    const struct core_shard *s = t->n == 1 ? &t->shard[0] : NULL;
+    const struct zf_st_entry *e = s ? core_find_entry(p, s->file, t->key) : NULL;
+
+    if (!s || (p->opened[s->file] && !core_check_entry(p, t, s, e, err))) {
+        if (!s) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.80s\" is not in one file", t->key);
+        }
+        return NULL;
+    }
+    if (!p->opened[s->file]) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.80s\" is lost with its file", t->key);
+        return NULL;
+    }
+    *n = e->end - e->begin;
+    if (*n > p->s->o->lim->text_bytes) {
+        zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.80s\" has %" PRIu64 " bytes", t->key, *n);
+        return NULL;
+    }
+    char *out = malloc((size_t)*n + 1);
+    if (!out) {
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for \"%.80s\"", t->key);
+        return NULL;
+    }
+    if (zf_source_pread(p->files.file[p->opened[s->file] - 1].src, out, (size_t)*n, e->begin,
+                        err)) {
+        return out;
+    }
+    free(out);
+    return NULL;
+}
+
+static const struct core_tensor *core_tensor(const struct core_part *p, const char *key)
+{
+    for (uint64_t i = 0; i < p->meta.n; i++) {
+        if (strcmp(p->meta.tensor[i].key, key) == 0) {
+            return &p->meta.tensor[i];
+        }
+    }
+    return NULL;
+}
+
+/* param_group<i>: a pickle of the settings of a group. */
+static bool core_read_group(const struct core_part *p, uint64_t i, const struct zf_pv **out,
+                            struct zf_err *err)
+{
+    char key[40];
+    uint64_t n = 0;
+
+    (void)snprintf(key, sizeof key, "param_group%" PRIu64, i);
+    const struct core_tensor *t = core_tensor(p, key);
+    if (!t) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no \"%s\"", key);
+    }
+    zf_auto(mem) char *text = core_slurp(p, t, &n, err);
+    struct zf_bytes in = zf_bytes_of(text, n);
+    *out = text ? zf_pickle_load(&in, p->s->a, p->s->o->lim, err) : NULL;
+    return *out || (text && zf_err_in(err, "!%s", key));
+}
+
+static bool core_read_count(const struct core_part *p, uint64_t *out, struct zf_err *err)
+{
+    const struct core_tensor *t = core_tensor(p, "num_param_groups");
+    uint64_t n = 0, found = 0;
+
+    *out = 0;
+    for (uint64_t i = 0; i < p->meta.n; i++) {
+        found += strncmp(p->meta.tensor[i].key, "param_group", 11) == 0;
+    }
+    if (!t) {
+        *out = found;
+        return true;
+    }
+    zf_auto(mem) char *bytes = core_slurp(p, t, &n, err);
+    if (!bytes) {
+        return false;
+    }
+    struct zf_bytes in = zf_bytes_of(bytes, n);
+    *out = n == 8 ? zf_bytes_le64(&in) : UINT64_MAX;
+    return *out == found ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "\"num_param_groups\" is not %" PRIu64 ", the number of groups there are",
+                   found);
+}
+
+static bool core_groups(struct core_part *p, struct zf_err *err)
+{
+    uint64_t n;
+    bool ok = core_read_count(p, &n, err);
+    const struct zf_pv **group = ok ? zf_arena_get(p->s->a, n, sizeof *group, err) : NULL;
+
+    for (uint64_t i = 0; group && i < n; i++) {
+        if (!core_read_group(p, i, &group[i], err)) {
+            return zf_err_in(err, "%smetadata.json", p->dir) || zf_forgive(p->s->b, err);
+        }
+    }
+    return group ? save_groups_json(p->s, group, n, err) : zf_forgive(p->s->b, err);
+}
+
+/* Is it one of the settings, which are told as JSON? */
+static bool core_is_setting(const struct core_part *p, const char *key)
+{
+    return p->optim && (strcmp(key, "num_param_groups") == 0 || strcmp(key, "state_keys") == 0 ||
+                        strncmp(key, "param_group", 11) == 0);
+}
+
+/* ---- the save ---- */
+
+static bool core_draft_all(struct core_part *p, struct zf_err *err)
+{
+    p->optim = p->optim || (!*p->dir && core_tensor(p, "num_param_groups"));
+    for (uint64_t i = 0; i < p->meta.n; i++) {
+        const struct core_tensor *t = &p->meta.tensor[i];
+        struct zf_spot spot;
+
+        if (core_is_setting(p, t->key)) {
+            continue;
+        }
+        if (!core_spot(p, t->key, &spot, err) || !core_check_moment(p, t, spot, err) ||
+            !core_draft(p, t, spot, err)) {
+            return false;
+        }
+    }
+    return !p->optim || core_groups(p, err);
+}
+
+static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uint32_t *world,
+                           struct zf_err *err)
+{
+    struct core_part p = {.s = s, .dir = dir, .optim = optim};
+    bool ok = core_read_meta(&p, err) && core_open_files(&p, err) && core_draft_all(&p, err);
+
+    *world = p.meta.n_files;
+    zf_table_fini(&p.entry);
+    zf_st_files_fini(&p.files);
+    return ok;
+}
+
+bool core_open(struct olmo_save *s, const char *dir, struct zf_err *err)
+{
+    bool whole = *dir != '\0', optim = whole && core_dir_fits(s->st, "optim");
+    uint32_t world, ignored;
+
+    return core_open_part(s, whole ? "model/" : "", false, &world, err) &&
+           (!optim || core_open_part(s, "optim/", true, &ignored, err)) &&
+           (!whole || optim ||
+            zf_build_note(s->b, err, "the optimizer was not saved: there is no optim/")) &&
+           (!whole || train_add(s, world, err));
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "local_optim.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/values.h>
+#include <zf/base/hash.h>
+
+/* One key of one parameter's state: either every rank has its part of it, or all have the same
+ * number. */
+struct optim_state {
+    uint64_t hash; /* of key and parameter */
+    struct zf_draft *draft;
+    const char *key, *path; /* path: of the file that it was first met in */
+    uint32_t param;         /* its number in olmo_local.where */
+    struct zf_tensor_ref first; /* the number, or the first part */
+    double number;              /* where that is no tensor; first.n is 0 then */
+    bool shared;                /* all have the same */
+    struct zf_tensor_ref **part; /* [n_shards] of which those that were read are set; not shared */
+};
+
+/* An optimizer's integer id. */
+struct optim_id {
+    uint64_t hash;
+    uint32_t param;
+};
+
+struct optim_reading {
+    struct olmo_local *l;
+    struct olmo_ranks ranks;
+    struct zf_table state;
+    struct zf_copy_check copies;
+    const char **why; /* [ranks.n]: why a file could not be read */
+    uint32_t n_read;
+    /* of the file being read */
+    struct zf_torch *t;
+    const char *path;
+    uint32_t rank;
+    struct zf_table id;
+    struct olmo_part_of_rank {
+        bool in;
+        struct zf_flat_piece p;
+    } here; /* what the rank has of the parameter that is looked at */
+};
+
+/* ---- ids ---- */
+
+static bool optim_find_param(const struct optim_reading *r, const char *p, uint64_t n,
+                             uint32_t *out, struct zf_err *err)
+{
+    const char *name = save_clean_name(r->l->save->a, p, n, err);
+    const struct local_name *known =
+        name ? zf_table_get(&r->l->by_name, zf_hash(0, name, strlen(name))) : NULL;
+
+    if (!name) {
+        return false;
+    }
+    if (!known) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the optimizer has a parameter \"%.120s\", which no flat parameter holds",
+                       name);
+    }
+    *out = known->number;
+    return true;
+}
+
+static bool optim_read_group(struct optim_reading *r, const struct zf_pv *group, uint64_t g,
+                             struct zf_err *err)
+{
+    const struct zf_pv *ids = zf_pv_get(group, "params"), *names = zf_pv_get(group, "param_names");
+    uint64_t n = zf_pv_len(ids), id, len;
+
+    if (!zf_pv_is_seq(ids) || !zf_pv_is_seq(names) || zf_pv_len(names) != n) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "param_groups[%" PRIu64 "] has %" PRIu64 " parameters and %" PRIu64
+                       " \"param_names\"",
+                       g, n, zf_pv_len(names));
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        const struct zf_pv *name = zf_pv_item(names, i);
+        const char *text = zf_pv_kind(name) == ZF_PV_STR ? zf_pv_text(name, &len) : NULL;
+
+        if (!text || !zf_pv_u64(zf_pv_item(ids, i), &id)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "parameter %" PRIu64 " of param_groups[%" PRIu64 "] has no name or id", i,
+                           g);
+        }
+        struct optim_id *e = zf_table_put(&r->id, zf_hash_number(id), sizeof *e, err);
+        if (!e || !optim_find_param(r, text, len, &e->param, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool optim_read_groups(struct optim_reading *r, struct zf_err *err)
+{
+    const struct zf_pv *groups = zf_pv_get(zf_torch_root(r->t), "param_groups");
+    uint64_t n = zf_pv_len(groups);
+    const struct zf_pv **group = zf_arena_get(r->l->save->a, n, sizeof *group, err);
+
+    zf_table_fini(&r->id);
+    if (!zf_pv_is_seq(groups)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no list \"param_groups\"");
+    }
+    for (uint64_t g = 0; group && g < n; g++) {
+        group[g] = zf_pv_item(groups, g);
+        if (!optim_read_group(r, group[g], g, err)) {
+            return false;
+        }
+    }
+    return group && (r->n_read > 0 || save_groups_json(r->l->save, group, n, err));
+}
+
+/* ---- states ---- */
+
+static const struct olmo_param *optim_param(const struct optim_reading *r, uint32_t i)
+{
+    struct olmo_where at = r->l->where[i];
+
+    return &r->l->first.flat[at.flat].param[at.param];
+}
+
+static bool optim_draft(struct optim_reading *r, struct optim_state *s, enum zf_dtype dtype,
+                        struct zf_err *err)
+{
+    const struct olmo_param *p = optim_param(r, s->param);
+    struct zf_type type = {.dtype = dtype};
+    const char *set = save_optim_set(r->l->save->a, s->key, strlen(s->key), err);
+
+    if (!s->shared) {
+        type.ndim = p->ndim;
+        type.shape = p->shape;
+    }
+    s->draft = set ? zf_build_tensor(r->l->save->b, save_spot(set, p->name), type, err) : NULL;
+    return s->draft && zf_draft_where(s->draft, r->path, err);
+}
+
+static bool optim_differs(const struct optim_reading *r, const struct optim_state *s,
+                          struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "\"%.40s\" of \"%.100s\" differs from that in %.80s: files of two saves", s->key,
+                   optim_param(r, s->param)->name, s->path);
+}
+
+/* So many numbers are compared, whatever the number of ranks. */
+enum { OPTIM_COMPARED = 1 << 14 };
+
+static bool optim_is_compared(const struct optim_reading *r, const struct optim_state *s)
+{
+    uint64_t all = r->l->first.n_params * r->ranks.n, every = all / OPTIM_COMPARED + 1;
+
+    return ((uint64_t)s->param + r->rank) % every == 0;
+}
+
+/* A number that all ranks have, as a tensor without dimensions. */
+static bool optim_add_shared(struct optim_reading *r, struct optim_state *s, bool new,
+                             const struct zf_tensor_ref *x, struct zf_err *err)
+{
+    bool same = true;
+
+    if (new) {
+        s->first = *x;
+        s->shared = true;
+        return optim_draft(r, s, x->dtype, err) &&
+               zf_draft_flat(s->draft, 0, 1, (struct zf_from){x->src, x->off, NULL}, err);
+    }
+    if (!s->shared || s->first.n == 0) {
+        return optim_differs(r, s, err);
+    }
+    return !optim_is_compared(r, s) ||
+           (zf_copy_check_equal(&r->copies, &s->first, x, &same, err) &&
+            (same || optim_differs(r, s, err)));
+}
+
+/* The same as Python's number. */
+static bool optim_add_number(struct optim_reading *r, struct optim_state *s, bool new,
+                             const struct zf_pv *v, struct zf_err *err)
+{
+    struct zf_build *b = r->l->save->b;
+    int64_t i = 0;
+    double f = 0;
+    bool whole = zf_pv_int(v, &i);
+
+    if (!whole && !zf_pv_float(v, &f)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%.40s\" of \"%.100s\" is neither a tensor nor a number", s->key,
+                       optim_param(r, s->param)->name);
+    }
+    f = whole ? (double)i : f;
+    if (!new) {
+        return (s->shared && s->first.n == 0 && s->number == f) || optim_differs(r, s, err);
+    }
+    s->shared = true;
+    s->number = f;
+    const char *set = save_optim_set(r->l->save->a, s->key, strlen(s->key), err);
+    return set && zf_build_scalar(b, save_spot(set, optim_param(r, s->param)->name),
+                                  whole ? ZF_DT_I64 : ZF_DT_F64, whole ? (void *)&i : &f, err);
+}
+
+static bool optim_check_part(const struct optim_reading *r, const struct optim_state *s,
+                             const struct zf_tensor_ref *x, struct zf_err *err)
+{
+    uint64_t want = r->here.in ? r->here.p.n : 0;
+
+    if (x->ndim == 1 && x->packed && x->n == want) {
+        return true;
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "\"%.40s\" of \"%.100s\" has %" PRIu64 " elements in %" PRIu32
+                   " dimensions, but this rank has %" PRIu64 " of the parameter",
+                   s->key, optim_param(r, s->param)->name, x->n, x->ndim, want);
+}
+
+static bool optim_add_part(struct optim_reading *r, struct optim_state *s, bool new,
+                           const struct zf_tensor_ref *x, struct zf_err *err)
+{
+    struct olmo_local *l = r->l;
+    uint32_t shard = r->rank % l->n_shards;
+    bool same = true;
+
+    if (!optim_check_part(r, s, x, err)) {
+        return false;
+    }
+    if (new) {
+        s->first = *x;
+        s->part = zf_arena_get(l->save->a, l->n_shards, sizeof *s->part, err);
+        if (!s->part || !optim_draft(r, s, x->dtype, err)) {
+            return false;
+        }
+    }
+    if (s->shared || s->first.dtype != x->dtype) {
+        return optim_differs(r, s, err);
+    }
+    if (s->part[shard]) {
+        return zf_copy_check_equal(&r->copies, s->part[shard], x, &same, err) &&
+               (same || optim_differs(r, s, err));
+    }
+    s->part[shard] = zf_arena_get(l->save->a, 1, sizeof *x, err);
+    if (!s->part[shard]) {
+        return false;
+    }
+    *s->part[shard] = *x;
+    return x->n == 0 || zf_draft_flat(s->draft, r->here.p.first, x->n,
+                                      (struct zf_from){x->src, x->off, NULL}, err);
+}
+
+static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_pv *key,
+                      const struct zf_pv *v, struct zf_err *err)
+{
+    struct zf_tensor_ref x;
+    uint64_t n;
+    const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+    if (!text || zf_pv_kind(v) == ZF_PV_NONE) {
+        return true;
+    }
+    struct optim_state *s =
+        zf_table_put(&r->state, zf_hash(param, text, (size_t)n), sizeof *s, err);
+    if (!s) {
+        return false;
+    }
+    bool new = !s->key;
+    if (new) {
+        s->key = zf_arena_str(r->l->save->a, text, n, err);
+        s->path = r->path;
+        s->param = param;
+    }
+    if (!s->key) {
+        return false;
+    }
+    if (zf_torch_kind(r->t, v) == ZF_TORCH_NOT) {
+        return optim_add_number(r, s, new, v, err);
+    }
+    if (!zf_tensor_ref_read(&r->l->save->keep, r->t, v, &x, err)) {
+        return zf_err_in(err, "%s!%s", optim_param(r, param)->name, s->key);
+    }
+    return x.ndim == 0 ? optim_add_shared(r, s, new, &x, err)
+                       : optim_add_part(r, s, new, &x, err);
+}
+
+/* ---- files ---- */
+
+static bool optim_param_of(const struct optim_reading *r, const struct zf_pv *key, uint32_t *out,
+                           struct zf_err *err)
+{
+    uint64_t id, n;
+    const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+    if (text) {
+        return optim_find_param(r, text, n, out, err);
+    }
+    const struct optim_id *e =
+        zf_pv_u64(key, &id) ? zf_table_get(&r->id, zf_hash_number(id)) : NULL;
+    if (!e) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "there is a state of a parameter that no group of \"param_groups\" names");
+    }
+    *out = e->param;
+    return true;
+}
+
+static bool optim_read_file(struct optim_reading *r, struct zf_err *err)
+{
+    const struct zf_pv *state = zf_pv_get(zf_torch_root(r->t), "state");
+    uint32_t param;
+
+    if (!zf_pv_is_map(state)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "there is no mapping \"state\", as torch's optimizers have");
+    }
+    if (!optim_read_groups(r, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < zf_pv_len(state); i++) {
+        const struct zf_pv *entry = zf_pv_val(state, i);
+
+        if (!optim_param_of(r, zf_pv_key(state, i), &param, err)) {
+            return false;
+        }
+        r->here.in =
+            local_part(r->l, r->l->where[param], r->rank % r->l->n_shards, &r->here.p);
+        for (uint64_t k = 0; k < zf_pv_len(entry); k++) {
+            if (!optim_add(r, param, zf_pv_key(entry, k), zf_pv_val(entry, k), err)) {
+                return false;
+            }
+        }
+    }
+    r->n_read++;
+    return true;
+}
+
+static bool optim_read_rank(struct optim_reading *r, uint32_t rank, struct zf_err *err)
+{
+    r->path = r->ranks.path[rank];
+    r->rank = rank;
+    zf_auto(torch) struct zf_torch *t =
+        zf_torch_ahead_open(&r->l->save->files, r->path, err);
+    r->t = t;
+    return t && (optim_read_file(r, err) || zf_err_in(err, "%s", r->path));
+}
+
+/* Every part of every state must have been there; those of files that could not be read are lost. */
+static bool optim_check_state(struct optim_reading *r, struct optim_state *s, struct zf_err *err)
+{
+    struct olmo_where at = r->l->where[s->param];
+    const struct zf_flat_vector *v = &r->l->vector[at.flat];
+
+    for (uint64_t n = 0; !s->shared && n < v->len[at.param];) {
+        struct zf_flat_piece p = zf_flat_piece(v, at.param, n);
+        const char *why = r->why[p.rank], *path = r->ranks.path[p.rank];
+
+        n += p.n;
+        if (s->part[p.rank]) {
+            continue;
+        }
+        if (!why) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "there is no \"%.40s\" of \"%.100s\" in it, of which its rank has %" PRIu64
+                    " elements and %.60s the others",
+                    s->key, optim_param(r, s->param)->name, p.n, s->path);
+            (void)zf_err_in(err, "%s", path);
+            if (!local_forgive(r->l->save, &why, err)) {
+                return false;
+            }
+        }
+        if (!zf_draft_lost_flat(s->draft, p.first, p.n,
+                                &(struct zf_lost){.file = path, .why = why}, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The first shard that has something of a parameter whose file could be read, or the lost file of the
+ * first; NULL: the parameter has no elements. */
+static const char *optim_only_lost(const struct optim_reading *r, uint32_t param, uint32_t *rank)
+{
+    struct olmo_where at = r->l->where[param];
+    const struct zf_flat_vector *v = &r->l->vector[at.flat];
+    const char *why = NULL;
+
+    for (uint64_t n = 0; n < v->len[at.param];) {
+        struct zf_flat_piece p = zf_flat_piece(v, at.param, n);
+
+        if (!r->why[p.rank]) {
+            return NULL;
+        }
+        *rank = why ? *rank : p.rank;
+        why = why ? why : r->why[p.rank];
+        n += p.n;
+    }
+    return why;
+}
+
+/* Of a parameter that only lost files have, the state is lost to the name; it is taken to have what
+ * others have. */
+static bool optim_add_lost(struct optim_reading *r, const struct optim_state *like,
+                           struct zf_err *err)
+{
+    for (uint32_t i = 0; i < r->l->first.n_params; i++) {
+        uint32_t rank = 0;
+        const char *why = optim_only_lost(r, i, &rank);
+        uint64_t hash = zf_hash(i, like->key, strlen(like->key));
+        struct optim_state s = {.key = like->key, .param = i, .shared = like->shared};
+        uint64_t n = s.shared ? 1 : optim_param(r, i)->len;
+
+        if (!why || zf_table_get(&r->state, hash)) {
+            continue;
+        }
+        r->path = r->ranks.path[rank];
+        const struct zf_lost how = {.file = r->path, .why = why, .unshaped = true};
+        if (!optim_draft(r, &s, like->first.dtype, err) ||
+            !zf_draft_lost_flat(s.draft, 0, n, &how, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Calls optim_add_lost once a key. */
+static bool optim_add_all_lost(struct optim_reading *r, struct zf_err *err)
+{
+    const struct optim_state *s = r->state.entry;
+    struct zf_table done = {0};
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && i < r->state.index.n; i++) {
+        uint64_t hash = zf_hash(0, s[i].key, strlen(s[i].key));
+
+        if (!s[i].draft || zf_table_get(&done, hash)) {
+            continue;
+        }
+        ok = zf_table_put(&done, hash, sizeof hash, err) && optim_add_lost(r, &s[i], err);
+    }
+    zf_table_fini(&done);
+    return ok;
+}
+
+static bool optim_read_all(struct optim_reading *r, struct zf_err *err)
+{
+    struct zf_torch_ahead *files = &r->l->save->files;
+
+    r->why = zf_arena_get(r->l->save->a, r->ranks.n, sizeof *r->why, err);
+    if (!r->why || !zf_torch_ahead_begin(files, r->ranks.path, r->ranks.n, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < r->ranks.n; i++) {
+        if (!optim_read_rank(r, i, err) && !local_forgive(r->l->save, &r->why[i], err)) {
+            return false;
+        }
+    }
+    struct optim_state *s = r->state.entry;
+    for (uint32_t i = 0; i < r->state.index.n; i++) {
+        if (!optim_check_state(r, &s[i], err)) {
+            return false;
+        }
+    }
+    return r->n_read == r->ranks.n || optim_add_all_lost(r, err);
+}
+
+bool local_optim_draft(struct olmo_local *l, struct zf_err *err)
+{
+    struct optim_reading r = {.l = l};
+
+    if (!rank_files_list(l->save->st, l->save->a, (struct olmo_series){"optim", "rank", ".pt"},
+                         l->model.n, &r.ranks, err)) {
+        return false;
+    }
+    if (r.ranks.n_here == 0) {
+        return zf_build_note(l->save->b, err, "the optimizer was not saved: there is no optim/");
+    }
+    if (r.ranks.n > l->model.n) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "there is %s, but only %" PRIu32 " ranks have files in model/",
+                       r.ranks.path[r.ranks.n - 1], l->model.n);
+    }
+    bool ok = (zf_build_degraded(l->save->b) || rank_files_complete(&r.ranks, err)) &&
+              optim_read_all(&r, err);
+    zf_copy_check_fini(&r.copies);
+    zf_table_fini(&r.state);
+    zf_table_fini(&r.id);
+    return ok;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all readers of OLMo's layouts share while one save is opened. */
+#ifndef OLMO_SAVE_H
+#define OLMO_SAVE_H
+
+#include <zf/assemble/tensor_ref.h>
+#include <zf/assemble/torch_ahead.h>
+#include <zf/format.h>
+
+struct olmo_save {
+    struct zf_store *st;
+    const struct zf_open_opts *o;
+    struct zf_build *b;
+    struct zf_arena *a;
+    struct zf_keeper keep; /* its arena is a */
+    struct zf_torch_ahead files;
+};
+
+bool save_init(struct olmo_save *s, const struct zf_save *save, const struct zf_open_opts *o,
+               struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+void save_fini(struct olmo_save *s);
+
+/* The name without the wrappers that FSDP puts into it, in the arena: every "_fsdp_wrapped_module."
+ * goes.  Source: olmo/checkpoint.py and olmo/optim.py (0.2 ... 0.6), which strip the same text. */
+const char *save_clean_name(struct zf_arena *a, const char *p, uint64_t n,
+                            struct zf_err *err) ZF_CHECKED;
+
+/* "optim/<key>", encoded, in the arena. */
+const char *save_optim_set(struct zf_arena *a, const char *key, uint64_t n,
+                           struct zf_err *err) ZF_CHECKED;
+
+static inline struct zf_spot save_spot(const char *set, const char *name)
+{
+    return (struct zf_spot){.set = set, .name = name, .name_len = strlen(name)};
+}
+
+/* Shows the settings of the optimizer's groups as state/optim.json: n texts of JSON, one a group. */
+bool save_groups_json(struct olmo_save *s, const struct zf_pv *const *group, uint64_t n,
+                      struct zf_err *err) ZF_CHECKED;
+
+#endif

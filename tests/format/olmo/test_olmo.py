@@ -1,0 +1,450 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""OLMo's layouts: the checkpoints that OLMo wrote, the same state on different numbers of ranks, and what is refused."""
+import hashlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../../support")]
+import makeolmo as m  # noqa: E402 pylint: disable=wrong-import-position
+from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
+from torchfile import Call, Tensor  # noqa: E402 pylint: disable=wrong-import-position
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
+DATA = os.path.join(HERE, "../../data/olmo")
+SUFFIX = {"float32": "f32", "bfloat16": "bf16", "int64": "i64", "uint8": "u8"}
+
+
+class Tree:
+    def __init__(self, folder, *opts):
+        run = subprocess.run([DUMP, *opts, folder], capture_output=True, text=True, errors="surrogateescape", timeout=60)
+        self.code, self.err = run.returncode, run.stderr.strip()
+        self.tensor, self.blob, self.notes = {}, {}, []
+        for line in run.stdout.splitlines():
+            f = line.split("\t")
+            if f[0] == "tensor":
+                self.tensor[f[1], f[2]] = tuple(f[3:6])
+            elif f[0] == "blob":
+                self.blob[f[1]] = f[2]
+            elif f[0] == "note":
+                self.notes.append(f[1])
+
+    def state(self):
+        """What does not depend on how it was saved."""
+        return {k: v for k, v in self.tensor.items() if k[0] in ("", *sets())}
+
+
+def sets():
+    return [f"optim/{k}" for k in (*m.STATES, "step", "grad_norm_exp_avg")]
+
+
+def truth(model=None):
+    out = {}
+    for n, s in m.params(model or m.MODEL).items():
+        dims, count = ",".join(map(str, s)), math.prod(s)
+        out["", n] = ("f32", dims, m.floats(m.values("", n, count)).hex())
+        for k in m.STATES:
+            if count:
+                out[f"optim/{k}", n] = ("f32", dims, m.floats(m.values(k, n, count)).hex())
+        if count:
+            out["optim/step", n] = ("f32", "", m.floats([m.step_of(n)]).hex())
+        out["optim/grad_norm_exp_avg", n] = ("f32", "", m.floats([m.step_of(n) / 2]).hex())
+    return out
+
+
+def saved(files, *opts, change=None, point=""):
+    """The tree of files that are written (and then changed on disk)."""
+    with tempfile.TemporaryDirectory() as d:
+        if isinstance(files, list):
+            for rank in files:
+                rank.write(d)
+        else:
+            m.write(d, files)
+        if change:
+            change(d)
+        return Tree(os.path.join(d, point), *opts)
+
+
+def same(name, files, want=None, **how):
+    tree = saved(files, **how)
+    want, got = want or truth(), tree.state()
+    wrong = [k for k in want if got.get(k) != want[k]]
+    extra = [k for k in got if k not in want and got[k][2]]
+    check(name, tree.code == 0 and not wrong and not extra, f"{tree.err} wrong {wrong[:4]} extra {extra[:4]}")
+    return tree
+
+
+def refused(name, files, *parts, **how):
+    tree = saved(files, **how)
+    check(name, tree.code == 1 and all(p in tree.err for p in parts) and "\n" not in tree.err,
+          f"{tree.code} {tree.err!r}")
+
+
+def lost(name, files, n, *opts, **how):
+    """Degraded: exactly n elements of the root and of the optimizer's moments are lost, all others are right."""
+    strict = saved(files, **how)
+    tree, want = saved(files, "-n", *opts, **how), truth()
+    wrong = missing = 0
+    for k, v in want.items():
+        got = tree.tensor.get(k, ("", "", ""))
+        if got[2].startswith("unreadable"):
+            missing += len(v[2]) // 8 * (k[0] != "optim/step")
+            continue
+        for i in range(0, len(v[2]), 8):
+            have = got[2][i:i + 8]
+            missing += have == "0000c07f"
+            wrong += have not in (v[2][i:i + 8], "0000c07f")
+    check(name, strict.code == 1 and tree.code == 0 and wrong == 0 and missing == n,
+          f"{strict.code} {tree.code} {tree.err} {wrong} wrong, {missing} lost")
+
+
+# ---- what OLMo wrote -----------------------------------------------------------------------------------
+
+for e in sorted(os.path.join(d, "expected.json") for d, _, f in os.walk(DATA) if "expected.json" in f):
+    folder = os.path.dirname(e)
+    with open(e) as f:
+        expected = json.load(f)
+    want = {("", k): v for k, v in expected["tensors"].items()}
+    want.update({("optim/" + k.rsplit("/", 1)[1], k.rsplit("/", 1)[0]): v for k, v in expected.get("optim", {}).items()})
+    if expected.get("container"):
+        want = {}
+        for k, v in expected["tensors"].items():
+            head, name = k.split(".", 1)
+            if head == "optim":
+                name, key = name[len("state."):].rsplit(".", 1)
+            want[("", name) if head == "model" else (f"optim/{key}", name)] = v
+    tree = Tree(folder)
+    bad = []
+    for k, v in want.items():
+        got = tree.tensor.get(k)
+        right = (SUFFIX[v["dtype"]], ",".join(map(str, v["shape"])), v["sha256"])
+        if not got or (got[0], got[1], hashlib.sha256(bytes.fromhex(got[2])).hexdigest()) != right:
+            bad.append(k)
+    check(os.path.relpath(folder, DATA), tree.code == 0 and want and not bad, f"{tree.err} {bad[:3]}")
+
+tree = Tree(os.path.join(DATA, "core_v0.1.0"))
+check("OLMo-core 0.1.0 itself", tree.code == 0 and tree.tensor["", "0.weight"][1] == "7,5" and
+      ("optim/exp_avg", "1.weight") in tree.tensor and "0.999" in tree.blob["state/optim.json"], tree.err)
+tree = Tree(os.path.join(DATA, "pypi_0.6.0/local"))
+check("the trainer's state", "global_step" in tree.blob["state/train.json"] and
+      ("extra", "train.rng.torch") in tree.tensor and "param_names" in tree.blob["state/optim.json"], tree.blob.keys())
+
+# ---- one state, however it was saved --------------------------------------------------------------------
+
+for world in (1, 2, 3, 5, 16):
+    same(f"local on {world} ranks", m.local(world))
+    same(f"local of torch 2.0 on {world} ranks", m.local(world, new=False))
+for world in (1, 2, 3):
+    for how in ("ranges", "boxes", "old"):
+        same(f"OLMo-core 0.x on {world} ranks, {how}", m.core(world, how))
+same("local, two replicas of three shards", m.local(6, replicas=2))
+same("local, unsharded replicas", m.local(3, replicas=3))
+whole = {k: v for k, v in truth().items()}
+same("full in safetensors", m.full())
+same("full, ids instead of names", m.full(ids=True))
+same("full, protocol 5", m.full(protocol=5))
+same("full, of DDP by ids", m.full(ids=True, head="module."))
+same("full, of DDP by names", m.full(head="module."))
+tiny = {"": [(f"p{i}", (1,)) for i in range(30)]}
+same("30 parameters of one element on 5 ranks", m.local(5, tiny), truth(tiny))
+same("ranks of nothing but padding", m.local(4, {"": [("w", (1,))]}), truth({"": [("w", (1,))]}))
+
+
+def pt_and_safetensors(d):
+    shutil.copy(os.path.join(d, "train.pt"), os.path.join(d, "model.pt"))
+
+
+tree = same("X.safetensors wins over X.pt", m.full(), change=pt_and_safetensors)
+check("which is told", any("model.pt is not shown" in n for n in tree.notes), tree.notes)
+check("the groups of an optimizer are told", "0.5" in tree.blob["state/optim.param_groups.json"], tree.blob)
+tree = saved(m.local(2), point="model")
+check("model/ alone", tree.code == 0 and tree.state() == {k: v for k, v in truth().items() if k[0] == ""}, tree.err)
+tree = saved(m.core(2), point="model")
+check("model/ of OLMo-core alone", tree.code == 0 and ("", "wte.weight") in tree.tensor, tree.err)
+tree = saved(m.core(2), point="optim")
+check("optim/ of OLMo-core alone", tree.code == 0 and ("optim/exp_avg", "wte.weight") in tree.tensor, tree.err)
+
+# ---- local: refused --------------------------------------------------------------------------------------
+
+H, W = "flat_param.", ("model/rank1.pt", "modules")
+
+
+def edit(files, path, change):
+    """Calls change with the value that a rank writes at path, which is written with torch.save."""
+    for rank in files:
+        if path in rank:
+            change(rank[path])
+    return files
+
+
+def handle_of(value, i=1):
+    return value["modules"][i]["handles"][0]
+
+
+def put(key, new, i=1):
+    def change(value):
+        h = handle_of(value, i)
+        h[H + key] = new(h[H + key]) if callable(new) else new
+    return change
+
+
+def without(files, path):
+    for rank in files if isinstance(files, list) else [files]:
+        rank.pop(path, None)
+    return files
+
+
+def renamed(files, old, new):
+    for rank in files:
+        if old in rank:
+            rank[new] = rank.pop(old)
+    return files
+
+
+def swapped(files, kind):
+    a, b = f"{kind}/rank0.pt", f"{kind}/rank1.pt"
+    files[0][a], files[1][b] = files[1][b], files[0][a]
+    return files
+
+
+def info(j, *args):
+    def change(infos):
+        out = list(infos)
+        out[j] = Call("torch.distributed.fsdp._flat_param", "_ShardParamInfo", *args)
+        return tuple(out)
+    return change
+
+
+refused("a model file is missing", without(m.local(3), "model/rank1.pt"), "model/rank1.pt", "2 of 3")
+refused("the last model file is missing", without(m.local(3), "model/rank2.pt"), "model/rank2.pt", "missing")
+refused("it is missing, and metadata.yaml too", without(without(m.local(3), "model/rank2.pt"), "metadata.yaml"),
+        "another number of ranks")
+refused("an optimizer file is missing", without(m.local(3), "optim/rank2.pt"), "optim/rank2.pt", "missing")
+extra = m.local(3)
+extra[0]["model/rank3.pt"] = extra[0]["model/rank0.pt"]
+refused("a file of a further rank", extra, "metadata.yaml says that 3", "rank3.pt")
+refused("the same without metadata.yaml", without(extra, "metadata.yaml"), "another number of ranks")
+extra = m.local(2)
+extra[0]["optim/rank2.pt"] = extra[0]["optim/rank0.pt"]
+refused("an optimizer file of a further rank", extra, "optim/rank2.pt", "only 2")
+refused("model files of ranks swapped", swapped(m.local(2), "model"), "model/rank0.pt", "of another rank or save")
+refused("optimizer files of ranks swapped", swapped(m.local(2), "optim"), "optim/rank0.pt", "elements")
+mixed = m.local(3)
+mixed[1]["model/rank1.pt"] = m.local(2)[1]["model/rank1.pt"]
+refused("a rank of a save on fewer ranks", mixed, "model/rank1.pt", "in model/rank0.pt it has")
+other = {k: [(n, s) for n, s in v if n != "scale"] for k, v in m.MODEL.items()}
+mixed = m.local(2)
+mixed[1]["model/rank1.pt"] = m.local(2, other)[1]["model/rank1.pt"]
+refused("a rank of another model", mixed, "model/rank1.pt", "where model/rank0.pt has")
+mixed = m.local(2)
+mixed[1]["train/rank1.pt"] = m.train(2, step=4)
+refused("trainers of two steps", mixed, "global_step", "train/rank1.pt")
+mixed = m.local(2)
+for rank in mixed:
+    for path in rank:
+        if path.startswith("train/"):
+            rank[path] = m.train(4)
+refused("the trainer says another number of ranks", mixed, "4 ranks saved, but 2")
+mixed = m.local(2)
+for entry in mixed[1]["optim/rank1.pt"]["state"].values():
+    entry["grad_norm_exp_avg"] = Tensor(9.0, shape=())
+refused("numbers that all ranks repeat differ", mixed, "grad_norm_exp_avg", "two saves")
+copies = m.local(4, replicas=2)
+handle_of(copies[3]["model/rank3.pt"])[H + "data"].storage.data = b"\1" * 4 * handle_of(
+    copies[3]["model/rank3.pt"])[H + "data"].storage.n
+refused("replicas that differ", copies, "model/rank3.pt", "is a copy of that in model/rank1.pt")
+copies = m.local(4, replicas=2)
+copies[2]["optim/rank2.pt"]["state"][0]["exp_avg"].storage.data = b"\1" * 4 * copies[2]["optim/rank2.pt"][
+    "state"][0]["exp_avg"].storage.n
+refused("replicas of moments that differ", copies, "optim/rank2.pt", "exp_avg")
+
+P = "model/rank1.pt"
+BAD = [("no data", P, lambda v: handle_of(v).pop(H + "data"), "flat_param.data"),
+       ("no names", P, lambda v: handle_of(v).pop(H + "_fqns"), "_fqns"),
+       ("fewer shapes than names", P, put("_shapes", lambda s: s[:-1]), "_shapes", "4 entries for 5"),
+       ("a shape of another length", P, put("_shapes", lambda s: [(2, 9)] + s[1:]), "has 18 elements", "says 27"),
+       ("no module list", P, lambda v: v.pop("modules"), "modules"),
+       ("a module without a name", P, lambda v: v["modules"][0].pop("name"), "\"name\" and \"handles\""),
+       ("padding that does not fit", P, put("_numels_with_padding", lambda n: n + (3, 3)), "_numels_with_padding"),
+       ("an offset beyond the shard", P, put("_shard_param_infos", info(4, True, 4000, 1, 0, 0)), "of a shard of"),
+       ("an end behind the parameter", P, put("_shard_param_infos", info(4, True, 0, 99, 0, 98)), "which has 35"),
+       ("a count that is not end - start", P, put("_shard_param_infos", info(4, True, 0, 9, 0, 3)), "9 elements here"),
+       ("a negative start", P, put("_shard_param_infos", info(4, True, 0, 9, -1, 3)), "_shard_param_infos"),
+       ("a part that is elsewhere", P, put("_shard_param_infos", info(4, True, 0, 9, 0, 8)), "another rank or save"),
+       ("a hole: a part that is not there", P, put("_shard_param_infos", info(4, False, None, None, None, None)),
+        "another rank or save"),
+       ("a shard that is too short", P, put("data", Tensor(1.0, 2.0)), "of a shard of 2"),
+       ("data of two dimensions", P, put("data", Tensor(*[0.0] * 36, shape=(6, 6))), "flat_param.data"),
+       ("no groups", "optim/rank1.pt", lambda v: v.pop("param_groups"), "param_groups"),
+       ("no state", "optim/rank1.pt", lambda v: v.pop("state"), "state"),
+       ("groups without names", "optim/rank1.pt", lambda v: v["param_groups"][0].pop("param_names"), "param_names"),
+       ("an unknown name", "optim/rank1.pt", lambda v: v["param_groups"][0]["param_names"].__setitem__(0, "x"),
+        "\"x\", which no flat"),
+       ("an id of no group", "optim/rank1.pt", lambda v: v["state"].__setitem__(99, {}), "no group"),
+       ("a moment that is missing", "optim/rank1.pt", lambda v: v["state"][0].pop("exp_avg"), "no \"exp_avg\""),
+       ("a moment that is too long", "optim/rank1.pt", lambda v: v["state"][0].__setitem__("exp_avg", Tensor(*[1.0] * 30)),
+        "has 30 elements"),
+       ("a moment that is text", "optim/rank1.pt", lambda v: v["state"][0].__setitem__("exp_avg", "x"), "neither")]
+for what, path, change, *parts in BAD:
+    refused(what, edit(m.local(2), path, change), path, *parts)
+for what, key, new, *parts in [("indices that are too many", "_shard_indices", (0, 4), "_shard_indices"),
+                               ("an end behind the parameter, torch 2.0", "_shard_param_offsets", lambda o: ((0, 999),) + o[1:],
+                                "999"),
+                               ("a hole, torch 2.0", "_shard_param_offsets",
+                                lambda o: ((o[0][0] + 1, o[0][1]),) + o[1:], "another rank or save")]:
+    refused(what, edit(m.local(2, new=False), P, put(key, new)), P, *parts)
+for text in (b"world_size: 3\n", b"world_size: two\n", b"", b"world_size: 0\n", b"world_size: 2x\n"):
+    files = m.local(2)
+    files[0]["metadata.yaml"] = text
+    refused(f"metadata.yaml says {text}", files, "metadata.yaml" if text[12:13] != b"3" else "model/rank2.pt")
+
+
+def on_disk(path, how):
+    def change(d):
+        how(os.path.join(d, path))
+    return change
+
+
+def fifo(path):
+    os.remove(path)
+    os.mkfifo(path)
+
+
+def cut(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+for path in ("model/rank1.pt", "optim/rank1.pt"):
+    refused(f"{path} is a FIFO", m.local(2), path, "FIFO", change=on_disk(path, fifo))
+    refused(f"{path} is cut", m.local(2), path, change=on_disk(path, cut))
+
+# ---- local: degraded -------------------------------------------------------------------------------------
+
+
+def held(model, shard, shards):
+    """Elements of parameters in a shard."""
+    n = 0
+    for each in model.values():
+        placed, _, size = m.layout(each, shards, True)
+        n += sum((m.part(b, math.prod(s), shard, size) or (0, 0, 0))[2] for _, s, b in placed)
+    return n
+
+
+lost("degraded: a model file is missing", without(m.local(3), "model/rank1.pt"), held(m.MODEL, 1, 3))
+lost("degraded: the first model file is missing", without(m.local(3), "model/rank0.pt"), held(m.MODEL, 0, 3))
+lost("degraded: a model file is cut", m.local(3), held(m.MODEL, 2, 3), change=on_disk("model/rank2.pt", cut))
+lost("degraded: an optimizer file is missing", without(m.local(3), "optim/rank1.pt"), 2 * held(m.MODEL, 1, 3))
+lost("degraded: a moment is missing", edit(m.local(2), "optim/rank1.pt", lambda v: v["state"][0].pop("exp_avg")),
+     m.part(0, 35, 1, m.layout(m.MODEL[""], 2, True)[2])[2])
+# a replica has the same
+copies = saved(without(m.local(4, replicas=2), "model/rank0.pt"), "-n")
+check("degraded: a replica is as good", copies.code == 0 and
+      all(copies.tensor[k] == v for k, v in truth().items() if k[0] == ""), copies.err)
+
+# ---- OLMo-core 0.x: refused ------------------------------------------------------------------------------
+
+T = "wte.weight"
+
+
+def core(path, change, world=2, how="ranges"):
+    files = m.core(world, how)
+    change(files[path])
+    return files
+
+
+def spec(tensor, rank, **new):
+    def change(meta):
+        meta["tensors"][tensor]["shard_spec_per_file"][f"rank_{rank}.safetensors"].update(new)
+    return change
+
+
+def of(tensor, **new):
+    return lambda meta: meta["tensors"][tensor].update(new)
+
+
+META = "model/metadata.json"
+refused("a rank's file is missing", without(m.core(3), "model/rank_1.safetensors"), "model/rank_1.safetensors", "missing")
+extra = m.core(2)
+extra["model/rank_2.safetensors"] = extra["model/rank_1.safetensors"]
+refused("a rank's file that nobody names", extra, "model/rank_2.safetensors", "does not name this file")
+for what, path, change, *parts in [
+        ("ranges that overlap", META, spec(T, 1, flattened_offsets=[[17, 34]]), T, "more than one piece"),
+        ("a hole", META, spec(T, 1, flattened_offsets=[[19, 21], [21, 34]]), "rank_1.safetensors"),
+        ("an end beyond the tensor", META, spec(T, 1, flattened_offsets=[[18, 36]]), T, "36"),
+        ("an end before its begin", META, spec(T, 1, flattened_offsets=[[20, 18]]), T),
+        ("offsets that are no numbers", META, spec(T, 1, flattened_offsets=[["a", 18]]), T),
+        ("neither offsets nor a box", META, spec(T, 1, flattened_offsets=None), T, "neither"),
+        ("offsets and a box", META, spec(T, 1, local_shape=[1, 5], global_offset=[0, 0]), T, "both"),
+        ("another type", META, of(T, dtype="BF16"), T, "bfloat16"),
+        ("an unknown type", META, of(T, dtype="F99"), "F99"),
+        ("another shape", META, of(T, shape=[6, 5]), T),
+        ("a shape beyond 64 bits", META, of(T, shape=[2**40, 2**40]), T, "64 bits"),
+        ("no shape", META, of(T, shape=None), T, "shape"),
+        ("a path for a file", META, lambda j: j["tensors"][T]["shard_spec_per_file"].update({"../x": {}}), "../x"),
+        ("no tensors", META, lambda j: j.update(tensors=[]), "tensors"),
+        ("a file lacks a tensor", "model/rank_1.safetensors", lambda t: t.pop(T), "rank_1.safetensors", T),
+        ("a file has fewer elements", "model/rank_1.safetensors",
+         lambda t: t.update({T: ("F32", [2], b"\0" * 8)}), "has 2 elements", "says 17"),
+        ("a moment of no parameter", "optim/metadata.json",
+         lambda j: j["tensors"].update({"state.x.__exp_avg": j["tensors"][f"state.{T}.__exp_avg"]}), "no parameter"),
+]:
+    refused("OLMo-core: " + what, core(path, change), *parts)
+for key, raw, what in [("num_param_groups", b"\2" + b"\0" * 7, "another number of groups"), ("param_group0", None, "no pickle")]:
+    files = m.core(2)
+    for value in files.values():
+        if key in value:
+            dtype, shape, old = value[key]
+            value[key] = (dtype, shape, raw or b"\xff" * len(old))
+    refused("OLMo-core: " + what, files, key)
+box = m.core(2, "boxes")
+spec(T, 1, global_offset=[0, 3])(box[META])
+refused("OLMo-core: a box that leaves the tensor", box, T, "leaves the tensor")
+box = m.core(2, "boxes")
+spec(T, 1, global_offset=[0, 1])(box[META])
+refused("OLMo-core: boxes that overlap", box, T)
+refused("OLMo-core: a file is a FIFO", m.core(2), "rank_1.safetensors", "FIFO",
+        change=on_disk("model/rank_1.safetensors", fifo))
+refused("OLMo-core: a file is cut", m.core(2), "rank_1.safetensors", change=on_disk("model/rank_1.safetensors", cut))
+refused("OLMo-core: metadata.json is cut", m.core(2), change=on_disk(META, cut))
+mixed = m.core(2)
+mixed["train/rank0.pt"] = m.train(2, step=9)
+refused("OLMo-core: trainers of two steps", mixed, "global_step")
+lost("OLMo-core, degraded: a file is missing", without(m.core(3), "model/rank_1.safetensors"),
+     sum(len(m.core_spec(s, 1, 3, "ranges")[0]) for s in m.params(m.MODEL).values()))
+lost("OLMo-core, degraded: a file of boxes is missing", without(m.core(2, "boxes"), "model/rank_1.safetensors"),
+     sum(len(m.core_spec(s, 1, 2, "boxes")[0]) for s in m.params(m.MODEL).values()))
+lost("OLMo-core, degraded: a tensor is missing", core("model/rank_1.safetensors", lambda t: t.pop(T)), 17)
+
+# ---- full: refused ---------------------------------------------------------------------------------------
+
+
+def full(path, change):
+    files = m.full()
+    change(files[path])
+    return files
+
+
+ONE = ("F32", [1], b"\0\0\0\0")
+for what, key, *parts in [("a name that is no base64", "gAS!", "base64"), ("a name that is no pickle", "gASVgASV", "gASVgASV"),
+                          ("a plain name among them", "model.w", "base64"),
+                          ("a list for a path", m.base64.urlsafe_b64encode(m.pickle.dumps((["w"], False))).decode(), "not (path"),
+                          ("no flag", m.base64.urlsafe_b64encode(m.pickle.dumps((("w",), "x"))).decode(), "not (path"),
+                          ("an empty path", m.key64(), "not (path"), ("a path of None", m.key64(None), "neither text"),
+                          ("one name twice", m.key64(T, protocol=5), T)]:
+    if what == "one name twice":
+        tree = saved(full("model.safetensors", lambda t, k=key: t.update({k: ONE})))
+        check(what, tree.code == 1 or ("extra", T) in tree.tensor, tree.err)
+        continue
+    refused(what, full("model.safetensors", lambda t, k=key: t.update({k: ONE})), "model.safetensors", *parts)
+refused("a cut file", m.full(), "model.safetensors", change=on_disk("model.safetensors", cut))
+tree = saved(full("optim.safetensors", lambda t: t.update({m.key64("x", pickled=True): ("U8", [2], b"\xff\xff")})))
+check("a pickled value that is none is left out", tree.code == 0 and any("left out" in n for n in tree.notes), tree.notes)
+plain = saved({"model.safetensors": {"gain": ONE, "w": ONE}})
+check("plain safetensors are not OLMo's", plain.code == 0 and ("", "gain") in plain.tensor, plain.err)
+done()
