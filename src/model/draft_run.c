@@ -12,13 +12,6 @@
 #include "box.h"
 #include "draft.h"
 
-/* Elements [first, first + n) of a box in its C order, packed at byte `off` of source `src`. */
-struct run {
-    const uint64_t *start, *size; /* [ndim]; start NULL = the box begins where the tensor does */
-    uint64_t first, n;
-    uint64_t off, src;
-};
-
 /* Is the box one stretch of the tensor?  Then *out_first is where in the tensor the run begins. */
 static bool run_is_flat(const struct zf_draft *d, const struct run *r, uint64_t *out_first)
 {
@@ -106,7 +99,7 @@ static struct piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n
     return p;
 }
 
-static bool run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
+bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
 {
     uint64_t first;
 
@@ -122,8 +115,7 @@ static bool run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
     return true;
 }
 
-/* Is the run inside its box, and the box inside the tensor? */
-static bool run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err)
+bool draft_run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err)
 {
     uint64_t elems = 0;
     char text[160];
@@ -145,7 +137,7 @@ static bool run_take(struct zf_draft *d, struct run r, struct zf_from from, stru
 {
     uint32_t number;
 
-    if (!run_inside(d, &r, err)) {
+    if (!draft_run_inside(d, &r, err)) {
         return false;
     }
     if (r.n == 0) {
@@ -161,7 +153,7 @@ static bool run_take(struct zf_draft *d, struct run r, struct zf_from from, stru
     }
     r.off = from.off;
     r.src = number;
-    return run_add(d, &r, err);
+    return draft_run_add(d, &r, err);
 }
 
 bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
@@ -183,7 +175,7 @@ static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how
 {
     uint32_t number;
 
-    if (!run_inside(d, &r, err)) {
+    if (!draft_run_inside(d, &r, err)) {
         return false;
     }
     if (r.n == 0) {
@@ -193,7 +185,7 @@ static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how
         return false;
     }
     r.src = number;
-    return run_add(d, &r, err);
+    return draft_run_add(d, &r, err);
 }
 
 bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
@@ -215,7 +207,7 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
 {
     d = draft_data(d);
     of = draft_data(of);
-    if (!run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err)) {
+    if (!draft_run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err)) {
         return false;
     }
     /* Only what is older can be a part, so there are no cycles, and seal need not look for an order. */

@@ -9,4 +9,15 @@
  * comes.  Errors: ZF_E_FORMAT d has parts of other tensors. */
 bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
+/* Elements [first, first + n) of a box in its C order, packed at byte `off` of source number `src`. */
+struct run {
+    const uint64_t *start, *size; /* [ndim]; start NULL = the box begins where the tensor does */
+    uint64_t first, n;
+    uint64_t off, src;
+};
+/* Is the run inside its box, and the box inside the tensor?  Errors: ZF_E_FORMAT they are not. */
+bool draft_run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err) ZF_CHECKED;
+/* Adds one that is, and has elements. */
+bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err) ZF_CHECKED;
+
 #endif

@@ -15,6 +15,7 @@ libzf_model_la_SOURCES = \
 	src/model/draft_index.c \
 	src/model/draft_read.c \
 	src/model/draft_run.c \
+	src/model/draft_unflatten.c \
 	src/model/grid_prove.c \
 	src/model/loss.c \
 	src/model/map.c \

@@ -69,12 +69,12 @@ static inline struct zf_draft *verbs_draft(struct verbs *v, struct zf_err *err)
     return d;
 }
 
-/* A piece for a draft: flat, run, box or part, known to be lost or not. */
+/* A piece for a draft: flat, run, box, part or stretch of another, known to be lost or not. */
 static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_err *err)
 {
     static const struct zf_lost how = {.file = "rank3.pt", .why = "is missing"};
     uint64_t start[3], size[3], stride[3], first = verbs_next(v, 64), n = verbs_next(v, 64);
-    uint32_t verb = verbs_next(v, 8);
+    uint32_t verb = verbs_next(v, 9);
     struct zf_from from = verbs_from(v);
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -102,6 +102,14 @@ static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_er
 
         if (of) {
             (void)!zf_draft_part(d, first, n, of, start[0], err);
+        }
+        break;
+    }
+    case 7: {
+        struct zf_draft *of = zf_build_find(v->b, verbs_spot(v));
+
+        if (of) {
+            (void)!zf_draft_unflatten(d, start, size, of, first, err);
         }
         break;
     }

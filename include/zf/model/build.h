@@ -81,6 +81,12 @@ bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
  * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor. */
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
                    uint64_t of_first, struct zf_err *err) ZF_CHECKED;
+/* The box [start, start + size) of d, in C order, is elements [of_first, …) of the flattened `of`, as that is
+ * put so far, lost bytes included: what of a flat buffer is a part of a parameter.  Both have one element
+ * type; pieces of `of` there are packed.  start NULL = from d's corner.
+ * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor; `of` has parts. */
+bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                        struct zf_draft *of, uint64_t of_first, struct zf_err *err) ZF_CHECKED;
 /* The box [start, start + size) of d is the box [of_start, of_start + size) of `of`, as that is put so far,
  * lost bytes included; both have one element type and as many dimensions.  A value is copied as a whole.
  * `of` may be withdrawn afterwards.  Errors: ZF_E_FORMAT any of this is not so; `of` has parts. */

@@ -127,6 +127,60 @@ static void one_layout(struct zf_source *src, bool boxes, uint32_t n)
     assert_int_equal(err.code, ZF_E_FORMAT);
 }
 
+/* Boxes of a tensor that are stretches of a flat one, of many pieces or few. */
+static void one_unflattening(struct zf_source *src, uint32_t cuts)
+{
+    struct zf_limits lim = zf_limits_default();
+    const uint64_t n = 3000, shape[3] = {4, 12, 10}, left[3] = {4, 12, 3}, right[3] = {4, 12, 7};
+    const uint64_t at[3] = {0, 0, 3};
+    uint64_t first = 0, a = random_below(n - 144), b = random_below(n - 336);
+    uint16_t flat[3000], got[480], want_box[480];
+    struct zf_err err;
+    zf_auto(build) struct zf_build *build = zf_build_new(NULL, &lim, false, &err);
+    struct zf_draft *of = zf_build_tensor(build, (struct zf_spot){"", "f", 1},
+                                          (struct zf_type){ZF_DT_F16, 1, &n}, &err);
+    struct zf_draft *d = zf_build_tensor(build, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){ZF_DT_F16, 3, shape}, &err);
+
+    for (uint32_t i = 0; i <= cuts && first < n; i++) {
+        uint64_t len = i == cuts ? n - first : random_below(n - first) / 8, off = random_below(90);
+        const uint64_t box = len;
+
+        assert_ok(i % 2 ? zf_draft_flat(of, first, len, (struct zf_from){src, off * 2, NULL}, &err)
+                        : zf_draft_box(of, &first, &box, (struct zf_from){src, off * 2, NULL}, &err),
+                  &err);
+        memcpy(flat + first, data + off, len * 2);
+        first += len;
+    }
+    assert_ok(zf_draft_unflatten(d, NULL, left, of, a, &err), &err);
+    assert_ok(zf_draft_unflatten(d, at, right, of, b, &err), &err);
+    for (uint32_t i = 0; i < 480; i++) {
+        want_box[i] = i % 10 < 3 ? flat[a + i / 10 * 3 + i % 10] : flat[b + i / 10 * 7 + i % 10 - 3];
+    }
+    assert_ok(zf_draft_read(d, 0, 480, got, &err), &err);
+    assert_memory_equal(got, want_box, sizeof got);
+    assert_false(zf_draft_unflatten(d, NULL, left, of, n - 143, &err));
+    assert_false(zf_draft_unflatten(d, NULL, left, d, 0, &err));
+    assert_int_equal(err.code, ZF_E_FORMAT);
+    struct zf_build *sealed = build;
+    build = NULL;
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(sealed, "test", "", &err);
+    assert_ok(c, &err);
+    assert_ok(zf_map_read(c->set[0].tensor[1].data, got, sizeof got, 0, &err), &err);
+    assert_memory_equal(got, want_box, sizeof got);
+}
+
+static void unflattened(void **state)
+{
+    struct zf_err err;
+
+    (void)state;
+    zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, sizeof data, false, &err);
+    for (uint32_t i = 0; i < 300; i++) {
+        one_unflattening(src, (uint32_t[]) { 0, 3, 12, 60 }[i % 4]);
+    }
+}
+
 static void random_layouts(void **state)
 {
     struct zf_err err;
@@ -210,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_layouts),
+        cmocka_unit_test(unflattened),
         cmocka_unit_test(lost_bytes),
         cmocka_unit_test(many_boxes),
     };
