@@ -175,11 +175,11 @@ struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
     return d && d->tie ? d->tie : d;
 }
 
-/* A draft without shape, entered under its name. */
+/* A draft without shape, entered under its name unless there is no set. */
 static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s, const char *name,
                                         size_t n, struct zf_err *err)
 {
-    if (build_find_in(b, s, name, n)) {
+    if (s && build_find_in(b, s, name, n)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "there are two tensors of the name \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
                       name, *s->path ? " in " : "", s->path);
@@ -202,11 +202,13 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     d->name = copy;
     d->name_len = (uint32_t)n;
     if (!zf_vec_room(&b->drafts, 1, err) ||
-        !zf_index_add(&b->by_name, build_name_hash(s, name, n), (uint32_t)d->number, err)) {
+        (s && !zf_index_add(&b->by_name, build_name_hash(s, name, n), (uint32_t)d->number, err))) {
         return NULL;
     }
     b->drafts.at[b->drafts.n++] = d;
-    s->n++;
+    if (s) {
+        s->n++;
+    }
     return d;
 }
 
@@ -216,20 +218,28 @@ bool zf_type_equal(struct zf_type a, struct zf_type b)
            (a.ndim == 0 || memcmp(a.shape, b.shape, a.ndim * sizeof *a.shape) == 0);
 }
 
-/* A draft of that type at that place, with the sizes of its data. */
-static struct zf_draft *build_place_draft(struct zf_build *b, struct zf_spot spot,
-                                          struct zf_type type, struct zf_err *err)
+/* The set at the path behind the prefix, which is made where it is not. */
+static struct draft_set *build_full_set(struct zf_build *b, const char *set, struct zf_err *err)
 {
     char full[PATH_BYTES];
-    const char *path = build_full_path(b, spot.set, full);
-    uint64_t *shape = zf_arena_get(b->keep, type.ndim, sizeof *shape, err);
+    const char *path = build_full_path(b, set, full);
 
     if (!path) {
-        (void)build_fail_long(spot.set, err);
+        (void)build_fail_long(set, err);
         return NULL;
     }
-    struct draft_set *s = shape ? build_need_set(b, path, err) : NULL;
-    struct zf_draft *d = s ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
+    return build_need_set(b, path, err);
+}
+
+/* A draft of that type, at that place unless its set is NULL. */
+static struct zf_draft *build_typed_draft(struct zf_build *b, struct zf_spot spot,
+                                          struct zf_type type, struct zf_err *err)
+{
+    uint64_t *shape = zf_arena_get(b->keep, type.ndim, sizeof *shape, err);
+    struct draft_set *s = shape && spot.set ? build_full_set(b, spot.set, err) : NULL;
+    bool ok = shape && (s || !spot.set);
+    struct zf_draft *d = ok ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
+
     if (!d) {
         return NULL;
     }
@@ -260,10 +270,46 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
                       shown, spot.name);
         return NULL;
     }
-    struct zf_draft *d = build_place_draft(b, spot, type, err);
+    struct zf_draft *d = build_typed_draft(b, spot, type, err);
     if (d) {
         d->elems = elems;
         d->bytes = bytes;
+    }
+    return d;
+}
+
+struct zf_draft *zf_build_hidden(struct zf_build *b, const char *name, size_t name_len,
+                                 struct zf_type type, struct zf_err *err)
+{
+    return zf_build_tensor(b, (struct zf_spot){.name = name, .name_len = name_len}, type, err);
+}
+
+bool zf_build_raw_only(struct zf_build *b, const char *set, struct zf_err *err)
+{
+    struct draft_set *s = build_full_set(b, set, err);
+
+    return s && (s->raw_only = true);
+}
+
+/* Another name of the data of a draft. */
+static void build_share(struct zf_draft *d, struct zf_draft *of)
+{
+    d->same = draft_data(of);
+    d->shape = of->shape;
+    d->ndim = of->ndim;
+    d->dtype = of->dtype;
+    d->elems = of->elems;
+    d->bytes = of->bytes;
+}
+
+struct zf_draft *zf_build_show(struct zf_build *b, struct zf_spot spot, struct zf_draft *of,
+                               struct zf_err *err)
+{
+    struct draft_set *s = build_full_set(b, spot.set, err);
+    struct zf_draft *d = s ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
+
+    if (d) {
+        build_share(d, of);
     }
     return d;
 }
@@ -276,13 +322,8 @@ bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, s
     if (!d) {
         return false;
     }
-    d->same = draft_data(of);
+    build_share(d, of);
     d->tie = of;
-    d->shape = of->shape;
-    d->ndim = of->ndim;
-    d->dtype = of->dtype;
-    d->elems = of->elems;
-    d->bytes = of->bytes;
     return true;
 }
 

@@ -33,7 +33,7 @@ enum draft_kind { ZF_DRAFT_EMPTY, ZF_DRAFT_FLAT, ZF_DRAFT_BOX, ZF_DRAFT_MEM };
 
 struct zf_draft {
     struct zf_build *b;
-    struct draft_set *set;
+    struct draft_set *set; /* NULL = hidden */
     struct zf_draft *same; /* shares the data of this one, or NULL */
     struct zf_draft *tie;  /* another name of this one in the same set, or NULL */
     const char *name;      /* checkpoint's arena */
@@ -49,12 +49,13 @@ struct zf_draft {
     uint32_t name_len, ndim, index;
     enum zf_dtype dtype;
     enum draft_kind kind;
-    bool lost, unshaped, noted;
+    bool lost, unshaped, noted, apart;
 };
 
 struct draft_set {
     const char *path;         /* checkpoint's arena */
     uint32_t number, rank, n; /* in order of creation; in the order of paths; tensors in it */
+    bool raw_only;
 };
 
 /* One kind of note: the format string it is made from. */

@@ -53,6 +53,11 @@ bool zf_draft_noted(struct zf_draft *d, struct zf_err *err)
     return build_save_draft(d, err) && (d->noted = true);
 }
 
+bool zf_draft_apart(struct zf_draft *d, struct zf_err *err)
+{
+    return build_save_draft(d, err) && (d->apart = true);
+}
+
 /* ---- storing pieces ----------------------------------------------------------------------- */
 
 struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)

@@ -62,8 +62,22 @@ static void seal_sort(struct zf_build *b)
     }
 }
 
+/* Hidden drafts did what they were for when those that are shown were proved. */
+static void seal_drop_hidden(struct zf_build *b)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->drafts.n; i++) {
+        if (b->drafts.at[i]->set) {
+            b->drafts.at[n++] = b->drafts.at[i];
+        }
+    }
+    b->drafts.n = n;
+}
+
 static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
+    seal_drop_hidden(b);
     struct zf_set *set = zf_arena_get(b->keep, b->sets.n, sizeof *set, err);
     struct zf_tensor *t = set ? zf_arena_get(b->keep, b->drafts.n, sizeof *t, err) : NULL;
 
@@ -83,6 +97,7 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
                                   .data = data->map,
                                   .alias_of = d->tie ? d->tie->index : d->index,
                                   .lost = data->lost,
+                                  .apart = d->apart,
                                   .filled = data->lost && b->rest.fill_lost && !data->unshaped &&
                                             zf_dtype_nan(d->dtype, nan) > 0};
     }
@@ -91,7 +106,8 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
         const struct draft_set *s = b->sets.at[i];
 
         if (s->n > 0) {
-            set[c->n_sets++] = (struct zf_set){.path = s->path, .tensor = t, .n = s->n};
+            set[c->n_sets++] = (struct zf_set){
+                .path = s->path, .tensor = t, .n = s->n, .raw_only = s->raw_only};
             t += s->n;
         }
     }

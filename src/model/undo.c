@@ -39,9 +39,11 @@ void zf_build_undo(struct zf_build *b)
     while (b->drafts.n > m->n_drafts) {
         const struct zf_draft *d = b->drafts.at[--b->drafts.n];
 
-        zf_index_remove(&b->by_name, build_name_hash(d->set, d->name, d->name_len),
-                        (uint32_t)d->number);
-        d->set->n--;
+        if (d->set) {
+            zf_index_remove(&b->by_name, build_name_hash(d->set, d->name, d->name_len),
+                            (uint32_t)d->number);
+            d->set->n--;
+        }
     }
     while (b->sets.n > m->n_sets) {
         const struct draft_set *s = b->sets.at[--b->sets.n];

@@ -252,7 +252,12 @@ static bool layout_put_lost(struct layout *p, const struct shelf_set *ss, const 
 static bool layout_wants_list(const struct layout *p, const struct shelf_set *ss,
                               const struct shelf_set *whole)
 {
-    return p->o->omit_lost && (whole != ss || (!ss->set->path[0] && p->t->c->n_missing));
+    bool lost = false;
+
+    for (uint32_t i = 0; p->o->omit_lost && whole != ss && !lost && i < ss->set->n; i++) {
+        lost = ss->set->tensor[i].lost;
+    }
+    return lost || (p->o->omit_lost && !ss->set->path[0] && p->t->c->n_missing);
 }
 
 /* All presentations of a set under one directory: the set's own, or one below as/. */
@@ -318,13 +323,19 @@ static bool layout_put_set(struct layout *p, uint32_t i, struct zf_err *err)
     const struct zf_set *left = NULL;
     bool ok = layout_check_size(&p->t->c->set[i], err) &&
               shelf_set_init(ss, &p->t->c->set[i], p->o, p->t->arena, err) &&
-              (!p->o->omit_lost || lost_leave_out(ss->set, &left, p->t->arena, err));
+              lost_leave_out(ss->set, p->o->omit_lost, &left, p->t->arena, err);
 
     if (ok && left && left != ss->set) {
         whole = &p->t->set[p->t->c->n_sets + i];
         ok = shelf_set_init(whole, left, p->o, p->t->arena, err);
     }
 
+    if (ss->set->raw_only) {
+        struct shelf raw = {.of = ss, .kind = SHELF_RAW, .cast = ZF_DT_COUNT};
+
+        raw.hidden = !(show_in_set(p->o->show, ss->set, false) & ZF_SHOW_RAW);
+        return ok && (ss->set->n == 0 || layout_put_shelf(p, ss->set->path, raw, true, err));
+    }
     for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
         ok = layout_put_presentations(p, ss, whole, casts[k], err);
     }

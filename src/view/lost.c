@@ -14,13 +14,18 @@
 
 /* ---- leaving them out ------------------------------------------------------------------------ */
 
-bool lost_leave_out(const struct zf_set *set, const struct zf_set **out, struct zf_arena *a,
-                    struct zf_err *err)
+static bool lost_stays(const struct zf_tensor *t, bool damaged)
+{
+    return !t->apart && !(damaged && t->lost);
+}
+
+bool lost_leave_out(const struct zf_set *set, bool damaged, const struct zf_set **out,
+                    struct zf_arena *a, struct zf_err *err)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < set->n; i++) {
-        n += !set->tensor[i].lost;
+        n += lost_stays(&set->tensor[i], damaged);
     }
     *out = set;
     if (n == set->n) {
@@ -34,7 +39,7 @@ bool lost_leave_out(const struct zf_set *set, const struct zf_set **out, struct 
     }
     n = 0;
     for (uint32_t i = 0; i < set->n; i++) {
-        if (!set->tensor[i].lost) {
+        if (lost_stays(&set->tensor[i], damaged)) {
             moved[i] = n;
             t[n++] = set->tensor[i];
         }

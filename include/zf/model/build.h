@@ -49,6 +49,22 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
 /* The draft at that place, or NULL. */
 struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot);
 
+/* Starts a tensor that is shown nowhere, for others to be parts of it or to show it; its name is for
+ * messages.  Errors: as of zf_build_tensor. */
+struct zf_draft *zf_build_hidden(struct zf_build *b, const char *name, size_t name_len,
+                                 struct zf_type type, struct zf_err *err) ZF_CHECKED;
+/* Shows `of`, the same bytes, at a place; what is put into `of` later is there too.  Gives the draft of
+ * that place.  Errors: ZF_E_FORMAT the place is taken; ZF_E_LIMIT tensors. */
+struct zf_draft *zf_build_show(struct zf_build *b, struct zf_spot spot, struct zf_draft *of,
+                               struct zf_err *err) ZF_CHECKED;
+
+/* The tensors of this set are shown as raw bytes and in no other form: a record of what is on disk.
+ * Below the prefix, and not withdrawn by zf_build_undo.  Errors: ZF_E_FORMAT no plain relative path. */
+bool zf_build_raw_only(struct zf_build *b, const char *set, struct zf_err *err) ZF_CHECKED;
+/* The tensor is a piece of another one of its set: it has a file, but files that hold the whole set hold
+ * the other alone. */
+bool zf_draft_apart(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+
 /* How many tensors were started so far. */
 uint64_t zf_build_n_tensors(const struct zf_build *b);
 

@@ -19,6 +19,7 @@ struct zf_tensor {
     uint32_t alias_of;         /* index in the set of the tensor it is tied to, or its own index */
     bool lost;                 /* -o degraded: some bytes answer EIO, or, when filled, */
     bool filled;               /* read as NaN */
+    bool apart;                /* a piece of another tensor of the set, which whole files hold instead */
 };
 
 /* A tensor set is a directory of the tree. */
@@ -27,6 +28,7 @@ struct zf_set {
     const char *path;
     const struct zf_tensor *tensor;
     uint32_t n; /* sorted by zf_name_cmp on raw names; names are distinct */
+    bool raw_only;
 };
 
 /* A file that is no tensor: state/args.json, extra/<key>, config.json. */
