@@ -46,6 +46,12 @@ bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits 
                   struct zf_build *b, const struct zf_name_rule *rule,
                   struct zf_err *err) ZF_CHECKED;
 
+/* The same for a family that makes more of the tensors than files: each becomes a hidden draft
+ * (zf_build_hidden) with all its chunks, and bytes items are shown nowhere.  Only tensors that are
+ * made of others (quantised ones) are put in their places. */
+bool zf_dcp_draft(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
 /* ---- what is in it, by number ---- */
 
 /* Something that was saved under one name (FQN). */
@@ -58,12 +64,12 @@ struct zf_dcp_key {
      * smaller; NULL where the chunks are no such grid, or contradicted.  Chunks of a flattened tensor
      * (Megatron's) are ranges of boxes, and this the grid of those. */
     const uint64_t *cuts;
-    struct zf_draft *draft; /* after zf_dcp_place; NULL: not shown, or made of others */
+    struct zf_draft *draft; /* after zf_dcp_place or _draft; NULL: not shown, or made of others */
 };
 uint64_t zf_dcp_n_keys(const struct zf_dcp *d);
 /* i < n_keys, in the order of the metadata.  Errors: ZF_E_NOMEM. */
 bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out, struct zf_err *err) ZF_CHECKED;
-/* The exact bytes of the bytes item of a key, as a source with a reference; after zf_dcp_place.
+/* The exact bytes of the bytes item of a key, as a source with a reference; after zf_dcp_place or _draft.
  * Reading them fails where the item is lost or no whole file.  Errors: ZF_E_NOMEM. */
 struct zf_source *zf_dcp_item(struct zf_dcp *d, uint64_t i, struct zf_err *err) ZF_CHECKED;
 

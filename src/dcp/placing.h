@@ -14,6 +14,7 @@ struct dcp_placing {
     struct zf_store *st;
     const struct zf_limits *lim;
     struct zf_build *b;
+    bool hidden; /* drafts have no places, bytes items no files */
     const struct zf_name_rule *rule; /* NULL = tensors are called by their paths */
     struct zf_names *names;
     struct zf_path *path;     /* [n_keys] */

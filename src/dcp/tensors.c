@@ -149,16 +149,15 @@ static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft *
     if (k->doubtful && zf_elems(type.ndim, type.shape, &n) && n == 0) {
         return true;
     }
-    if (!zf_names_place(p->names, p->path[key], &spot, err)) {
+    if (p->hidden) {
+        *out = zf_build_hidden(p->b, k->name, k->name_len, type, err);
+    } else if (!zf_names_place(p->names, p->path[key], &spot, err)) {
         return false;
-    }
-    if (!spot.name) {
+    } else if (!spot.name) {
         return true;
+    } else if (!zf_build_find(p->b, spot) || zf_names_extra(p->names, p->path[key], &spot, err)) {
+        *out = zf_build_tensor(p->b, spot, type, err);
     }
-    if (zf_build_find(p->b, spot) && !zf_names_extra(p->names, p->path[key], &spot, err)) {
-        return false;
-    }
-    *out = zf_build_tensor(p->b, spot, type, err);
     return *out && (!k->doubtful || zf_draft_lost_flat(*out, 0, n, &how, err));
 }
 
@@ -242,7 +241,7 @@ static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
     for (uint64_t i = 0; i < d->n_chunks; i++) {
         const struct dcp_chunk *c = &d->chunk[i];
         bool none = c->empty || d->key[c->key].doubtful || !d->draft[c->key];
-        bool ok = d->key[c->key].is_bytes ? dcp_bytes(p, c, err)
+        bool ok = d->key[c->key].is_bytes ? p->hidden || dcp_bytes(p, c, err)
                                           : none || tensors_put_chunk(p, c, d->draft[c->key], err);
 
         if (!ok) {
@@ -264,7 +263,8 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
     return tensors_see_names(p, err) && dcp_files_open(p, err) &&
            dcp_files_sort(p, order, &n, err) && tensors_check_items(p, order, n, err) &&
            dcp_copies_check(p, err) && tensors_add_items(p, order, n, err) && tensors_put(p, err) &&
-           dcp_composed_put(p, order, err) && dcp_state(p, err);
+           dcp_composed_put(p, order, err) &&
+           (p->hidden || dcp_state(p, err));
 }
 
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
@@ -272,6 +272,14 @@ bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits 
 {
     zf_auto(dcp_placing) struct dcp_placing p = {
         .d = d, .st = st, .lim = lim, .b = b, .rule = rule};
+
+    return dcp_placing_init(&p, err) && tensors_place(&p, err);
+}
+
+bool zf_dcp_draft(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err)
+{
+    zf_auto(dcp_placing) struct dcp_placing p = {.d = d, .st = st, .lim = lim, .b = b, .hidden = true};
 
     return dcp_placing_init(&p, err) && tensors_place(&p, err);
 }

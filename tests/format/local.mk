@@ -8,6 +8,7 @@ TESTS += \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
+	tests/format/megatron/test_golden.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
@@ -30,6 +31,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/makeds.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
+	tests/format/megatron/test_golden.py \
 	tests/format/made.py \
 	tests/format/rundir.py \
 	tests/format/olmo/makeolmo.py \

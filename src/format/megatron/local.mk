@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 libzf_format_la_SOURCES += \
+	src/format/megatron/axes.c \
 	src/format/megatron/bucket_walk.c \
+	src/format/megatron/keys.c \
 	src/format/megatron/legacy.c \
 	src/format/megatron/legacy_bucket.c \
 	src/format/megatron/legacy_draft.c \
@@ -12,12 +14,18 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/legacy_rank.c \
 	src/format/megatron/legacy_same.c \
 	src/format/megatron/legacy_save.c \
+	src/format/megatron/megatron.c \
+	src/format/megatron/place.c \
+	src/format/megatron/save.c \
 	src/format/megatron/settings.c \
 	src/format/megatron/settings_yaml.c \
+	src/format/megatron/torch_dist.c \
 	$(NULL)
 
 noinst_HEADERS += \
+	src/format/megatron/axes.h \
 	src/format/megatron/bucket_walk.h \
+	src/format/megatron/keys.h \
 	src/format/megatron/legacy.h \
 	src/format/megatron/legacy_bucket.h \
 	src/format/megatron/legacy_draft.h \
@@ -31,6 +39,9 @@ noinst_HEADERS += \
 	src/format/megatron/legacy_rank.h \
 	src/format/megatron/legacy_same.h \
 	src/format/megatron/legacy_save.h \
+	src/format/megatron/place.h \
+	src/format/megatron/save.h \
 	src/format/megatron/settings.h \
 	src/format/megatron/settings_yaml.h \
+	src/format/megatron/torch_dist.h \
 	$(NULL)

@@ -4,6 +4,7 @@ format_tests = \
 	tests/unit/format/deepspeed/test_deepspeed \
 	tests/unit/format/dcp/test_dcp \
 	tests/unit/format/megatron/test_bucket_walk \
+	tests/unit/format/megatron/test_keys \
 	tests/unit/format/megatron/test_settings \
 	tests/unit/format/megatron/test_settings_yaml \
 	tests/unit/format/test_ranks \
@@ -20,6 +21,8 @@ tests_unit_format_dcp_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_unit_format_dcp_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_bucket_walk_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_bucket_walk_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
+tests_unit_format_megatron_test_keys_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_megatron_test_keys_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_settings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_yaml_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)

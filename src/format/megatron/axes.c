@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* "decoder.layers.mlp.linear_fc1.weight" of shape (L, …) is that of all L layers, if it is not simply the
+ * name of one tensor.  What tells: all such tensors of one stack ("decoder.layers.", T5 has two) are of
+ * the same length along that axis, and cut into single layers.  "experts.experts." of shape (E, …),
+ * or (L, E, …), is recognised by the name alone: grouped experts are cut by ranks, others one by one.
+ * Source: megatron/core/transformer/transformer_block.py, moe/experts.py sharded_state_dict (0.4 … 0.19). */
+#include "axes.h"
+
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/num.h>
+#include <zf/base/table.h>
+
+/* The tensors that share what is in front of the number. */
+struct axes_stack {
+    uint64_t hash;
+    uint64_t n;     /* the length of the axis; 0 = not known so far */
+    bool differ;    /* they do not agree about it */
+    bool as_told;   /* one of them is as long as the settings say */
+};
+
+struct axes_found {
+    struct zf_table layers, experts; /* of struct axes_stack */
+};
+
+static void zf_auto_axes_found(struct axes_found *f)
+{
+    zf_table_fini(&f->layers);
+    zf_table_fini(&f->experts);
+}
+
+static bool axes_is_param(const struct mg_tensor *t)
+{
+    return t->name.what == MG_WEIGHT || t->name.what == MG_STATE;
+}
+
+/* Can the first axis be one of layers? */
+static bool axes_may_stack(const struct mg_tensor *t)
+{
+    return axes_is_param(t) && t->name.layer_at && t->type.ndim > 0 && t->type.shape[0] > 0 &&
+           (!t->cuts || t->cuts[0] == t->type.shape[0]);
+}
+
+static bool axes_meet(struct zf_table *stacks, struct mg_text name, size_t at, uint64_t n,
+                      uint64_t told, struct zf_err *err)
+{
+    struct axes_stack *stack = zf_table_put(stacks, zf_hash(0, name.p, at), sizeof *stack, err);
+
+    if (!stack) {
+        return false;
+    }
+    stack->differ = stack->differ || (stack->n && stack->n != n);
+    stack->as_told = stack->as_told || n == told;
+    stack->n = n;
+    return true;
+}
+
+/* How long the axis is of which all in the stack have it, or 0. */
+static uint64_t axes_length(const struct zf_table *stacks, struct mg_text name, size_t at,
+                            uint64_t told)
+{
+    const struct axes_stack *stack = zf_table_get(stacks, zf_hash(0, name.p, at));
+
+    if (!stack || (stack->differ && !stack->as_told)) {
+        return 0;
+    }
+    return stack->differ ? told : stack->n;
+}
+
+static bool axes_see_layers(struct mg_save *s, struct axes_found *f, struct zf_err *err)
+{
+    for (size_t i = 0; i < s->tensor.n; i++) {
+        const struct mg_tensor *t = &s->tensor.at[i];
+
+        if (axes_may_stack(t) && !axes_meet(&f->layers, t->name.name, t->name.layer_at,
+                                            t->type.shape[0], s->settings.num_layers, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The number of stacked layers, 1 when they are none; false when the name has a place for the number, but
+ * the shape no such axis. */
+static bool axes_layers(const struct mg_save *s, const struct axes_found *f,
+                        const struct mg_tensor *t, uint64_t *n_out)
+{
+    *n_out = 1;
+    if (!t->name.layer_at) {
+        return true;
+    }
+    *n_out = axes_may_stack(t) ? axes_length(&f->layers, t->name.name, t->name.layer_at,
+                                             s->settings.num_layers)
+                               : 0;
+    return *n_out && *n_out == t->type.shape[0];
+}
+
+/* The axis of experts of a tensor whose layers are known, or ndim. */
+static uint32_t axes_expert_axis(const struct mg_tensor *t)
+{
+    uint32_t axis = t->name.layer_at ? 1 : 0;
+
+    return t->name.expert_at && axis < t->type.ndim && t->type.shape[axis] ? axis : t->type.ndim;
+}
+
+static bool axes_see_experts(struct mg_save *s, struct axes_found *f, struct zf_err *err)
+{
+    uint64_t n;
+
+    for (size_t i = 0; i < s->tensor.n; i++) {
+        const struct mg_tensor *t = &s->tensor.at[i];
+        uint32_t axis = axes_is_param(t) && axes_layers(s, f, t, &n) ? axes_expert_axis(t)
+                                                                    : t->type.ndim;
+
+        if (axis < t->type.ndim && !axes_meet(&f->experts, t->name.name, t->name.expert_at,
+                                              t->type.shape[axis], s->settings.num_experts, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool axes_experts(const struct mg_save *s, const struct axes_found *f,
+                         const struct mg_tensor *t, uint64_t *n_out)
+{
+    uint32_t axis = axes_expert_axis(t);
+
+    *n_out = axis < t->type.ndim ? axes_length(&f->experts, t->name.name, t->name.expert_at,
+                                               s->settings.num_experts)
+                                 : 0;
+    return *n_out && *n_out == t->type.shape[axis];
+}
+
+/* One parameter a layer and expert; MG_NONE of them: there is no such axis. */
+static bool axes_add(struct mg_save *s, struct mg_tensor *t, uint64_t layers, uint64_t experts,
+                     struct zf_err *err)
+{
+    uint32_t axes = (layers != MG_NONE ? 1u : 0u) + (experts != MG_NONE ? 1u : 0u);
+    uint64_t n_layers = layers == MG_NONE ? 1 : layers, n = 1, inner = 0;
+    uint64_t n_experts = experts == MG_NONE ? 1 : experts;
+    char name[512];
+
+    if (!zf_mul(n_layers, n_experts, &n) || n > s->lim->tensors ||
+        s->param.n > s->lim->tensors - n) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "\"%.120s\" has slices for more than %llu tensors (limit tensors)", t->key,
+                       (unsigned long long)s->lim->tensors);
+    }
+    struct mg_param p = {.state = t->name.state,
+                         .type = {t->type.dtype, t->type.ndim - axes, t->type.shape + axes},
+                         .of = t->draft,
+                         .from = t};
+    if (!zf_elems(p.type.ndim, p.type.shape, &inner)) {
+        return true; /* the draft's own elements were counted */
+    }
+    t->sliced = axes > 0;
+    for (uint64_t i = 0; i < n; i++) {
+        p.layer = layers == MG_NONE ? MG_NONE : i / n_experts;
+        p.expert = experts == MG_NONE ? MG_NONE : i % n_experts;
+        p.first = i * inner;
+        p.name = t->name.name;
+        if (axes) {
+            size_t len = mg_key_numbered(&t->name, p.layer, p.expert, name, sizeof name);
+            char *own = zf_arena_get(s->arena, len + 1, 1, err);
+
+            if (!own) {
+                return false;
+            }
+            (void)mg_key_numbered(&t->name, p.layer, p.expert, own, len + 1);
+            p.name = (struct mg_text){own, len};
+        }
+        if (!mg_save_param(s, &p, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mg_axes_slice(struct mg_save *s, struct zf_err *err)
+{
+    zf_auto(axes_found) struct axes_found f = {0};
+
+    if (!axes_see_layers(s, &f, err) || !axes_see_experts(s, &f, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < s->tensor.n; i++) {
+        struct mg_tensor *t = &s->tensor.at[i];
+        uint64_t layers, experts = MG_NONE;
+
+        if (!axes_is_param(t)) {
+            continue;
+        }
+        if (!axes_layers(s, &f, t, &layers)) {
+            layers = MG_NONE;
+        } else if (!axes_experts(s, &f, t, &experts)) {
+            experts = MG_NONE;
+        }
+        layers = t->name.layer_at ? layers : MG_NONE;
+        if (!axes_add(s, t, layers, experts, err)) {
+            return false;
+        }
+    }
+    return true;
+}

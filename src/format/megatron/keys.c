@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keys.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Takes `word` from the front of *t. */
+static bool key_take(struct mg_text *t, const char *word)
+{
+    size_t n = strlen(word);
+
+    if (t->n < n || memcmp(t->p, word, n) != 0) {
+        return false;
+    }
+    t->p += n;
+    t->n -= n;
+    return true;
+}
+
+static bool key_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Takes a decimal number of at most 18 digits from the front of *t. */
+static bool key_take_number(struct mg_text *t, uint64_t *out)
+{
+    size_t n = 0;
+
+    *out = 0;
+    while (n < t->n && n < 19 && key_is_digit(t->p[n])) {
+        *out = *out * 10 + (uint64_t)(t->p[n++] - '0');
+    }
+    if (n == 0 || n > 18) {
+        return false;
+    }
+    t->p += n;
+    t->n -= n;
+    return true;
+}
+
+/* Takes what is in front of the first `stop`, and that too. */
+static bool key_take_until(struct mg_text *t, const char *stop, struct mg_text *out)
+{
+    const char *at = t->n ? memmem(t->p, t->n, stop, strlen(stop)) : NULL;
+
+    if (!at) {
+        return false;
+    }
+    *out = (struct mg_text){t->p, (size_t)(at - t->p)};
+    t->p += out->n + strlen(stop);
+    t->n -= out->n + strlen(stop);
+    return true;
+}
+
+bool mg_text_is(struct mg_text t, const char *text)
+{
+    return t.n == strlen(text) && memcmp(t.p, text, t.n) == 0;
+}
+
+bool mg_key_is_master(struct mg_text state)
+{
+    return mg_text_is(state, "param") || mg_text_is(state, "fp32_param");
+}
+
+struct mg_text mg_key_bare(const char *p, size_t n)
+{
+    struct mg_text t = {p, n}, last = t;
+
+    (void)key_take(&t, "model.");
+    do {
+        last = t.n ? t : last; /* a name is never used up */
+    } while (key_take(&t, "module."));
+    return last;
+}
+
+/* The place behind the last `word` of the name that is a whole component, or 0. */
+static size_t key_behind(struct mg_text name, const char *word)
+{
+    size_t n = strlen(word), found = 0;
+
+    for (size_t at = 0; at + n < name.n; at++) {
+        if ((at == 0 || name.p[at - 1] == '.') && memcmp(name.p + at, word, n) == 0) {
+            found = at + n;
+        }
+    }
+    return found;
+}
+
+void mg_key_find_axes(struct mg_key *k)
+{
+    size_t layer = key_behind(k->name, "layers.");
+    size_t expert = key_behind(k->name, "experts.experts.");
+
+    k->layer_at = layer && !key_is_digit(k->name.p[layer]) ? layer : 0;
+    k->expert_at = expert && !key_is_digit(k->name.p[expert]) ? expert : 0;
+}
+
+static void key_take_name(struct mg_key *k, enum mg_what what, struct mg_text t)
+{
+    k->what = what;
+    k->name = mg_key_bare(t.p, t.n);
+    mg_key_find_axes(k);
+}
+
+static bool key_take_bucket(struct mg_key *k, struct mg_text t)
+{
+    if (!key_take(&t, "distributed.dp_group_idx_") || !key_take_number(&t, &k->flat.group) ||
+        !key_take(&t, ".gbuf_idx_") || !key_take_number(&t, &k->flat.gbuf) ||
+        !key_take(&t, ".dtype_") || !key_take_until(&t, ".bucket_idx_", &k->flat.dtype) ||
+        !key_take_number(&t, &k->flat.bucket) || !key_take(&t, ".") || t.n == 0) {
+        return false;
+    }
+    k->what = MG_BUCKET;
+    k->state = t;
+    return true;
+}
+
+/* Behind "optimizer.". */
+static void key_take_optimizer(struct mg_key *k, struct mg_text t)
+{
+    struct mg_text rest = t;
+
+    k->what = MG_OTHER;
+    k->name = t;
+    if (key_take(&rest, "state.")) {
+        if (key_take_until(&rest, ".", &k->state) && k->state.n && rest.n) {
+            key_take_name(k, MG_STATE, rest);
+        }
+        return;
+    }
+    (void)key_take_bucket(k, t);
+}
+
+/* "0.1" or "0": numbers joined by dots. */
+static bool key_is_index(struct mg_text t)
+{
+    for (size_t i = 0; i < t.n; i++) {
+        bool dot = t.p[i] == '.';
+
+        if (!dot && !key_is_digit(t.p[i])) {
+            return false;
+        }
+        if (dot && (i == 0 || i + 1 == t.n || t.p[i + 1] == '.')) {
+            return false;
+        }
+    }
+    return t.n > 0;
+}
+
+/* From the right: keys may have slashes of their own. */
+static bool key_take_object(struct mg_key *k, const char *key, size_t n)
+{
+    const char *slash = n ? memrchr(key, '/', n) : NULL;
+    struct mg_text t;
+
+    if (!slash) {
+        return false;
+    }
+    t = (struct mg_text){slash + 1, n - (size_t)(slash - key) - 1};
+    if (!key_take(&t, "shard_") || !key_take_until(&t, "_", &k->offset) ||
+        !key_is_index(k->offset) || !key_is_index(t)) {
+        return false;
+    }
+    k->shape = t;
+    k->what = MG_OBJECT;
+    k->name = (struct mg_text){key, (size_t)(slash - key)};
+    return true;
+}
+
+void mg_key_parse(const char *key, size_t n, struct mg_key *out)
+{
+    struct mg_text t = {key, n}, chained = t;
+    uint64_t chain;
+
+    *out = (struct mg_key){.chain = MG_NO_CHAIN};
+    if (key_take_object(out, key, n)) {
+        return;
+    }
+    if (key_take(&chained, "chained_") && key_take_number(&chained, &chain) &&
+        chain < MG_NO_CHAIN && key_take(&chained, ".") && chained.n) {
+        out->chain = (uint32_t)chain;
+        t = chained;
+    }
+    if (key_take(&t, "optimizer.") && t.n) {
+        key_take_optimizer(out, t);
+    } else {
+        key_take_name(out, MG_WEIGHT, (struct mg_text){key, n});
+        if (out->name.n >= 9 && memcmp(out->name.p, "rng_state", 9) == 0) {
+            out->what = MG_OTHER;
+        }
+    }
+}
+
+size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, char *out,
+                       size_t size)
+{
+    size_t a = layer == MG_NONE ? 0 : k->layer_at, b = expert == MG_NONE ? 0 : k->expert_at;
+    char first[24] = "", second[24] = "";
+
+    /* "layers.mlp.experts.experts.": the expert's place is behind the layer's. */
+    if (a) {
+        (void)snprintf(first, sizeof first, "%" PRIu64 ".", layer);
+    }
+    if (b) {
+        (void)snprintf(second, sizeof second, "%" PRIu64 ".", expert);
+    }
+    b = b > a ? b : a;
+    int n = snprintf(out, size, "%.*s%s%.*s%s%.*s", (int)a, k->name.p, first, (int)(b - a),
+                     k->name.p + a, second, (int)(k->name.n - b), k->name.p + b);
+    return n < 0 ? 0 : (size_t)n;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Megatron-core's distributed checkpoints: one folder an iteration, with metadata.json, which is written
+ * last and names the backend.  The backend fills the lists of save.h; what follows is the same for all.
+ * docs/formats/megatron.md has the layout. */
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/files.h>
+#include <zf/codec/json.h>
+#include <zf/format.h>
+
+#include "axes.h"
+#include "place.h"
+#include "torch_dist.h"
+
+extern const struct zf_format zf_format_megatron;
+
+#define MANIFEST "metadata.json"
+
+enum megatron_backend {
+    MEGATRON_NO_BACKEND, /* there is no manifest */
+    MEGATRON_TORCH_DIST,
+    MEGATRON_OTHER_BACKEND, /* one that is not read */
+};
+
+/* What metadata.json says; name: of the backend, for messages.  Source: megatron/core/dist_checkpointing/
+ * core.py CheckpointingConfig (0.4 … 0.19). */
+static bool megatron_manifest(struct zf_store *st, const struct zf_limits *lim,
+                              enum megatron_backend *out, char name[64], struct zf_err *err)
+{
+    uint64_t n = 0;
+    zf_auto(mem) char *text = NULL;
+    zf_auto(json) json_t *j = NULL;
+
+    *out = MEGATRON_NO_BACKEND;
+    name[0] = '\0';
+    if (!zf_store_has(st, MANIFEST, ZF_ENTRY_FILE)) {
+        return true;
+    }
+    text = zf_store_slurp(st, MANIFEST, lim->json_bytes, &n, err);
+    j = text ? zf_json_load(text, n, lim, err) : NULL;
+    if (!j) {
+        return zf_err_in(err, "%s", MANIFEST);
+    }
+    const char *backend = json_string_value(json_object_get(j, "sharded_backend"));
+    if (backend) {
+        (void)snprintf(name, 64, "%.60s", backend);
+        *out = strcmp(backend, "torch_dist") == 0 ? MEGATRON_TORCH_DIST : MEGATRON_OTHER_BACKEND;
+    }
+    return true;
+}
+
+/* A save that has begun: what is common to all ranks is written first. */
+static bool megatron_is_begun(struct zf_store *st)
+{
+    return zf_store_has(st, "common.pt", ZF_ENTRY_FILE);
+}
+
+static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts *o,
+                           struct zf_probe *out, struct zf_err *err)
+{
+    enum megatron_backend backend;
+    struct zf_err ignored = {0};
+    char name[64];
+
+    (void)err;
+    *out = (struct zf_probe){.fit = ZF_FIT_NO};
+    if (!megatron_manifest(save->store, o->lim, &backend, name, &ignored)) {
+        return true; /* another program's file of that name */
+    }
+    if (backend != MEGATRON_NO_BACKEND) {
+        out->fit = ZF_FIT_PROOF;
+        (void)snprintf(out->why, sizeof out->why, MANIFEST " says sharded_backend %s", name);
+    } else if (megatron_is_begun(save->store)) {
+        out->fit = ZF_FIT_PROOF;
+        out->unfinished = true;
+        (void)snprintf(out->why, sizeof out->why, "there is common.pt without " MANIFEST);
+    }
+    return true;
+}
+
+/* The backend's tensors, as stored. */
+static bool megatron_read(struct mg_save *s, struct zf_err *err)
+{
+    enum megatron_backend backend;
+    char name[64], is[ZF_ABSENT_MAX];
+
+    if (!megatron_manifest(s->st, s->lim, &backend, name, err)) {
+        return false;
+    }
+    switch (backend) {
+    case MEGATRON_TORCH_DIST:
+        return mg_torch_dist(s, err);
+    case MEGATRON_NO_BACKEND:
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the save is incomplete: there is common.pt, but " MANIFEST
+                       ", which is written last, %s",
+                       zf_absent(s->st, MANIFEST, is));
+    case MEGATRON_OTHER_BACKEND:
+        break;
+    }
+    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   MANIFEST " says sharded_backend \"%s\", which is not read", name);
+}
+
+static bool megatron_open(const struct zf_save *save, const struct zf_open_opts *o,
+                          struct zf_build *b, struct zf_err *err)
+{
+    zf_auto(mg_save) struct mg_save s = {0};
+
+    return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
+           mg_axes_slice(&s, err) && mg_place(&s, err);
+}
+
+const struct zf_format zf_format_megatron = {
+    .name = "megatron",
+    .summary = "Megatron-core distributed checkpoints (torch_dist): metadata.json, .metadata and "
+               ".distcp files",
+    .refines = "dcp",
+    .shards = true,
+    .probe = megatron_probe,
+    .open = megatron_open,
+};

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The root has the fp32 masters where there are any, and stored/ the weights that they shadow, unless a
+ * master was found to be wrong: then the root has the weights, and optim/param/ the masters.  What
+ * else an optimizer keeps of a parameter is in optim/ under the parameter's name.  Where a place is
+ * taken, by a second optimizer or a key that wraps the same name, the tensor is in extra/ under its key. */
+#include "place.h"
+
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/name.h>
+#include <zf/base/num.h>
+#include <zf/base/table.h>
+
+struct place {
+    struct mg_save *s;
+    struct zf_table masters; /* hashes of the names that have one */
+};
+
+static void zf_auto_place(struct place *p)
+{
+    zf_table_fini(&p->masters);
+}
+
+static uint64_t place_hash(struct mg_text name)
+{
+    return zf_hash(0, name.p, name.n);
+}
+
+static bool place_see_masters(struct place *p, struct zf_err *err)
+{
+    for (size_t i = 0; i < p->s->param.n; i++) {
+        const struct mg_param *m = &p->s->param.at[i];
+
+        if (mg_key_is_master(m->state) &&
+            !zf_table_put(&p->masters, place_hash(m->name), sizeof(uint64_t), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The set of a parameter; text: where it is made. */
+static const char *place_set(const struct place *p, const struct mg_param *m,
+                             char text[8 + ZF_NAME_MAX])
+{
+    bool doubted = p->s->masters_doubted;
+
+    if (m->state.n == 0) {
+        return !doubted && zf_table_get(&p->masters, place_hash(m->name)) ? "stored" : "";
+    }
+    if (mg_key_is_master(m->state)) {
+        return doubted ? "optim/param" : "";
+    }
+    memcpy(text, "optim/", 6);
+    (void)zf_name_encode(text + 6, m->state.p, m->state.n, "");
+    return text;
+}
+
+/* Is it all of the draft that it is in? */
+static bool place_is_all(const struct mg_param *m)
+{
+    return m->first == 0 && zf_type_equal(m->type, zf_draft_type(m->of));
+}
+
+static bool place_param(struct place *p, const struct mg_param *m, struct zf_err *err)
+{
+    char text[8 + ZF_NAME_MAX];
+    struct zf_build *b = p->s->b;
+    struct zf_spot spot = {place_set(p, m, text), m->name.p, m->name.n};
+    struct zf_draft *d;
+    uint64_t n = 0;
+
+    if (zf_build_find(b, spot)) {
+        if (!m->from) {
+            return true; /* found in a buffer: what is stored under the name comes first */
+        }
+        spot = (struct zf_spot){"extra", m->from->key, m->from->key_len};
+        if (m->from->sliced || zf_build_find(b, spot)) {
+            return true; /* it is whole in stacked/ */
+        }
+    }
+    if (place_is_all(m)) {
+        d = zf_build_show(b, spot, m->of, err);
+        return d && (!m->apart || zf_draft_apart(d, err));
+    }
+    d = zf_build_tensor(b, spot, m->type, err);
+    return d && zf_elems(m->type.ndim, m->type.shape, &n) &&
+           zf_draft_part(d, 0, n, m->of, m->first, err) && (!m->apart || zf_draft_apart(d, err));
+}
+
+/* Tensors that are shown as they are stored. */
+static bool place_stored(struct place *p, const struct mg_tensor *t, struct zf_err *err)
+{
+    const char *set = t->sliced                   ? "stacked"
+                      : t->name.what == MG_BUCKET ? "bucket"
+                      : t->name.what == MG_OTHER  ? "extra"
+                                                  : NULL;
+    const struct zf_spot spot = {set, t->key, t->key_len};
+
+    if (!set) {
+        return true;
+    }
+    return zf_build_show(p->s->b, spot, t->draft, err) &&
+           (t->name.what == MG_OTHER || zf_build_raw_only(p->s->b, set, err));
+}
+
+static bool place_object(struct place *p, const struct mg_object *o, struct zf_err *err)
+{
+    char path[8 + ZF_NAME_MAX] = "extra/";
+
+    (void)zf_name_encode(path + 6, o->key, o->key_len, "");
+    return zf_build_blob(p->s->b, path, o->src, 0, o->src->size, err);
+}
+
+bool mg_place(struct mg_save *s, struct zf_err *err)
+{
+    zf_auto(place) struct place p = {.s = s};
+
+    if (!place_see_masters(&p, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < s->param.n; i++) {
+        if (!place_param(&p, &s->param.at[i], err)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < s->tensor.n; i++) {
+        if (!place_stored(&p, &s->tensor.at[i], err)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < s->object.n; i++) {
+        if (!place_object(&p, &s->object.at[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A save of Megatron-core between the files and the tree.  Whatever wrote it (torch_dist, zarr,
+ * Megatron-FSDP), its tensors are one list, in three steps:
+ *
+ *  1. A backend fills `tensor` and `object`: what is stored, under the keys as stored.  Each tensor is a
+ *     hidden draft (zf_build_hidden), in its true shape, with all of its pieces.
+ *  2. What the tensors are to the user is a list of parameters: slices of stacked tensors, what is found
+ *     in flat buffers, what is joined of several (`param`).
+ *  3. place.c shows both: parameters in the root, stored/ and optim/, stacked tensors in stacked/, flat
+ *     buffers in bucket/.
+ *
+ * Everything lives in the arena, or in what a backend keeps open as long as the save. */
+#ifndef FORMAT_MEGATRON_SAVE_H
+#define FORMAT_MEGATRON_SAVE_H
+
+#include <zf/base/arena.h>
+#include <zf/base/vec.h>
+#include <zf/codec/torch.h>
+#include <zf/model/build.h>
+
+#include "keys.h"
+#include "settings.h"
+
+/* A tensor as it is stored. */
+struct mg_tensor {
+    const char *key; /* any bytes; terminated */
+    size_t key_len;
+    struct mg_key name;     /* what the key means */
+    struct zf_draft *draft; /* hidden */
+    struct zf_type type;    /* the draft's */
+    /* [ndim] into how many chunks of one size each dimension is cut, the last of which may be smaller:
+     * what one rank held is such a chunk.  NULL: not known, or no regular grid. */
+    const uint64_t *cuts;
+    uint64_t order; /* place in .metadata; MG_NONE where keys have no order (zarr) */
+    bool sliced;    /* its axis of layers, or of experts, was found: it goes to stacked/ */
+};
+
+/* An opaque one: ShardedObject, random numbers' state. */
+struct mg_object {
+    const char *key; /* as in .metadata: "rng_state/shard_0.1_1.2" */
+    size_t key_len;
+    struct mg_key name;
+    struct zf_source *src; /* its exact bytes, a torch.save file; a reference that the save owns */
+};
+
+/* A parameter, or a value of its state, as the user wants to see it. */
+struct mg_param {
+    struct mg_text state; /* n = 0: the weight as stored; else "exp_avg", or a master's */
+    struct mg_text name;  /* with the numbers of layer and expert */
+    struct zf_type type;
+    struct zf_draft *of; /* its elements are those of this hidden draft from `first` on */
+    uint64_t first;
+    const struct mg_tensor *from; /* the tensor that it is a slice of, or all of; else NULL */
+    uint64_t layer, expert;       /* the numbers that were inserted, or MG_NONE */
+    bool apart; /* a piece of another parameter, which is in the list too */
+};
+
+struct mg_save {
+    struct zf_store *st;
+    const struct zf_limits *lim;
+    struct zf_build *b;
+    struct zf_arena *arena;
+    zf_vec(struct mg_tensor) tensor;
+    zf_vec(struct mg_object) object;
+    zf_vec(struct mg_param) param;
+    struct megatron_settings settings; /* of args; zeros where there are none */
+    const char *sharding;              /* param_state_sharding_type, or NULL */
+    /* A master was found not to round to its weight: then the root has the stored weights. */
+    bool masters_doubted;
+    /* What a backend keeps open, freed with the save; or NULL. */
+    void *backend;
+    void (*backend_free)(void *backend);
+};
+
+/* Gives an empty one.  Errors: ZF_E_NOMEM. */
+bool mg_save_init(struct mg_save *s, struct zf_store *st, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+void mg_save_fini(struct mg_save *s);
+static inline void zf_auto_mg_save(struct mg_save *s)
+{
+    mg_save_fini(s);
+}
+
+/* Adds a tensor under its key (copied), whose meaning is parsed: a hidden draft without pieces so far.
+ * cuts: [ndim], copied, or NULL.  The pointer is good until the next one is added.
+ * Errors: of zf_build_hidden; ZF_E_NOMEM. */
+struct mg_tensor *mg_save_tensor(struct mg_save *s, const char *key, size_t key_len,
+                                 struct zf_type type, const uint64_t *cuts,
+                                 struct zf_err *err) ZF_CHECKED;
+/* The same for a draft that is there already. */
+struct mg_tensor *mg_save_draft(struct mg_save *s, const char *key, size_t key_len,
+                                struct zf_draft *draft, const uint64_t *cuts,
+                                struct zf_err *err) ZF_CHECKED;
+/* Adds an object under its key (copied); takes its own reference on src. */
+bool mg_save_object(struct mg_save *s, const char *key, size_t key_len, struct zf_source *src,
+                    struct zf_err *err) ZF_CHECKED;
+/* Adds a parameter; its texts are the caller's, good as long as the save. */
+bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *err) ZF_CHECKED;
+
+/* The stored tensor, the object, or the parameter of that name; or NULL.  By going through all. */
+struct mg_tensor *mg_save_find(struct mg_save *s, const char *key);
+struct mg_object *mg_save_find_object(struct mg_save *s, const char *key);
+
+/* Reads the common state, a torch.save file of a dict or of a list of one dict: settings, sharding, step,
+ * and state/<name>.json.  Errors: of zf_torch_open and settings, in the file `path`. */
+bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, const char *name,
+                    struct zf_err *err) ZF_CHECKED;
+
+#endif
