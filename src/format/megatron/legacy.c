@@ -201,6 +201,26 @@ static bool legacy_optim_proven(struct legacy_save *ls, struct zf_err *err)
     return true;
 }
 
+/* How many parameters of flat buffers have their states, and why others have not. */
+static bool legacy_note_unmapped(struct legacy_save *ls, const struct legacy_join *j,
+                                 struct zf_err *err)
+{
+    const char *why = NULL;
+    size_t n = 0, mapped = 0;
+
+    for (uint32_t i = 0; i < ls->files.n; i++) {
+        why = why ? why : ls->rank[i].unmapped;
+    }
+    for (size_t i = 0; i < j->whole.n; i++) {
+        n += j->whole.at[i].partial;
+        mapped += !j->whole.at[i].partial && ls->tensor.at[j->whole.at[i].slot[0] - 1].trained;
+    }
+    return !why || zf_build_note(ls->b, err,
+                                 "%zu parameters have masters and states out of flat buffers, %zu "
+                                 "have not: %s",
+                                 mapped, n, why);
+}
+
 static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
 {
     bool masters = legacy_optim_proven(ls, err) && legacy_same_optim(ls, j, err);
@@ -212,7 +232,7 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
         return false;
     }
     /* what has no names is shown nowhere else */
-    return legacy_draft_model(ls, j, masters, err) &&
+    return (!masters || legacy_note_unmapped(ls, j, err)) && legacy_draft_model(ls, j, masters, err) &&
            legacy_draft_ranks(ls, !masters || ls->stray.n > 0, err);
 }
 

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: megatron/core/optimizer/distrib_optimizer.py (save_parameter_state, get_parameter_state_dp_zero),
- * 0.4 … 0.19: {gbuf: {(dtype, dtype): {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}. */
+/* Each buffer is the masters, or moments, of one chunk of the model end to end.  Which parameter is where
+ * is proved by bytes (bucket_walk.h); a buffer whose map is not proved stays in bucket/.
+ * Source: megatron/core/optimizer/distrib_optimizer.py (save_parameter_state,
+ * get_parameter_state_dp_zero), 0.4 … 0.19: {"buckets_coalesced": True, gbuf: {(dtype, dtype):
+ * {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}, of chained optimizers a list of these. */
 #include "legacy_bucket.h"
+
+#include <string.h>
 
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_visit.h>
+#include <zf/assemble/values.h>
+#include <zf/base/name.h>
+
+#include "bucket_walk.h"
+
+#define BUCKET_ALIGN 64u /* elements; 1 up to core 0.7 */
+
+/* ---- the flat vectors as they are ---- */
 
 struct bucket_reading {
     struct legacy_save *ls;
@@ -31,12 +44,295 @@ static bool bucket_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
            zf_err_in(err, "%s![\"%.100s\"]", x->r->file->distrib, f->name);
 }
 
+/* ---- their map ---- */
+
+/* A buffer, and what it may hold. */
+struct bucket_map {
+    struct legacy_save *ls;
+    struct legacy_rank *r;
+    struct zf_torch *t;
+    const struct zf_pv *values; /* of the buffer: "param", "exp_avg" … */
+    struct zf_tensor_ref param;
+    struct walk_piece *piece;
+    struct walk_place *place;
+    uint32_t *part; /* [n] of the save, of each piece */
+    uint32_t n;
+    struct zf_sample sample;
+};
+
+/* Buffers of modules, which no optimizer has. */
+static bool bucket_no_parameter(const char *name)
+{
+    return zf_name_ends(name, ".inv_freq") || zf_name_ends(name, ".expert_bias") ||
+           zf_name_ends(name, ".local_tokens_per_expert");
+}
+
+/* May the buffer have this part?  expert: 0 = no expert's, 1 = only experts', 2 = any. */
+static bool bucket_may_have(const struct bucket_map *m, uint32_t i, uint32_t chunk, int expert)
+{
+    const struct legacy_part *p = &m->ls->part.at[i];
+    const struct zf_tensor_ref *w = &m->ls->tensor.at[i].ref;
+    bool of_expert = strstr(p->name, ".experts.") != NULL;
+
+    return p->chunk == chunk && (expert == 2 || of_expert == (expert == 1)) && w->packed && w->src &&
+           w->n > 0 && zf_values_can_round(m->param.dtype, w->dtype) &&
+           zf_dtype_info(w->dtype)->kind == 'f' && !bucket_no_parameter(p->name);
+}
+
+/* The length of what parts of one layer have in common in their names, 0 = they are of no layer. */
+static size_t bucket_layer(const char *name)
+{
+    const char *p = strstr(name, "layers.");
+    size_t n = p ? strspn(p + 7, "0123456789") : 0;
+
+    return n ? (size_t)(p - name) + 7 + n : 0;
+}
+
+/* The parts of a layer, which follow one another, are one unit: its dense ones or its experts. */
+static uint32_t bucket_unit(const struct bucket_map *m, uint32_t k)
+{
+    const char *name = m->ls->part.at[m->part[k]].name;
+    const char *last = k > 0 ? m->ls->part.at[m->part[k - 1]].name : "";
+    size_t n = bucket_layer(name);
+    uint32_t unit = k > 0 ? m->piece[k - 1].unit : 0;
+
+    return n > 0 && bucket_layer(last) == n && memcmp(name, last, n) == 0 ? unit : unit + 1;
+}
+
+static bool bucket_pieces(struct bucket_map *m, uint32_t chunk, int expert, struct zf_err *err)
+{
+    struct zf_arena *a = m->ls->a;
+    uint64_t elements = 0;
+
+    m->piece = zf_arena_get(a, m->r->n_parts, sizeof *m->piece, err);
+    m->place = zf_arena_get(a, m->r->n_parts, sizeof *m->place, err);
+    m->part = zf_arena_get(a, m->r->n_parts, sizeof *m->part, err);
+    if (!m->piece || !m->place || !m->part) {
+        return false;
+    }
+    for (uint32_t i = m->r->first_part + m->r->n_parts; i-- > m->r->first_part;) {
+        if (bucket_may_have(m, i, chunk, expert)) {
+            m->part[m->n] = i;
+            m->piece[m->n].n = m->ls->tensor.at[i].ref.n;
+            m->piece[m->n].unit = bucket_unit(m, m->n);
+            elements += m->piece[m->n].n < UINT32_MAX ? m->piece[m->n].n : UINT32_MAX;
+            m->n++;
+        }
+    }
+    m->sample = zf_sample_of(elements, m->n);
+    return true;
+}
+
+static bool bucket_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t first, bool *same,
+                        struct zf_err *err)
+{
+    const struct bucket_map *m = ctx;
+    const struct zf_tensor_ref *w = &m->ls->tensor.at[m->part[piece]].ref;
+    uint64_t mb = zf_dtype_info(m->param.dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
+    struct zf_mismatch miss = {.found = false};
+    struct zf_span span;
+
+    (void)bucket; /* all are one */
+    for (uint32_t k = 0; !miss.found && zf_sample_span(&m->sample, w->n, k, &span); k++) {
+        struct zf_values master = {m->param.src, m->param.off + (first + span.first) * mb,
+                                   m->param.dtype};
+        struct zf_values weight = {w->src, w->off + span.first * wb, w->dtype};
+
+        if (!zf_values_round(master, weight, span.n, &miss, err)) {
+            return false;
+        }
+    }
+    *same = !miss.found;
+    return true;
+}
+
+/* Elements [first, …) of a flat vector in the shape of the weight. */
+static struct zf_tensor_ref bucket_cut(const struct zf_tensor_ref *flat, uint64_t first,
+                                       const struct zf_tensor_ref *w)
+{
+    struct zf_tensor_ref r = *w;
+
+    r.src = flat->src;
+    r.key = flat->key;
+    r.dtype = flat->dtype;
+    r.off = flat->off + first * zf_dtype_info(flat->dtype)->bytes;
+    return r;
+}
+
+/* Value `key` of the buffer: to all that it holds. */
+static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const struct zf_pv *v,
+                        struct zf_err *err)
+{
+    struct zf_tensor_ref flat;
+    uint64_t n;
+    const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+    if (!text || zf_torch_kind(m->t, v) != ZF_TORCH_DENSE) {
+        return true;
+    }
+    if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &flat, err)) {
+        return false;
+    }
+    text = zf_arena_str(m->ls->a, text, strlen(text), err);
+    for (uint32_t k = 0; text && k < m->n; k++) {
+        struct legacy_tensor *t = &m->ls->tensor.at[m->part[k]];
+
+        if (!m->place[k].there || flat.ndim != 1 || !flat.packed || flat.n != m->param.n) {
+            continue;
+        }
+        struct zf_tensor_ref cut = bucket_cut(&flat, m->place[k].first, &t->ref);
+        if (strcmp(text, "param") == 0) {
+            t->trained = true;
+            t->master = cut;
+            continue;
+        }
+        struct legacy_value *to = zf_vec_push(&t->state, err);
+        if (!to) {
+            return false;
+        }
+        *to = (struct legacy_value){.key = text, .ref = cut};
+    }
+    return text != NULL;
+}
+
+/* The buffer's name, for reasons: "0" of "1.0" is its number, in front of it the optimizer's. */
+static bool bucket_unmapped(struct bucket_map *m, uint64_t optimizer, uint64_t gbuf,
+                            const char *why, struct zf_err *err)
+{
+    m->r->unmapped = zf_arena_fmt(m->ls->a, err, "%s: buffer %llu of optimizer %llu: %s",
+                                  m->r->file->distrib, (unsigned long long)gbuf,
+                                  (unsigned long long)optimizer, why);
+    return m->r->unmapped != NULL;
+}
+
+static const char *bucket_why(enum walk_kind kind)
+{
+    switch (kind) {
+    case WALK_NONE:
+        return "no order of the parameters rounds to the weights";
+    case WALK_SEVERAL:
+        return "several orders of the parameters round to the weights";
+    default:
+        return "too many orders of the parameters begin like the weights";
+    }
+}
+
+/* Walks the buffer at both alignments; NULL in *why: there is one way. */
+static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, struct zf_err *err)
+{
+    struct walk_in in = {.piece = m->piece,
+                         .n_pieces = m->n,
+                         .len = &len,
+                         .n_buckets = 1,
+                         .align = BUCKET_ALIGN,
+                         .joined = true,
+                         .same = bucket_same,
+                         .ctx = m};
+    struct walk_result found;
+
+    if (!bucket_walk(&in, m->place, &found, err)) {
+        return false;
+    }
+    if (found.kind == WALK_NONE) {
+        in.align = 1;
+        if (!bucket_walk(&in, m->place, &found, err)) {
+            return false;
+        }
+    }
+    *why = found.kind == WALK_ONE ? NULL : bucket_why(found.kind);
+    return true;
+}
+
+/* Finds the masters of the buffer, of which *len elements are meant. */
+static bool bucket_masters(struct bucket_map *m, uint64_t *len, const char **why,
+                           struct zf_err *err)
+{
+    const struct zf_pv *param = zf_pv_get(m->values, "param");
+
+    if (zf_torch_kind(m->t, param) != ZF_TORCH_DENSE) {
+        *why = "there are no masters in it";
+        return true;
+    }
+    if (!zf_tensor_ref_read(&m->ls->keep, m->t, param, &m->param, err)) {
+        return false;
+    }
+    *len = m->param.n;
+    (void)zf_pv_u64(zf_pv_get(m->values, "numel_unpadded"), len);
+    if (m->param.ndim != 1 || !m->param.packed || *len > m->param.n) {
+        *why = "its masters are not one vector of at least numel_unpadded elements";
+    }
+    return true;
+}
+
+/* Buffer `gbuf` of one optimizer, all of its types. */
+static bool bucket_map_buffer(struct bucket_map *m, const struct zf_pv *types, uint32_t chunk,
+                              int expert, const char **why, struct zf_err *err)
+{
+    uint64_t len;
+
+    *why = zf_pv_len(types) == 1 ? NULL : "it holds several types, or is not coalesced";
+    if (*why) {
+        return true;
+    }
+    m->values = zf_pv_val(types, 0);
+    if (!bucket_masters(m, &len, why, err)) {
+        return false;
+    }
+    if (!*why && (!bucket_pieces(m, chunk, expert, err) || !bucket_prove(m, len, why, err))) {
+        return false;
+    }
+    if (*why) {
+        return true;
+    }
+    for (uint64_t i = 0; i < zf_pv_len(m->values); i++) {
+        if (!bucket_give(m, zf_pv_key(m->values, i), zf_pv_val(m->values, i), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool bucket_map_optimizer(struct legacy_save *ls, struct legacy_rank *r, struct zf_torch *t,
+                                 uint64_t k, int expert, struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(t);
+    const struct zf_pv *o = zf_pv_is_map(root) ? root : zf_pv_item(root, k);
+    uint64_t n = 0, gbuf;
+
+    for (uint64_t i = 0; i < zf_pv_len(o); i++) {
+        n += zf_pv_kind(zf_pv_key(o, i)) == ZF_PV_INT && zf_pv_is_map(zf_pv_val(o, i));
+    }
+    for (uint64_t i = 0; i < zf_pv_len(o); i++) {
+        struct bucket_map m = {.ls = ls, .r = r, .t = t};
+        const char *why = "its chunk of the virtual pipeline is not known";
+
+        if (!zf_pv_is_map(zf_pv_val(o, i)) || zf_pv_kind(zf_pv_key(o, i)) != ZF_PV_INT ||
+            !zf_pv_u64(zf_pv_key(o, i), &gbuf)) {
+            continue;
+        }
+        if (n == r->n_chunks && gbuf < n &&
+            !bucket_map_buffer(&m, zf_pv_val(o, i), (uint32_t)gbuf, expert, &why, err)) {
+            return false;
+        }
+        if (why && !bucket_unmapped(&m, k, gbuf, why, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool legacy_bucket_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, struct zf_err *err)
 {
     struct bucket_reading x = {.ls = ls, .r = &ls->rank[i], .t = t};
     struct zf_visit visit = {.fn = bucket_leaf, .ctx = &x};
-    bool ok = zf_walk(t, zf_torch_root(t), NULL, ls->o->lim, &visit, err);
+    const struct zf_pv *root = zf_torch_root(t);
+    bool chained = !zf_pv_is_map(root);
+    uint64_t n = chained ? zf_pv_len(root) : 1;
+    bool ok = zf_walk(t, root, NULL, ls->o->lim, &visit, err);
 
     zf_auto_out(&x.name);
+    for (uint64_t k = 0; ok && k < n; k++) {
+        ok = bucket_map_optimizer(ls, x.r, t, k, !chained ? 2 : k > 0, err);
+    }
     return ok;
 }

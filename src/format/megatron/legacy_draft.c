@@ -189,7 +189,8 @@ static bool draft_states(struct legacy_save *ls, const struct legacy_whole *w, s
 static bool draft_model_tensor(struct legacy_save *ls, const struct legacy_whole *w, bool masters,
                                struct zf_err *err)
 {
-    bool trained = masters && ls->tensor.at[w->slot[0] - 1].trained;
+    bool known = masters && !w->partial;
+    bool trained = known && ls->tensor.at[w->slot[0] - 1].trained;
     const struct draft_what weight = {.set = trained ? "stored" : ""};
     const struct draft_what master = {.set = "", .master = true};
 
@@ -198,7 +199,7 @@ static bool draft_model_tensor(struct legacy_save *ls, const struct legacy_whole
     }
     return draft_whole(ls, w, &weight, NULL, err) &&
            (!trained || draft_whole(ls, w, &master, NULL, err)) &&
-           (!masters || draft_states(ls, w, err));
+           (!known || draft_states(ls, w, err));
 }
 
 /* A tied name is a second one of the embedding. */

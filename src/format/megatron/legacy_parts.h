@@ -40,6 +40,7 @@ struct legacy_whole {
     enum zf_dtype dtype;
     uint32_t ndim;
     uint64_t shape[2];
+    bool partial; /* not all ranks' optimizers are known to have it: no master, no states */
     uint32_t n_slots;
     uint32_t *slot; /* [n_slots] number of its first part + 1; 0 = none yet */
 };

@@ -12,9 +12,10 @@
 bool legacy_same_weights(struct legacy_save *ls, struct legacy_join *j,
                          struct zf_err *err) ZF_CHECKED;
 
-/* The same of masters and moments, which all parts of a tensor must have or none.
+/* The same of masters and moments, which all parts of a tensor must have or none; where only a buffer
+ * without a map is to blame, the tensor is marked as partial.
  * Errors: likewise: the sentence is the reason why they are not joined. */
-bool legacy_same_optim(struct legacy_save *ls, const struct legacy_join *j,
+bool legacy_same_optim(struct legacy_save *ls, struct legacy_join *j,
                        struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -43,6 +43,7 @@ struct legacy_rank {
     bool numbered;                 /* "model0", not "model" */
     bool masters;                  /* it has masters … */
     const char *unproven;          /* … and this is why they have no names; NULL = they have */
+    const char *unmapped;          /* a flat buffer without names, and why; NULL: there is none */
     const char *odd;               /* a tensor of the model that could not be read, or NULL */
 };
 
