@@ -23,8 +23,7 @@ DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__
 # What DeepSpeed writes and zerofs need not read: refused with this word, or served right, nothing between.
 REFUSED = {
     "autotp2_zero1_uneven_w2": "model-parallel", "autotp2_zero3_w4": "model-parallel",
-    "tp2_zero1": "model-parallel",
-    "moe_ep2_zero2_w4": "mixture-of-experts", "moe_zero2": "mixture-of-experts",
+    "tp2_zero1": "model-parallel", "moe_ep2_tp2_zero1_w4": "model-parallel",
     "pp2_zero0_w2": "pipeline", "pp2_zero1_w2": "pipeline", "pp2_zero1": "pipeline",
 }
 # Digests of bytes that stand nowhere in the checkpoint's files.
@@ -245,6 +244,10 @@ def check_mounted(m, e):
 def check_unservable(ckpt, e):
     """Refused with a sentence; and mounted all the same on request, with an error in place of the bytes."""
     with Mount(ckpt) as m:
+        if "deepspeed" in ckpt:  # what a save never held is no damage: it is left out, and noted
+            names = {t["name"] for t in m.index()["tensors"]}
+            assert not names & set(e["unservable"]), names
+            return check_mounted(m, e)
         assert m.run.returncode == 4 and len(m.run.stderr.strip().splitlines()) == 1, m.run.stderr
     with Mount(ckpt, "-o", "degraded") as m:
         assert m.run.returncode == 0, m.run.stderr

@@ -117,6 +117,30 @@ static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
+/* Of experts: what the optimizer does not have, be they frozen or there are no masters. */
+static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->expert;
+    const uint32_t *tie = ds_ties_find(mp, m->entry, m->n_entries, err);
+
+    for (uint32_t i = 0; tie && i < m->n_entries; i++) {
+        if ((mp->plain || !mp->trained[i]) && tie[i] == i &&
+            !zf_build_find(mp->save->b, ds_spot("", m->entry[i].name)) &&
+            !buffers_draft_entry(mp, &m->entry[i], err)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; tie && i < m->n_entries; i++) {
+        struct ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
+        bool done;
+
+        if (tie[i] != i && !buffers_draft_alias(mp, &a, &done, err)) {
+            return false;
+        }
+    }
+    return tie != NULL;
+}
+
 bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
@@ -148,5 +172,5 @@ bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
             return false;
         }
     }
-    return true;
+    return buffers_draft_experts(mp, err);
 }

@@ -7,6 +7,8 @@
 #include <zf/format.h>
 
 #include "buffers.h"
+#include "experts.h"
+#include "groups.h"
 #include "layers.h"
 #include "order.h"
 #include "stored.h"
@@ -26,7 +28,7 @@ static enum zf_fit deepspeed_look(struct zf_store *st, struct ds_dir *dir, struc
     }
     first = dir->n_optim ? dir->optim : dir->n_model ? dir->model : NULL;
     if (!first) {
-        return dir->n_layers || dir->experts ? ZF_FIT_NAMES : ZF_FIT_NO;
+        return dir->n_layers || dir->n_experts > 0 ? ZF_FIT_NAMES : ZF_FIT_NO;
     }
     zf_auto(source) struct zf_source *src = zf_store_open(st, first->path, &err);
     return src && zf_torch_sniff(src) ? ZF_FIT_PROOF : ZF_FIT_NAMES;
@@ -78,16 +80,9 @@ static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, s
     if (mp->model.steps >= 0) {
         zf_build_step(b, mp->model.steps);
     }
-    return rank_match(mp, err) && zf_build_prefix(b, mp->tree, err) &&
-           deepspeed_draft_trained(mp, err) && ds_layers_tied(mp, layers, err) &&
+    return ds_experts_read(mp, err) && ds_groups_make(mp, err) &&
+           zf_build_prefix(b, mp->tree, err) && deepspeed_draft_trained(mp, err) && ds_layers_tied(mp, layers, err) &&
            ds_rest_draft(mp, err) && ds_stored_draft(mp, err) && zf_build_prefix(b, "", err);
-}
-
-static bool deepspeed_supported(const struct ds_dir *d, struct zf_err *err)
-{
-    return !d->experts || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                                  "a mixture-of-experts save (\"%s\" is there) is not supported",
-                                  d->experts);
 }
 
 /* All files are read before anything is drafted: which rank has a layer is known from the names of
@@ -96,8 +91,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
 {
     struct ds_layers layers = {0};
 
-    if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !deepspeed_supported(&ds->dir, err) ||
-        !ds_ranks_list(ds, all, err)) {
+    if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !ds_ranks_list(ds, all, err)) {
         return false;
     }
     if (all->n == 0) {

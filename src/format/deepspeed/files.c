@@ -83,10 +83,19 @@ static enum files_kind files_parse_layer(const char *s, struct ds_file *f)
                : OTHER;
 }
 
+/* "E_mp_rank_00_model_states.pt"; until 0.6 a file held that expert of all layers. */
+static enum files_kind files_parse_expert(const char *s, struct ds_file *f)
+{
+    return files_take_number(&s, &f->expert) && files_take(&s, "_mp_rank_") &&
+                   files_take_number(&s, &f->mp) && files_take(&s, "_model_states.pt") &&
+                   files_take_end(s, &f->writer)
+               ? EXPERT
+               : OTHER;
+}
+
 static enum files_kind files_parse(const char *name, struct ds_file *f)
 {
     const char *s = name;
-    uint32_t number;
 
     *f = (struct ds_file){.path = name};
     f->bf16 = files_take(&s, "bf16_");
@@ -100,13 +109,12 @@ static enum files_kind files_parse(const char *name, struct ds_file *f)
                    : OTHER;
     }
     if (files_take(&s, "layer_") && files_take_number(&s, &f->layer)) {
-        return *s == '-' ? files_parse_layer(s, f) : files_take(&s, "_expert_") ? EXPERT : OTHER;
+        return *s == '-'                     ? files_parse_layer(s, f)
+               : files_take(&s, "_expert_") ? files_parse_expert(s, f)
+                                            : OTHER;
     }
     s = name;
-    return files_take(&s, "expert_") && files_take_number(&s, &number) &&
-                   files_take(&s, "_mp_rank_")
-               ? EXPERT
-               : OTHER;
+    return files_take(&s, "expert_") ? files_parse_expert(s, f) : OTHER;
 }
 
 bool ds_dir_owns(const char *name)
@@ -146,6 +154,9 @@ static int files_by_rank(const void *pa, const void *pb)
     if (a->layer != b->layer) {
         return a->layer < b->layer ? -1 : 1;
     }
+    if (a->expert != b->expert) {
+        return a->expert < b->expert ? -1 : 1;
+    }
     if (a->dp != b->dp) {
         return a->dp < b->dp ? -1 : 1;
     }
@@ -161,7 +172,8 @@ static bool files_settle(struct ds_file *f, uint32_t *n, bool copies, struct zf_
     for (uint32_t i = 0; i < *n; i++) {
         const struct ds_file *last = kept ? &f[kept - 1] : NULL;
 
-        if (!last || last->mp != f[i].mp || last->dp != f[i].dp || last->layer != f[i].layer) {
+        if (!last || last->mp != f[i].mp || last->dp != f[i].dp || last->layer != f[i].layer ||
+            last->expert != f[i].expert) {
             f[kept++] = f[i];
         } else if (!copies || last->writer == f[i].writer) {
             return zf_fail(
@@ -216,7 +228,7 @@ static bool files_add_file(struct ds_dir *d, struct zf_arena *a, const char *nam
         d->layer[d->n_layers++] = f;
         break;
     case EXPERT:
-        d->experts = f.path;
+        d->expert[d->n_experts++] = f;
         break;
     case OPTIM:
         d->optim[d->n_optim++] = f;
@@ -239,6 +251,7 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
     if (!zf_store_list(st, "", &e, &n, err) ||
         !(out->model = zf_arena_get(a, n, sizeof *out->model, err)) ||
         !(out->layer = zf_arena_get(a, n, sizeof *out->layer, err)) ||
+        !(out->expert = zf_arena_get(a, n, sizeof *out->expert, err)) ||
         !(out->optim = zf_arena_get(a, n, sizeof *out->optim, err))) {
         return false;
     }
@@ -258,5 +271,6 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
     }
     return files_settle(out->model, &out->n_model, true, err) &&
            files_settle(out->layer, &out->n_layers, false, err) &&
+           files_settle(out->expert, &out->n_experts, true, err) &&
            files_settle(out->optim, &out->n_optim, false, err) && files_one_prefix(out, err);
 }

@@ -11,7 +11,9 @@ struct ds_file {
     uint32_t dp;      /* data-parallel rank; 0 for mp_rank_* files */
     uint32_t mp;      /* model-parallel rank */
     uint32_t writer;  /* "….pt-W.N" of the parallel writer; 0 without */
-    uint32_t layer;   /* of a pipeline layer's file, whose mp is the tensor-parallel rank */
+    uint32_t layer;   /* of a pipeline layer's file, whose mp is the tensor-parallel rank; of an
+                       * expert's file, among the layers with experts */
+    uint32_t expert;  /* in the whole model */
     bool bf16;        /* "bf16_" in front */
 };
 
@@ -20,7 +22,8 @@ struct ds_dir {
     uint32_t n_model, n_optim;
     uint32_t n_mp;         /* model-parallel ranks seen in any name */
     bool by_rank;          /* model states of every rank: stage 3 */
-    const char *experts;   /* an expert's file, or NULL */
+    struct ds_file *expert; /* of experts, sorted by (mp, layer, expert) */
+    uint32_t n_experts;
     struct ds_file *layer; /* of pipeline layers, sorted by (mp, layer) */
     uint32_t n_layers;
     bool layer_model; /* their names have a tensor-parallel rank */

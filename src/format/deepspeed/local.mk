@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 libzf_format_la_SOURCES += \
 	src/format/deepspeed/agree.c \
+	src/format/deepspeed/autoep.c \
 	src/format/deepspeed/buffers.c \
 	src/format/deepspeed/deepspeed.c \
+	src/format/deepspeed/experts.c \
+	src/format/deepspeed/experts_split.c \
 	src/format/deepspeed/extra_state.c \
 	src/format/deepspeed/files.c \
+	src/format/deepspeed/groups.c \
 	src/format/deepspeed/layers.c \
+	src/format/deepspeed/mappings.c \
 	src/format/deepspeed/masters.c \
 	src/format/deepspeed/model_states.c \
 	src/format/deepspeed/name.c \
@@ -25,10 +30,14 @@ libzf_format_la_SOURCES += \
 
 noinst_HEADERS += \
 	src/format/deepspeed/agree.h \
+	src/format/deepspeed/autoep.h \
 	src/format/deepspeed/buffers.h \
+	src/format/deepspeed/experts.h \
 	src/format/deepspeed/extra_state.h \
 	src/format/deepspeed/files.h \
+	src/format/deepspeed/groups.h \
 	src/format/deepspeed/layers.h \
+	src/format/deepspeed/mappings.h \
 	src/format/deepspeed/masters.h \
 	src/format/deepspeed/model_states.h \
 	src/format/deepspeed/name.h \

@@ -233,18 +233,6 @@ static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const stru
     return m->entry && ds_model_index(ds, m, err);
 }
 
-/* Refuses kinds of save that are not read, by what the file says of itself. */
-static bool model_supported(const struct zf_pv *root, struct zf_err *err)
-{
-    const char *kind = NULL;
-
-    if (zf_pv_get(root, "num_experts") ||
-               zf_pv_len(zf_pv_get(root, "ds_autoep_layers")) > 0) {
-        kind = "a mixture-of-experts save (experts are spread over ranks)";
-    }
-    return !kind || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is not supported", kind);
-}
-
 /* checkpoint_parallel_dimensions, since 0.19.5. */
 static bool model_read_mesh(const struct zf_pv *root, struct ds_model *m, struct zf_err *err)
 {
@@ -264,6 +252,21 @@ static bool model_read_mesh(const struct zf_pv *root, struct ds_model *m, struct
     return true;
 }
 
+static bool model_is_true(const struct zf_pv *v)
+{
+    bool yes = false;
+
+    return zf_pv_bool(v, &yes) && yes;
+}
+
+/* The layers of AutoEP, under one of the two names they had. */
+static const struct zf_pv *model_autoep(const struct zf_pv *root)
+{
+    const struct zf_pv *v = zf_pv_get(root, "ds_autoep_layers");
+
+    return zf_pv_kind(v) != ZF_PV_NONE ? v : zf_pv_get(root, "autoep_layers");
+}
+
 static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_model *m,
                             struct zf_err *err)
 {
@@ -277,19 +280,21 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "not a model-states file: there is no \"module\" in it");
     }
-    if (!model_supported(root, err)) {
-        return false;
-    }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
     m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
     m->mp_world = zf_pv_u64(zf_pv_get(root, "mp_world_size"), &m->mp_world) ? m->mp_world : 0;
     m->pipeline = zf_pv_kind(zf_pv_get(root, "module")) == ZF_PV_NONE;
+    m->round_robin = model_is_true(zf_pv_get(zero, "round_robin_gradients"));
+    m->blocks =
+        model_is_true(zf_pv_get(zf_pv_get(root, "ds_config"), "use_data_before_expert_parallelism"));
+    m->moe = zf_pv_kind(zf_pv_get(root, "num_experts")) != ZF_PV_NONE;
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
     return model_read_mesh(root, m, err) &&
            (!m->has_shapes || ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
            (zf_pv_kind(frozen) == ZF_PV_NONE ||
             model_read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
            model_read_names(ds, zf_pv_get(root, "buffer_names"), m, err) &&
+           ds_autoep_read(ds, model_autoep(root), &m->fused, &m->n_fused, err) &&
            model_read_aliases(ds, zf_pv_get(root, "shared_params"), m, err) &&
            model_read_fragments(ds, t, zf_pv_get(root, "frozen_param_fragments"), m, err) &&
            model_read_module(ds, t, zf_pv_get(root, "module"), m, err);

@@ -3,8 +3,7 @@
 #ifndef FORMAT_DEEPSPEED_MODEL_STATES_H
 #define FORMAT_DEEPSPEED_MODEL_STATES_H
 
-#include "name.h"
-#include "save.h"
+#include "autoep.h"
 
 /* A trained parameter, in the order in which the flat vectors hold them. */
 struct ds_param {
@@ -13,6 +12,12 @@ struct ds_param {
     const uint64_t *shape;
     uint64_t n;   /* elements */
     bool columns; /* a matrix that is in the flat vector column by column (ZenFlow) */
+    /* Of an expert: what its 16-bit weight is called, if not `name`; p = NULL: it is. */
+    struct ds_name weight;
+    /* AutoEP: shape [ndim] of the tensor of all experts, of which this is the part from expert
+     * `first` on; NULL = it is not fused. */
+    const uint64_t *whole;
+    uint64_t first;
 };
 
 /* One flat vector's worth of them. */
@@ -54,6 +59,11 @@ struct ds_model {
     uint32_t tp, pp;       /* checkpoint_parallel_dimensions; 0 = not recorded */
     int64_t steps; /* global_steps, -1 = not recorded */
     bool zenflow;
+    bool round_robin;      /* round_robin_gradients */
+    bool moe;              /* there are layers with experts */
+    bool blocks;           /* the ranks of an expert follow each other (experts.h) */
+    struct ds_fused *fused; /* sorted by name */
+    uint32_t n_fused;
 };
 
 /* Reads a model-states file.  Everything is copied or held; the pickle is freed.

@@ -35,29 +35,17 @@ static int optim_read_stage(const struct zf_pv *v)
     return -1;
 }
 
-/* partition_count: a number, or a list of one number a group; these must agree. */
-static bool optim_read_partitions(const struct zf_pv *v, uint64_t *out, struct zf_err *err)
+/* partition_count: a number, or a list of one number a group. */
+static bool optim_read_partitions(const struct zf_pv *v, struct ds_optim *r, struct zf_err *err)
 {
-    uint64_t n = zf_pv_len(v);
+    r->partitions = 0;
+    for (uint32_t g = 0; g < r->n_parts && zf_pv_kind(v) != ZF_PV_NONE; g++) {
+        uint64_t *one = &r->part[g].partitions;
 
-    *out = 0;
-    if (zf_pv_kind(v) == ZF_PV_NONE || zf_pv_u64(v, out)) {
-        return true;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t one;
-
-        if (!zf_pv_u64(zf_pv_item(v, i), &one)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_count is not a number");
+        if (!zf_pv_u64(zf_pv_is_seq(v) ? zf_pv_item(v, g) : v, one) || *one == 0) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_count is not a number > 0");
         }
-        if (i > 0 && one != *out) {
-            return zf_fail(
-                err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                "a mixture-of-experts save (groups cut in %llu and in %llu partitions) is "
-                "not supported",
-                (unsigned long long)*out, (unsigned long long)one);
-        }
-        *out = one;
+        r->partitions = *one > r->partitions ? *one : r->partitions;
     }
     return true;
 }
@@ -216,11 +204,11 @@ static bool optim_read_vectors(struct ds_save *ds, struct zf_torch *t, const str
     return r->part != NULL;
 }
 
-static bool optim_is_muon(const struct zf_pv *settings)
+static bool optim_is(const struct zf_pv *settings, const char *what)
 {
     bool yes = false;
 
-    return zf_pv_bool(zf_pv_get(settings, "use_muon"), &yes) && yes;
+    return zf_pv_bool(zf_pv_get(settings, what), &yes) && yes;
 }
 
 /* base: {"state": {id: …}, "param_groups": […]}, or the elastic list of one mapping a group. */
@@ -237,11 +225,87 @@ static bool optim_read_base(struct ds_save *ds, struct zf_torch *t, const struct
 
         p->dp = r->dp;
         p->lean = lean;
-        p->muon = optim_is_muon(set);
+        p->muon = optim_is(set, "use_muon");
+        p->moe = optim_is(set, "moe");
         if (!optim_read_states(ds, t, lean ? zf_pv_item(base, g) : ds_by_id(state, g), set, p,
                                err)) {
             return !ds_err_named(err) && zf_err_in(err, "!state[%u]", g);
         }
+    }
+    return true;
+}
+
+/* ds_zero_partition_groups[g].partition_ranks: with experts, not all ranks share a group of
+ * stage 3.  Source: deepspeed/runtime/zero/stage3.py, 0.19.8. */
+static bool optim_read_members(struct ds_save *ds, const struct zf_pv *list, struct ds_optim *r,
+                               struct zf_err *err)
+{
+    uint64_t n = zf_pv_len(list), count, own;
+
+    if (n > 0 && n != r->n_parts) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "ds_zero_partition_groups has %llu entries for %u groups",
+                       (unsigned long long)n, r->n_parts);
+    }
+    for (uint32_t g = 0; g < n; g++) {
+        const struct zf_pv *one = zf_pv_item(list, g);
+        const struct zf_pv *ranks = zf_pv_get(one, "partition_ranks");
+        struct ds_part *p = &r->part[g];
+        uint64_t k = zf_pv_len(ranks), rank;
+        uint32_t *at = zf_arena_get(ds->a, k, sizeof *at, err);
+
+        for (uint64_t i = 0; at && i < k; i++) {
+            if (!zf_pv_u64(zf_pv_item(ranks, i), &rank) || rank >= UINT32_MAX) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "partition_ranks[%llu] of group %u is not a rank",
+                               (unsigned long long)i, g);
+            }
+            at[i] = (uint32_t)rank;
+        }
+        if (!at) {
+            return false;
+        }
+        if (!zf_pv_u64(zf_pv_get(one, "partition_count"), &count) || count != k ||
+            !zf_pv_u64(zf_pv_get(one, "partition_rank"), &own) || own >= k || at[own] != r->dp) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "partition_count and partition_rank of group %u do not go with the %llu "
+                           "partition_ranks of rank %u",
+                           g, (unsigned long long)k, r->dp);
+        }
+        p->ranks = at;
+        p->n_ranks = (uint32_t)k;
+        p->partitions = k;
+    }
+    return true;
+}
+
+/* One mapping a group, of names to fragment_address(numel, start).
+ * Source: deepspeed/utils/tensor_fragment.py, 0.7.4 … 0.19.8. */
+static bool optim_read_slices(struct ds_save *ds, const struct zf_pv *list, struct ds_optim *r,
+                              struct zf_err *err)
+{
+    for (uint32_t g = 0; g < r->n_parts && ds->want_slices && zf_pv_len(list) > 0; g++) {
+        const struct zf_pv *map = zf_pv_item(list, g);
+        uint64_t n = zf_pv_is_map(map) ? zf_pv_len(map) : 0;
+        struct ds_slice *s = zf_arena_get(ds->a, n, sizeof *s, err);
+
+        for (uint64_t i = 0; s && i < n; i++) {
+            const struct zf_pv *v = zf_pv_val(map, i);
+
+            if (!ds_name_of(ds->a, zf_pv_key(map, i), "param_slice_mappings", &s[i].name, err)) {
+                return false;
+            }
+            if (!zf_pv_u64(zf_pv_attr(v, "numel"), &s[i].n) ||
+                !zf_pv_u64(zf_pv_attr(v, "start"), &s[i].start)) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "param_slice_mappings[%u] holds something that is no fragment", g);
+            }
+        }
+        if (!s) {
+            return false;
+        }
+        r->part[g].slice = s;
+        r->part[g].n_slices = (uint32_t)n;
     }
     return true;
 }
@@ -317,13 +381,8 @@ static bool optim_read_inner(struct ds_save *ds, struct zf_torch *t, const struc
     r->sliced = slices != NULL;
     r->stage = optim_read_stage(zf_pv_get(in, "zero_stage"));
     if (zf_pv_is_seq(zf_pv_get(in, CUTS)) && r->stage == 1) {
-        return optim_read_partitions(zf_pv_get(in, "partition_count"), &r->partitions, err) &&
-               optim_read_cuts(ds, t, in, r, err);
-    }
-    if (zf_pv_len(zf_pv_get(in, "ds_zero_partition_groups")) > 0) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "a mixture-of-experts save (experts have partitions of their own) is not "
-                       "supported");
+        return optim_read_cuts(ds, t, in, r, err) &&
+               optim_read_partitions(zf_pv_get(in, "partition_count"), r, err);
     }
     if (!slices && !cuts) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -334,8 +393,10 @@ static bool optim_read_inner(struct ds_save *ds, struct zf_torch *t, const struc
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "zero_stage does not go with %s",
                        slices ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
     }
-    if (!optim_read_partitions(zf_pv_get(in, "partition_count"), &r->partitions, err) ||
-        !optim_read_vectors(ds, t, slices ? slices : cuts, r, err)) {
+    if (!optim_read_vectors(ds, t, slices ? slices : cuts, r, err) ||
+        !optim_read_partitions(zf_pv_get(in, "partition_count"), r, err) ||
+        !optim_read_members(ds, zf_pv_get(in, "ds_zero_partition_groups"), r, err) ||
+        !optim_read_slices(ds, zf_pv_get(in, "param_slice_mappings"), r, err)) {
         return false;
     }
     for (uint32_t g = 0; g < r->n_parts && pads; g++) {

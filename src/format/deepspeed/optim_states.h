@@ -31,9 +31,23 @@ struct ds_state {
     double f;
 };
 
+/* What param_slice_mappings say of a rank's partition: a piece of a parameter. */
+struct ds_slice {
+    struct ds_name name;
+    uint64_t start, n; /* elements */
+};
+
 /* One flat vector of one rank. */
 struct ds_part {
-    uint32_t dp; /* the rank */
+    uint32_t dp;         /* the rank */
+    uint64_t partitions; /* into which its group is cut, 0 = not recorded */
+    bool moe;            /* the group holds experts */
+    /* data-parallel ranks that share the group, in the order of the partitions (stage 3 with
+     * experts); NULL = not recorded */
+    const uint32_t *ranks;
+    uint32_t n_ranks;
+    struct ds_slice *slice; /* [n_slices]; only while nothing else names the parameters */
+    uint32_t n_slices;
     struct ds_flat master;
     struct ds_state *state;
     uint32_t n_states;
@@ -56,7 +70,7 @@ struct ds_optim {
     const uint32_t *n_cuts; /* [n_parts] sub-partitions of each group; NULL = one */
     int stage;           /* 1, 2, 3; 0 = not recorded (BF16_Optimizer) */
     bool sliced;         /* each parameter is cut by itself (stage 3) */
-    uint64_t partitions; /* partition_count, 0 = not recorded */
+    uint64_t partitions; /* partition_count, the largest of all groups; 0 = not recorded */
     const char *version; /* "" = not recorded */
     /* param_shapes, where this file has them (before 0.6) */
     struct ds_shapes *group;

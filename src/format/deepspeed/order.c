@@ -7,6 +7,8 @@
  * (_round_robin_reorder), 0.4.0 … 0.5.10. */
 #include "order.h"
 
+#include "experts.h"
+#include "mappings.h"
 #include "zero12.h"
 
 struct order_proof {
@@ -18,27 +20,45 @@ struct order_proof {
     const char *file;
 };
 
+/* Compares n elements of parameter i, from `first` on, with entry e, which has them all. */
+static bool order_prove_weight(struct ds_rank *mp, const struct vector_weight *w, uint64_t n,
+                               struct order_proof *q, struct zf_err *err)
+{
+    struct zf_span span;
+
+    q->compared++;
+    for (uint32_t k = 0; !q->miss.found && zf_sample_span(&q->sample, n, k, &span); k++) {
+        if (!vector_rounds(w, span, &q->miss, &q->file, err)) {
+            if (!mp->save->o->degraded || err->code != ZF_E_IO) {
+                return false;
+            }
+            zf_err_clear(err); /* bytes that are lost prove nothing */
+        }
+    }
+    return true;
+}
+
 static bool order_prove_param(struct ds_rank *mp, const struct ds_group *g,
                               const struct zf_flat_vector *flat, uint32_t i, struct order_proof *q,
                               struct zf_err *err)
 {
     const struct ds_param *p = &g->param[i];
-    const struct ds_entry *e = ds_model_find(&mp->model, p->name);
-    struct zf_span span;
+    uint64_t parts = p->whole ? p->shape[0] : 1;
 
-    if (i % q->sample.every != 0 || !e || !e->tensor || !e->view.src || e->view.n != p->n ||
-        zf_dtype_info(e->view.dtype)->kind != 'f') {
+    if (i % q->sample.every != 0) {
         return true;
     }
-    const struct vector_weight w = {g, flat, i, &e->view};
-    q->name = p->name;
-    q->compared++;
-    for (uint32_t k = 0; !q->miss.found && zf_sample_span(&q->sample, p->n, k, &span); k++) {
-        if (!vector_rounds(&w, span, &q->miss, &q->file, err)) {
-            if (!mp->save->o->degraded || err->code != ZF_E_IO) {
-                return false;
-            }
-            zf_err_clear(err); /* bytes that are lost prove nothing */
+    for (uint64_t l = 0; l < parts && !q->miss.found; l++) {
+        const struct ds_entry *e = ds_experts_weight(mp, p, l);
+
+        if (!e || !e->tensor || !e->view.src || e->view.n != p->n / parts ||
+            zf_dtype_info(e->view.dtype)->kind != 'f') {
+            continue;
+        }
+        const struct vector_weight w = {g, flat, i, &e->view, l * (p->n / parts)};
+        q->name = p->name;
+        if (!order_prove_weight(mp, &w, e->view.n, q, err)) {
+            return false;
         }
     }
     return true;
@@ -131,10 +151,11 @@ static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_
     return zf_err_in(err, "%s", mp->model.path);
 }
 
-bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
+static bool order_settle(struct ds_rank *mp, struct zf_err *err)
 {
     /* since 0.6 the recorded order is the real one */
-    bool sure = mp->model.has_shapes, other = order_differs(mp);
+    bool sure = mp->model.has_shapes || (mp->by_slices && !mp->model.round_robin);
+    bool other = order_differs(mp);
     struct order_proof declared, dealt;
     struct ds_group *in_turn;
 
@@ -171,4 +192,27 @@ bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
     return zf_build_note(mp->save->b, err,
                          "the parameters were dealt to the ranks in turn, which param_shapes does "
                          "not show: the weights in \"module\" prove it");
+}
+
+bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
+{
+    struct zf_err first;
+
+    if (order_settle(mp, err)) {
+        return true;
+    }
+    first = *err;
+    if (err->code != ZF_E_FORMAT || !mp->sets) {
+        return false;
+    }
+    zf_err_clear(err);
+    if (!ds_experts_other(mp, err) || (mp->by_slices && !ds_mappings_shape(mp, err)) ||
+        !order_settle(mp, err)) {
+        *err = first;
+        return false;
+    }
+    return zf_build_note(mp->save->b, err,
+                         "the ranks of an expert %s, which ds_config does not say: the 16-bit "
+                         "weights prove it",
+                         mp->blocks ? "follow each other" : "are spread evenly");
 }

@@ -26,6 +26,15 @@ struct ds_rank {
     uint32_t n_dp;          /* data-parallel ranks */
     struct ds_group *group;
     uint32_t n_groups;
+    struct ds_group *cut; /* [n_cut] the same before the ranks of experts were told apart; or NULL */
+    uint32_t n_cut;
+    bool blocks, sets;    /* how these are: see experts.h */
+    bool renumbered;      /* experts have other numbers in their files than here */
+    struct ds_model expert;       /* its entries: the 16-bit weights of the experts' files, … */
+    const struct ds_file **where; /* … the file of each, … */
+    uint64_t n_expert_room;       /* for as many */
+    bool *trained;                /* … and whether the optimizer has it, by whatever name */
+    bool by_slices;      /* param_slice_mappings name the parameters */
     bool plain;          /* no masters: the root is what `module` holds */
     const uint32_t *tie; /* of the entries of model */
     struct zf_agree *said_model, *said_optim; /* while another rank's files are read */
@@ -34,9 +43,6 @@ struct ds_rank {
 /* Reads the rank's files.
  * Errors: ZF_E_FORMAT files are missing, left over or of other saves; those of reading them. */
 bool rank_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
-/* Says which groups its flat vectors hold, once the model's weights are known.
- * Errors: ZF_E_FORMAT the files do not go with each other. */
-bool rank_match(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 /* Degraded: handles a failure to prove which masters are whose.  The weights are then those of
  * `module`, and a note says why.  Else it gives the failure back. */
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;

@@ -19,6 +19,7 @@ struct ds_save {
     struct ds_dir dir;
     struct zf_torch_ahead files; /* of st: model and optimizer states */
     struct zf_keeper keep;       /* of the tensors of every file, until they are drafted */
+    bool want_slices;            /* read param_slice_mappings: nothing else names the parameters */
     uint64_t swap_unit[2];       /* bytes to a multiple of which swap files are rounded up */
     uint32_t tp, pp; /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
     /* what the file that was read last must share, and the first of each kind of its model-parallel

@@ -38,6 +38,20 @@ static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, const
     return true;
 }
 
+/* The experts' under the numbers that they have in the whole model. */
+static bool stored_draft_experts(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->expert;
+    const uint32_t *tie = ds_ties_find(mp, m->entry, m->n_entries, err);
+
+    return tie && stored_draft_all(mp, m, tie, err) &&
+           (!mp->renumbered ||
+            zf_build_note(mp->save->b, err,
+                          "the files call the experts of this model-parallel rank otherwise than "
+                          "its optimizer, which numbers them from 0 on: stored/ has the numbers of "
+                          "the files"));
+}
+
 /* ---- gathered files ---- */
 
 static bool stored_load_bin(struct ds_rank *mp, struct zf_source *src, struct ds_model *out,
@@ -160,8 +174,10 @@ static bool stored_is_complete(const struct ds_rank *mp, const struct ds_model *
             const struct ds_param *p = &mp->group[g].param[i];
             const struct ds_entry *e = ds_model_find(m, p->name);
 
+            const uint64_t *shape = p->whole ? p->whole : p->shape;
+
             if (!e || e->view.ndim != p->ndim ||
-                (p->ndim && memcmp(e->view.shape, p->shape, p->ndim * sizeof *p->shape) != 0)) {
+                (p->ndim && memcmp(e->view.shape, shape, p->ndim * sizeof *shape) != 0)) {
                 return false;
             }
         }
@@ -242,7 +258,7 @@ bool ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
         return true;
     }
     if (!mp->save->dir.by_rank) {
-        return stored_draft_all(mp, &mp->model, mp->tie, err);
+        return stored_draft_all(mp, &mp->model, mp->tie, err) && stored_draft_experts(mp, err);
     }
     return mp->save->run == mp->save->st || (stored_draft_gathered(mp, false, &done, err) &&
                                              (done || stored_draft_gathered(mp, true, &done, err)));

@@ -62,6 +62,9 @@ static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
         struct zf_draft *d;
         bool ok;
 
+        if (v->group->param[i].whole && zf_build_find(ds->b, spot)) {
+            continue; /* a part of it on other ranks had one, which is compared by agree.c */
+        }
         if (s->kind == ZF_DS_INT) {
             ok = zf_build_scalar(ds->b, spot, ZF_DT_I64, &s->i, err);
         } else if (s->kind == ZF_DS_FLOAT) {
@@ -151,9 +154,28 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
 {
     const struct ds_param *p = &v->group->param[i];
 
+    const struct zf_spot spot = ds_spot(v->set, p->name);
+
     *out = (struct ds_target){.size = p->shape};
-    out->draft = zf_build_tensor(ds->b, ds_spot(v->set, p->name),
-                                 (struct zf_type){v->dtype, p->ndim, p->shape}, err);
+    if (p->whole) {
+        uint64_t *start = zf_arena_get(ds->a, p->ndim, sizeof *start, err);
+
+        if (!start) {
+            return false;
+        }
+        start[0] = p->first;
+        out->start = start;
+        out->draft = zf_build_find(ds->b, spot);
+        if (out->draft && zf_draft_type(out->draft).dtype != v->dtype) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "\"%.*s\" is of several types on the ranks", (int)p->name.n,
+                           p->name.p);
+        }
+    }
+    if (!out->draft) {
+        out->draft = zf_build_tensor(
+            ds->b, spot, (struct zf_type){v->dtype, p->ndim, p->whole ? p->whole : p->shape}, err);
+    }
     return out->draft != NULL;
 }
 
@@ -292,10 +314,10 @@ bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf
                    const char **file, struct zf_err *err)
 {
     const struct zf_tensor_ref *to = w->weight;
-    uint64_t end = span.first + span.n, n;
+    uint64_t end = w->first + span.first + span.n, n;
 
     miss->found = false;
-    for (uint64_t x = span.first; x < end && !miss->found; x += n) {
+    for (uint64_t x = w->first + span.first; x < end && !miss->found; x += n) {
         struct zf_flat_piece p = zf_flat_piece(w->flat, w->i, x);
         const struct ds_optim *rank = w->group->rank[p.rank];
         const struct ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
@@ -307,7 +329,8 @@ bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf
         if (!zf_values_round(
                 (struct zf_values){f->src, f->off + p.at * zf_dtype_info(f->dtype)->bytes,
                                    f->dtype},
-                (struct zf_values){to->src, vector_element(to, x), to->dtype}, n, miss, err)) {
+                (struct zf_values){to->src, vector_element(to, x - w->first), to->dtype}, n, miss,
+                err)) {
             return false;
         }
         miss->at += miss->found ? x : 0;

@@ -44,12 +44,13 @@ bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds
 bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
                   struct zf_err *err) ZF_CHECKED;
 
-/* A parameter of a group and its 16-bit weight. */
+/* A parameter of a group and its 16-bit weight, or that of its elements from `first` on. */
 struct vector_weight {
     const struct ds_group *group;
     const struct zf_flat_vector *flat;
     uint32_t i;
-    const struct zf_tensor_ref *weight; /* as many elements as the parameter has */
+    const struct zf_tensor_ref *weight; /* not more elements than the parameter has from there */
+    uint64_t first;
 };
 /* Is that stretch of the weight what the masters round to?  *file: of the rank whose do not. */
 bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf_mismatch *miss,

@@ -337,8 +337,8 @@ bool ds_zero3_rounds(struct ds_rank *mp, const struct ds_model *m, struct ds_nam
             const struct ds_entry *e = ds_model_find(m, group->param[i].name);
             bool same = true;
 
-            if (e && e->view.packed && e->view.src &&
-                !zero3_compare_gathered(&(struct vector_weight){group, &flat, i, &e->view}, &sample,
+            if (e && e->view.packed && e->view.src && !group->param[i].whole &&
+                !zero3_compare_gathered(&(struct vector_weight){group, &flat, i, &e->view, 0}, &sample,
                                         &same, err)) {
                 return false;
             }
