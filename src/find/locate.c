@@ -123,6 +123,9 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
         (void)locate_several(s, l->path, err);
         return NULL;
     }
+    if (s->n > 1 && save_name_is_unsharded(last, s->name[s->n - 2])) {
+        last = s->name[s->n - 2];
+    }
     save_word_note(s, last, true, l->note);
     return last;
 }
@@ -250,6 +253,12 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
     if (pointer) {
         (void)zf_lfs_fail(err);
         return zf_err_in(err, "%s", pointer);
+    }
+    if (!file && newer_unfinished(st)) {
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                       "no checkpoint is here but \"%.100s\", which was being written: point at it to "
+                       "see what is there",
+                       newer_unfinished(st));
     }
     if (foreign_find(st, file, err)) {
         return false;

@@ -65,22 +65,64 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
  * megatron/training/checkpointing.py, _get_non_persistent_iteration (core 0.7 … 0.19). */
 static const char newer_non_persistent[] = "non_persistent";
 
-void newer_note(struct zf_store *st, const char *name, const struct zf_limits *lim, char note[NEWER_NOTE])
+const char *newer_unfinished(struct zf_store *st)
+{
+    const char *last = NULL;
+
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_DIR && save_name_is_unfinished(l.e->name)) {
+            last = l.e->name;
+        }
+    }
+    return last;
+}
+
+/* Adds to the note which save was being written, as it is passed over whatever its step. */
+static void newer_add_unfinished(struct zf_store *run, char note[NEWER_NOTE])
+{
+    const char *name = newer_unfinished(run);
+    size_t at = strlen(note);
+
+    if (name) {
+        (void)snprintf(note + at, NEWER_NOTE - at, "%s%.60s was being written and is passed over",
+                       at ? "; " : "", name);
+    }
+}
+
+/* The step of the save `base` in run; a link has that of what it leads to. */
+static bool newer_step(struct zf_store *run, const char **base, int64_t *step, char name[256])
+{
+    struct zf_err ignored = {.code = ZF_OK};
+
+    if (strncmp(*base, "latest", 6) == 0) {
+        zf_auto(store) struct zf_store *sub = zf_store_sub(run, *base, &ignored);
+
+        (void)snprintf(name, 256, "%s", sub ? zf_store_base(sub) : "");
+        *base = name;
+    }
+    return save_name_is_step(*base) && save_name_step(*base, step);
+}
+
+void newer_note(struct zf_store *st, const char *name, const struct zf_limits *lim,
+                char note[NEWER_NOTE])
 {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     struct zf_err ignored = {.code = ZF_OK};
-    char dir[256];
+    char dir[256], target[256];
     int64_t step;
 
     note[0] = '\0';
-    if (!save_name_is_step(base) || !save_name_step(base, &step) ||
-        (slash && (size_t)(slash - name) >= sizeof dir)) {
+    if (slash && (size_t)(slash - name) >= sizeof dir) {
         return;
     }
     (void)snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - name) : 0, name);
     zf_auto(store) struct zf_store *run = zf_store_sub(st, dir, &ignored);
-    if (run && !newer_in(run, "", base, step, lim, note) &&
+    if (!run || !newer_step(run, &base, &step, target)) {
+        return;
+    }
+    if (!newer_in(run, "", base, step, lim, note) &&
         zf_store_has(run, newer_non_persistent, ZF_ENTRY_DIR)) {
         (void)newer_in(run, newer_non_persistent, base, step, lim, note);
     }
+    newer_add_unfinished(run, note);
 }

@@ -17,13 +17,24 @@ bool save_name_fits(const char *name, const char *const *pattern, int flags)
     return *pattern != NULL;
 }
 
+/* How OLMo calls a save of which the ranks' parts are put together. */
+static const char unsharded[] = "-unsharded";
+
+/* Does the word stand in the name?  That a save is not sharded does not make it a shard. */
+static bool save_name_has(const char *name, const char *word)
+{
+    const char *at = strcasestr(name, word);
+
+    return at && !(at >= name + 3 && strcmp(at - 3, unsharded) == 0);
+}
+
 bool save_name_is_step(const char *name)
 {
     static const char *const word[] = {"step", "iter", "epoch", "checkpoint", "ckpt"};
     static const char *const part[] = {"rank", "shard", "optim", "model"};
 
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
-        if (strcasestr(name, part[i])) {
+        if (save_name_has(name, part[i])) {
             return false;
         }
     }
@@ -99,6 +110,19 @@ bool save_name_is_part(const char *path)
     return save_name_fits(slash ? slash + 1 : path, part, 0);
 }
 
+bool save_name_is_unsharded(const char *name, const char *of)
+{
+    size_t n = strlen(of);
+
+    return strncmp(name, of, n) == 0 && strcmp(name + n, unsharded) == 0;
+}
+
+/* What is left of a name of a series behind its number. */
+static bool save_name_is_end(const char *rest)
+{
+    return !*rest || strcmp(rest, unsharded) == 0;
+}
+
 bool save_name_same_series(const char *a, const char *b)
 {
     for (;;) {
@@ -106,7 +130,7 @@ bool save_name_same_series(const char *a, const char *b)
             a += strspn(a, "0123456789");
             b += strspn(b, "0123456789");
         } else if (*a != *b) {
-            return false;
+            return save_name_is_end(a) && save_name_is_end(b);
         } else if (!*a) {
             return true;
         } else {
@@ -116,14 +140,23 @@ bool save_name_same_series(const char *a, const char *b)
     }
 }
 
-/* Links beside the saves that name one of them, hidden things, and saves under the name they have
- * while they are written: "step5-tmp" (OLMo), "tmp-checkpoint-5" (transformers 4.3x),
- * "tmp_step_10" (NeMo-RL). */
-bool save_name_is_beside(const char *name)
+static bool save_name_is_tmp(const char *name)
 {
     size_t n = strlen(name);
 
-    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || strncmp(name, "tmp-", 4) == 0 ||
-           strncmp(name, "tmp_", 4) == 0 || (n > 4 && strcmp(name + n - 4, "-tmp") == 0) ||
+    return strncmp(name, "tmp-", 4) == 0 || strncmp(name, "tmp_", 4) == 0 ||
+           (n > 4 && strcmp(name + n - 4, "-tmp") == 0) ||
            (n > 4 && strcmp(name + n - 4, ".tmp") == 0);
+}
+
+bool save_name_is_unfinished(const char *name)
+{
+    return save_name_is_tmp(name) && save_name_is_step(name);
+}
+
+/* Links beside the saves that name one of them, hidden things, and saves under the name they have
+ * while they are written. */
+bool save_name_is_beside(const char *name)
+{
+    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || save_name_is_tmp(name);
 }

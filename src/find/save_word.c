@@ -126,7 +126,10 @@ static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *
     if (n == 0) {
         return save_word_none(st, o, o->tag, err);
     }
-    if (n > 1) {
+    if (n == 2 && save_name_is_unsharded(s.name[0], s.name[1])) {
+        return save_word_take(s.name[1], name_out, err);
+    }
+    if (n > 1 && !(n == 2 && save_name_is_unsharded(s.name[1], s.name[0]))) {
         struct zf_saves some = {.name = s.name, .n = n};
         return save_word_ambiguous(&some, o->tag, err);
     }
@@ -196,7 +199,7 @@ static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, 
     if (s.n > 1) {
         (void)save_name_step(s.name[0], &first);
         (void)save_name_step(s.name[1], &second);
-        if (first == second) {
+        if (first == second && !save_name_is_unsharded(s.name[1], s.name[0])) {
             return save_word_ambiguous(&s, o->tag, err);
         }
     }

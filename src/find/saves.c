@@ -204,7 +204,8 @@ static bool saves_dirs(struct zf_store *st, const char *dir, struct zf_saves *ou
     struct zf_entries l = zf_store_entries(st, dir);
 
     for (; l.e < l.end && out->n < SAVES_DIRS; l.e++) {
-        if (l.e->kind != ZF_ENTRY_DIR || l.e->name[0] == '.' || saves_is_twin(st, dir, l.e->name)) {
+        if (l.e->kind != ZF_ENTRY_DIR || l.e->name[0] == '.' ||
+            save_name_is_unfinished(l.e->name) || saves_is_twin(st, dir, l.e->name)) {
             continue;
         }
         zf_auto(mem) char *path = zf_relpath_join(dir, l.e->name, err);

@@ -49,10 +49,10 @@ static const char *const sidefiles_pattern[] = {
 /* Settings of training programs, shown under state/ as they are.
  * Source: transformers trainer.py (4.x, 5.x); NeMo-RL utils/checkpoint.py (0.3); Megatron-Bridge
  * training/utils/checkpoint_utils.py (0.2 … 0.6), CONFIG_FILE; NeMo 1 core/connectors/
- * save_restore_connector.py, model_config_yaml. */
+ * save_restore_connector.py, model_config_yaml; OLMo olmo/checkpoint.py (0.2 … 0.6), config.yaml. */
 static const char *const sidefiles_state[] = {
     "trainer_state.json", "training_info.json", "training_args.json", "fsdp_config.json",
-    "run_config.yaml",    "model_config.yaml",  NULL};
+    "run_config.yaml",    "model_config.yaml",  "config.yaml",        NULL};
 
 /* Directories beside the weights in which side files lie: the tokenizer (Megatron-Bridge, NeMo-RL),
  * and what NeMo 2 saves of the model and its trainer.

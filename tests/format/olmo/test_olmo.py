@@ -170,6 +170,45 @@ check("model/ of OLMo-core alone", tree.code == 0 and ("", "wte.weight") in tree
 tree = saved(m.core(2), point="optim")
 check("optim/ of OLMo-core alone", tree.code == 0 and ("optim/exp_avg", "wte.weight") in tree.tensor, tree.err)
 
+# ---- a run -------------------------------------------------------------------------------------------
+
+
+def run_of(saves, links=()):
+    """A run directory: {name: files}, and links."""
+    d = tempfile.mkdtemp()
+    for name, files in saves.items():
+        for rank in files if isinstance(files, list) else [m.Rank()]:
+            rank.write(os.path.join(d, name))
+        if isinstance(files, dict):
+            m.write(os.path.join(d, name), files)
+    for name, to in links:
+        os.symlink(to, os.path.join(d, name))
+    tree = Tree(d)
+    shutil.rmtree(d)
+    return tree
+
+
+def chosen(name, tree, step, *notes):
+    text = tree.blob.get("state/train.json", tree.blob.get("state/train.pt.json", ""))
+    check(name, tree.code == 0 and f'"global_step": {step},' in text and
+          all(any(n in x for x in tree.notes) for n in notes), f"{tree.err} {text} {tree.notes}")
+
+
+def full_at(step):
+    return {**m.full(), "train.pt": m.train(1, step)}
+
+
+chosen("the newest step", run_of({"step3": m.local(1, step=3), "step12": m.local(1, step=12)}), 12)
+tree = run_of({"step3": m.local(1, step=3), "step12": m.local(2, step=12), "step12-unsharded": full_at(12)})
+chosen("the sharded one of two", tree, 12, "step12 is the newest")
+chosen("an unsharded one that is newer", run_of({"step3": m.local(1, step=3), "step12-unsharded": full_at(12)}), 12)
+tree = run_of({"step3": m.local(1, step=3), "step12": m.local(1, step=12), "step20-tmp": m.local(1, step=20)})
+chosen("never one that was being written", tree, 12, "step20-tmp was being written")
+tree = run_of({"step3": m.local(1, step=3), "step12": m.local(1, step=12), "step20-tmp": m.local(1, step=20)}, [("latest", "step3")])
+chosen("latest decides", tree, 3, "step12 is newer", "step20-tmp was being written")
+tree = run_of({"step20-tmp": m.local(1, step=20)})
+check("nothing else is there", tree.code == 1 and "step20-tmp" in tree.err and "was being written" in tree.err, tree.err)
+
 # ---- local: refused --------------------------------------------------------------------------------------
 
 H, W = "flat_param.", ("model/rank1.pt", "modules")

@@ -17,6 +17,9 @@ static void steps(void **state)
         {"checkpoint-60", true, 60},
         {"iter_0000010", true, 10},
         {"step12-best", true, 12},
+        {"step12-unsharded", true, 12},
+        {"step12-unsharded-rank3", false, 0},
+        {"unsharded12", false, 0},
         {"epoch=1-step=20.ckpt", true, 20},
         {"Step_7", true, 7},
         {"epoch_3_step_0", true, 0},
@@ -70,6 +73,17 @@ static void series(void **state)
     assert_true(save_name_same_series("step-9", "step-10"));
     assert_true(save_name_same_series("epoch=1-step=20.ckpt", "epoch=12-step=3.ckpt"));
     assert_true(save_name_same_series("", ""));
+    assert_true(save_name_same_series("step9", "step10-unsharded"));
+    assert_true(save_name_same_series("step9-unsharded", "step10"));
+    assert_false(save_name_same_series("step9-unsharded", "step10-best"));
+    assert_false(save_name_same_series("step9-unsharded-x", "step10"));
+    assert_true(save_name_is_unsharded("step9-unsharded", "step9"));
+    assert_false(save_name_is_unsharded("step9-unsharded", "step10"));
+    assert_false(save_name_is_unsharded("step9", "step9"));
+    assert_true(save_name_is_unfinished("step9-tmp"));
+    assert_true(save_name_is_unfinished("tmp-checkpoint-5"));
+    assert_false(save_name_is_unfinished("old-tmp"));
+    assert_false(save_name_is_unfinished("step9"));
     assert_false(save_name_same_series("step-9", "step_9"));
     assert_false(save_name_same_series("step-9", "step-9-best"));
     assert_false(save_name_same_series("step-9-best", "step-9"));
