@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Megatron-core's distributed checkpoints: one folder an iteration, with metadata.json, which is written
- * last and names the backend.  The backend fills the lists of save.h; what follows is the same for all.
+/* Megatron's checkpoints: one folder an iteration.  The distributed ones have metadata.json, which is written
+ * last and names the backend; a legacy one has a folder a rank (legacy.h).  The backend fills the lists of save.h; what follows is the same for all.
  * docs/formats/megatron.md has the layout. */
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,8 @@
 #include <zf/format.h>
 
 #include "axes.h"
+#include "legacy.h"
+#include "legacy_files.h"
 #include "place.h"
 #include "torch_dist.h"
 
@@ -63,7 +65,6 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     struct zf_err ignored = {0};
     char name[64];
 
-    (void)err;
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
     if (!megatron_manifest(save->store, o->lim, &backend, name, &ignored)) {
         return true; /* another program's file of that name */
@@ -71,7 +72,12 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     if (backend != MEGATRON_NO_BACKEND) {
         out->fit = ZF_FIT_PROOF;
         (void)snprintf(out->why, sizeof out->why, MANIFEST " says sharded_backend %s", name);
-    } else if (megatron_is_begun(save->store)) {
+        return true;
+    }
+    if (!legacy_probe(save, o, out, err)) {
+        return false;
+    }
+    if (out->fit == ZF_FIT_NO && megatron_is_begun(save->store)) {
         out->fit = ZF_FIT_PROOF;
         out->unfinished = true;
         (void)snprintf(out->why, sizeof out->why, "there is common.pt without " MANIFEST);
@@ -108,14 +114,17 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
 {
     zf_auto(mg_save) struct mg_save s = {0};
 
+    if (!zf_store_has(save->store, MANIFEST, ZF_ENTRY_FILE) && legacy_files_any(save->store)) {
+        return legacy_open(save, o, b, err);
+    }
     return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
            mg_axes_slice(&s, err) && mg_place(&s, err);
 }
 
 const struct zf_format zf_format_megatron = {
     .name = "megatron",
-    .summary = "Megatron-core distributed checkpoints (torch_dist): metadata.json, .metadata and "
-               ".distcp files",
+    .summary = "Megatron checkpoints: torch_dist (metadata.json, .metadata and .distcp files), "
+               "legacy (mp_rank_*/model_optim_rng.pt)",
     .refines = "dcp",
     .shards = true,
     .probe = megatron_probe,
