@@ -7,6 +7,7 @@
 #ifndef ZF_CODEC_ZARR_H
 #define ZF_CODEC_ZARR_H
 
+#include <zf/base/arena.h>
 #include <zf/base/dtype.h>
 #include <zf/base/limits.h>
 #include <zf/source/source.h>
@@ -23,19 +24,19 @@ struct zf_zarr {
     bool order_f;   /* chunks have their first dimension innermost */
     bool has_fill;  /* false: what no chunk holds is undefined */
     uint8_t fill[16]; /* one element, little-endian */
-    uint32_t ndim;
-    uint64_t shape[ZF_ZARR_DIMS]; /* elements */
-    uint64_t chunk[ZF_ZARR_DIMS]; /* elements of every chunk, those at the edges too; 0 only where
-                                   * shape is 0 */
-    uint64_t grid[ZF_ZARR_DIMS];  /* chunks */
+    uint32_t ndim; /* at most ZF_ZARR_DIMS */
+    /* [ndim] each */
+    const uint64_t *shape; /* elements */
+    const uint64_t *chunk; /* elements of every chunk, those at the edges too; 0 only where shape is 0 */
+    const uint64_t *grid;  /* chunks */
     uint64_t n_chunks, chunk_bytes /* once decompressed */, bytes /* of the array */;
 };
 
-/* Reads the text of a `.zarray`.
+/* Reads the text of a `.zarray`; the lists are the arena's.
  * Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED (element type, compressor, filters: by name), ZF_E_LIMIT
- * tensor_dims, grid_cells. */
-bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_zarr *out,
-                  struct zf_err *err) ZF_CHECKED;
+ * tensor_dims, grid_cells; of zf_arena_get. */
+bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_arena *arena,
+                  struct zf_zarr *out, struct zf_err *err) ZF_CHECKED;
 
 /* The number of the chunk (C order in the grid) that `name`, with `separator`s in it, says; false:
  * it is not the name of a chunk.  *outside: it is, of one that the grid does not have. */

@@ -72,7 +72,8 @@ static bool array_dtype(const json_t *v, struct zf_zarr *z, struct zf_err *err)
 /* ---- shape and chunks -------------------------------------------------------------------------- */
 
 static bool array_extents(const json_t *v, const char *key, const struct zf_limits *lim,
-                          uint64_t *out, uint32_t *n_out, struct zf_err *err)
+                          struct zf_arena *arena, const uint64_t **out, uint32_t *n_out,
+                          struct zf_err *err)
 {
     size_t n = json_array_size(v);
 
@@ -85,17 +86,28 @@ static bool array_extents(const json_t *v, const char *key, const struct zf_limi
                        ")",
                        key, n, ZF_ZARR_DIMS, lim->tensor_dims);
     }
+    uint64_t *at = zf_arena_get(arena, n, sizeof *at, err);
+    if (!at) {
+        return false;
+    }
     for (size_t i = 0; i < n; i++) {
-        if (!zf_json_u64(json_array_get(v, i), &out[i])) {
+        if (!zf_json_u64(json_array_get(v, i), &at[i])) {
             return array_bad(err, key, "no list of whole numbers that are not negative");
         }
     }
+    *out = at;
     *n_out = (uint32_t)n;
     return true;
 }
 
-static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf_err *err)
+static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf_arena *arena,
+                       struct zf_err *err)
 {
+    uint64_t *grid = zf_arena_get(arena, z->ndim, sizeof *grid, err);
+
+    if (!grid) {
+        return false;
+    }
     for (uint32_t d = 0; d < z->ndim; d++) {
         if (z->chunk[d] == 0 && z->shape[d] != 0) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -103,8 +115,9 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
                            " elements",
                            d, z->shape[d]);
         }
-        z->grid[d] = z->shape[d] ? (z->shape[d] - 1) / z->chunk[d] + 1 : 0;
+        grid[d] = z->shape[d] ? (z->shape[d] - 1) / z->chunk[d] + 1 : 0;
     }
+    z->grid = grid;
     if (!zf_dtype_size(z->dtype, z->ndim, z->shape, &z->bytes) || z->bytes > INT64_MAX) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the array has more than 2^63 bytes");
     }
@@ -119,20 +132,21 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
     return true;
 }
 
-static bool array_shape(const json_t *j, const struct zf_limits *lim, struct zf_zarr *z,
-                        struct zf_err *err)
+static bool array_shape(const json_t *j, const struct zf_limits *lim, struct zf_arena *arena,
+                        struct zf_zarr *z, struct zf_err *err)
 {
+    const json_t *shape = json_object_get(j, "shape"), *chunks = json_object_get(j, "chunks");
     uint32_t n = 0;
 
-    if (!array_extents(json_object_get(j, "shape"), "shape", lim, z->shape, &z->ndim, err) ||
-        !array_extents(json_object_get(j, "chunks"), "chunks", lim, z->chunk, &n, err)) {
+    if (!array_extents(shape, "shape", lim, arena, &z->shape, &z->ndim, err) ||
+        !array_extents(chunks, "chunks", lim, arena, &z->chunk, &n, err)) {
         return false;
     }
     if (n != z->ndim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "shape has %" PRIu32 " dimensions, chunks has %" PRIu32, z->ndim, n);
     }
-    return array_grid(z, lim, err);
+    return array_grid(z, lim, arena, err);
 }
 
 /* ---- the rest ----------------------------------------------------------------------------------- */
@@ -219,14 +233,15 @@ static bool array_keys(const json_t *j, struct zf_err *err)
     return true;
 }
 
-bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_zarr *out,
-                  struct zf_err *err)
+bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_arena *arena,
+                  struct zf_zarr *out, struct zf_err *err)
 {
     zf_auto(json) json_t *j = zf_json_load(text, n, lim, err);
 
     memset(out, 0, sizeof *out);
     if (!j || !array_keys(j, err) || !array_version(json_object_get(j, "zarr_format"), err) ||
-        !array_dtype(json_object_get(j, "dtype"), out, err) || !array_shape(j, lim, out, err) ||
+        !array_dtype(json_object_get(j, "dtype"), out, err) ||
+        !array_shape(j, lim, arena, out, err) ||
         !array_filters(json_object_get(j, "filters"), err) ||
         !array_compressor(json_object_get(j, "compressor"), out, err) ||
         !array_order(json_object_get(j, "order"), out, err) ||

@@ -26,6 +26,9 @@ struct doc {
     const char *shape, *chunks, *dtype, *compressor, *fill, *rest;
 };
 
+/* Of all lists that are loaded; one for all tests. */
+static struct zf_arena *arena;
+
 static bool load(struct doc d, struct zf_zarr *z, struct zf_err *err)
 {
     const struct zf_limits lim = zf_limits_default();
@@ -41,7 +44,7 @@ static bool load(struct doc d, struct zf_zarr *z, struct zf_err *err)
                      d.rest ? d.rest : ", \"order\": \"C\"");
 
     assert_in_range(n, 1, sizeof text - 1);
-    return zf_zarr_load(text, (uint64_t)n, &lim, z, err);
+    return zf_zarr_load(text, (uint64_t)n, &lim, arena, z, err);
 }
 
 static void says_what_is_there(void **state)
@@ -230,12 +233,12 @@ static void documents_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(zf_zarr_load(bad[i].text, strlen(bad[i].text), &lim, &z, &err));
+        assert_false(zf_zarr_load(bad[i].text, strlen(bad[i].text), &lim, arena, &z, &err));
         assert_int_equal(err.code, bad[i].code);
         assert_non_null(strstr(err.msg, bad[i].part));
     }
     memset(deep, '[', sizeof deep);
-    assert_false(zf_zarr_load(deep, sizeof deep, &lim, &z, &err));
+    assert_false(zf_zarr_load(deep, sizeof deep, &lim, arena, &z, &err));
     assert_err(&err, ZF_E_LIMIT, lim.json_depth, "json_depth");
 }
 
@@ -250,9 +253,9 @@ static void no_prefix_is_a_document(void **state)
 
     (void)state;
     for (size_t n = 0; n < sizeof text - 1; n++) {
-        assert_false(zf_zarr_load(text, n, &lim, &z, &err));
+        assert_false(zf_zarr_load(text, n, &lim, arena, &z, &err));
     }
-    assert_ok(zf_zarr_load(text, sizeof text - 1, &lim, &z, &err), &err);
+    assert_ok(zf_zarr_load(text, sizeof text - 1, &lim, arena, &z, &err), &err);
 }
 
 static void chunks_have_names(void **state)
@@ -542,5 +545,9 @@ int main(void)
         cmocka_unit_test(big_endian_is_turned),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    struct zf_err err;
+    arena = zf_arena_new(1u << 20, &err);
+    int failed = arena ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+    zf_arena_free(arena);
+    return failed;
 }
