@@ -13,6 +13,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_torch \
 	tests/fuzz/fuzz_yaml \
+	tests/fuzz/fuzz_zarr \
 	tests/fuzz/fuzz_zstd \
 	$(NULL)
 
@@ -58,6 +59,9 @@ tests_fuzz_fuzz_yaml_SOURCES = tests/fuzz/fuzz_yaml.c $(fuzz_driver)
 tests_fuzz_fuzz_yaml_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_yaml_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_yaml_LDADD = $(ZF_FORMAT)
+tests_fuzz_fuzz_zarr_SOURCES = tests/fuzz/fuzz_zarr.c $(fuzz_driver)
+tests_fuzz_fuzz_zarr_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_zarr_LDADD = $(ZF_CODEC)
 tests_fuzz_fuzz_zstd_SOURCES = tests/fuzz/fuzz_zstd.c $(fuzz_driver)
 tests_fuzz_fuzz_zstd_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_zstd_LDADD = $(ZF_SOURCE)
