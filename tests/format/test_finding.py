@@ -195,7 +195,12 @@ with Dir() as d:
         check(f"{at}: {name}", name in names, names)
     d.says("parts of one save are not called checkpoints", 4, "one save in parts", at="local")
     for at in ("zarr", "zarr/iter_0000010"):
-        d.says(f"pieces of {at} are not called saves", 4, "iter_0000010: this is a checkpoint of zarr arrays", at=at)
+        d.says(f"pieces of {at} are not called saves", 4, "iter_0000010/a/.zarray: zarr_format is missing", at=at)
+    os.remove(os.path.join(d.dir, "zarr/iter_0000010/metadata.json"))
+    d.says("a zarr save without its end is incomplete", 4, "the save is incomplete", "metadata.json", at="zarr/iter_0000010")
+    os.remove(os.path.join(d.dir, "zarr/iter_0000010/common.pt"))
+    d.says("zarr arrays alone are no save", 4, "iter_0000010: this is a directory of zarr arrays", "metadata.json",
+           at="zarr/iter_0000010")
 
 for top in [DATA, *os.environ.get("ZF_FIXTURES", "").split()]:
     for path, dirs, _ in os.walk(top):

@@ -21,6 +21,9 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/settings.c \
 	src/format/megatron/settings_yaml.c \
 	src/format/megatron/torch_dist.c \
+	src/format/megatron/zarr.c \
+	src/format/megatron/zarr_array.c \
+	src/format/megatron/zarr_objects.c \
 	$(NULL)
 
 noinst_HEADERS += \
@@ -46,4 +49,7 @@ noinst_HEADERS += \
 	src/format/megatron/settings.h \
 	src/format/megatron/settings_yaml.h \
 	src/format/megatron/torch_dist.h \
+	src/format/megatron/zarr.h \
+	src/format/megatron/zarr_array.h \
+	src/format/megatron/zarr_objects.h \
 	$(NULL)

@@ -15,6 +15,7 @@
 #include "parts.h"
 #include "place.h"
 #include "torch_dist.h"
+#include "zarr.h"
 
 extern const struct zf_format zf_format_megatron;
 
@@ -23,6 +24,7 @@ extern const struct zf_format zf_format_megatron;
 enum megatron_backend {
     MEGATRON_NO_BACKEND, /* there is no manifest */
     MEGATRON_TORCH_DIST,
+    MEGATRON_ZARR,
     MEGATRON_OTHER_BACKEND, /* one that is not read */
 };
 
@@ -48,7 +50,9 @@ static bool megatron_manifest(struct zf_store *st, const struct zf_limits *lim,
     const char *backend = json_string_value(json_object_get(j, "sharded_backend"));
     if (backend) {
         (void)snprintf(name, 64, "%.60s", backend);
-        *out = strcmp(backend, "torch_dist") == 0 ? MEGATRON_TORCH_DIST : MEGATRON_OTHER_BACKEND;
+        *out = strcmp(backend, "torch_dist") == 0 ? MEGATRON_TORCH_DIST
+               : strcmp(backend, "zarr") == 0     ? MEGATRON_ZARR
+                                                  : MEGATRON_OTHER_BACKEND;
     }
     return true;
 }
@@ -98,6 +102,8 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
     switch (backend) {
     case MEGATRON_TORCH_DIST:
         return mg_torch_dist(s, err);
+    case MEGATRON_ZARR:
+        return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the save is incomplete: there is common.pt, but " MANIFEST
@@ -125,7 +131,7 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
 const struct zf_format zf_format_megatron = {
     .name = "megatron",
     .summary = "Megatron checkpoints: torch_dist (metadata.json, .metadata and .distcp files), "
-               "legacy (mp_rank_*/model_optim_rng.pt)",
+               "zarr (metadata.json, arrays), legacy (mp_rank_*/model_optim_rng.pt)",
     .refines = "dcp",
     .shards = true,
     .probe = megatron_probe,

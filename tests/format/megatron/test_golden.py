@@ -23,6 +23,8 @@ def tree(folder):
     """(set, name) -> (dtype, shape, digest) of what is shown."""
     out = {}
     r = subprocess.run([DUMP, folder], capture_output=True, timeout=60)
+    if b"was built without" in r.stdout + r.stderr:
+        return None
     assert r.returncode == 0, r.stderr.decode() + r.stdout.decode()
     for line in r.stdout.split(b"\n"):
         f = line.split(b"\t")
@@ -54,6 +56,9 @@ def judge(folder, expected):
     with open(expected, encoding="utf8") as f:
         e = json.load(f)
     have, missed, n = tree(folder), [], 0
+    if have is None:
+        print("# one of its codecs is not in this build")
+        return
     for section in ("tensors", "logical"):
         for key, want in e.get(section, {}).items():
             if "sha256" not in want or key in e.get("unservable", []):
