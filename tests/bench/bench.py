@@ -211,6 +211,27 @@ def part_metadata():
     shutil.rmtree(ckpt)
 
 
+def part_zarr():
+    """Megatron's zarr backend, 10^5 chunk files: opening it, beside a walk that asks for each file's attributes."""
+    ckpt = os.path.join(tmp, 'zarr')
+    run(sys.executable, os.path.join(SRC, 'tests/support/mkzarr.py'), ckpt)
+    run(TOOL['bench_read'], 'walk', ckpt)
+    r, ours, mounts = [], [], []
+    for _ in range(ROUNDS):
+        walk = float(run(TOOL['bench_read'], 'walk', ckpt))
+        ours.append(usage(ZEROFS, 'info', ckpt))
+        with Mount(ZEROFS, 'mount', '-f', ckpt) as m:
+            mounts.append(m.took)
+            r.append(m.took / walk)
+            layer = seq(os.path.join(m.at, 'decoder.layers.7.mlp.part0.weight.f32'))
+    took, rss, _ = (statistics.median(x) for x in zip(*ours))
+    ratio('mount until it answers, time beside the walk', r, most=3)
+    tell('  until it answers', f'{statistics.median(mounts):6.2f} s   (info {took:.2f} s)')
+    tell('  peak RSS', f'{rss:6.0f} MiB')
+    tell('  first read of one layer, 64 chunks', f'{layer * 1000:6.2f} ms')
+    shutil.rmtree(ckpt)
+
+
 def part_export():
     """export beside cp of the shards; both put what they wrote on the disk."""
     ckpt = mkdcp('data', '--tensors', 8, '--ranks', 2, '--rows', 16384, '--cols', 1024)
@@ -246,7 +267,7 @@ def part_cast():
             ratio(f'{name}, beside memcpy of the input', [float(r[name]) / float(r['memcpy']) for r in rounds])
 
 
-PARTS = ('read', 'gather', 'memory', 'metadata', 'export', 'cast')
+PARTS = ('read', 'gather', 'memory', 'metadata', 'zarr', 'export', 'cast')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_read seq FILE…      seconds to read the files from end to end, 1 MiB a call
  * bench_read random FILE N  median microseconds of N preads of 4 KiB all over the file
+ * bench_read walk DIR       seconds to list a directory and all below, and ask for every entry's attributes
  * bench_read tree CKPT PATH seconds to read a file of a checkpoint's tree without a kernel between
  */
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +90,23 @@ static int at_random(const char *path, size_t count, void *buf)
     return 0;
 }
 
+static int see(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)path, (void)st, (void)type, (void)ftw;
+    return 0;
+}
+
+static int walk(const char *path)
+{
+    double start = now();
+
+    if (nftw(path, see, 64, FTW_PHYS) != 0) {
+        return fail(path);
+    }
+    printf("%.9f\n", now() - start);
+    return 0;
+}
+
 static struct zf_tree *open_tree(const char *path, const struct zf_limits *lim, struct zf_err *err)
 {
     struct zf_open_opts how = {.lim = lim};
@@ -137,6 +156,9 @@ int main(int argc, char **argv)
     }
     if (argc == 4 && strcmp(argv[1], "random") == 0) {
         return at_random(argv[2], strtoul(argv[3], NULL, 10), buf);
+    }
+    if (argc == 3 && strcmp(argv[1], "walk") == 0) {
+        return walk(argv[2]);
     }
     return argc == 4 && strcmp(argv[1], "tree") == 0 ? tree(argv[2], argv[3], buf) : 2;
 }
