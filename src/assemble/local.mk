@@ -16,6 +16,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/optim_key.c \
 	src/assemble/param_groups.c \
 	src/assemble/parts.c \
+	src/assemble/py_pattern.c \
 	src/assemble/ranks_agree.c \
 	src/assemble/replicas.c \
 	src/assemble/st_files.c \
@@ -25,6 +26,8 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/torch_json.c \
 	src/assemble/torch_place.c \
 	src/assemble/torch_visit.c \
+	src/assemble/tp_rules.c \
+	src/assemble/tree_join.c \
 	src/assemble/values.c \
 	src/assemble/wrappers.c \
 	$(NULL)
@@ -43,6 +46,7 @@ noinst_HEADERS += \
 	include/zf/assemble/key_path.h \
 	include/zf/assemble/names.h \
 	include/zf/assemble/open_opts.h \
+	include/zf/assemble/py_pattern.h \
 	include/zf/assemble/st_files.h \
 	include/zf/assemble/tensor_ref.h \
 	include/zf/assemble/torch_ahead.h \
@@ -50,6 +54,8 @@ noinst_HEADERS += \
 	include/zf/assemble/torch_json.h \
 	include/zf/assemble/torch_place.h \
 	include/zf/assemble/torch_visit.h \
+	include/zf/assemble/tp_rules.h \
+	include/zf/assemble/tree_join.h \
 	include/zf/assemble/values.h \
 	src/assemble/dtensor_ranges.h \
 	src/assemble/join.h \

@@ -183,9 +183,15 @@ static void export_mix_file(void *ctx, const struct zf_file_stats *s)
 static void export_make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32])
 {
     const struct opt_list *lists[] = {&o->rename, &o->only, &o->except, &o->keep};
-    const char *texts[] = {o->format, o->tag, o->lost, o->strip_prefix, o->side};
-    uint64_t v[] = {o->degraded, o->shard_size};
+    const char *texts[] = {o->format, o->tag, o->lost, o->strip_prefix, o->side, o->tp_rules};
+    struct stat rules = {0};
     struct sha256_ctx ctx;
+
+    if (o->tp_rules && stat(o->tp_rules, &rules) != 0) {
+        rules.st_size = -1; /* opening it will say why */
+    }
+    const uint64_t v[] = {o->degraded, o->shard_size, (uint64_t)rules.st_size,
+                          (uint64_t)rules.st_mtim.tv_sec, (uint64_t)rules.st_mtim.tv_nsec};
 
     sha256_init(&ctx);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);

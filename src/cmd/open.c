@@ -49,6 +49,7 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
         .format = o->format,
         .tag = o->tag,
         .side = o->side,
+        .tp_rules = o->tp_rules,
         .degraded = o->degraded,
         .fill_lost = o->lost && strcmp(o->lost, "nan") == 0,
     };

@@ -117,10 +117,14 @@ static bool options_settle(struct opts *o, struct zf_err *err)
     }
     /* A daemon leaves the directory it was started in.  A missing path is reported when it is
      * opened. */
-    char *side = o->side ? realpath(o->side, NULL) : NULL;
-    if (side) {
-        free(o->side);
-        o->side = side;
+    char **path[] = {&o->side, &o->tp_rules};
+    for (size_t i = 0; i < sizeof path / sizeof path[0]; i++) {
+        char *real = *path[i] ? realpath(*path[i], NULL) : NULL;
+
+        if (real) {
+            free(*path[i]);
+            *path[i] = real;
+        }
     }
     if (o->lost && strcmp(o->lost, "eio") != 0 && strcmp(o->lost, "omit") != 0 &&
         strcmp(o->lost, "nan") != 0) {

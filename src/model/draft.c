@@ -13,6 +13,11 @@ struct zf_type zf_draft_type(const struct zf_draft *d)
     return (struct zf_type){d->dtype, d->ndim, d->shape};
 }
 
+struct zf_spot zf_draft_spot(const struct zf_draft *d)
+{
+    return (struct zf_spot){d->set->path, d->name, d->name_len};
+}
+
 const char *draft_text(const struct zf_draft *d, char out[DRAFT_TEXT])
 {
     int n = snprintf(out, DRAFT_TEXT, "tensor \"%.*s\" of shape [",

@@ -53,23 +53,37 @@ static bool scaffold_index(struct zf_build *b, struct zf_err *err)
     return true;
 }
 
-bool zf_build_withdraw(struct zf_build *b, const char *dir, struct zf_err *err)
+static bool scaffold_below_any(const char *path, const char *const *dir, uint32_t n)
+{
+    uint32_t i = 0;
+
+    while (i < n && !scaffold_below(path, dir[i])) {
+        i++;
+    }
+    return i < n;
+}
+
+bool zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n, struct zf_err *err)
 {
     size_t kept = 0;
 
+    for (size_t i = 0; i < b->sets.n; i++) {
+        struct draft_set *s = b->sets.at[i];
+
+        s->n = scaffold_below_any(s->path, dir, n) ? 0 : s->n;
+    }
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
 
-        if (!scaffold_below(d->set->path, dir)) {
+        if (d->set->n > 0) {
             b->drafts.at[kept++] = d;
-            continue;
+        } else {
+            b->rest.n_pieces -= d->n_pieces;
         }
-        d->set->n--;
-        b->rest.n_pieces -= d->n_pieces;
     }
     b->drafts.n = kept;
     for (struct blob_item **p = &b->rest.blobs; *p;) {
-        if (scaffold_below((*p)->path, dir)) {
+        if (scaffold_below_any((*p)->path, dir, n)) {
             *p = (*p)->next;
             b->rest.n_blobs--;
         } else {

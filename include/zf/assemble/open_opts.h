@@ -13,6 +13,7 @@ struct zf_open_opts {
     const char *format; /* -o format=NAME, or NULL */
     const char *tag;    /* -o tag=NAME, or NULL: a path, a step, or latest, newest, whole */
     const char *side;   /* -o side=DIR, or NULL */
+    const char *tp_rules; /* -o tp_rules=FILE (zf/assemble/tp_rules.h), or NULL */
     bool degraded;
     bool fill_lost; /* with degraded: zf_build_fill_lost */
 };

@@ -132,6 +132,8 @@ bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) Z
 bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
                    struct zf_err *err) ZF_CHECKED;
 
+/* Its set, with the prefix, and its name; borrowed. */
+struct zf_spot zf_draft_spot(const struct zf_draft *d);
 /* Its shape is borrowed. */
 struct zf_type zf_draft_type(const struct zf_draft *d);
 
@@ -163,9 +165,10 @@ void zf_build_step(struct zf_build *b, int64_t step);
  * which it is a second name, or NULL.  NULL: there are no more. */
 struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at,
                                struct zf_spot *out, struct zf_draft **tie);
-/* Takes out everything below `dir` for good: tensors and files that were made only to be copied from.
- * Nothing outside may be a part of them.  Pre: no mark is open.  Errors: ZF_E_NOMEM. */
-bool zf_build_withdraw(struct zf_build *b, const char *dir, struct zf_err *err) ZF_CHECKED;
+/* Takes out everything below the tree paths dir[n] for good: tensors and files that were made only to be
+ * copied from.  Nothing outside may be a part of them.  Pre: no mark is open.  Errors: ZF_E_NOMEM. */
+bool zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n,
+                       struct zf_err *err) ZF_CHECKED;
 
 /* All or nothing: everything that is drafted, added, noted or set after a mark is withdrawn by undo,
  * which releases its sources, or stays by keep; both end the innermost mark.  Drafts that were started

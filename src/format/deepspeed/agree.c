@@ -89,6 +89,13 @@ static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv
     return true;
 }
 
+/* The affine map has numbers for every parameter: too many to keep. */
+static bool agree_is_map(const char *key, const char *name)
+{
+    (void)key;
+    return strcmp(name, "affine_map") == 0;
+}
+
 /* What the files of all model-parallel ranks repeat; shapes and names are a rank's own. */
 static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
@@ -97,6 +104,8 @@ static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf
                           "checkpoint_parallel_dimensions",
                           err) &&
            agree_add_settings(s, root, err) &&
+           zf_agree_add(s->list, s->torch, "universal_checkpoint_info",
+                        zf_pv_get(root, "universal_checkpoint_info"), agree_is_map, true, err) &&
            /* a scheduler's own measurements may differ, what it counts may not */
            agree_add_each(s, "lr_scheduler.", zf_pv_get(root, "lr_scheduler"),
                           "last_batch_iteration last_epoch _step_count", err);

@@ -12,6 +12,7 @@
 #include "layers.h"
 #include "order.h"
 #include "stored.h"
+#include "tp_join.h"
 #include "universal.h"
 #include "zero0.h"
 #include "zero12.h"
@@ -113,7 +114,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
             return false;
         }
     }
-    return ds_layers_frozen(ds, all, &layers, err);
+    return ds_layers_frozen(ds, all, &layers, err) && ds_tp_join(ds, all, err);
 }
 
 static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open_opts *o,

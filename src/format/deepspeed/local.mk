@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 libzf_format_la_SOURCES += \
+	src/format/deepspeed/affine.c \
 	src/format/deepspeed/agree.c \
 	src/format/deepspeed/autoep.c \
 	src/format/deepspeed/buffers.c \
@@ -21,6 +22,8 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/save.c \
 	src/format/deepspeed/stored.c \
 	src/format/deepspeed/ties.c \
+	src/format/deepspeed/tp_info.c \
+	src/format/deepspeed/tp_join.c \
 	src/format/deepspeed/universal.c \
 	src/format/deepspeed/vectors.c \
 	src/format/deepspeed/zero0.c \
@@ -29,6 +32,7 @@ libzf_format_la_SOURCES += \
 	$(NULL)
 
 noinst_HEADERS += \
+	src/format/deepspeed/affine.h \
 	src/format/deepspeed/agree.h \
 	src/format/deepspeed/autoep.h \
 	src/format/deepspeed/buffers.h \
@@ -48,6 +52,8 @@ noinst_HEADERS += \
 	src/format/deepspeed/save.h \
 	src/format/deepspeed/stored.h \
 	src/format/deepspeed/ties.h \
+	src/format/deepspeed/tp_info.h \
+	src/format/deepspeed/tp_join.h \
 	src/format/deepspeed/universal.h \
 	src/format/deepspeed/vectors.h \
 	src/format/deepspeed/zero0.h \

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A user's rules for joining tensor-parallel ranks (-o tp_rules=FILE): a line for each,
+ *
+ *     <regular expression> <dimension> | replicated | sub:<n>
+ *
+ * The expression is POSIX extended and matches the whole name; "sub:3" is three sub-parameters of equal
+ * width along dimension 0, "sub:3:1" along dimension 1.  '#' begins a comment. */
+#ifndef ZF_ASSEMBLE_TP_RULES_H
+#define ZF_ASSEMBLE_TP_RULES_H
+
+#include <zf/assemble/cut.h>
+
+struct zf_tp_rules;
+
+/* `file` is for messages.  Errors: ZF_E_USAGE a line that is not understood, with its number;
+ * ZF_E_LIMIT too many. */
+struct zf_tp_rules *zf_tp_rules_new(const char *text, size_t n, const char *file,
+                                    struct zf_err *err) ZF_CHECKED;
+/* The same of a file.  Errors: ZF_E_USAGE it cannot be read. */
+struct zf_tp_rules *zf_tp_rules_load(const char *path, struct zf_err *err) ZF_CHECKED;
+void zf_tp_rules_free(struct zf_tp_rules *r); /* NULL is fine */
+static inline void zf_auto_tp_rules(struct zf_tp_rules **r)
+{
+    zf_tp_rules_free(*r);
+}
+
+/* The rule for a name.  Errors: ZF_E_FORMAT no rule fits it, or two of them say different things. */
+bool zf_tp_rules_find(const struct zf_tp_rules *r, const char *name, size_t n,
+                      struct zf_cut_rule *out, struct zf_err *err) ZF_CHECKED;
+/* The file they were read from. */
+const char *zf_tp_rules_file(const struct zf_tp_rules *r);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/tree_join.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
+
+/* A tensor of a tree. */
+struct tree_item {
+    uint32_t tree;
+    const char *set; /* behind the tree's path */
+    struct zf_draft *draft;
+    const char *name;
+    size_t name_len;
+    const struct zf_draft *tie; /* it is a second name of this one, or NULL */
+};
+
+struct tree_work {
+    struct zf_tree_join *j;
+    zf_vec(struct tree_item) item;
+    struct zf_draft **shard; /* [n_ranks] */
+    const uint64_t **shape;  /* [n_ranks] */
+    uint64_t *count;         /* [trees] tensors that are to be joined */
+    struct zf_copy_check check;
+};
+
+static bool tree_is_extra(const char *set)
+{
+    return strncmp(set, "extra", 5) == 0 && (set[5] == '\0' || set[5] == '/');
+}
+
+/* The failure is about this tensor. */
+static bool tree_name(const struct tree_item *it, struct zf_err *err)
+{
+    char msg[sizeof err->msg];
+
+    (void)snprintf(msg, sizeof msg, "%.600s", err->msg);
+    return zf_fail(err, err->code, err->off, "\"%s%s%.*s\": %s", it->set, *it->set ? "/" : "",
+                   (int)(it->name_len < 120 ? it->name_len : 120), it->name, msg);
+}
+
+/* ---- what there is ---- */
+
+struct tree_root {
+    uint64_t hash; /* of its path */
+    uint32_t number;
+};
+
+static bool tree_index(const struct zf_tree_join *j, struct zf_table *out, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < j->n_stages * j->n_ranks; i++) {
+        struct tree_root *r = zf_table_put(out, zf_hash_str(7, j->tree[i]), sizeof *r, err);
+
+        if (!r) {
+            return false;
+        }
+        r->number = i;
+    }
+    return true;
+}
+
+/* All tensors that are in one of the trees. */
+static bool tree_list(struct tree_work *w, struct zf_err *err)
+{
+    struct zf_table roots = {0};
+    struct zf_spot spot;
+    struct zf_draft *d, *tie;
+    uint64_t at = 0;
+    bool ok = tree_index(w->j, &roots, err);
+
+    while (ok && (d = zf_build_next(w->j->b, "", &at, &spot, &tie)) != NULL) {
+        char first[64];
+        size_t n = strcspn(spot.set, "/");
+        struct tree_item *it;
+
+        if (n >= sizeof first) {
+            continue;
+        }
+        memcpy(first, spot.set, n);
+        first[n] = '\0';
+        const struct tree_root *r = zf_table_get(&roots, zf_hash_str(7, first));
+        if (!r) {
+            continue;
+        }
+        it = zf_vec_push(&w->item, err);
+        ok = it != NULL;
+        if (ok) {
+            *it = (struct tree_item){.tree = r->number,
+                                     .set = spot.set + n + (spot.set[n] == '/'),
+                                     .draft = d,
+                                     .name = spot.name,
+                                     .name_len = spot.name_len,
+                                     .tie = tie};
+            w->count[it->tree] += !tie && !tree_is_extra(it->set);
+        }
+    }
+    zf_table_fini(&roots);
+    return ok;
+}
+
+/* A rank has tensors that the first one of its stage has not. */
+static bool tree_check_counts(const struct tree_work *w, struct zf_err *err)
+{
+    const struct zf_tree_join *j = w->j;
+
+    for (uint32_t i = 0; i < j->n_stages * j->n_ranks; i++) {
+        uint32_t first = i / j->n_ranks * j->n_ranks;
+
+        if (w->count[i] != w->count[first]) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "there are %llu tensors in %s, but %llu in %s",
+                           (unsigned long long)w->count[i], j->tree[i],
+                           (unsigned long long)w->count[first], j->tree[first]);
+        }
+    }
+    return true;
+}
+
+/* The tensor of that name in a tree ("" = the root), or NULL. */
+static struct zf_draft *tree_find(const struct tree_work *w, const char *tree,
+                                  const struct tree_item *it, bool *ok, struct zf_err *err)
+{
+    struct zf_draft *d = NULL;
+
+    *ok = *ok && zf_build_prefix(w->j->b, tree, err);
+    if (*ok) {
+        d = zf_build_find(w->j->b, (struct zf_spot){it->set, it->name, it->name_len});
+        *ok = zf_build_prefix(w->j->b, "", err);
+    }
+    return d;
+}
+
+/* ---- joining ---- */
+
+/* The item's tensor on all ranks of its stage, and their shapes. */
+static bool tree_gather(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
+{
+    const struct zf_tree_join *j = w->j;
+    struct zf_type t = zf_draft_type(it->draft);
+    bool ok = true;
+
+    for (uint32_t r = 0; ok && r < j->n_ranks; r++) {
+        struct zf_draft *d = r == 0 ? it->draft : tree_find(w, j->tree[it->tree + r], it, &ok, err);
+
+        if (ok && (!d || zf_draft_type(d).ndim != t.ndim || zf_draft_type(d).dtype != t.dtype)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s in %s",
+                           d ? "it is of another type" : "it is not there",
+                           j->tree[it->tree + r]);
+        }
+        w->shard[r] = d;
+        w->shape[r] = d ? zf_draft_type(d).shape : NULL;
+    }
+    return ok;
+}
+
+/* The whole is there already, from an earlier stage, whose shards must be these. */
+static bool tree_compare_stage(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
+{
+    struct zf_tree_join *j = w->j;
+    struct zf_draft *other = NULL;
+    uint32_t first = 0;
+    bool ok = true, same = true;
+
+    while (ok && first < it->tree && !(other = tree_find(w, j->tree[first], it, &ok, err))) {
+        first += j->n_ranks;
+    }
+    for (uint32_t r = 0; ok && same && other && r < j->n_ranks; r++) {
+        other = tree_find(w, j->tree[first + r], it, &ok, err);
+        ok = ok && (!other || zf_cut_same(&w->check, other, w->shard[r], &same, err));
+        same = same && other;
+    }
+    if (!ok || same) {
+        return ok;
+    }
+    j->stages_differ = true;
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "it is in several pipeline stages, but what %s has of it differs from %s",
+                   j->tree[it->tree], j->tree[first]);
+}
+
+/* One rank's tensor as a tensor of the root. */
+static bool tree_copy(struct tree_work *w, const struct tree_item *it, const char *set,
+                      struct zf_err *err)
+{
+    struct zf_type t = zf_draft_type(it->draft);
+    struct zf_draft *d =
+        zf_build_tensor(w->j->b, (struct zf_spot){set, it->name, it->name_len}, t, err);
+    uint64_t zero[64] = {0};
+
+    return d && t.ndim <= 64 && zf_draft_copy(d, zero, it->draft, zero, t.shape, err);
+}
+
+static bool tree_join_item(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
+{
+    struct zf_tree_join *j = w->j;
+    struct zf_type t = zf_draft_type(it->draft);
+    struct zf_tree_tensor what = {it->set, it->name, it->name_len, t.dtype, t.ndim, j->n_ranks,
+                                  w->shape};
+    struct zf_spot spot = {it->set, it->name, it->name_len};
+    struct zf_cut cut;
+
+    if (!tree_gather(w, it, err)) {
+        return false;
+    }
+    if (zf_build_find(j->b, spot)) {
+        return tree_compare_stage(w, it, err);
+    }
+    if (j->n_ranks == 1) {
+        return tree_copy(w, it, it->set, err);
+    }
+    return j->cut(j->ctx, &what, &cut, err) && zf_cut_prove(&cut, err) &&
+           zf_cut_draft(&cut, j->b, spot, w->shard, &w->check, err);
+}
+
+static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
+{
+    struct zf_draft *root = zf_build_find(w->j->b, (struct zf_spot){it->set, it->name, it->name_len});
+    char set[1024];
+    bool same = false;
+
+    if (!root) {
+        return tree_copy(w, it, it->set, err);
+    }
+    if (!zf_cut_same(&w->check, root, it->draft, &same, err)) {
+        return false;
+    }
+    int n = snprintf(set, sizeof set, "extra/%s%s", w->j->tree[it->tree], it->set + strlen("extra"));
+    return same || (n > 0 && (size_t)n < sizeof set && tree_copy(w, it, set, err));
+}
+
+/* A second name, once all tensors are there. */
+static bool tree_join_tie(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
+{
+    struct zf_build *b = w->j->b;
+    struct zf_spot of;
+    struct zf_draft *d;
+
+    if (zf_build_find(b, (struct zf_spot){it->set, it->name, it->name_len})) {
+        return true;
+    }
+    of = zf_draft_spot(it->tie);
+    d = zf_build_find(b, (struct zf_spot){it->set, of.name, of.name_len});
+    if (!d) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it is a second name of is not there");
+    }
+    return zf_build_alias(b, d, it->name, it->name_len, err);
+}
+
+static bool tree_join_all(struct tree_work *w, struct zf_err *err)
+{
+    for (size_t i = 0; i < w->item.n; i++) {
+        const struct tree_item *it = &w->item.at[i];
+        bool extra = tree_is_extra(it->set);
+
+        if (!it->tie && (extra || it->tree % w->j->n_ranks == 0) &&
+            !(extra ? tree_join_extra : tree_join_item)(w, it, err)) {
+            return tree_name(it, err);
+        }
+    }
+    for (size_t i = 0; i < w->item.n; i++) {
+        const struct tree_item *it = &w->item.at[i];
+
+        if (it->tie && !tree_join_tie(w, it, err)) {
+            return tree_name(it, err);
+        }
+    }
+    return !w->j->done || w->j->done(w->j->ctx, err);
+}
+
+bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
+{
+    struct tree_work w = {.j = j};
+    bool ok;
+
+    w.shard = calloc(j->n_ranks, sizeof(*w.shard));
+    w.shape = calloc(j->n_ranks, sizeof(*w.shape));
+    w.count = calloc((size_t)j->n_stages * j->n_ranks, sizeof *w.count);
+    ok = (w.shard && w.shape && w.count) ||
+         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for joining ranks");
+    ok = ok && tree_list(&w, err) && tree_check_counts(&w, err) && zf_build_mark(j->b, err);
+    if (ok) {
+        ok = tree_join_all(&w, err);
+        ok = ok && (w.check.unchecked == 0 ||
+                    zf_build_note(j->b, err,
+                                  "%llu copies of replicated parameters were not compared: those "
+                                  "before have 256 MiB",
+                                  (unsigned long long)w.check.unchecked));
+        if (ok) {
+            zf_build_keep(j->b);
+        } else {
+            zf_build_undo(j->b);
+        }
+    }
+    zf_copy_check_fini(&w.check);
+    free(w.shard);
+    free(w.shape);
+    free(w.count);
+    zf_vec_fini(&w.item);
+    return ok && zf_build_withdraw(j->b, j->tree, j->n_stages * j->n_ranks, err);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One parameter of AutoTP's affine_map. */
+#ifndef FORMAT_DEEPSPEED_AFFINE_H
+#define FORMAT_DEEPSPEED_AFFINE_H
+
+#include "tp_info.h"
+
+/* Reads {logical_shape, ranks: {tensor rank: {shard_shape, pieces: [{shape, source, dest}]}}}.
+ * Errors: ZF_E_FORMAT a value of the wrong kind, a piece that leaves the tensor or its shard;
+ * ZF_E_UNSUPPORTED more pieces than expected; of the arena. */
+bool affine_read(struct zf_arena *a, const struct zf_pv *v, uint32_t n_ranks, struct tp_affine *out,
+                 struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How each parameter is cut: by the user's rules; else by the affine map; else by patterns, as the
+ * reference's converter joins: what no pattern fits follows along dimension 0.  Since patterns that
+ * were written for other names would make that wrong without a word, each of them must fit some
+ * parameter, as there.  What is no parameter must be equal on all ranks.
+ * Source: deepspeed/checkpoint/ds_to_universal.py (merge_tp_slices), 0.11.2 … 0.19.8. */
+#include "tp_join.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/tp_rules.h>
+#include <zf/assemble/tree_join.h>
+
+#include "tp_info.h"
+
+struct tp_join {
+    struct ds_save *ds;
+    const struct ds_ranks *all;
+    const struct zf_tp_rules *rules; /* or NULL */
+    struct tp_info info;
+};
+
+/* Is it a buffer of any stage? */
+static bool tp_is_buffer(const struct tp_join *j, struct ds_name name, enum zf_dtype dtype)
+{
+    for (uint32_t i = 0; i < j->all->n; i += j->ds->tp) {
+        const struct ds_model *m = &j->all->rank[i].model;
+
+        if (m->has_buffers ? ds_name_listed(m->buffer, m->n_buffers, name)
+                           : zf_dtype_info(dtype)->kind != 'f') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool tp_lay(const struct tp_join *j, const struct zf_tree_tensor *t,
+                   const struct zf_cut_rule *rule, struct zf_cut *out, struct zf_err *err)
+{
+    return zf_cut_lay(rule, t->ndim, t->shard, t->n_ranks, j->ds->a, out, err);
+}
+
+/* The shards must be those that the map was made for. */
+static bool tp_use_affine(const struct tp_affine *e, const struct zf_tree_tensor *t,
+                          struct zf_cut *out, struct zf_err *err)
+{
+    for (uint32_t r = 0; r < t->n_ranks; r++) {
+        if (e->cut.ndim != t->ndim ||
+            (t->ndim && memcmp(e->shard[r], t->shard[r], t->ndim * sizeof(uint64_t)) != 0)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the shard of tensor-parallel rank %u has another shape than in "
+                           "affine_map",
+                           r);
+        }
+    }
+    *out = e->cut;
+    return true;
+}
+
+/* The one pattern that says how the name is cut, and whether one says that it is a vocabulary's. */
+static bool tp_match(struct tp_join *j, struct ds_name name, struct tp_pattern **out, bool *vocab,
+                     struct zf_err *err)
+{
+    *out = NULL;
+    *vocab = false;
+    for (uint32_t i = 0; i < j->info.n_patterns; i++) {
+        struct tp_pattern *p = &j->info.pattern[i];
+
+        if (!zf_py_pattern_match(p->pattern, name.p, name.n)) {
+            continue;
+        }
+        p->used = true;
+        if (p->kind == TP_VOCABULARY) {
+            *vocab = true;
+            continue;
+        }
+        if (*out) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "two patterns of universal_checkpoint_info are about it: \"%.*s\" and "
+                           "\"%.*s\"",
+                           (int)((*out)->text.n < 80 ? (*out)->text.n : 80), (*out)->text.p,
+                           (int)(p->text.n < 80 ? p->text.n : 80), p->text.p);
+        }
+        *out = p;
+    }
+    return true;
+}
+
+static struct zf_cut_rule tp_rule(const struct tp_pattern *p)
+{
+    switch (p ? p->kind : TP_VOCABULARY) {
+    case TP_COPIES:
+    case TP_AVERAGE: /* what is equal is its own mean */
+        return (struct zf_cut_rule){.kind = ZF_CUT_COPIES};
+    case TP_TWO:
+        return (struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 2};
+    case TP_SUBS:
+        return (struct zf_cut_rule){
+            .kind = ZF_CUT_SUBS, .dim = p->dim, .n_subs = p->n_subs, .width = p->width};
+    case TP_ROW:
+        return (struct zf_cut_rule){.kind = ZF_CUT_DIM, .dim = 1};
+    default:
+        return (struct zf_cut_rule){.kind = ZF_CUT_DIM};
+    }
+}
+
+static bool tp_use_patterns(struct tp_join *j, const struct zf_tree_tensor *t, struct ds_name name,
+                            struct zf_cut *out, struct zf_err *err)
+{
+    struct tp_pattern *p;
+    struct zf_cut_rule rule;
+    bool vocab;
+
+    if (!tp_match(j, name, &p, &vocab, err)) {
+        return false;
+    }
+    if (!p && !vocab && tp_is_buffer(j, name, t->dtype)) {
+        return tp_lay(j, t, &(struct zf_cut_rule){.kind = ZF_CUT_COPIES}, out, err);
+    }
+    if (!p && !vocab && j->info.has_affine) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "neither affine_map nor a pattern of universal_checkpoint_info is about it");
+    }
+    rule = tp_rule(p);
+    rule.rows = vocab ? j->info.vocabulary : 0;
+    return tp_lay(j, t, &rule, out, err);
+}
+
+static bool tp_cut(void *ctx, const struct zf_tree_tensor *t, struct zf_cut *out,
+                   struct zf_err *err)
+{
+    struct tp_join *j = ctx;
+    const struct zf_cut_rule copies = {.kind = ZF_CUT_COPIES};
+    struct ds_name name = {t->name, (uint32_t)t->name_len};
+    const struct tp_affine *e = tp_info_affine(&j->info, t->name, t->name_len);
+    struct zf_cut_rule rule;
+
+    if (t->ndim == 0) {
+        return tp_lay(j, t, &copies, out, err); /* there is nothing to cut */
+    }
+    if (j->rules) {
+        if (!zf_tp_rules_find(j->rules, t->name, t->name_len, &rule, err)) {
+            if (!tp_is_buffer(j, name, t->dtype)) {
+                return false;
+            }
+            rule = copies;
+        }
+        return tp_lay(j, t, &rule, out, err);
+    }
+    return e ? tp_use_affine(e, t, out, err) : tp_use_patterns(j, t, name, out, err);
+}
+
+static bool tp_done(void *ctx, struct zf_err *err)
+{
+    const struct tp_join *j = ctx;
+
+    for (uint32_t i = 0; !j->rules && !j->info.has_affine && i < j->info.n_patterns; i++) {
+        const struct tp_pattern *p = &j->info.pattern[i];
+
+        if (!p->used) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the pattern \"%.*s\" of universal_checkpoint_info fits no parameter",
+                           (int)(p->text.n < 100 ? p->text.n : 100), p->text.p);
+        }
+    }
+    return true;
+}
+
+/* ---- what is known of the save ---- */
+
+/* Reads what the first rank's file records; the others' are compared by agree.c. */
+static bool tp_read_info(struct tp_join *j, struct zf_err *err)
+{
+    const char *path = j->all->rank[0].model.path;
+    zf_auto(source) struct zf_source *src = zf_store_open(j->ds->st, path, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, j->ds->o->lim, err) : NULL;
+
+    return t && tp_info_read(j->ds, zf_pv_get(zf_torch_root(t), "universal_checkpoint_info"),
+                             j->ds->tp, &j->info, err);
+}
+
+static bool tp_stay(struct tp_join *j, const char *why, struct zf_err *err)
+{
+    return zf_build_note(j->ds->b, err,
+                         "the %u model-parallel ranks are not joined, each is below mp_rank_NN/: "
+                         "%.500s",
+                         j->all->n, why);
+}
+
+/* Is there anything that says how?  *why: what to note if not; NULL = there is. */
+static bool tp_find_way(struct tp_join *j, const char **why, struct zf_err *err)
+{
+    *why = NULL;
+    if (j->ds->tp == 1 || j->rules) {
+        return true;
+    }
+    if (!tp_read_info(j, err)) {
+        return false;
+    }
+    if (!j->info.there) {
+        *why = "nothing in the save says how tensor-parallel ranks are joined "
+               "(universal_checkpoint_info); -o tp_rules=FILE can";
+    } else if (j->info.why[0]) {
+        *why = j->info.why;
+    } else if (j->info.n_patterns == 0 && !j->info.has_affine) {
+        *why = "universal_checkpoint_info has no patterns; -o tp_rules=FILE can say how";
+    }
+    return true;
+}
+
+/* The join failed, and everything is as before. */
+static bool tp_failed(struct tp_join *j, const struct zf_tree_join *t, struct zf_err *err)
+{
+    char why[520];
+
+    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED) {
+        return false;
+    }
+    if ((j->rules || t->stages_differ) && !j->ds->o->degraded) {
+        return false;
+    }
+    (void)snprintf(why, sizeof why, "%.510s", err->msg);
+    zf_err_clear(err);
+    return tp_stay(j, why, err);
+}
+
+static bool tp_join(struct tp_join *j, struct zf_err *err)
+{
+    const char **tree = zf_arena_get(j->ds->a, j->all->n, sizeof(*tree), err);
+    struct zf_tree_join t = {.b = j->ds->b,
+                             .tree = tree,
+                             .n_stages = j->ds->pp,
+                             .n_ranks = j->ds->tp,
+                             .cut = tp_cut,
+                             .done = tp_done,
+                             .ctx = j};
+    const char *why;
+
+    if (!tree || !tp_find_way(j, &why, err)) {
+        return false;
+    }
+    if (why) {
+        return tp_stay(j, why, err);
+    }
+    for (uint32_t i = 0; i < j->all->n; i++) {
+        tree[i] = j->all->rank[i].tree;
+    }
+    return zf_tree_join(&t, err) || tp_failed(j, &t, err);
+}
+
+bool ds_tp_join(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
+{
+    struct tp_join j = {.ds = ds, .all = all};
+    bool ok;
+
+    if (ds->dir.n_mp == 1) {
+        return true;
+    }
+    if (all->n != ds->dir.n_mp) {
+        return tp_stay(&j, "the files of a rank are missing", err);
+    }
+    zf_auto(tp_rules) struct zf_tp_rules *rules =
+        ds->o->tp_rules ? zf_tp_rules_load(ds->o->tp_rules, err) : NULL;
+    j.rules = rules;
+    ok = (rules || !ds->o->tp_rules) && tp_join(&j, err);
+    tp_info_fini(&j.info);
+    return ok;
+}
