@@ -3,7 +3,17 @@
 #ifndef FORMAT_DEEPSPEED_AFFINE_H
 #define FORMAT_DEEPSPEED_AFFINE_H
 
-#include "tp_info.h"
+#include <zf/assemble/cut.h>
+
+#include "name.h"
+
+/* It, and whose it is. */
+struct tp_affine {
+    uint64_t hash; /* of its name */
+    struct ds_name name;
+    struct zf_cut cut;
+    const uint64_t *const *shard; /* [n_ranks][ndim] */
+};
 
 /* Reads {logical_shape, ranks: {tensor rank: {shard_shape, pieces: [{shape, source, dest}]}}}.
  * Errors: ZF_E_FORMAT a value of the wrong kind, a piece that leaves the tensor or its shard;

@@ -89,13 +89,6 @@ static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv
     return true;
 }
 
-/* The affine map has numbers for every parameter: too many to keep. */
-static bool agree_is_map(const char *key, const char *name)
-{
-    (void)key;
-    return strcmp(name, "affine_map") == 0;
-}
-
 /* What the files of all model-parallel ranks repeat; shapes and names are a rank's own. */
 static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
@@ -104,8 +97,15 @@ static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf
                           "checkpoint_parallel_dimensions",
                           err) &&
            agree_add_settings(s, root, err) &&
-           zf_agree_add(s->list, s->torch, "universal_checkpoint_info",
-                        zf_pv_get(root, "universal_checkpoint_info"), agree_is_map, true, err) &&
+           /* its maps have numbers for every parameter: too many to keep */
+           agree_add_each(s, "universal_checkpoint_info.",
+                          zf_pv_get(root, "universal_checkpoint_info"),
+                          "universal_checkpoint_version original_vocab_size padded_vocab_size "
+                          "tp_replicated_parameter_patterns parameter_to_average_patterns "
+                          "parameter_with_row_parallelism_patterns vocabulary_parameter_patterns "
+                          "parameter_with_2_sub_params_cat_dim_0 parameter_with_sub_params "
+                          "sub_param_shard_widths",
+                          err) &&
            /* a scheduler's own measurements may differ, what it counts may not */
            agree_add_each(s, "lr_scheduler.", zf_pv_get(root, "lr_scheduler"),
                           "last_batch_iteration last_epoch _step_count", err);

@@ -82,8 +82,9 @@ static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, s
         zf_build_step(b, mp->model.steps);
     }
     return ds_experts_read(mp, err) && ds_groups_make(mp, err) &&
-           zf_build_prefix(b, mp->tree, err) && deepspeed_draft_trained(mp, err) && ds_layers_tied(mp, layers, err) &&
-           ds_rest_draft(mp, err) && ds_stored_draft(mp, err) && zf_build_prefix(b, "", err);
+           zf_build_prefix(b, mp->tree, err) && deepspeed_draft_trained(mp, err) &&
+           ds_layers_tied(mp, layers, err) && ds_rest_draft(mp, err) && ds_stored_draft(mp, err) &&
+           zf_build_prefix(b, "", err);
 }
 
 /* All files are read before anything is drafted: which rank has a layer is known from the names of

@@ -156,7 +156,120 @@ static bool layers_claim_all(struct ds_rank *mp, struct ds_layers *l, struct zf_
             return false;
         }
     }
+    for (uint32_t r = 0; mp->optim && !m->has_shapes && r < mp->n_dp; r++) {
+        const struct ds_optim *o = &mp->optim[r];
+
+        for (uint32_t g = 0; g < o->n_parts; g++) {
+            for (uint32_t i = 0; i < o->part[g].n_slices; i++) {
+                if (!layers_claim(mp, l, o->part[g].slice[i].name, err)) {
+                    return false;
+                }
+            }
+        }
+    }
     return layers_claim_group(mp, l, &m->frozen, err);
+}
+
+/* ---- shapes of tied modules, where only the mappings name parameters ---- */
+
+/* The elements that group g has of the parameter, over all ranks. */
+static uint64_t layers_count_slices(const struct ds_rank *mp, uint32_t g, struct ds_name name)
+{
+    uint64_t n = 0;
+
+    for (uint32_t r = 0; r < mp->n_dp; r++) {
+        const struct ds_part *p = g < mp->optim[r].n_parts ? &mp->optim[r].part[g] : NULL;
+
+        for (uint32_t i = 0; p && i < p->n_slices; i++) {
+            if (ds_name_eq(p->slice[i].name, name)) {
+                n += p->slice[i].n; /* a sum beyond 64 bits is refused later */
+            }
+        }
+    }
+    return n;
+}
+
+/* The weights of a file that no name speaks of and which may be these: the only ones of their shape. */
+static const struct ds_entry *layers_find_unnamed(const struct ds_rank *mp,
+                                                  const struct ds_layers *l, struct ds_name rest,
+                                                  uint64_t n)
+{
+    const struct ds_dir *d = &mp->save->dir;
+    const struct ds_entry *found = NULL;
+
+    for (uint32_t i = 0; i < d->n_layers; i++) {
+        const struct ds_layer *layer = &l->layer[i];
+
+        if (layer->owner || (d->layer_model && layer->file->mp != mp->tensor)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < layer->n; k++) {
+            const struct ds_entry *e = &layer->entry[k];
+
+            if (!e->tensor || e->view.n != n || !ds_name_eq(e->name, rest)) {
+                continue;
+            }
+            if (found && (found->view.ndim != e->view.ndim ||
+                          memcmp(found->view.shape, e->view.shape,
+                                 e->view.ndim * sizeof *e->view.shape) != 0)) {
+                return NULL;
+            }
+            found = e;
+        }
+    }
+    return found;
+}
+
+/* "tied_modules.<key>." of a parameter's name; n = 0: it is none. */
+static struct ds_name layers_tied_key(struct ds_name name)
+{
+    size_t n = strlen(TIED);
+    const char *dot = name.n > n && memcmp(name.p, TIED, n) == 0
+                          ? memchr(name.p + n, '.', name.n - n)
+                          : NULL;
+
+    return (struct ds_name){name.p, dot ? (uint32_t)(dot - name.p) + 1 : 0};
+}
+
+static bool layers_add_tied(struct ds_rank *mp, const struct ds_layers *l, uint32_t g,
+                            struct ds_name name, struct zf_err *err)
+{
+    struct ds_name key = layers_tied_key(name);
+    struct ds_name rest = {name.p + key.n, name.n - key.n};
+    uint64_t n = key.n ? layers_count_slices(mp, g, name) : 0;
+    const struct ds_entry *e = key.n ? layers_find_unnamed(mp, l, rest, n) : NULL;
+    struct ds_param *all = e ? zf_arena_get(mp->save->a, mp->tied.n + 1ull, sizeof *all, err) : NULL;
+
+    if (!e) {
+        return true;
+    }
+    if (!all) {
+        return false;
+    }
+    if (mp->tied.n > 0) {
+        memcpy(all, mp->tied.param, mp->tied.n * sizeof *all);
+    }
+    all[mp->tied.n] = (struct ds_param){
+        .name = name, .ndim = e->view.ndim, .shape = e->view.shape, .n = n};
+    mp->tied.param = all;
+    mp->tied.n++;
+    return true;
+}
+
+static bool layers_find_shapes(struct ds_rank *mp, const struct ds_layers *l, struct zf_err *err)
+{
+    for (uint32_t r = 0; mp->optim && !mp->model.has_shapes && r < mp->n_dp; r++) {
+        const struct ds_optim *o = &mp->optim[r];
+
+        for (uint32_t g = 0; g < o->n_parts; g++) {
+            for (uint32_t i = 0; i < o->part[g].n_slices; i++) {
+                if (!layers_add_tied(mp, l, g, o->part[g].slice[i].name, err)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
 }
 
 /* Appends the entries of the layer to the model, with `head` in front of their names. */
@@ -219,7 +332,8 @@ bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *
         }
     }
     for (uint32_t i = 0; i < all->n; i++) {
-        if (!ds_model_index(ds, &all->rank[i].model, err)) {
+        if (!layers_find_shapes(&all->rank[i], out, err) ||
+            !ds_model_index(ds, &all->rank[i].model, err)) {
             return false;
         }
     }
@@ -296,17 +410,6 @@ static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_
         *out = one == LAYERS_FITS ? *out : one;
     }
     return true;
-}
-
-/* "tied_modules.<key>." of a parameter's name; n = 0: it is none. */
-static struct ds_name layers_tied_key(struct ds_name name)
-{
-    size_t n = strlen(TIED);
-    const char *dot = name.n > n && memcmp(name.p, TIED, n) == 0
-                          ? memchr(name.p + n, '.', name.n - n)
-                          : NULL;
-
-    return (struct ds_name){name.p, dot ? (uint32_t)(dot - name.p) + 1 : 0};
 }
 
 /* The first file without an owner that fits the key; *best says how well the best of all does. */

@@ -124,6 +124,19 @@ struct ds_shapes *ds_mappings_join(struct ds_rank *mp, uint32_t n_groups, struct
     return out;
 }
 
+/* The parameter of a pipeline's tied module, whose 16-bit weights have no name yet, or NULL. */
+static const struct ds_param *mappings_tied(const struct ds_rank *mp, const struct ds_param *p)
+{
+    for (uint32_t i = 0; i < mp->tied.n; i++) {
+        const struct ds_param *t = &mp->tied.param[i];
+
+        if (t->n == p->n && ds_name_eq(t->name, p->name)) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
 bool ds_mappings_shape(struct ds_rank *mp, struct zf_err *err)
 {
     for (uint32_t g = 0; g < mp->n_groups; g++) {
@@ -131,6 +144,13 @@ bool ds_mappings_shape(struct ds_rank *mp, struct zf_err *err)
             struct ds_param *p = &mp->group[g].param[i];
             const struct ds_entry *e = p->whole ? NULL : ds_experts_weight(mp, p, 0);
 
+            const struct ds_param *tied = e ? NULL : mappings_tied(mp, p);
+
+            if (tied) {
+                p->ndim = tied->ndim;
+                p->shape = tied->shape;
+                continue;
+            }
             if (!e || !e->tensor || e->view.n != p->n) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                "nothing tells the shape of \"%.*s\": there is no 16-bit weight of "

@@ -37,6 +37,7 @@ struct ds_rank {
     bool by_slices;      /* param_slice_mappings name the parameters */
     bool plain;          /* no masters: the root is what `module` holds */
     const uint32_t *tie; /* of the entries of model */
+    struct ds_shapes tied; /* without param_shapes: the tied modules' parameters, by their layers' files */
     struct zf_agree *said_model, *said_optim; /* while another rank's files are read */
 };
 

@@ -3,11 +3,10 @@
 #ifndef FORMAT_DEEPSPEED_TP_INFO_H
 #define FORMAT_DEEPSPEED_TP_INFO_H
 
-#include <zf/assemble/cut.h>
 #include <zf/assemble/py_pattern.h>
 #include <zf/base/table.h>
 
-#include "name.h"
+#include "affine.h"
 #include "save.h"
 
 enum tp_kind { TP_COPIES, TP_AVERAGE, TP_TWO, TP_SUBS, TP_ROW, TP_VOCABULARY };
@@ -21,14 +20,6 @@ struct tp_pattern {
     /* SUBS */
     uint32_t dim, n_subs;
     const uint64_t *width; /* as of zf_cut_rule */
-};
-
-/* One parameter of the affine map. */
-struct tp_affine {
-    uint64_t hash; /* of its name */
-    struct ds_name name;
-    struct zf_cut cut;
-    const uint64_t *const *shard; /* [n_ranks][ndim] */
 };
 
 struct tp_info {
