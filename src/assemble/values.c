@@ -133,40 +133,34 @@ bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t 
     return true;
 }
 
-/* Of drafts, elements [first, first + n). */
-static bool values_round_stretch(struct zf_draft *master, struct zf_draft *weight,
+/* Elements [at.first, at.first + at.n) behind the beginnings. */
+static bool values_round_stretch(struct zf_draft_at master, struct zf_draft_at weight,
                                  struct zf_span at, struct zf_mismatch *out, struct zf_err *err)
 {
-    enum zf_dtype from = zf_draft_type(master).dtype, to = zf_draft_type(weight).dtype;
+    enum zf_dtype from = zf_draft_type(master.of).dtype, to = zf_draft_type(weight.of).dtype;
     uint8_t full[8 * ROUND_CHUNK], have[8 * ROUND_CHUNK];
 
     out->found = false;
     for (uint64_t done = 0; done < at.n && !out->found;) {
         size_t some = at.n - done < ROUND_CHUNK ? (size_t)(at.n - done) : ROUND_CHUNK;
+        uint64_t first = at.first + done;
 
-        if (!zf_draft_read(master, at.first + done, some, full, err) ||
-            !zf_draft_read(weight, at.first + done, some, have, err)) {
+        if (!zf_draft_read(master.of, master.first + first, some, full, err) ||
+            !zf_draft_read(weight.of, weight.first + first, some, have, err)) {
             return false;
         }
         zf_values_compare(full, from, have, to, some, out);
-        out->at += out->found ? at.first + done : 0;
+        out->at += out->found ? first : 0;
         done += some;
     }
     return true;
 }
 
-bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t ends,
-                     struct zf_mismatch *out, struct zf_err *err)
+bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, uint64_t n,
+                        uint64_t ends, struct zf_mismatch *out, struct zf_err *err)
 {
-    struct zf_type type = zf_draft_type(weight);
-    uint64_t n = 0;
-
     *out = (struct zf_mismatch){.found = true};
-    if (!zf_elems(type.ndim, type.shape, &n) ||
-        !zf_type_equal((struct zf_type){type.dtype, zf_draft_type(master).ndim,
-                                        zf_draft_type(master).shape},
-                       type) ||
-        !zf_values_can_round(zf_draft_type(master).dtype, type.dtype)) {
+    if (!zf_values_can_round(zf_draft_type(master.of).dtype, zf_draft_type(weight.of).dtype)) {
         return true;
     }
     if (ends == 0 || n <= 2 * ends) {
@@ -175,6 +169,19 @@ bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t 
     return values_round_stretch(master, weight, (struct zf_span){0, ends}, out, err) &&
            (out->found || values_round_stretch(master, weight, (struct zf_span){n - ends, ends},
                                                out, err));
+}
+
+bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t ends,
+                     struct zf_mismatch *out, struct zf_err *err)
+{
+    struct zf_type full = zf_draft_type(master), type = zf_draft_type(weight);
+    uint64_t n = 0;
+
+    full.dtype = type.dtype;
+    *out = (struct zf_mismatch){.found = true};
+    return !zf_elems(type.ndim, type.shape, &n) || !zf_type_equal(full, type) ||
+           zf_drafts_round_at((struct zf_draft_at){master, 0}, (struct zf_draft_at){weight, 0}, n,
+                              ends, out, err);
 }
 
 /* ---- copies ---- */

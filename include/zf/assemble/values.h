@@ -49,6 +49,14 @@ void zf_values_compare(const void *master, enum zf_dtype from, const void *weigh
 bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t ends,
                      struct zf_mismatch *out, struct zf_err *err) ZF_CHECKED;
 
+/* The same of n elements of each from a place on; shapes are not looked at. */
+struct zf_draft_at {
+    struct zf_draft *of;
+    uint64_t first; /* element */
+};
+bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, uint64_t n,
+                        uint64_t ends, struct zf_mismatch *out, struct zf_err *err) ZF_CHECKED;
+
 /* Compares bytes.  {0} has compared nothing so far. */
 struct zf_copy_check {
     uint64_t compared;  /* bytes */

@@ -64,4 +64,9 @@ static inline void zf_table_fini(struct zf_table *t)
     *t = (struct zf_table){0};
 }
 
+static inline void zf_auto_table(struct zf_table *t)
+{
+    zf_table_fini(t);
+}
+
 #endif

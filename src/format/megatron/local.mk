@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libzf_format_la_SOURCES += \
 	src/format/megatron/axes.c \
+	src/format/megatron/bucket_match.c \
 	src/format/megatron/bucket_walk.c \
 	src/format/megatron/keys.c \
 	src/format/megatron/legacy.c \
@@ -14,6 +15,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/legacy_rank.c \
 	src/format/megatron/legacy_same.c \
 	src/format/megatron/legacy_save.c \
+	src/format/megatron/masters.c \
 	src/format/megatron/megatron.c \
 	src/format/megatron/parts.c \
 	src/format/megatron/place.c \
@@ -28,8 +30,10 @@ libzf_format_la_SOURCES += \
 
 noinst_HEADERS += \
 	src/format/megatron/axes.h \
+	src/format/megatron/bucket_match.h \
 	src/format/megatron/bucket_walk.h \
 	src/format/megatron/keys.h \
+	src/format/megatron/masters.h \
 	src/format/megatron/legacy.h \
 	src/format/megatron/legacy_bucket.h \
 	src/format/megatron/legacy_draft.h \

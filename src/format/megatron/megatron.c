@@ -12,6 +12,7 @@
 #include "axes.h"
 #include "legacy.h"
 #include "legacy_files.h"
+#include "masters.h"
 #include "parts.h"
 #include "place.h"
 #include "torch_dist.h"
@@ -125,7 +126,8 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
         return legacy_open(save, o, b, err);
     }
     return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
-           mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_place(&s, err);
+           mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
+           mg_place(&s, err);
 }
 
 const struct zf_format zf_format_megatron = {

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A flat buffer of masters against the stored weights: the walk of bucket_walk.h with a comparison of
+ * elements. */
+#ifndef FORMAT_MEGATRON_BUCKET_MATCH_H
+#define FORMAT_MEGATRON_BUCKET_MATCH_H
+
+#include <zf/base/arena.h>
+#include <zf/model/build.h>
+
+#include "bucket_walk.h"
+
+/* The stored weight of a parameter: the elements of this draft from `first` on. */
+struct bucket_weight {
+    struct zf_draft *of;
+    uint64_t first;
+    struct zf_type type;
+};
+
+/* A box of a parameter. */
+struct bucket_box {
+    const uint64_t *start, *size; /* [ndim] */
+};
+/* What one rank holds of a parameter: boxes of it, one behind the other (both halves of a gated fc1). */
+struct bucket_piece {
+    uint32_t weight; /* number in the array of weights */
+    uint32_t n_boxes;
+    const struct bucket_box *box;
+    uint64_t n;          /* elements of all of them, > 0 */
+    const uint8_t *head; /* its first elements, once they were read; or NULL */
+};
+
+/* The pieces of one rank in the order of its buffers; walk[i].n is that of piece[i]. */
+struct bucket_row {
+    struct bucket_piece **piece;
+    struct walk_piece *walk;
+    uint32_t n;
+};
+
+struct bucket_buffer {
+    struct zf_draft *const *master; /* [n_buckets] */
+    const uint64_t *len;            /* [n_buckets] elements, without padding */
+    uint32_t n_buckets;
+    bool joined; /* see walk_in */
+};
+
+struct bucket_question {
+    const struct bucket_weight *weight;
+    const struct bucket_row *row;
+    const struct bucket_buffer *buffer;
+    uint64_t align; /* see walk_in */
+    uint64_t ends;  /* elements at either end of each piece that are compared; 0 = all of them */
+    struct zf_arena *arena; /* what is read of the pieces is kept here */
+};
+/* Which piece of the row is where in the buffer?  Pieces of types that cannot be the rounded masters match
+ * nowhere.  place: [row->n].  Errors: of bucket_walk and zf_draft_read. */
+bool bucket_match(const struct bucket_question *q, struct walk_place *place,
+                  struct walk_result *out, struct zf_err *err) ZF_CHECKED;
+
+/* Reads elements [first, first + n) of a piece's weight, in the piece's order. */
+bool bucket_piece_read(const struct bucket_weight *weight, const struct bucket_piece *p,
+                       uint64_t first, uint64_t n, void *buf, struct zf_err *err) ZF_CHECKED;
+
+#endif

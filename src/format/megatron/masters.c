@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Core 0.15 … 0.19.2 save shifted masters and moments with fully_reshardable where a buffer has several
+ * buckets of which one is padded: the writer packs them without the padding, and cuts at padded
+ * offsets (megatron/core/optimizer/distrib_optimizer.py; mended upstream by pull 5077).  The weights are right, so
+ * each master is held against its weight before any is believed. */
+#include "masters.h"
+
+#include <zf/assemble/values.h>
+#include <zf/base/hash.h>
+#include <zf/base/num.h>
+#include <zf/base/table.h>
+
+/* A weight by the hash of its name. */
+struct masters_weight {
+    uint64_t hash;
+    size_t param; /* its number + 1 */
+};
+
+static uint64_t masters_hash(struct mg_text name)
+{
+    return zf_hash(0, name.p, name.n);
+}
+
+static bool masters_see_weights(const struct mg_save *s, struct zf_table *weights,
+                                struct zf_err *err)
+{
+    for (size_t i = 0; i < s->param.n; i++) {
+        const struct mg_param *p = &s->param.at[i];
+
+        if (p->state.n == 0) {
+            struct masters_weight *w =
+                zf_table_put(weights, masters_hash(p->name), sizeof *w, err);
+
+            if (!w) {
+                return false;
+            }
+            w->param = w->param ? w->param : i + 1;
+        }
+    }
+    return true;
+}
+
+/* Can the weight be a rounded form of the master?  Another shape is another tensor. */
+static bool masters_comparable(const struct mg_param *m, const struct mg_param *w)
+{
+    struct zf_type full = m->type;
+
+    full.dtype = w->type.dtype;
+    return zf_type_equal(full, w->type) && zf_values_can_round(m->type.dtype, w->type.dtype) &&
+           zf_dtype_info(m->type.dtype)->bytes > zf_dtype_info(w->type.dtype)->bytes;
+}
+
+static bool masters_compare(struct mg_save *s, const struct mg_param *m, const struct mg_param *w,
+                            struct zf_mismatch *miss, struct zf_err *err)
+{
+    uint64_t n = 0;
+
+    if (!zf_elems(w->type.ndim, w->type.shape, &n) ||
+        zf_drafts_round_at((struct zf_draft_at){m->of, m->first},
+                           (struct zf_draft_at){w->of, w->first}, n, ZF_VALUES_ENDS, miss, err)) {
+        return true;
+    }
+    if (!zf_build_degraded(s->b)) {
+        return false;
+    }
+    /* What is lost is noted where it is put. */
+    miss->found = false;
+    zf_err_clear(err);
+    return true;
+}
+
+bool mg_masters_check(struct mg_save *s, struct zf_err *err)
+{
+    zf_auto(table) struct zf_table weights = {0};
+    struct zf_mismatch miss = {.found = false};
+    const struct mg_param *m = NULL;
+
+    if (!masters_see_weights(s, &weights, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < s->param.n && !miss.found; i++) {
+        m = &s->param.at[i];
+        if (!mg_key_is_master(m->state)) {
+            continue;
+        }
+        const struct masters_weight *w = zf_table_get(&weights, masters_hash(m->name));
+        if (w && masters_comparable(m, &s->param.at[w->param - 1]) &&
+            !masters_compare(s, m, &s->param.at[w->param - 1], &miss, err)) {
+            return false;
+        }
+    }
+    if (!miss.found) {
+        return true;
+    }
+    s->masters_doubted = true;
+    return zf_build_note(s->b, err,
+                         "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
+                         "in the master and %g in the weight; the root has the stored weights, "
+                         "optim/param/ the masters, and moments may be those of other elements",
+                         (unsigned long long)miss.at, (int)(m->name.n < 200 ? m->name.n : 200),
+                         m->name.p, miss.master, miss.weight);
+}
