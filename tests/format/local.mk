@@ -10,6 +10,7 @@ TESTS += \
 	tests/format/olmo/test_olmo.py \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_zarr.py \
+	tests/format/megatron/test_legacy.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
@@ -32,8 +33,10 @@ EXTRA_DIST += \
 	tests/format/deepspeed/makeds.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
+	tests/format/megatron/makelegacy.py \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_zarr.py \
+	tests/format/megatron/test_legacy.py \
 	tests/format/made.py \
 	tests/format/rundir.py \
 	tests/format/olmo/makeolmo.py \

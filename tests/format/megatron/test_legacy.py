@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Legacy Megatron saves: cut over ranks in every way and joined again; what is no proof leaves each rank in its own tree;
+what is damaged is refused."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import makelegacy  # noqa: E402
+from makelegacy import Mem, Model  # noqa: E402
+from tap import check, done  # noqa: E402
+
+DUMP = os.path.join(os.environ.get("top_builddir", "."), "tests/unit/format/tree_dump")
+
+
+def tree(files, *opts):
+    """(set, name) -> (dtype, shape, hex), the notes, the error."""
+    with tempfile.TemporaryDirectory() as d:
+        makelegacy.write(d, files)
+        run = subprocess.run([DUMP, *opts, d], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"],
+            run.stderr.strip())
+
+
+def in_ranks(model):
+    """What each rank's own tree must have."""
+    out = {}
+    for p in range(model.pp):
+        for t, e, et in model.expert_ranks():
+            d = f"mp_rank_{t:02d}" + (f"_{p:03d}" if model.pp > 1 else "") + (f"_{e:03d}" if model.ep > 1 else "")
+            for v, name, _, x, _, _ in model.rank(t, p, e, et):
+                out[d, f"model{v}.{name}" if model.vp else name] = x.bf16().row()
+    return out
+
+
+def joins(name, model):
+    got, notes, err = tree(model.files())
+    want = {**model.expected(), **in_ranks(model)}
+    got = {k: v for k, v in got.items() if k[0] not in ("optim/step", "extra") and not k[0].endswith("/bucket")}
+    wrong = sorted(k for k in {*got, *want} if got.get(k) != want.get(k))
+    check(name, not err and not wrong and not notes, f"{err} {notes} wrong: {len(wrong)} {wrong[:6]}")
+
+
+def by_rank(name, model, part, opts=()):
+    """No tensors in the root, all in the ranks, and a note with the reason."""
+    got, notes, err = tree(model.files(), *opts)
+    want = in_ranks(model)
+    wrong = sorted(k for k in want if got.get(k) != want.get(k))
+    roots = [k for k in got if k[0] == ""]
+    check(name, not err and not wrong and not roots and any(part in n for n in notes), f"{err} {notes} {wrong[:4]} {roots[:4]}")
+    return got
+
+
+def unnamed(name, model, part):
+    """The weights are joined, the optimizer is by rank."""
+    got, notes, err = tree(model.files())
+    want = {("", n): x.bf16().row() for _, a, b, _, x, _ in model.tensors() for n in [b or a]}
+    wrong = sorted(k for k in want if got.get(k) != want.get(k))
+    ids = [k for k in got if k[0].startswith("mp_rank") and "/optim/" in k[0]]
+    check(name, not err and not wrong and ids and any(part in n for n in notes), f"{err} {notes} {wrong[:4]}")
+    return got
+
+
+def refused(name, files, *parts, opts=()):
+    got, _, err = tree(files, *opts)
+    check(name, not got and all(p in err for p in parts), f"{err!r} {sorted(got)[:4]}")
+
+
+def edited(model, **values):
+    for k, v in values.items():
+        setattr(model, k, v)
+    return model
+
+
+MOE = {"num_experts": 4, "moe_ffn_hidden_size": 6}
+MLA = {"multi_latent_attention": True, "q_lora_rank": 6, "kv_lora_rank": 8, "qk_head_dim": 4, "qk_pos_emb_head_dim": 2, "v_head_dim": 3}
+
+# ---- joined ----
+
+for kind in ("plain", "flat", None):
+    for how, args in {"one rank": {}, "tp 2": {"tp": 2}, "tp 4": {"tp": 4}, "pp 2": {"pp": 2}, "tp 2 pp 2": {"tp": 2, "pp": 2},
+                      "uneven stages": {"pp": 3, "layers": [[1, 3, 2]]}, "a stage without layers": {"pp": 2, "layers": [[0, 2]]},
+                      "virtual stages": {"tp": 2, "pp": 2, "vp": 2}, "uneven virtual stages": {"pp": 2, "vp": 2, "layers": [[1, 2], [3, 1]]},
+                      "no gate": {"tp": 2, "swiglu": False}, "query groups": {"tp": 2, "num_query_groups": 2, "group_query_attention": True},
+                      "ep 2": {"ep": 2, **MOE}, "ep 2 tp 2": {"ep": 2, "tp": 2, **MOE}, "ep 4 tp 2 etp 1": {"ep": 4, "tp": 2, "etp": 1, **MOE},
+                      "ep 2 tp 2 etp 1 pp 2": {"ep": 2, "tp": 2, "etp": 1, "pp": 2, **MOE},
+                      "every other layer has experts": {"ep": 2, "pp": 2, "layers": [[2, 2]], "_freq": 2, **MOE},
+                      "mla": {"tp": 2, **MLA}, "mla, down projections cut": {"tp": 2, "_down": "rows", **MLA},
+                      "mtp": {"tp": 2, "pp": 2, "mtp_num_layers": 2}}.items():
+        joins(f"{how}, {kind} optimizer", edited(Model(**args), optimizer=kind))
+joins("experts in one module", edited(Model(ep=2, tp=2, **MOE), grouped=True))
+joins("masters without attributes", edited(Model(tp=2, pp=2), attributes=False))
+joins("names of old releases", edited(Model(tp=2, pp=2), old=True, optimizer=None))
+
+
+# ---- tied ----
+
+def ties(name, model, second, first):
+    got, notes, err = tree(model.files())
+    same = all(got.get((s, second)) == got.get((s, first)) is not None for s in ("", "stored"))
+    check(name, not err and not notes and same and ("optim/exp_avg", second) not in got, f"{err} {notes} {sorted(got)[:5]}")
+
+
+TIED = {"untie_embeddings_and_output_weights": False}
+ties("a tied output layer", Model(tp=2, pp=2, **TIED), "output_layer.weight", "embedding.word_embeddings.weight")
+ties("a tied head of old releases", edited(Model(tp=2, pp=2, **TIED), old=True), "word_embeddings_for_head.weight",
+     "language_model.embedding.word_embeddings.weight")
+
+
+def other_head(rank, model):
+    if rank[1] == 1 and "output_layer.weight" in model:
+        model["output_layer.weight"] = makelegacy.fresh("other", (8, 8)).bf16().torch()
+
+
+# ---- not joined, and why ----
+
+def without_bytes(model, part, name, want_root=False):
+    """What an edit changed is not compared; only where things are."""
+    got, notes, err = tree(model.files())
+    roots = [k for k in got if k[0] == ""]
+    check(name, not err and bool(roots) == want_root and any(part in n for n in notes), f"{err} {notes} {roots[:4]}")
+    return got
+
+
+def put(name, t, rank=None):
+    def edit(at, model):
+        if (rank is None or at[0] == rank) and model:
+            model[name] = t
+    return edit
+
+
+without_bytes(edited(Model(tp=2, pp=2, **TIED), edit=other_head, optimizer=None), "tied", "a tied output layer with other bytes")
+without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mixer.in_proj.weight", Mem((2, 2), [1] * 4).torch()), optimizer=None),
+              'how "decoder.layers.0.mixer.in_proj.weight" is cut is not known', "a name that is not in the table")
+without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8, "bf16").torch(), 1), optimizer=None),
+              "is not equal to its copy in mp_rank_00", "copies that differ")
+without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8).torch(), 1), optimizer=None),
+              "its type or shape is another one", "copies of two types")
+without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mlp.linear_fc2.weight", Mem((8, 5), [1] * 40, "bf16").torch()), optimizer=None),
+              "dimension 1 of all ranks together is 10, but args demand 12", "a shape that args contradict")
+without_bytes(edited(Model(tp=2), edit=lambda r, m: m.pop("decoder.layers.0.mlp.linear_fc2.weight") if r[0] == 1 else None, optimizer=None),
+              'part 1 of 2 of "decoder.layers.0.mlp.linear_fc2.weight" is in no file', "a piece that one rank lacks")
+by_rank("another number of layers", edited(Model(tp=2, num_layers=2), optimizer=None), "but args.num_layers is 2")
+by_rank("no args", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args"), optimizer=None), "args")
+by_rank("no vocabulary size", edited(Model(tp=2, padded_vocab_size=16), edit_file=lambda r, v: v["args"].row[2].pop("padded_vocab_size"), optimizer=None),
+        "args do not say how long")
+by_rank("old order of queries", edited(Model(tp=2), old=True, optimizer=None, version=1.0), "checkpoint_version is 1")
+by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda cut: {"tensor_model_parallel": True, "partition_dim": 1, "partition_stride": 1}
+                                                      if cut == "rows" else Model.attrs(Model(tp=2), cut)), "by its master's attributes along 1")
+
+# ---- masters without names ----
+
+
+def other_master(rank, value):
+    if rank[0] == 1:
+        value["optimizer"]["fp32_from_fp16_params"][0][2] = Mem((4, 8), range(32)).torch()
+
+
+def alike(rank, model):
+    """Two parameters of one shape and the same bytes, of which the optimizer has one."""
+    del rank
+    for n in ("pre_mlp_layernorm", "input_layernorm"):
+        model[f"decoder.layers.0.{n}.weight"] = Mem((8,), [0x3f80] * 8, "bf16").torch()
+
+
+def drop_one(rank, value):
+    del rank
+    o = value["optimizer"]
+    masters = o["fp32_from_fp16_params"][1]
+    ones = [i for i, m in enumerate(masters) if len(getattr(m, "t", m).shape) == 1]
+    masters[:] = [Mem((8,), [0x3f800000] * 8).torch()]
+    o["optimizer"]["param_groups"][1]["params"] = [len(o["optimizer"]["param_groups"][0]["params"])]
+    assert ones
+
+
+unnamed("a master that rounds to no weight", edited(Model(tp=2), edit_file=other_master), "rounds to no weight of its shape")
+without_bytes(edited(Model(), edit=alike, edit_file=drop_one), "as well as", "a master that fits two weights", want_root=True)
+
+
+def numbers(rank, value):
+    del rank
+    del value["optimizer"]["fp32_from_fp16_params"]
+
+
+got = tree(edited(Model(tp=2), edit_file=numbers).files())[0]
+check("states without masters keep their numbers", ("mp_rank_00/optim/exp_avg", "0") in got and not any(k[0].startswith("optim/") for k in got),
+      sorted(k for k in got if "optim" in k[0])[:4])
+
+
+def one_byte(at):
+    """One byte of a master in the flat buffer of rank 1."""
+    model = edited(Model(tp=2, pp=2), optimizer="flat")
+    files = model.files()
+    data = files["mp_rank_01_001/distrib_optim.pt"][0][(makelegacy.BF16, makelegacy.FLOAT32)]["param"].storage
+    at %= len(data.data)
+    data.data = data.data[:at] + bytes([data.data[at] ^ 0x40]) + data.data[at + 1:]
+    return model, tree(files)
+
+
+for at in (3, -1):
+    model, (got, notes, err) = one_byte(at)
+    want = model.expected()
+    stage0 = [k for k in want if "layers.0." in k[1] or "embedding" in k[1]]
+    stage1 = [k for k in want if k not in stage0]
+    ok = all(got.get(k) == want[k] for k in stage0) and \
+        all(k not in got if k[0].startswith("optim") else k[0] == "stored" or got[k][2] == want["stored", k[1]][2] for k in stage1)
+    check(f"byte {at} of a buffer: that buffer alone has no map", not err and ok and any("mp_rank_01_001/distrib_optim.pt: buffer 0" in n for n in notes), f"{err} {notes}")
+
+# ---- refused ----
+
+
+def mixed(**other):
+    files = Model(tp=2).files()
+    files["mp_rank_01/model_optim_rng.pt"] = edited(Model(tp=2), **other).files()["mp_rank_01/model_optim_rng.pt"]
+    return files
+
+
+def lacks(path, model=None):
+    files = (model or Model(tp=2, pp=2)).files()
+    files.pop(path)
+    return files
+
+
+refused("two iterations mixed", mixed(iteration=11), "iteration", "11", "10", "mp_rank_00/model_optim_rng.pt", "mp_rank_01/model_optim_rng.pt")
+files = Model(tp=2).files()
+files["mp_rank_01/model_optim_rng.pt"] = Model(tp=2, seed=7).files()["mp_rank_01/model_optim_rng.pt"]
+refused("two runs mixed", files, "args.seed")
+refused("a missing rank", lacks("mp_rank_01_000/model_optim_rng.pt"), "mp_rank_01_000/model_optim_rng.pt", "is missing", "2 tensor, 2 pipeline")
+refused("a missing expert rank", lacks("mp_rank_01_001/model_optim_rng.pt", Model(tp=2, ep=2, etp=1, **MOE)), "mp_rank_01_001")
+files = Model(tp=2, ep=2, etp=1, **MOE).files()
+files["mp_rank_01_000/model_optim_rng.pt"] = files["mp_rank_00_000/model_optim_rng.pt"]
+refused("a rank that does not save", files, "mp_rank_01_000", "is of no rank that saves")
+files = Model(tp=2).files()
+files["mp_rank_02/model_optim_rng.pt"] = files["mp_rank_00/model_optim_rng.pt"]
+refused("a rank too many", files, "mp_rank_02", "args say 2")
+refused("three numbers", {k.replace("mp_rank_00_000", "mp_rank_00_000_000"): v for k, v in Model(tp=2, pp=2).files().items()}, "mp_rank_00_000_000",
+        "3 numbers")
+refused("a file that is damaged", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": b"PK\3\4 and no more"}, "mp_rank_01/model_optim_rng.pt")
+refused("no model in it", edited(Model(tp=2), edit_file=lambda r, v: v.pop("model")).files(), 'neither "model" nor "model0"')
+refused("an impossible size", Model(tp=2, hidden_size=8, ffn_hidden_size=12, num_layers=1, kv_channels=-1).files(), "kv_channels is negative")
+refused("a mesh beyond bounds", {k.replace("_00", "_00_000", 1): v for k, v in Model(expert_model_parallel_size=1 << 20, expert_tensor_parallel_size=1 << 20, num_experts=4)
+                                 .files().items()}, "args claim a mesh of more than")
+refused("an expert's tensor group larger than all", Model(tp=1, ep=1, etp=2, **MOE).files(), "two ranks write")
+
+# ---- degraded ----
+
+model = edited(Model(tp=2, pp=2), optimizer=None)
+got, notes, err = tree(lacks("mp_rank_01_000/model_optim_rng.pt", model), "-d")
+want = {k: v for k, v in in_ranks(model).items() if k[0] != "mp_rank_01_000"}
+check("degraded: the ranks that are left", not err and all(got.get(k) == v for k, v in want.items()) and not any(k[0] == "" for k in got) and
+      any("is missing" in n for n in notes), f"{err} {notes}")
+got, notes, err = tree({**model.files(), "mp_rank_01_000/model_optim_rng.pt": b"PK\3\4 and no more"}, "-d")
+check("degraded: a rank that cannot be read", not err and all(got.get(k) == v for k, v in want.items()) and not any(k[0] == "" for k in got),
+      f"{err} {notes}")
+done()
