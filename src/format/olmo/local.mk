@@ -13,6 +13,7 @@ libzf_format_la_SOURCES += \
 	src/format/olmo/save.c \
 	src/format/olmo/sharded.c \
 	src/format/olmo/train.c \
+	src/format/olmo/unsharded.c \
 	$(NULL)
 
 noinst_HEADERS += \
@@ -28,4 +29,5 @@ noinst_HEADERS += \
 	src/format/olmo/save.h \
 	src/format/olmo/sharded.h \
 	src/format/olmo/train.h \
+	src/format/olmo/unsharded.h \
 	$(NULL)

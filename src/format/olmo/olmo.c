@@ -10,6 +10,7 @@
 #include "full.h"
 #include "local.h"
 #include "sharded.h"
+#include "unsharded.h"
 
 extern const struct zf_format zf_format_olmo;
 
@@ -35,6 +36,9 @@ static bool olmo_probe(const struct zf_save *save, const struct zf_open_opts *o,
         out->fit = ZF_FIT_PROOF;
         snprintf(out->why, sizeof out->why, "the flat parameters of FSDP in %s",
                  *dir ? "model/rank*.pt" : "rank*.pt");
+    } else if ((dir = unsharded_find(save->store, o->lim))) {
+        out->fit = ZF_FIT_PROOF;
+        snprintf(out->why, sizeof out->why, "unsharded tensors in %.20s/", *dir ? dir : "model");
     }
     return true;
 }
@@ -54,6 +58,9 @@ static bool olmo_open(struct olmo_save *s, const struct zf_save *save, struct zf
     }
     if ((dir = local_find(s->st))) {
         return local_open(s, dir, err);
+    }
+    if ((dir = unsharded_find(s->st, s->o->lim))) {
+        return unsharded_open(s, dir, err);
     }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this is no checkpoint of OLMo");
 }

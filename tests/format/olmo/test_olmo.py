@@ -104,6 +104,12 @@ def lost(name, files, n, *opts, **how):
           f"{strict.code} {tree.code} {tree.err} {wrong} wrong, {missing} lost")
 
 
+def without(files, path):
+    for rank in files if isinstance(files, list) else [files]:
+        rank.pop(path, None)
+    return files
+
+
 # ---- what OLMo wrote -----------------------------------------------------------------------------------
 
 for e in sorted(os.path.join(d, "expected.json") for d, _, f in os.walk(DATA) if "expected.json" in f):
@@ -170,6 +176,51 @@ check("model/ of OLMo-core alone", tree.code == 0 and ("", "wte.weight") in tree
 tree = saved(m.core(2), point="optim")
 check("optim/ of OLMo-core alone", tree.code == 0 and ("optim/exp_avg", "wte.weight") in tree.tensor, tree.err)
 
+# ---- what unsharding leaves ---------------------------------------------------------------------------------
+
+
+def tensor_of(kind, name, shape):
+    return Tensor(*m.values(kind, name, math.prod(shape)), shape=shape)
+
+
+def flat_states(optim=""):
+    each = m.params(m.MODEL)
+    model = {n: tensor_of("", n, s) for n, s in each.items()}
+    moments = {f"{optim}state.{n}.{k}": tensor_of(k, n, s) for n, s in each.items() for k in m.STATES}
+    moments.update({f"{optim}state.{n}.step": Tensor(m.step_of(n), shape=()) for n, s in each.items() if math.prod(s)})
+    moments.update({f"{optim}state.{n}.grad_norm_exp_avg": Tensor(m.step_of(n) / 2, shape=()) for n in each})
+    return model, moments
+
+
+def chunks(optim="", n=4):
+    out = {}
+    for d, each in zip(("model", "optim"), flat_states(optim)):
+        for i in range(n):
+            out[f"{d}/chunk-{i:05}.pt"] = dict(list(each.items())[i::n])
+    out["optim/chunk-00000.pt"][optim + "param_groups.0.lr"] = 0.5
+    return out
+
+
+def file_each(optim=""):
+    out = {f"{d}/{k.replace('.', '-')}.pt": v for d, each in zip(("model", "optim"), flat_states(optim)) for k, v in each.items()}
+    return {**out, "optim/param_groups-0-lr.pt": 0.5}
+
+
+for prefix in ("", "optim."):
+    same(f"chunks, keys begin with \"{prefix}\"", chunks(prefix))
+    tree = same(f"a file for each tensor, names begin with \"{prefix}\"", file_each(prefix))
+    check("and settings", tree.blob.get("state/optim.param_groups.0.lr.json", "").startswith("0.5"), tree.blob)
+for what, files in (("chunks", chunks()), ("files", file_each())):
+    same(f"model/ of {what} alone", {k: v for k, v in files.items() if k.startswith("model/")},
+         {k: v for k, v in truth().items() if not k[0]})
+    tree = saved(files, point="model")
+    check(f"pointing at model/ of {what}", tree.code == 0 and tree.state() == {k: v for k, v in truth().items() if not k[0]},
+          (tree.err, tree.tensor.keys()))
+refused("a chunk is missing", without(chunks(), "model/chunk-00002.pt"), "chunk-00002.pt", "missing")
+refused("a name in two chunks", {**chunks(), "model/chunk-00004.pt": {"wte.weight": Tensor(1)}}, "wte.weight")
+refused("a chunk that is no dict", {**chunks(), "model/chunk-00001.pt": [1]}, "chunk-00001.pt", "dict")
+refused("a chunk of numbers for names", {**chunks(), "model/chunk-00001.pt": {1: Tensor(1)}}, "chunk-00001.pt", "no text")
+
 # ---- a run -------------------------------------------------------------------------------------------
 
 
@@ -231,12 +282,6 @@ def put(key, new, i=1):
         h = handle_of(value, i)
         h[H + key] = new(h[H + key]) if callable(new) else new
     return change
-
-
-def without(files, path):
-    for rank in files if isinstance(files, list) else [files]:
-        rank.pop(path, None)
-    return files
 
 
 def renamed(files, old, new):

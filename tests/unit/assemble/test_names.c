@@ -212,6 +212,45 @@ static void rule3_two_optimizers(void **state)
     expect(names, "optimizer_1|state|1|exp_avg", "optim/exp_avg:1");
 }
 
+/* FSDP1's word goes out of every step, and out of the names of ids. */
+static void wrappers_words(void **state)
+{
+    static const char long_name[] =
+        "_fsdp_wrapped_module.blocks.0._fsdp_wrapped_module.w";
+    struct zf_err err = {0};
+
+    (void)state;
+    zf_auto(names) struct zf_names *names =
+        names_of(NULL, PATHS("model|blocks.0.w", "model|_fsdp_wrapped_module.v",
+                             "model|a_fsdp_wrapped_module.|b", "optim|state|0|exp_avg",
+                             "optim|state|blocks.0._fsdp_wrapped_module.w|step"));
+
+    assert_ok(zf_names_id(names, "optim", 0, long_name, sizeof long_name - 1, &err), &err);
+    expect(names, "optim|state|0|exp_avg", "optim/exp_avg:blocks.0.w");
+    expect(names, "optim|state|blocks.0._fsdp_wrapped_module.w|step", "optim/step:blocks.0.w");
+    expect(names, "model|_fsdp_wrapped_module.v", ":v");
+    expect(names, "model|a_fsdp_wrapped_module.|b", ":a.b");
+    expect(names, "model|_fsdp_wrapped_module", ":_fsdp_wrapped_module");
+}
+
+/* The optimizer of a DDP model says `module.` where the model does not. */
+static void ddp_word(void **state)
+{
+    struct zf_err err = {0};
+
+    (void)state;
+    zf_auto(names) struct zf_names *names =
+        names_of(NULL, PATHS("model|w", "model|module.v", "model|v", "optim|state|0|exp_avg",
+                             "optim|state|module.w|step", "optim|state|module.v|step",
+                             "optim|state|module.x|step"));
+
+    assert_ok(zf_names_id(names, "optim", 0, "module.w", 8, &err), &err);
+    expect(names, "optim|state|0|exp_avg", "optim/exp_avg:w");
+    expect(names, "optim|state|module.w|step", "optim/step:w");
+    expect(names, "optim|state|module.v|step", "optim/step:module.v");
+    expect(names, "optim|state|module.x|step", "optim/step:module.x");
+}
+
 /* As a reader of Megatron-FSDP's flat keys would say it: containers are nested, `module.` goes, what
  * is stacked has a set of its own, and scratch tensors are not shown. */
 struct flat_rule {
@@ -451,6 +490,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rule1_container),
+        cmocka_unit_test(wrappers_words),
+        cmocka_unit_test(ddp_word),
         cmocka_unit_test(rule1_order_of_containers),
         cmocka_unit_test(rule1_no_container),
         cmocka_unit_test(rule2_beside),

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unsharded.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/names.h>
+#include <zf/base/name.h>
+#include <zf/codec/pvjson.h>
+
+static const char unsharded_tail[] = ".pt", unsharded_chunk[] = "chunk-";
+
+/* ---- names of files ---- */
+
+/* The number of "chunk-00012.pt". */
+static bool unsharded_is_chunk(const char *name, unsigned long *number)
+{
+    size_t stem = sizeof unsharded_chunk - 1;
+
+    if (strncmp(name, unsharded_chunk, stem) != 0) {
+        return false;
+    }
+    size_t digits = strspn(name + stem, "0123456789");
+    *number = strtoul(name + stem, NULL, 10);
+    return digits >= 5 && digits <= 9 && strcmp(name + stem + digits, unsharded_tail) == 0;
+}
+
+/* What one file of the directory may be. */
+static bool unsharded_is_file(const struct zf_entry *e)
+{
+    return e->kind != ZF_ENTRY_DIR && zf_name_ends(e->name, unsharded_tail);
+}
+
+/* A chunk, or a file that holds a tensor and nothing else. */
+static bool unsharded_file_fits(struct zf_store *st, const char *dir, const char *name,
+                                const struct zf_limits *lim)
+{
+    struct zf_err ignored;
+    unsigned long number;
+    char path[300];
+
+    (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name);
+    zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
+    if (!src || !zf_torch_sniff(src)) {
+        return false;
+    }
+    if (unsharded_is_chunk(name, &number)) {
+        return true;
+    }
+    zf_auto(torch) struct zf_torch *t = zf_torch_open(src, lim, &ignored);
+    return t && zf_torch_kind(t, zf_torch_root(t)) == ZF_TORCH_DENSE;
+}
+
+static bool unsharded_dir_fits(struct zf_store *st, const char *dir, const struct zf_limits *lim)
+{
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        if (unsharded_is_file(l.e)) {
+            return unsharded_file_fits(st, dir, l.e->name, lim);
+        }
+    }
+    return false;
+}
+
+/* Weights in the root itself are what is meant then. */
+static bool unsharded_is_beside(struct zf_store *st)
+{
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_FILE &&
+            (unsharded_is_file(l.e) || zf_name_ends(l.e->name, ".safetensors") ||
+             zf_name_ends(l.e->name, ".bin"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *unsharded_find(struct zf_store *st, const struct zf_limits *lim)
+{
+    return !unsharded_is_beside(st) && unsharded_dir_fits(st, "model", lim) ? "model"
+           : strcmp(zf_store_base(st), "model") == 0 && unsharded_dir_fits(st, "", lim) ? ""
+                                                                                        : NULL;
+}
+
+/* ---- values ---- */
+
+/* A tensor and where it was said to be. */
+struct unsharded_tensor {
+    const char *key, *path;
+    struct zf_tensor_ref ref;
+};
+
+struct unsharded {
+    struct olmo_save *s;
+    const char *head; /* in front of the keys: "optim", or "" */
+    struct zf_names *names;
+    zf_vec(struct unsharded_tensor) tensor;
+};
+
+static const char *unsharded_key(const struct unsharded *u, const char *key, struct zf_err *err)
+{
+    size_t n = strlen(u->head);
+    bool has = strncmp(key, u->head, n) == 0 && key[n] == '.';
+
+    return zf_arena_fmt(u->s->a, err, "%s%s%s", n && !has ? u->head : "", n && !has ? "." : "",
+                        key);
+}
+
+/* A setting of the optimizer: state/<key>.json. */
+static bool unsharded_tell(const struct unsharded *u, const char *key, const struct zf_pv *v,
+                           struct zf_err *err)
+{
+    zf_auto(mem) char *text = NULL;
+    char name[ZF_NAME_MAX + 1];
+    uint64_t n;
+
+    (void)zf_name_encode(name, key, strlen(key), ".json");
+    const char *path = zf_arena_fmt(u->s->a, err, "state/%s", name);
+    return path && zf_pv_json(v, u->s->o->lim, NULL, &text, &n, err) &&
+           zf_build_text(u->s->b, path, text, n, err);
+}
+
+static bool unsharded_add(struct unsharded *u, struct zf_torch *t, const char *path,
+                          const char *key, const struct zf_pv *v, struct zf_err *err)
+{
+    const char *full = unsharded_key(u, key, err);
+
+    if (!full) {
+        return false;
+    }
+    if (zf_torch_kind(t, v) == ZF_TORCH_NOT) {
+        return unsharded_tell(u, full, v, err);
+    }
+    struct unsharded_tensor *x = zf_vec_push(&u->tensor, err);
+    if (!x) {
+        return false;
+    }
+    x->key = full;
+    x->path = path;
+    return (zf_tensor_ref_read(&u->s->keep, t, v, &x->ref, err) ||
+            zf_err_in(err, "!%.100s", full)) &&
+           zf_names_see_flat(u->names, full, strlen(full), err);
+}
+
+static bool unsharded_read_chunk(struct unsharded *u, struct zf_torch *t, const char *path,
+                                 struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(t);
+    uint64_t n;
+
+    if (!zf_pv_is_map(root)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a chunk is a dict of tensors, this is none");
+    }
+    for (uint64_t i = 0; i < zf_pv_len(root); i++) {
+        const struct zf_pv *key = zf_pv_key(root, i);
+        const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+        if (!text) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key of this chunk is no text");
+        }
+        if (!unsharded_add(u, t, path, text, zf_pv_val(root, i), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* "blocks-0-w.pt" -> "blocks.0.w"; names of parameters have no dashes. */
+static const char *unsharded_name_of(const struct unsharded *u, const char *path,
+                                     struct zf_err *err)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *key = zf_arena_str(u->s->a, name, strlen(name) - (sizeof unsharded_tail - 1), err);
+
+    for (char *p = key; p && *p; p++) {
+        *p = *p == '-' ? '.' : *p;
+    }
+    return key;
+}
+
+static bool unsharded_read(struct unsharded *u, const char *path, struct zf_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    unsigned long number;
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&u->s->files, path, err);
+
+    if (!t) {
+        return false;
+    }
+    if (unsharded_is_chunk(slash ? slash + 1 : path, &number)) {
+        return unsharded_read_chunk(u, t, path, err) || zf_err_in(err, "%s", path);
+    }
+    const char *key = unsharded_name_of(u, path, err);
+    return key && (unsharded_add(u, t, path, key, zf_torch_root(t), err) ||
+                   zf_err_in(err, "%s", path));
+}
+
+/* ---- directories ---- */
+
+/* Names of chunks ascend; the first that is not there is missing. */
+static bool unsharded_check_chunks(struct olmo_save *s, const char *dir, struct zf_err *err)
+{
+    unsigned long number, want = 0;
+
+    for (struct zf_entries l = zf_store_entries(s->st, dir); l.e < l.end; l.e++) {
+        if (!unsharded_is_file(l.e) || !unsharded_is_chunk(l.e->name, &number)) {
+            continue;
+        }
+        if (number != want) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is missing, but %.60s is there", l.e->name);
+            (void)zf_err_in(err, "%schunk-%05lu.pt", dir, want);
+            return zf_forgive(s->b, err);
+        }
+        want++;
+    }
+    return true;
+}
+
+static bool unsharded_read_dir(struct unsharded *u, const char *dir, struct zf_err *err)
+{
+    struct olmo_save *s = u->s;
+    zf_vec(const char *) path = {0};
+    struct zf_err first = {.code = ZF_OK};
+    bool ok = unsharded_check_chunks(s, dir, err);
+    size_t added = 0;
+
+    for (struct zf_entries l = zf_store_entries(s->st, dir); ok && l.e < l.end; l.e++) {
+        const char **p = unsharded_is_file(l.e) ? zf_vec_push(&path, err) : NULL;
+
+        if (unsharded_is_file(l.e)) {
+            ok = p && (*p = zf_arena_fmt(s->a, err, "%s%s%s", dir, *dir ? "/" : "", l.e->name));
+        }
+    }
+    ok = ok && zf_torch_ahead_begin(&s->files, path.at, path.n, err);
+    for (size_t i = 0; ok && i < path.n; i++) {
+        if (unsharded_read(u, path.at[i], err)) {
+            added++;
+            continue;
+        }
+        first = first.code == ZF_OK ? *err : first;
+        ok = zf_forgive(s->b, err);
+    }
+    zf_vec_fini(&path);
+    if (ok && added == 0 && first.code != ZF_OK) {
+        *err = first;
+        return false;
+    }
+    return ok;
+}
+
+static bool unsharded_draft(struct unsharded *u, struct zf_err *err)
+{
+    for (size_t i = 0; i < u->tensor.n; i++) {
+        const struct unsharded_tensor *x = &u->tensor.at[i];
+        struct zf_spot spot;
+
+        if (!zf_names_place_flat(u->names, x->key, strlen(x->key), &spot, err) ||
+            !zf_tensor_ref_draft(u->s->b, spot, &x->ref, x->path, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool unsharded_open(struct olmo_save *s, const char *dir, struct zf_err *err)
+{
+    struct unsharded u = {.s = s, .head = ""};
+    bool ok = (u.names = zf_names_new(NULL, err)) && unsharded_read_dir(&u, dir, err);
+
+    if (ok && *dir && zf_store_has(s->st, "optim", ZF_ENTRY_DIR)) {
+        u.head = "optim";
+        ok = unsharded_read_dir(&u, "optim", err);
+    }
+    ok = ok && unsharded_draft(&u, err);
+    zf_names_free(u.names);
+    zf_vec_fini(&u.tensor);
+    return ok;
+}
