@@ -185,9 +185,16 @@ static int name_cmp_number(const char *a, size_t an, size_t *i, const char *b, s
 
 int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn)
 {
-    size_t i = 0, j = 0;
+    size_t i = 0, j;
 
-    while (i < an && j < bn) {
+    /* What both begin with decides nothing, but for the digits at its end. */
+    while (i < an && i < bn && a[i] == b[i]) {
+        i++;
+    }
+    while (i > 0 && name_digit(a, i - 1, an)) {
+        i--;
+    }
+    for (j = i; i < an && j < bn;) {
         if (name_digit(a, i, an) && name_digit(b, j, bn)) {
             int c = name_cmp_number(a, an, &i, b, bn, &j);
 

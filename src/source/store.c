@@ -289,6 +289,7 @@ bool listing_add(struct listing *l, const struct zf_entry *e, struct zf_err *err
         return false;
     }
     l->entry[l->n] = *e;
+    l->entry[l->n].place = (uint32_t)l->n;
     l->entry[l->n++].name = name;
     return true;
 }
@@ -308,10 +309,14 @@ bool listing_read(struct store_table *t, const char *dir, struct listing *l, str
         listing_fini(l);
         return false;
     }
+    return true;
+}
+
+void listing_sort(struct listing *l)
+{
     if (l->n) {
         qsort(l->entry, l->n, sizeof *l->entry, store_by_name);
     }
-    return true;
 }
 
 void listing_fini(struct listing *l)
@@ -324,7 +329,11 @@ void listing_fini(struct listing *l)
 
 static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err *err)
 {
-    return listing_read(t, k->path, &k->l, err) || store_named(t, k->path, err);
+    if (!listing_read(t, k->path, &k->l, err)) {
+        return store_named(t, k->path, err);
+    }
+    listing_sort(&k->l);
+    return true;
 }
 
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err)

@@ -140,18 +140,40 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err)
     return d != NULL;
 }
 
-/* The same names, and behind those of files that were not opened the same files. */
-static bool store_look_same_entries(const struct listing *a, const struct listing *b)
+/* The same name, and behind that of a file that was not opened the same file. */
+static bool look_same_entry(const struct zf_entry *x, const struct zf_entry *y)
+{
+    return x->kind == y->kind && strcmp(x->name, y->name) == 0 &&
+           (!x->later || memcmp(&x->id, &y->id, sizeof x->id) == 0);
+}
+
+static bool look_same_sorted(const struct listing *a, const struct listing *b)
 {
     bool same = a->n == b->n;
 
     for (size_t i = 0; same && i < a->n; i++) {
-        const struct zf_entry *x = &a->entry[i], *y = &b->entry[i];
-
-        same = x->kind == y->kind && strcmp(x->name, y->name) == 0 &&
-               (!x->later || memcmp(&x->id, &y->id, sizeof x->id) == 0);
+        same = look_same_entry(&a->entry[i], &b->entry[i]);
     }
     return same;
+}
+
+/* b is as it was read.  A directory that did not change is nearly always read in the same order, so that
+ * sorting it once was enough. */
+static bool look_same_entries(const struct listing *a, struct listing *b)
+{
+    zf_auto(mem) uint32_t *sorted = a->n == b->n ? calloc(a->n + 1, sizeof *sorted) : NULL;
+    bool same = sorted != NULL;
+
+    for (size_t i = 0; same && i < a->n; i++) {
+        sorted[a->entry[i].place] = (uint32_t)i;
+    }
+    for (size_t i = 0; same && i < b->n; i++) {
+        same = look_same_entry(&a->entry[sorted[i]], &b->entry[i]);
+    }
+    if (!same) {
+        listing_sort(b);
+    }
+    return same || look_same_sorted(a, b);
 }
 
 static bool look_at_dir(struct store_table *t, const struct kept *d, struct zf_err *err)
@@ -162,7 +184,7 @@ static bool look_at_dir(struct store_table *t, const struct kept *d, struct zf_e
     if (!listing_read(t, d->path, &now, err)) {
         return store_look_being_written(t, d->path, "directory", err);
     }
-    same = store_look_same_entries(&d->l, &now);
+    same = look_same_entries(&d->l, &now);
     listing_fini(&now);
     return same || store_look_being_written(t, d->path, "directory", err);
 }

@@ -51,9 +51,12 @@ struct zf_store {
 /* What is kept of a directory, listed at the first question. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
-/* Asks the kind for a listing and sorts it; freed with listing_fini.  Errors: without a path. */
+/* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.
+ * Errors: without a path. */
 bool listing_read(struct store_table *t, const char *dir, struct listing *l,
                   struct zf_err *err) ZF_CHECKED;
+/* Into natural order. */
+void listing_sort(struct listing *l);
 void listing_fini(struct listing *l);
 
 #endif

@@ -55,6 +55,7 @@ struct zf_entry {
     bool
         fresh; /* perhaps looked at in the clock's tick that is in ctime: a change may not move id */
     bool later;            /* set by the store: opened by zf_store_open_later */
+    uint32_t place;        /* of the store: where it was among the names as they were read */
     struct zf_identity id; /* of what a link leads to */
 };
 /* The names in `dir` ("" = root) in natural order.  Borrowed from a listing that the store keeps
