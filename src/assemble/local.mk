@@ -11,6 +11,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/files.c \
 	src/assemble/flat_vector.c \
 	src/assemble/hf_index.c \
+	src/assemble/item_json.c \
 	src/assemble/join.c \
 	src/assemble/names.c \
 	src/assemble/optim_key.c \
@@ -43,6 +44,7 @@ noinst_HEADERS += \
 	include/zf/assemble/files.h \
 	include/zf/assemble/flat_vector.h \
 	include/zf/assemble/hf_index.h \
+	include/zf/assemble/item_json.h \
 	include/zf/assemble/key_path.h \
 	include/zf/assemble/names.h \
 	include/zf/assemble/open_opts.h \

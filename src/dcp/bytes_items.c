@@ -3,19 +3,13 @@
 
 #include <string.h>
 
-#include <zf/base/out.h>
-#include <zf/codec/json.h>
-#include <zf/codec/pvjson.h>
+#include <zf/assemble/item_json.h>
 
 #include "items.h"
 #include "whole.h"
 
 #define WHOLE_MAX 1024 /* items checked while mounting, a few small reads each */
 #define WHOLE_ZSTD_MAX (1u << 20)
-
-/* Mounting reads metadata; this much more is well spent on learning rate and step. */
-#define ITEM_MAX (64u << 10)
-#define TOTAL_MAX (256u << 10)
 
 static bool bytes_check_one(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
 {
@@ -65,73 +59,30 @@ bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *
     return src && zf_build_blob(p->b, path, src, 0, c->item.len, err);
 }
 
-/* The JSON of one item, or NULL. */
-static char *bytes_value_of(struct dcp_placing *p, const struct dcp_chunk *c, uint64_t *len_out)
-{
-    zf_auto(dcp_look) struct dcp_look look = {0};
-    struct zf_err ignored;
-    char *text = NULL;
-
-    zf_err_clear(&ignored);
-    if (!dcp_look_init(&look, p->file[c->item.file], c->item, ITEM_MAX * 16u, p->lim, &ignored) ||
-        !look.torch || zf_torch_kind(look.torch, zf_torch_root(look.torch)) != ZF_TORCH_NOT ||
-        !zf_pv_json(zf_torch_root(look.torch), p->lim, NULL, &text, len_out, &ignored)) {
-        return NULL;
-    }
-    return text;
-}
-
-/* Appends "key": value. */
-static bool bytes_add_entry(struct zf_out *out, const struct zf_path *path, const char *value,
-                            uint64_t n, struct zf_err *err)
-{
-    zf_auto(out) struct zf_out key = {0};
-
-    if (!zf_path_join(&key, *path, err)) {
-        return false;
-    }
-    json_t *name = json_stringn(zf_out_text(&key), key.n); /* NULL: not UTF-8 */
-    zf_auto(mem) char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
-
-    json_decref(name);
-    if (!quoted) {
-        return true;
-    }
-    while (n && value[n - 1] == '\n') {
-        n--;
-    }
-    zf_out_str(out, out->n ? ",\n" : "{\n");
-    zf_out_str(out, quoted);
-    zf_out_str(out, ": ");
-    zf_out_add(out, value, n);
-    return zf_out_ok(out, err);
-}
-
 bool dcp_state(struct dcp_placing *p, struct zf_err *err)
 {
     const struct zf_dcp *d = p->d;
-    zf_auto(out) struct zf_out out = {0};
-    uint64_t total = 0;
+    zf_auto(item_json) struct zf_item_json json = {0};
+    zf_auto(out) struct zf_out key = {0};
 
     for (uint64_t i = 0; i < d->n_chunks; i++) {
         const struct dcp_chunk *c = &d->chunk[i];
         const struct dcp_key *k = &d->key[c->key];
-        zf_auto(mem) char *value = NULL;
-        uint64_t n = 0;
+        zf_auto(dcp_look) struct dcp_look look = {0};
+        struct zf_err ignored;
 
-        if (!k->is_bytes || c->lost || c->item.len > ITEM_MAX || total + c->item.len > TOTAL_MAX ||
-            zf_names_extra_state(k->name, strlen(k->name))) {
+        zf_err_clear(&ignored);
+        if (!k->is_bytes || c->lost || zf_names_extra_state(k->name, strlen(k->name)) ||
+            !zf_item_json_wants(&json, c->item.len) ||
+            !dcp_look_init(&look, p->file[c->item.file], c->item, ZF_ITEM_JSON_MAX * 16u, p->lim,
+                           &ignored) ||
+            !look.torch) {
             continue;
         }
-        total += c->item.len;
-        value = bytes_value_of(p, c, &n);
-        if (value && !bytes_add_entry(&out, &p->path[c->key], value, n, err)) {
+        if (!zf_path_join(&key, p->path[c->key], err) ||
+            !zf_item_json_add(&json, look.torch, zf_out_text(&key), key.n, p->lim, err)) {
             return false;
         }
     }
-    if (out.n == 0) {
-        return true;
-    }
-    zf_out_str(&out, "\n}\n");
-    return zf_out_ok(&out, err) && zf_build_text(p->b, "state/checkpoint.json", out.p, out.n, err);
+    return zf_item_json_end(&json, p->b, "state/checkpoint.json", err);
 }

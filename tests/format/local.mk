@@ -9,6 +9,7 @@ TESTS += \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
 	tests/format/megatron/test_golden.py \
+	tests/format/megatron/test_megatron.py \
 	tests/format/megatron/test_zarr.py \
 	tests/format/megatron/test_legacy.py \
 	tests/format/ranks/test_ranks.py \
@@ -35,6 +36,7 @@ EXTRA_DIST += \
 	tests/format/hf/test_hf.py \
 	tests/format/megatron/makelegacy.py \
 	tests/format/megatron/test_golden.py \
+	tests/format/megatron/test_megatron.py \
 	tests/format/megatron/test_zarr.py \
 	tests/format/megatron/test_legacy.py \
 	tests/format/made.py \

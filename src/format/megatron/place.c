@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include <zf/assemble/item_json.h>
+#include <zf/assemble/names.h>
 #include <zf/base/hash.h>
 #include <zf/base/name.h>
 #include <zf/base/num.h>
@@ -113,6 +115,30 @@ static bool place_object(struct place *p, const struct mg_object *o, struct zf_e
     return zf_build_blob(p->s->b, path, o->src, 0, o->src->size, err);
 }
 
+/* state/objects.json: what the objects say.  The common state has a file of its own, and a module's extra
+ * state is never opened. */
+static bool place_values(struct mg_save *s, struct zf_err *err)
+{
+    zf_auto(item_json) struct zf_item_json json = {0};
+
+    for (size_t i = 0; i < s->object.n; i++) {
+        const struct mg_object *o = &s->object.at[i];
+        zf_auto(torch) struct zf_torch *t = NULL;
+        struct zf_err ignored;
+
+        zf_err_clear(&ignored);
+        if (o->told || zf_names_extra_state(o->name.name.p, o->name.name.n) ||
+            !zf_item_json_wants(&json, o->src->size)) {
+            continue;
+        }
+        t = zf_torch_open(o->src, s->lim, &ignored);
+        if (t && !zf_item_json_add(&json, t, o->key, o->key_len, s->lim, err)) {
+            return false;
+        }
+    }
+    return zf_item_json_end(&json, s->b, "state/objects.json", err);
+}
+
 bool mg_place(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(place) struct place p = {.s = s};
@@ -135,5 +161,5 @@ bool mg_place(struct mg_save *s, struct zf_err *err)
             return false;
         }
     }
-    return true;
+    return place_values(s, err);
 }

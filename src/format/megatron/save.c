@@ -144,6 +144,8 @@ bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, 
     const struct zf_place_file file = {.torch = t, .path = path};
 
     if (!t) {
+        /* The save names this file; that it is no such file is damage. */
+        err->code = err->code == ZF_E_UNKNOWN ? ZF_E_FORMAT : err->code;
         return zf_err_in(err, "%s", path);
     }
     if (common && !save_take_common(s, common, err)) {

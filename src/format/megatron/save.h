@@ -41,6 +41,7 @@ struct mg_object {
     size_t key_len;
     struct mg_key name;
     struct zf_source *src; /* its exact bytes, a torch.save file; a reference that the save owns */
+    bool told;             /* its value is in a file of state/ already */
 };
 
 /* A parameter, or a value of its state, as the user wants to see it. */

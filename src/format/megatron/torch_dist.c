@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <zf/assemble/files.h>
 #include <zf/dcp.h>
 
 /* What is left of the state dict without its shards.  Source: megatron/core/dist_checkpointing/
@@ -40,10 +41,11 @@ static bool dist_add(struct mg_save *s, struct zf_dcp *d, uint64_t i, struct zf_
 
 static bool dist_common(struct mg_save *s, struct zf_err *err)
 {
-    const struct mg_object *o = mg_save_find_object(s, COMMON_KEY);
+    struct mg_object *o = mg_save_find_object(s, COMMON_KEY);
     zf_auto(source) struct zf_source *src = NULL;
 
     if (o) {
+        o->told = true;
         return mg_save_common(s, o->src, ".metadata!" COMMON_KEY, "common", err);
     }
     if (!zf_store_has(s->st, COMMON_FILE, ZF_ENTRY_FILE)) {
@@ -55,8 +57,16 @@ static bool dist_common(struct mg_save *s, struct zf_err *err)
 
 bool mg_torch_dist(struct mg_save *s, struct zf_err *err)
 {
-    struct zf_dcp *d = zf_dcp_new(s->lim, err);
+    struct zf_dcp *d;
+    char is[ZF_ABSENT_MAX];
 
+    if (!zf_store_has(s->st, ".metadata", ZF_ENTRY_FILE)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "metadata.json says torch_dist, but .metadata, which says where the tensors are, "
+                       "%s",
+                       zf_absent(s->st, ".metadata", is));
+    }
+    d = zf_dcp_new(s->lim, err);
     if (!d) {
         return false;
     }

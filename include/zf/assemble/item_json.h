@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The values of many small torch.save files as one JSON object, each under a key. */
+#ifndef ZF_ASSEMBLE_ITEM_JSON_H
+#define ZF_ASSEMBLE_ITEM_JSON_H
+
+#include <zf/base/out.h>
+#include <zf/codec/torch.h>
+#include <zf/model/build.h>
+
+/* {0} is empty. */
+struct zf_item_json {
+    struct zf_out out;
+    uint64_t read; /* bytes of the files so far */
+};
+static inline void zf_auto_item_json(struct zf_item_json *j)
+{
+    zf_auto_out(&j->out);
+}
+
+/* Mounting reads metadata; a little more is well spent on learning rate and step. */
+#define ZF_ITEM_JSON_MAX (64u << 10)
+
+/* Is a file of so many bytes, which may be compressed to that, still to be read?  Counts it if so. */
+bool zf_item_json_wants(struct zf_item_json *j, uint64_t bytes);
+/* Adds the value of a file, unless it is a tensor or cannot be told.  Errors: ZF_E_NOMEM. */
+bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, const char *key, size_t n,
+                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* Adds the file to the tree, if anything is in it. */
+bool zf_item_json_end(struct zf_item_json *j, struct zf_build *b, const char *path,
+                      struct zf_err *err) ZF_CHECKED;
+
+#endif
