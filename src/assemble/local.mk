@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-assemble.la
 libzf_assemble_la_SOURCES = \
+	src/assemble/adapter.c \
 	src/assemble/agree.c \
 	src/assemble/assign.c \
 	src/assemble/companions.c \
@@ -35,6 +36,7 @@ libzf_assemble_la_SOURCES = \
 libzf_assemble_la_LIBADD =
 
 noinst_HEADERS += \
+	include/zf/assemble/adapter.h \
 	include/zf/assemble/agree.h \
 	include/zf/assemble/assign.h \
 	include/zf/assemble/companions.h \

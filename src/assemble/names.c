@@ -25,7 +25,9 @@ static const char *const master_words[] = {"fp32_param", "param", "master_param"
 static const char *const own_names[] = {
     "optim",
     "stored",
+    "adapter",
     "stacked",
+    "trained",
     "bucket",
     "extra",
     "state",

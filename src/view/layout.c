@@ -85,6 +85,16 @@ static bool layout_put_bulk(struct layout *p, struct bulk_place what, struct zf_
 
 /* ---- hf/ -------------------------------------------------------------------------------------- */
 
+/* Is it the set of one adapter: adapter/<name>, also of one rank?  PEFT looks for its weights under
+ * their own name. */
+static bool layout_is_adapter_set(const struct layout *p, const char *path)
+{
+    static const char dir[] = "adapter/";
+    const char *at = strstr(path, dir);
+
+    return *path ? at && (at == path || at[-1] == '/') : p->adapter;
+}
+
 /* Puts side file i, called `name`, into dir: hf/ of a set as `of` serves it. */
 static bool layout_put_side_file(struct layout *p, const char *dir, const struct shelf *of,
                                  uint32_t i, const char *name, struct zf_err *err)
@@ -96,7 +106,8 @@ static bool layout_put_side_file(struct layout *p, const char *dir, const struct
             p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
     }
     /* An adapter beside the shards is as it was saved, whatever is served beside it. */
-    if (of->cast != ZF_DT_COUNT && strcmp(name, HF_ADAPTER) == 0) {
+    bool own = *of->of->set->path && layout_is_adapter_set(p, of->of->set->path);
+    if ((of->cast != ZF_DT_COUNT || own) && strcmp(name, HF_ADAPTER) == 0) {
         return true;
     }
     return layout_put(
@@ -203,7 +214,7 @@ static bool layout_put_hf(struct layout *p, const char *dir, const struct shelf 
     struct zf_arena *a = p->t->arena;
     uint32_t whole = p->t->n_bulks - 1;
     uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
-    bool adapter = p->adapter && !of->of->set->path[0];
+    bool adapter = layout_is_adapter_set(p, of->of->set->path);
     struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
     char *hf = plan ? layout_join(a, dir, "hf", err) : NULL;
     bool ok = hf && layout_put(p, (struct place){hf, NODE_DIR, 0, !listed}, err) &&
@@ -260,6 +271,17 @@ static bool layout_wants_list(const struct layout *p, const struct shelf_set *ss
     return lost || (p->o->omit_lost && !ss->set->path[0] && p->t->c->n_missing);
 }
 
+/* The bulk made last is model.safetensors of the set at `path`: of an adapter it has PEFT's name, too. */
+static bool layout_put_adapter(struct layout *p, const char *path, const char *dir,
+                               struct zf_err *err)
+{
+    char *file = layout_join(p->t->arena, dir, HF_ADAPTER, err);
+
+    return file &&
+           (!*path || !layout_is_adapter_set(p, path) ||
+            layout_put(p, (struct place){file, NODE_BULK, p->t->n_bulks - 1, false}, err));
+}
+
 /* All presentations of a set under one directory: the set's own, or one below as/. */
 static bool layout_put_presentations(struct layout *p, const struct shelf_set *ss,
                                      const struct shelf_set *whole, enum zf_dtype cast,
@@ -286,6 +308,7 @@ static bool layout_put_presentations(struct layout *p, const struct shelf_set *s
     return npy_dir && layout_put_shelf(p, dir, raw, true, err) &&
            layout_put_shelf(p, npy_dir, npy, list & ZF_SHOW_NPY, err) &&
            layout_put_bulk(p, bin, err) && layout_put_bulk(p, safetensors, err) &&
+           layout_put_adapter(p, ss->set->path, dir, err) &&
            layout_put_hf(p, dir, &all, list & ZF_SHOW_HF, err) &&
            (!layout_wants_list(p, ss, whole) || layout_put_lost(p, ss, dir, err));
 }

@@ -193,7 +193,8 @@ def hf(m, path):
     folder = m.path(path, "hf")
     index = os.path.join(folder, "model.safetensors.index.json")
     if not os.path.exists(index):
-        return readers.safetensors(read(os.path.join(folder, "model.safetensors")))
+        name = "adapter_model.safetensors" if path.startswith("adapter/") else "model.safetensors"
+        return readers.safetensors(read(os.path.join(folder, name)))
     told = json.loads(read(index))
     out = {}
     for shard in sorted(set(told["weight_map"].values())):

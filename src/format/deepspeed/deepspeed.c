@@ -13,6 +13,7 @@
 #include "order.h"
 #include "stored.h"
 #include "tp_join.h"
+#include "trained.h"
 #include "universal.h"
 #include "zero0.h"
 #include "zero12.h"
@@ -115,7 +116,8 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
             return false;
         }
     }
-    return ds_layers_frozen(ds, all, &layers, err) && ds_tp_join(ds, all, err);
+    return ds_layers_frozen(ds, all, &layers, err) && ds_tp_join(ds, all, err) &&
+           ds_trained_show(ds, all, err);
 }
 
 static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open_opts *o,

@@ -24,6 +24,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/ties.c \
 	src/format/deepspeed/tp_info.c \
 	src/format/deepspeed/tp_join.c \
+	src/format/deepspeed/trained.c \
 	src/format/deepspeed/universal.c \
 	src/format/deepspeed/vectors.c \
 	src/format/deepspeed/zero0.c \
@@ -54,6 +55,7 @@ noinst_HEADERS += \
 	src/format/deepspeed/ties.h \
 	src/format/deepspeed/tp_info.h \
 	src/format/deepspeed/tp_join.h \
+	src/format/deepspeed/trained.h \
 	src/format/deepspeed/universal.h \
 	src/format/deepspeed/vectors.h \
 	src/format/deepspeed/zero0.h \

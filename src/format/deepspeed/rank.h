@@ -38,6 +38,8 @@ struct ds_rank {
     bool plain;          /* no masters: the root is what `module` holds */
     const uint32_t *tie; /* of the entries of model */
     struct ds_shapes tied; /* without param_shapes: the tied modules' parameters, by their layers' files */
+    struct ds_name *own; /* [n_own] trained parameters that are in no group (stage 0) */
+    uint32_t n_own;
     struct zf_agree *said_model, *said_optim; /* while another rank's files are read */
 };
 

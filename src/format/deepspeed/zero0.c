@@ -145,11 +145,16 @@ static bool zero0_draft_master(struct ds_guess *q, struct zf_torch *t, const str
 
 static bool zero0_draft_masters(struct ds_guess *q, struct zf_torch *t, struct zf_err *err)
 {
+    q->mp->own = zf_arena_get(q->mp->save->a, q->mp->model.n_entries, sizeof *q->mp->own, err);
+    if (!q->mp->own) {
+        return false;
+    }
     for (uint64_t g = 0; g < q->n_groups; g++) {
         for (uint32_t k = 0; k < q->group[g].n; k++) {
             if (!zero0_draft_master(q, t, &q->group[g].m[k], err)) {
                 return false;
             }
+            q->mp->own[q->mp->n_own++] = q->mp->model.entry[q->group[g].m[k].entry].name;
         }
     }
     return true;

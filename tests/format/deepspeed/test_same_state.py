@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One state saved in many ways, by any stage, age and number of ranks, is one tree; and what generated saves show that
 none of the real ones does."""
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import makeds  # noqa: E402
 from makeds import State  # noqa: E402
 from tap import check, done  # noqa: E402
 
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "deepspeed")
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 
 
@@ -27,7 +30,7 @@ def shows(name, files, want, note=None):
     with tempfile.TemporaryDirectory() as d:
         makeds.write(d, files)
         got, notes, err = tree(d)
-    got = {k: v for k, v in got.items() if k[0] not in ("stored", "optim/step", "trained", "extra")}
+    got = {k: v for k, v in got.items() if k[0] not in ("stored", "optim/step", "trained", "extra") and not k[0].startswith("adapter")}
     wrong = sorted(k for k in {*got, *want} if got.get(k) != want.get(k))
     check(name, not err and not wrong, f"{err} wrong: {wrong[:6]}")
     if note:
@@ -88,5 +91,88 @@ for f in SWAP.values():
     if "optimizer_state_dict" in f:
         f["optimizer_state_dict"]["local_sub_partitions_of_fp32_groups"][0].reverse()
 refused("0.3.14: sub-partitions in another order", SWAP, "")
+
+# ---- what is trained, and adapters ----
+
+LORA = State({"base_model.model.q.lora_A.default.weight": (2, 5), "base_model.model.q.lora_B.default.weight": (3, 2),
+              "base_model.model.q.lora_magnitude_vector.default.weight": (3,), "base_model.model.e.lora_embedding_A.default": (2, 4),
+              "base_model.model.e.lora_embedding_B.default": (5, 2), "base_model.model.score.modules_to_save.default.weight": (2, 3)},
+             frozen={"base_model.model.q.base_layer.weight": (3, 5), "base_model.model.score.original_module.weight": (2, 3),
+                     "base_model.model.q.lora_A.idle.weight": (2, 5), "base_model.model.q.lora_B.idle.weight": (3, 2)})
+PEFT = {"default": {"base_model.model.q.lora_A.weight": "base_model.model.q.lora_A.default.weight",
+                    "base_model.model.q.lora_B.weight": "base_model.model.q.lora_B.default.weight",
+                    "base_model.model.q.lora_magnitude_vector": "base_model.model.q.lora_magnitude_vector.default.weight",
+                    "base_model.model.e.lora_embedding_A": "base_model.model.e.lora_embedding_A.default",
+                    "base_model.model.e.lora_embedding_B": "base_model.model.e.lora_embedding_B.default",
+                    "base_model.model.score.weight": "base_model.model.score.modules_to_save.default.weight"},
+        "idle": {"base_model.model.q.lora_A.weight": "base_model.model.q.lora_A.idle.weight",
+                 "base_model.model.q.lora_B.weight": "base_model.model.q.lora_B.idle.weight"}}
+
+
+def wrapped(state, front):
+    """The same under names with a wrapper's word in front."""
+    return State(*[{front + n: s for n, s in g.items()} for g in state.groups], frozen={front + n: s for n, s in state.frozen.items()})
+
+
+def extras(state, adapters, front=""):
+    want, full = {}, state.expected()
+    for n in state.names():
+        want["trained", n] = full["", n]
+    for a, names in adapters.items():
+        for theirs, ours in names.items():
+            want[f"adapter/{a}", theirs] = full["", front + ours]
+    return want
+
+
+def shows_extras(name, files, want):
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(d, files)
+        got, _, err = tree(d)
+    got = {k: v for k, v in got.items() if k[0] == "trained" or k[0].startswith("adapter")}
+    check(name, not err and got == want, f"{err} {sorted(k for k in {*got, *want} if got.get(k) != want.get(k))[:6]}")
+
+
+for ranks in (1, 3):
+    shows_extras(f"adapters, stage 2 on {ranks} ranks", makeds.zero12(LORA, ranks), extras(LORA, PEFT))
+    shows_extras(f"adapters, stage 3 on {ranks} ranks", makeds.zero3(LORA, ranks), extras(LORA, PEFT))
+shows_extras("adapters, universal", makeds.universal(LORA, 1), extras(LORA, PEFT))
+LIGHT = wrapped(LORA, "model.")
+shows_extras("adapters below a wrapper", makeds.zero12(LIGHT, 2), extras(LIGHT, PEFT, "model."))
+shows_extras("all is trained", makeds.zero12(ONE, 2), {})
+shows_extras("buffers are not trained", makeds.zero12(STATE, 2), extras(STATE, {}))
+HALF = State({"base_model.model.q.lora_A.default.weight": (2, 5), "w": (3,)})
+shows_extras("half an adapter is none", makeds.zero12(HALF, 2), {})
+
+
+def safetensors(path):
+    with open(path, "rb") as f:
+        raw = f.read()
+    n = int.from_bytes(raw[:8], "little")
+    head = json.loads(raw[8:8 + n])
+    return {k: (v["dtype"], v["shape"], raw[8 + n:][slice(*v["data_offsets"])]) for k, v in head.items() if k != "__metadata__"}
+
+
+def as_peft_saved(folder):
+    """What zerofs serves as the adapter is what PEFT wrote beside the save, up to rounding."""
+    theirs = safetensors(os.path.join(folder, "adapter_model.safetensors"))
+    with tempfile.TemporaryDirectory() as d:
+        for name in ("adapter/default/adapter_model.safetensors", "adapter/default/as/bf16/adapter_model.safetensors",
+                     "adapter/default/adapter_config.json"):
+            r = subprocess.run([ZEROFS, "cat", folder, name], capture_output=True, timeout=60)
+            with open(os.path.join(d, name.replace("/", "_")), "wb") as f:
+                f.write(r.stdout)
+            check(f"{name} is there", r.returncode == 0, r.stderr)
+        ours = safetensors(os.path.join(d, "adapter_default_adapter_model.safetensors"))
+        half = safetensors(os.path.join(d, "adapter_default_as_bf16_adapter_model.safetensors"))
+        with open(os.path.join(d, "adapter_default_adapter_config.json"), "rb") as f, \
+                open(os.path.join(folder, "adapter_config.json"), "rb") as g:
+            check("the adapter's own config", f.read() == g.read())
+    check("PEFT's names and shapes", {k: v[1] for k, v in ours.items()} == {k: v[1] for k, v in theirs.items()},
+          sorted({*ours} ^ {*theirs}))
+    check("PEFT's values", all(v in (ours[k], half[k]) for k, v in theirs.items()),
+          [k for k, v in theirs.items() if v not in (ours[k], half[k])][:4])
+
+
+as_peft_saved(os.path.join(DATA, "ds0_19_8_peft_lora_zero3_w2"))
 
 done()
