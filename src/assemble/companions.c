@@ -11,7 +11,10 @@
 static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_build *b,
                            struct zf_err *err)
 {
-    if (zf_torch_set_add(s, name, zf_torch_set_role(name), zf_coord_data(0), err)) {
+    enum zf_torch_role role = zf_torch_set_role(name);
+
+    if (zf_torch_set_add(s, name, role == ZF_ROLE_WEIGHTS ? ZF_ROLE_REST : role, zf_coord_data(0),
+                         err)) {
         return true;
     }
     if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
@@ -20,8 +23,8 @@ static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_b
     return zf_leave_out(b, name, NULL, err);
 }
 
-bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
-                   struct zf_err *err)
+bool zf_beside_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                         bool (*fits)(const char *name), struct zf_err *err)
 {
     zf_auto(torch_set) struct zf_torch_set *s =
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
@@ -32,8 +35,8 @@ bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) ||
-            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS || !zf_torch_set_sniff(st, e[i].name)) {
+        if (e[i].kind != ZF_ENTRY_FILE || !fits(e[i].name) ||
+            !zf_torch_set_sniff(st, e[i].name)) {
             continue;
         }
         if (!companions_add(s, e[i].name, b, err)) {
@@ -42,6 +45,17 @@ bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_
         added++;
     }
     return added == 0 || zf_torch_set_place(s, err);
+}
+
+static bool companions_fits(const char *name)
+{
+    return zf_torch_set_named(name) && zf_torch_set_role(name) != ZF_ROLE_WEIGHTS;
+}
+
+bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                   struct zf_err *err)
+{
+    return zf_beside_add_those(st, o, b, companions_fits, err);
 }
 
 bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)

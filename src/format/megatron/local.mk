@@ -3,6 +3,10 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/axes.c \
 	src/format/megatron/bucket_match.c \
 	src/format/megatron/bucket_walk.c \
+	src/format/megatron/beside.c \
+	src/format/megatron/fsdp.c \
+	src/format/megatron/fsdp_keys.c \
+	src/format/megatron/iteration.c \
 	src/format/megatron/keys.c \
 	src/format/megatron/legacy.c \
 	src/format/megatron/legacy_bucket.c \
@@ -32,6 +36,10 @@ noinst_HEADERS += \
 	src/format/megatron/axes.h \
 	src/format/megatron/bucket_match.h \
 	src/format/megatron/bucket_walk.h \
+	src/format/megatron/beside.h \
+	src/format/megatron/fsdp.h \
+	src/format/megatron/fsdp_keys.h \
+	src/format/megatron/iteration.h \
 	src/format/megatron/keys.h \
 	src/format/megatron/masters.h \
 	src/format/megatron/legacy.h \

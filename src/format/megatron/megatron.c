@@ -10,11 +10,14 @@
 #include <zf/format.h>
 
 #include "axes.h"
+#include "beside.h"
+#include "fsdp.h"
 #include "legacy.h"
 #include "legacy_files.h"
 #include "masters.h"
 #include "parts.h"
 #include "place.h"
+#include "settings_yaml.h"
 #include "torch_dist.h"
 #include "zarr.h"
 
@@ -83,10 +86,15 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     if (!legacy_probe(save, o, out, err)) {
         return false;
     }
-    if (out->fit == ZF_FIT_NO && megatron_is_begun(save->store)) {
+    if (out->fit != ZF_FIT_NO) {
+        return true;
+    }
+    if (megatron_is_begun(save->store)) {
         out->fit = ZF_FIT_PROOF;
         out->unfinished = true;
         (void)snprintf(out->why, sizeof out->why, "there is common.pt without " MANIFEST);
+    } else if (mg_fsdp_is(save->store, out->why)) {
+        out->fit = ZF_FIT_PROOF;
     }
     return true;
 }
@@ -106,6 +114,9 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
     case MEGATRON_ZARR:
         return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
+        if (!megatron_is_begun(s->st)) {
+            return mg_fsdp(s, err);
+        }
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the save is incomplete: there is common.pt, but " MANIFEST
                        ", which is written last, %s",
@@ -117,6 +128,29 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
                    MANIFEST " says sharded_backend \"%s\", which is not read", name);
 }
 
+/* NeMo and Megatron-Bridge save no args.  Where neither says the sizes, they show in the chunk grids, so
+ * that a file that cannot be read is only a note. */
+static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct zf_err *err)
+{
+    struct megatron_settings said;
+    struct zf_err why = {.code = ZF_OK};
+    char file[80], text[300];
+
+    if (s->settings.num_layers || s->settings.tensor_model_parallel_size) {
+        return true;
+    }
+    if (!megatron_settings_yaml(save->store, save->outer, s->lim, &said, file, &why)) {
+        return why.code == ZF_E_NOMEM
+                   ? zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")
+                   : zf_build_note(s->b, err, "the sizes in %s are not read, those of the chunks are used: %s",
+                                   file, zf_err_text(&why, text, sizeof text));
+    }
+    if (file[0]) {
+        s->settings = said;
+    }
+    return true;
+}
+
 static bool megatron_open(const struct zf_save *save, const struct zf_open_opts *o,
                           struct zf_build *b, struct zf_err *err)
 {
@@ -126,14 +160,15 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
         return legacy_open(save, o, b, err);
     }
     return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
-           mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
-           mg_place(&s, err);
+           megatron_sizes(&s, save, err) && mg_axes_slice(&s, err) && mg_parts_join(&s, err) &&
+           mg_masters_check(&s, err) && mg_place(&s, err) && mg_beside(&s, o, err);
 }
 
 const struct zf_format zf_format_megatron = {
     .name = "megatron",
     .summary = "Megatron checkpoints: torch_dist (metadata.json, .metadata and .distcp files), "
-               "zarr (metadata.json, arrays), legacy (mp_rank_*/model_optim_rng.pt)",
+               "zarr (metadata.json, arrays), fsdp_dtensor, torch_dcp, legacy "
+               "(mp_rank_*/model_optim_rng.pt)",
     .refines = "dcp",
     .shards = true,
     .probe = megatron_probe,

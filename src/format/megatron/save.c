@@ -5,6 +5,8 @@
 
 #include <zf/assemble/torch_json.h>
 
+#include "iteration.h"
+
 bool mg_save_init(struct mg_save *s, struct zf_store *st, const struct zf_limits *lim,
                   struct zf_build *b, struct zf_err *err)
 {
@@ -129,8 +131,9 @@ static bool save_take_common(struct mg_save *s, const struct zf_pv *common, stru
 {
     uint64_t step;
 
-    if (zf_pv_u64(zf_pv_get(common, "iteration"), &step) && step <= INT64_MAX) {
-        zf_build_step(s->b, (int64_t)step);
+    if (zf_pv_u64(zf_pv_get(common, "iteration"), &step) &&
+        !mg_iteration_check(s->st, step, s->b, err)) {
+        return false;
     }
     return megatron_settings_args(zf_pv_get(common, "args"), &s->settings, err) &&
            save_take_sharding(s, common, err);

@@ -44,7 +44,7 @@ def places(key):
     if key.startswith("optimizer/"):  # joined out of legacy files
         _, state, name = key.split("/", 2)
         return [("", name)] if state in ("param", "fp32_param") else [("optim/" + state, name)]
-    m = re.match(r"(?:chained_\d+\.)?optimizer\.state\.(\w+)\.(.*)$", key, re.S) or \
+    m = re.match(r"(?:chained_\d+\.)?optimizer\.state\.(exp_avg|exp_avg_sq|param|fp32_param)\.(.*)$", key, re.S) or \
         re.match(r"optimizer\.state\.(?P<n>.*)\.(?P<k>\w+)$", key, re.S)
     if m:
         state, name = (m["k"], m["n"]) if "k" in m.groupdict() else m.groups()

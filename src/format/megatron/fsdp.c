@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nothing but the keys says that Megatron wrote such a save, so they are looked for in .metadata.  Small
+ * items become JSON: state/common.json, and state/optimizer.json, which holds the optimizer's settings a
+ * parameter (param_to_group_meta, about 18 each) or a group.  All are in extra/ as they are. */
+#include "fsdp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/out.h>
+#include <zf/codec/pvjson.h>
+#include <zf/dcp.h>
+
+#include "fsdp_keys.h"
+#include "iteration.h"
+
+/* So much of .metadata is searched.  Of a large job the keys of what is saved once are spread over all of
+ * it, but the first key of the state dict, args, comes first. */
+#define FSDP_HEAD (4u << 20)
+
+/* Items that become JSON: each up to so many bytes, so many in all. */
+#define FSDP_ITEM (1u << 20)
+enum { FSDP_COMMON = 512, FSDP_OPTIMIZER = 4096 };
+
+/* ---- recognising one ------------------------------------------------------------------------- */
+
+static bool fsdp_is_iteration(const char *base)
+{
+    uint64_t n;
+
+    return strcmp(base, "release") == 0 || mg_iteration_of(base, &n);
+}
+
+bool mg_fsdp_is(struct zf_store *st, char why[160])
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(source) struct zf_source *src =
+        zf_store_has(st, ".metadata", ZF_ENTRY_FILE) ? zf_store_open(st, ".metadata", &ignored) : NULL;
+    size_t n = src && src->size < FSDP_HEAD ? (size_t)src->size : FSDP_HEAD;
+    zf_auto(mem) char *head = src ? malloc(n + 1) : NULL;
+
+    if (!head || !zf_source_pread(src, head, n, 0, &ignored)) {
+        return false;
+    }
+    bool version = memmem(head, n, "checkpoint_version", 18) != NULL;
+    bool iteration = memmem(head, n, "\x8c\x09iteration", 11) != NULL;
+    bool args = memmem(head, n, "\x8c\x04" "args", 6) != NULL;
+    bool named = fsdp_is_iteration(zf_store_base(st)) ||
+                 zf_store_has(st, "run_config.yaml", ZF_ENTRY_FILE);
+    if (!(version && iteration) && !(named && (version || args))) {
+        return false;
+    }
+    (void)snprintf(why, 160, ".metadata has the keys of Megatron's state dict");
+    return true;
+}
+
+/* ---- the lists ------------------------------------------------------------------------------- */
+
+static void fsdp_free(void *backend)
+{
+    zf_dcp_free(backend);
+}
+
+static bool fsdp_add(struct mg_save *s, struct zf_dcp *d, uint64_t i, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = NULL;
+    struct zf_dcp_key k;
+    struct mg_tensor *t;
+
+    if (!zf_dcp_key(d, i, &k, err)) {
+        return false;
+    }
+    if (k.is_bytes) {
+        src = zf_dcp_item(d, i, err);
+        return src && mg_save_object(s, k.name, k.name_len, src, err);
+    }
+    if (!k.draft) {
+        return true; /* the driver has put it in its place */
+    }
+    t = mg_save_draft(s, k.name, k.name_len, k.draft, k.cuts, err);
+    if (t) {
+        mg_fsdp_key(t->key, t->key_len, &t->name);
+        t->order = i;
+    }
+    return t != NULL;
+}
+
+/* ---- what is no tensor ----------------------------------------------------------------------- */
+
+static bool fsdp_begins(const struct mg_object *o, const char *word)
+{
+    return strncmp(o->key, word, strlen(word)) == 0;
+}
+
+static bool fsdp_is_state(const struct mg_object *o)
+{
+    static const char extra[] = "_extra_state";
+    size_t n = sizeof extra - 1;
+
+    return !fsdp_begins(o, "model") && !fsdp_begins(o, "rng_state") && o->src->size <= FSDP_ITEM &&
+           !(o->key_len >= n && memcmp(o->key + o->key_len - n, extra, n) == 0);
+}
+
+/* Appends "key": value; what cannot be told as JSON is left out. */
+static bool fsdp_entry(struct mg_save *s, const struct mg_object *o, const struct zf_pv *root,
+                       struct zf_out *out, struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(mem) char *text = NULL;
+    uint64_t n = 0;
+
+    if (!zf_pv_json(root, s->lim, NULL, &text, &n, &ignored)) {
+        return true;
+    }
+    while (n && text[n - 1] == '\n') {
+        n--;
+    }
+    zf_out_str(out, out->n ? ",\n" : "{\n");
+    zf_out_json(out, o->key, o->key_len);
+    zf_out_str(out, ": ");
+    zf_out_add(out, text, n);
+    return zf_out_ok(out, err);
+}
+
+static bool fsdp_take(struct mg_save *s, const struct mg_object *o, const struct zf_pv *root,
+                      struct zf_err *err)
+{
+    uint64_t step;
+
+    if (strcmp(o->key, "args") == 0) {
+        return megatron_settings_args(root, &s->settings, err);
+    }
+    if (strcmp(o->key, "iteration") == 0 && zf_pv_u64(root, &step)) {
+        return mg_iteration_check(s->st, step, s->b, err) ||
+               zf_err_in(err, ".metadata!iteration");
+    }
+    return true;
+}
+
+/* One item: settings, and JSON. */
+static bool fsdp_item(struct mg_save *s, const struct mg_object *o, struct zf_out *out,
+                      struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(torch) struct zf_torch *t = zf_torch_open(o->src, s->lim, &ignored);
+
+    if (!t || zf_torch_kind(t, zf_torch_root(t)) != ZF_TORCH_NOT) {
+        return ignored.code != ZF_E_NOMEM || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return fsdp_take(s, o, zf_torch_root(t), err) && fsdp_entry(s, o, zf_torch_root(t), out, err);
+}
+
+/* state/<name>.json of the optimizer's items, or of all others. */
+static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size_t most,
+                       struct zf_err *err)
+{
+    zf_auto(out) struct zf_out out = {0};
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->object.n; i++) {
+        const struct mg_object *o = &s->object.at[i];
+
+        n += fsdp_is_state(o) && fsdp_begins(o, "optimizer.") == optimizer;
+    }
+    if (n > most) {
+        return zf_build_note(s->b, err, "%s is not shown: it would be made of %zu items, which are in extra/",
+                             name, n);
+    }
+    for (size_t i = 0; i < s->object.n; i++) {
+        const struct mg_object *o = &s->object.at[i];
+
+        if (fsdp_is_state(o) && fsdp_begins(o, "optimizer.") == optimizer &&
+            !fsdp_item(s, o, &out, err)) {
+            return false;
+        }
+    }
+    if (out.n == 0) {
+        return true;
+    }
+    zf_out_str(&out, "\n}\n");
+    return zf_out_ok(&out, err) && zf_build_text(s->b, name, out.p, out.n, err);
+}
+
+bool mg_fsdp(struct mg_save *s, struct zf_err *err)
+{
+    struct zf_dcp *d = zf_dcp_new(s->lim, err);
+
+    if (!d) {
+        return false;
+    }
+    s->backend = d;
+    s->backend_free = fsdp_free;
+    if (!zf_dcp_read(d, s->st, "", ".metadata", s->lim, s->b, err) ||
+        !zf_dcp_draft(d, s->st, s->lim, s->b, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < zf_dcp_n_keys(d); i++) {
+        if (!fsdp_add(s, d, i, err)) {
+            return false;
+        }
+    }
+    return fsdp_state(s, "state/common.json", false, FSDP_COMMON, err) &&
+           fsdp_state(s, "state/optimizer.json", true, FSDP_OPTIMIZER, err);
+}

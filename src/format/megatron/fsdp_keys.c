@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp_keys.h"
+
+#include <string.h>
+
+#define MASTERS "fp32_from_fp16_params"
+
+static bool fsdp_take(struct mg_text *t, const char *word)
+{
+    size_t n = strlen(word);
+
+    if (t->n < n || memcmp(t->p, word, n) != 0) {
+        return false;
+    }
+    t->p += n;
+    t->n -= n;
+    return true;
+}
+
+/* Takes every "module." from the front, but never all of the name. */
+static struct mg_text fsdp_bare(struct mg_text t)
+{
+    struct mg_text last = t;
+
+    while (fsdp_take(&t, "module.") && t.n) {
+        last = t;
+    }
+    return last;
+}
+
+bool mg_fsdp_id(struct mg_text t, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < t.n; i++) {
+        if (t.p[i] < '0' || t.p[i] > '9') {
+            return false;
+        }
+        *out = *out * 10 + (uint64_t)(t.p[i] - '0');
+    }
+    return t.n > 0 && t.n <= 18;
+}
+
+/* Takes "12." from the front. */
+static void fsdp_take_chain(struct mg_text *t, uint32_t *chain)
+{
+    const char *dot = t->n ? memchr(t->p, '.', t->n) : NULL;
+    uint64_t n;
+
+    if (dot && mg_fsdp_id((struct mg_text){t->p, (size_t)(dot - t->p)}, &n) && n < MG_NO_CHAIN) {
+        *chain = (uint32_t)n;
+        t->n -= (size_t)(dot - t->p) + 1;
+        t->p = dot + 1;
+    }
+}
+
+/* Behind "state.": the state's name is the last word, for none has a dot. */
+static bool fsdp_take_state(struct mg_key *k, struct mg_text t)
+{
+    const char *dot = t.n ? memrchr(t.p, '.', t.n) : NULL;
+
+    if (!dot || dot == t.p || dot + 1 == t.p + t.n) {
+        return false;
+    }
+    k->state = (struct mg_text){dot + 1, t.n - (size_t)(dot - t.p) - 1};
+    k->name = fsdp_bare((struct mg_text){t.p, (size_t)(dot - t.p)});
+    return true;
+}
+
+void mg_fsdp_key(const char *key, size_t n, struct mg_key *out)
+{
+    struct mg_text t = {key, n};
+
+    *out = (struct mg_key){.what = MG_OTHER, .chain = MG_NO_CHAIN, .name = t};
+    if (fsdp_take(&t, "model.")) {
+        if (t.n) { /* layers are always numbered: there is no axis to be found */
+            out->what = MG_WEIGHT;
+            out->name = fsdp_bare(t);
+        }
+        return;
+    }
+    if (!fsdp_take(&t, "optimizer.")) {
+        return;
+    }
+    fsdp_take_chain(&t, &out->chain);
+    (void)fsdp_take(&t, "optimizer.");
+    struct mg_text rest = t;
+    if (fsdp_take(&rest, "state.") && fsdp_take_state(out, rest)) {
+        out->what = MG_STATE;
+    } else if (fsdp_take(&t, MASTERS ".") && t.n) {
+        out->what = MG_STATE;
+        out->state = (struct mg_text){MASTERS, sizeof MASTERS - 1};
+        out->name = t;
+    }
+}
