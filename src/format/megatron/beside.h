@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What trainers of Megatron put beside the tensors of a save. */
 #ifndef FORMAT_MEGATRON_BESIDE_H
 #define FORMAT_MEGATRON_BESIDE_H
 
