@@ -7,6 +7,8 @@ EXTRA_DIST += \
 	tests/frameworks/damaged.py \
 	tests/frameworks/make_deepspeed.py \
 	tests/frameworks/make_hf.py \
+	tests/frameworks/make_megatron.py \
+	tests/frameworks/make_olmo.py \
 	tests/frameworks/make_torch.py \
 	tests/frameworks/models.py \
 	tests/frameworks/mount.py \

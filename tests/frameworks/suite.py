@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed, casts or damaged; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, megatron, olmo, casts or damaged; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -26,9 +26,9 @@ PRODUCERS = [
     ("torch", []),
     ("hf", ["transformers", "accelerate"]),
     ("deepspeed", ["deepspeed"]),
+    ("megatron", ["megatron", "psutil"]),
+    ("olmo", ["olmo_core"]),
 ]
-# The place of what has no producer yet: each becomes a line above, with its make_<name>.py beside this file.
-LATER = ["megatron-core", "olmo"]
 SECONDS = 400
 # Whole trees are copied where they are small; thousands of files tell cp nothing new.
 MOST_COPIED = 50
@@ -142,8 +142,6 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     torch.set_num_threads(2)
     tap = Tap()
-    for name in LATER:
-        tap.skip(name, "joins with its format")
     todo = jobs(tap, only, scratch)
     produce(tap, todo)
     for _, _, folder, _ in todo:
