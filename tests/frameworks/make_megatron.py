@@ -170,9 +170,9 @@ def place_states(model, pieces):
     out = {}
     for name, states in pieces.items():
         for state, values in states.items():
-            made = {"x": make_sharded_optimizer_tensor(known[ids[name]], values, prefix="")}
+            made = {"x": make_sharded_optimizer_tensor(known[ids[name]], values, prefix=state)}
             apply_factories(made)
-            out.setdefault(state, []).extend(boxes(made))
+            out.setdefault(state, []).extend((key[len(state) + 1:], *box) for key, *box in boxes(made))
     return out
 
 

@@ -473,6 +473,7 @@ def check_refused():
         ("FLOAT of hex digits", b"F0x10\n.", "opcode FLOAT is not followed by a number"),
         ("STRING without quotes", b"Sabc\n.", "opcode STRING is not followed by a quoted string"),
         ("STRING with a broken escape", b"S'\\x4'\n.", "opcode STRING holds a broken backslash escape"),
+        ("STRING with a letter for a hex digit", b"S'\\x4g'\n.", "opcode STRING holds a broken backslash escape"),
         ("UNICODE with a broken escape", b"V\\u12\n.", "opcode UNICODE holds a broken \\u escape"),
         ("UNICODE beyond Unicode", b"V\\U00110000\n.", "opcode UNICODE holds a broken \\u escape"),
         ("text that is not UTF-8", b"X\x02\0\0\0\xc3(.", "opcode BINUNICODE holds text that is not UTF-8"),

@@ -219,12 +219,19 @@ old = tar([
 transposed = struct.pack("<6f", 0, 3, 1, 4, 2, 5)
 reads("a tar of torch 0.1", old, {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
 
+# torch 1.9 and older say nothing of whether the indices are sorted.
+coo = Call("torch._utils", "_rebuild_sparse_tensor", Call("torch.serialization", "_get_layout", "torch.sparse_coo"),
+           (tensor(storage("1", "LongStorage", 2), 0, (1, 2), (2, 1)), tensor(S, 0, (2,), (1,)), (5,)))
+reads("a sparse tensor of three parts", archive({"w": coo}, {**six, "1": struct.pack("<2q", 0, 3)}),
+      {"w.indices": ([1, 2], struct.pack("<2q", 0, 3)), "w.values": ([2], F4[:8])})
+
 # ---- damaged files ----------------------------------------------------------------------------------
 
 refuses("a tensor past its storage", archive(tensor(S, 1, (2, 3), (3, 1)), six), 'beyond its storage "0"')
 refuses("an offset that wraps", archive(tensor(S, 2**64 - 1, (2,), (1,)), six), "beyond its storage")
 refuses("a stride that wraps", archive(tensor(S, 0, (3,), (2**63,)), six), "beyond its storage")
 refuses("a shape that wraps", archive(tensor(S, 0, (2**32, 2**32), (0, 0)), six), "too large")
+refuses("a shape of more bytes than any file", archive(tensor(S, 0, (2**62,), (0,)), six), "too large")
 refuses("a negative size", archive(tensor(S, 0, (-1,), (1,)), six), "no size")
 refuses("a negative stride", archive(tensor(S, 5, (2,), (-1,)), six), "no size")
 refuses("a float for a size", archive(tensor(S, 0, (2.0,), (1,)), six), "no size")
