@@ -260,6 +260,30 @@ def bombs_and_heads():
         s.refused(W + "/0.0", "cannot inflate", opts=("--limit", "chunk_bytes=64G"))
 
 
+def damage_beside_a_weight():
+    """Masters and weights are compared when the save is opened; what cannot be read of either is no news to that."""
+    master = "optimizer.state.fp32_param." + W
+    for codec in (None, "zlib"):
+        with Save() as s:
+            s.make(compressor=codec)
+            mkzarr.array(s.dir, master, SHAPE, CHUNKS, compressor=codec)
+            s.cat("stored/" + W + ".f32", mkzarr.flat(SHAPE))
+            s.cat(W + ".f32", mkzarr.flat(SHAPE))
+            os.remove(s.path(master, "0.0"))
+            s.refused(master + "/0.0", "the chunk is missing")
+            s.partly(inside(0, 0))
+            s.cat("stored/" + W + ".f32", mkzarr.flat(SHAPE), *DEGRADED)
+    with Save() as s:
+        s.make(compressor="zlib")
+        mkzarr.array(s.dir, master, SHAPE, CHUNKS, compressor="zlib")
+        with open(s.path(master, "3.1"), "r+b") as f:
+            f.seek(5)
+            f.write(b"\xff\xff\xff")
+        s.cat("stored/" + W + ".f32", mkzarr.flat(SHAPE), *DEGRADED)
+        r = s.run("cat", W + ".f32", *DEGRADED)
+        assert r.returncode in (4, 5) and b"3.1" in r.stderr and len(r.stdout) <= 4 * min(inside(3, 1)), r.stderr
+
+
 def unfinished_and_mixed():
     with Save() as s:
         s.make()
@@ -275,4 +299,5 @@ def unfinished_and_mixed():
 if __name__ == "__main__":
     main([every_type, every_layout, no_dimensions_and_no_elements, long_grids_are_sorted, fill_values, layers_and_slices,
          lock_directories_are_passed_over, both_spellings_of_objects, missing_chunks, wrong_lengths, lies_about_the_shape,
-         a_zarray_that_is_no_json, lies_of_compressed_chunks, bombs_and_heads, unfinished_and_mixed])
+         a_zarray_that_is_no_json, lies_of_compressed_chunks, bombs_and_heads, damage_beside_a_weight,
+          unfinished_and_mixed])
