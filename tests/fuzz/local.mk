@@ -9,6 +9,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz_dcp \
 	tests/fuzz/fuzz_hf \
 	tests/fuzz/fuzz_olmo \
+	tests/fuzz/fuzz_legacy \
 	tests/fuzz/fuzz_open \
 	tests/fuzz/fuzz_pickle \
 	tests/fuzz/fuzz_safetensors \
@@ -46,6 +47,10 @@ tests_fuzz_fuzz_olmo_SOURCES = tests/fuzz/fuzz_olmo.c $(fuzz_driver)
 tests_fuzz_fuzz_olmo_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_olmo_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_olmo_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS)
+tests_fuzz_fuzz_legacy_SOURCES = tests/fuzz/fuzz_legacy.c $(fuzz_driver)
+tests_fuzz_fuzz_legacy_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_legacy_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_legacy_LDADD = $(ZF_FORMAT)
 tests_fuzz_fuzz_open_SOURCES = tests/fuzz/fuzz_open.c $(fuzz_driver)
 tests_fuzz_fuzz_open_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_open_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS)

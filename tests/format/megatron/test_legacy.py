@@ -156,7 +156,8 @@ by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda 
 
 def other_master(rank, value):
     if rank[0] == 1:
-        value["optimizer"]["fp32_from_fp16_params"][0][2] = Mem((4, 8), range(32)).torch()
+        masters = value["optimizer"]["fp32_from_fp16_params"][0]
+        masters[2] = Mem(masters[2].t.shape, range(0x3f800000, 0x3f800000 + masters[2].t.storage.n)).torch()
 
 
 def alike(rank, model):

@@ -6,6 +6,7 @@ format_tests = \
 	tests/unit/format/megatron/test_bucket_walk \
 	tests/unit/format/megatron/test_keys \
 	tests/unit/format/megatron/test_fsdp_keys \
+	tests/unit/format/megatron/test_legacy \
 	tests/unit/format/megatron/test_settings \
 	tests/unit/format/megatron/test_settings_yaml \
 	tests/unit/format/test_ranks \
@@ -26,6 +27,8 @@ tests_unit_format_megatron_test_keys_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_keys_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_fsdp_keys_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_fsdp_keys_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
+tests_unit_format_megatron_test_legacy_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_megatron_test_legacy_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_settings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_yaml_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
