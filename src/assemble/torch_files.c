@@ -128,7 +128,7 @@ enum zf_torch_role zf_torch_set_role(const char *name)
         "rng_state",  "random_states",    "scheduler", "lr_scheduler",       "training_args",
         "scaler",     "extra_state",      "trainer",   "train.pt",           "sampler",
         "dl_state",   "meta.pt",          "args.",     "custom_checkpoint_", "data.pt",
-        "dataloader", "train_dataloader", "common.pt"};
+        "dataloader", "train_dataloader", "common.pt", "latest_train_state"};
 
     if (files_has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0])) {
         return ZF_ROLE_OPTIMIZER;

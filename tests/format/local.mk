@@ -9,6 +9,7 @@ TESTS += \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
 	tests/format/megatron/test_golden.py \
+	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \
 	tests/format/megatron/test_zarr.py \
 	tests/format/megatron/test_legacy.py \
@@ -36,6 +37,7 @@ EXTRA_DIST += \
 	tests/format/hf/test_hf.py \
 	tests/format/megatron/makelegacy.py \
 	tests/format/megatron/test_golden.py \
+	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \
 	tests/format/megatron/test_zarr.py \
 	tests/format/megatron/test_legacy.py \

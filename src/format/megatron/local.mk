@@ -21,6 +21,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/legacy_save.c \
 	src/format/megatron/masters.c \
 	src/format/megatron/megatron.c \
+	src/format/megatron/local_save.c \
 	src/format/megatron/parts.c \
 	src/format/megatron/place.c \
 	src/format/megatron/save.c \
@@ -55,6 +56,7 @@ noinst_HEADERS += \
 	src/format/megatron/legacy_rank.h \
 	src/format/megatron/legacy_same.h \
 	src/format/megatron/legacy_save.h \
+	src/format/megatron/local_save.h \
 	src/format/megatron/parts.h \
 	src/format/megatron/place.h \
 	src/format/megatron/save.h \

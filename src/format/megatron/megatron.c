@@ -14,6 +14,7 @@
 #include "fsdp.h"
 #include "legacy.h"
 #include "legacy_files.h"
+#include "local_save.h"
 #include "masters.h"
 #include "parts.h"
 #include "place.h"
@@ -72,7 +73,7 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
 {
     enum megatron_backend backend;
     struct zf_err ignored = {0};
-    char name[64];
+    char name[64], path[160];
 
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
     if (!megatron_manifest(save->store, o->lim, &backend, name, &ignored)) {
@@ -95,6 +96,9 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
         (void)snprintf(out->why, sizeof out->why, "there is common.pt without " MANIFEST);
     } else if (mg_fsdp_is(save->store, out->why)) {
         out->fit = ZF_FIT_PROOF;
+    } else if (mg_local_find(save->store, path)) {
+        out->fit = ZF_FIT_NAMES;
+        (void)snprintf(out->why, sizeof out->why, "%.100s is a rank's local checkpoint", path);
     }
     return true;
 }
@@ -103,7 +107,7 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
 static bool megatron_read(struct mg_save *s, struct zf_err *err)
 {
     enum megatron_backend backend;
-    char name[64], is[ZF_ABSENT_MAX];
+    char name[64], is[ZF_ABSENT_MAX], path[160];
 
     if (!megatron_manifest(s->st, s->lim, &backend, name, err)) {
         return false;
@@ -115,7 +119,7 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
         return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
         if (!megatron_is_begun(s->st)) {
-            return mg_fsdp(s, err);
+            return mg_local_find(s->st, path) ? mg_local_refuse(path, err) : mg_fsdp(s, err);
         }
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the save is incomplete: there is common.pt, but " MANIFEST
