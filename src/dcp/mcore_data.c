@@ -62,3 +62,12 @@ bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *mcore, struct zf_
     }
     return true;
 }
+
+void dcp_flat_box(uint32_t n, const uint64_t *grid, const uint64_t *whole, const uint64_t *start,
+                  uint64_t *box, uint64_t *size)
+{
+    for (uint32_t d = 0; d < n; d++) {
+        size[d] = whole[d] / grid[d]; /* it divides: mcore_take_shape */
+        box[d] = start[d] * size[d];
+    }
+}

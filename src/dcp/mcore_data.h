@@ -14,4 +14,9 @@
  * the stored one. */
 bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err) ZF_CHECKED;
 
+/* A chunk of such a tensor starts at start[n], a cell of grid[n], the stored shape without its last
+ * dimension: the box of the tensor `whole` that the cell stands for. */
+void dcp_flat_box(uint32_t n, const uint64_t *grid, const uint64_t *whole, const uint64_t *start,
+                  uint64_t *box, uint64_t *size);
+
 #endif

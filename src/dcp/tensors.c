@@ -20,6 +20,7 @@
 #include "composed.h"
 #include "files.h"
 #include "items.h"
+#include "mcore_data.h"
 #include "paths.h"
 #include "placing.h"
 #include "replicas.h"
@@ -200,9 +201,8 @@ static bool tensors_put_run(const struct dcp_key *k, struct zf_draft *draft, con
                            "\"%.120s\": a chunk of a flattened tensor spans %llu boxes", k->name,
                            SHOW(size[d]));
         }
-        local[d] = k->whole[d] / k->shape[d];
-        box[d] = start[d] * local[d];
     }
+    dcp_flat_box(n, k->shape, k->whole, start, box, local);
     return lost ? zf_draft_lost_run(draft, box, local, start[n], size[n], lost, err)
                 : zf_draft_run(draft, box, local, start[n], size[n], from, err);
 }

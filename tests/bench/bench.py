@@ -232,6 +232,27 @@ def part_zarr():
     shutil.rmtree(ckpt)
 
 
+def part_stacked():
+    """Megatron's torch_dist, 96 stacked layers in 10^5 chunks: opening it, and one layer of one of its tensors."""
+    ckpt = os.path.join(tmp, 'stacked')
+    run(sys.executable, os.path.join(SRC, 'tests/support/mkmegatron.py'), ckpt, '--layers', 96, '--tensors', 8, '--ranks', 32,
+        '--rows', 4096, '--cols', 256, '--sparse')
+    meta = os.path.join(ckpt, '.metadata')
+    theirs, r, ours, reads = usage(sys.executable, os.path.join(SRC, 'tests/bench/load_pickle.py'), meta), [], [], []
+    for _ in range(ROUNDS):
+        ours.append(usage(ZEROFS, 'info', ckpt))
+        r.append(ours[-1][0] / theirs[0])
+    took, rss, _ = (statistics.median(x) for x in zip(*ours))
+    ratio('Megatron of 10^5 chunks, time beside pickle.load', r, most=1)
+    tell('  until it is opened', f'{took:6.2f} s   (CPython {theirs[0]:.2f} s)')
+    tell('  peak RSS', f'{rss:6.0f} MiB (CPython {theirs[1]:.0f} MiB)')
+    with Mount(ZEROFS, 'mount', '-f', ckpt) as m:
+        for i in range(ROUNDS):
+            reads.append(seq(os.path.join(m.at, f'decoder.layers.{7 + i}.mlp.part3.weight.f32')))
+        tell('  first read of one layer, 4 MiB in 32 chunks', f'{1000 * statistics.median(reads):6.1f} ms')
+    shutil.rmtree(ckpt)
+
+
 def part_export():
     """export beside cp of the shards; both put what they wrote on the disk."""
     ckpt = mkdcp('data', '--tensors', 8, '--ranks', 2, '--rows', 16384, '--cols', 1024)
@@ -267,7 +288,7 @@ def part_cast():
             ratio(f'{name}, beside memcpy of the input', [float(r[name]) / float(r['memcpy']) for r in rounds])
 
 
-PARTS = ('read', 'gather', 'memory', 'metadata', 'zarr', 'export', 'cast')
+PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'zarr', 'export', 'cast')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '

@@ -8,6 +8,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz_build \
 	tests/fuzz/fuzz_dcp \
 	tests/fuzz/fuzz_hf \
+	tests/fuzz/fuzz_megatron \
 	tests/fuzz/fuzz_olmo \
 	tests/fuzz/fuzz_legacy \
 	tests/fuzz/fuzz_open \
@@ -51,6 +52,10 @@ tests_fuzz_fuzz_legacy_SOURCES = tests/fuzz/fuzz_legacy.c $(fuzz_driver)
 tests_fuzz_fuzz_legacy_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_legacy_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_legacy_LDADD = $(ZF_FORMAT)
+tests_fuzz_fuzz_megatron_SOURCES = tests/fuzz/fuzz_megatron.c $(fuzz_driver)
+tests_fuzz_fuzz_megatron_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_megatron_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_megatron_LDADD = $(ZF_FORMAT)
 tests_fuzz_fuzz_open_SOURCES = tests/fuzz/fuzz_open.c $(fuzz_driver)
 tests_fuzz_fuzz_open_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_open_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS)

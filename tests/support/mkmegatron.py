@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes synthetic Megatron saves (torch_dist) with the standard library only.
 
-    mkmegatron.py DIR [--layers L] [--tensors N] [--ranks TP] [--rows R] [--cols C] [--hollow]
+    mkmegatron.py DIR [--layers L] [--tensors N] [--ranks TP] [--rows R] [--cols C] [--sparse]
 
 N stacked weights of L layers, each with its master and two moments, rows cut among TP ranks: L * N * TP * 4
-chunks.  --hollow as in mkdcp.py.  As a module: Save, for saves of any keys and boxes."""
+chunks.  --sparse as in mkdcp.py.  As a module: Save, for saves of any keys and boxes."""
 import argparse
 import json
 import os
@@ -19,9 +19,9 @@ from torchfile import named, save
 class Save(Checkpoint):
     """One iteration's folder."""
 
-    def __init__(self, folder, ranks=2, hollow=False):
+    def __init__(self, folder, ranks=2, sparse=False):
         os.makedirs(folder, exist_ok=True)
-        super().__init__(types.SimpleNamespace(dir=folder, torch='2.6', ranks=ranks, sparse=hollow, hollow=hollow,
+        super().__init__(types.SimpleNamespace(dir=folder, torch='2.6', ranks=ranks, sparse=sparse, hollow=False,
                                                plans=False, columns=False))
         self.mcore, self.bytes = {}, {}
 
@@ -31,7 +31,8 @@ class Save(Checkpoint):
         if not self.a.sparse:
             self.bytes[key] = data or content(key, WIDTH[dtype] * self.elements(shape))
         for rank, start, size in boxes:
-            part = 0 if self.a.sparse else self.box_bytes(self.bytes[key], WIDTH[dtype], shape, start, size)
+            part = WIDTH[dtype] * self.elements(size) if self.a.sparse else \
+                self.box_bytes(self.bytes[key], WIDTH[dtype], shape, start, size)
             at, length = self.item(rank, dtype, tuple(size), part)
             chunks.append(w.of(w.ChunkStorageMetadata, offsets=w.size(*start), sizes=w.size(*size)))
             self.storage[w.of(w.MetadataIndex, fqn=key, index=None, offset=w.size(*start))] = \
@@ -51,7 +52,7 @@ class Save(Checkpoint):
         last = [(r * shape[-1] + start[-1]) * width for r in rows]
         return b''.join(data[at:at + size[-1] * width] for at in last)
 
-    def stack(self, key, shape, dtype='float32', axes=1, each=None):
+    def stack(self, key, shape, dtype='float32', axes=1, each=None, data=None):
         """Stacked along the first `axes` dimensions; the next one is cut among the ranks.  each: how many experts one
         chunk holds."""
         ranks, each = self.a.ranks, each or [1] * axes
@@ -61,14 +62,14 @@ class Save(Checkpoint):
         cut = shape[axes] // ranks if len(shape) > axes and shape[axes] % ranks == 0 else 0
         inner = [(r, (r * cut,) + (0,) * (len(shape) - axes - 1), (cut,) + tuple(shape[axes + 1:]))
                  for r in range(ranks)] if cut else [(0, (0,) * (len(shape) - axes), tuple(shape[axes:]))]
-        self.boxes(key, shape, [(r, c + at, tuple(each) + of) for c in cells for r, at, of in inner], dtype)
+        self.boxes(key, shape, [(r, c + at, tuple(each) + of) for c in cells for r, at, of in inner], dtype, data)
 
-    def flattened(self, key, shape, local, pieces, dtype='float32'):
+    def flattened(self, key, shape, local, pieces, dtype='float32', data=None):
         """An optimizer's tensor whose local boxes are stored as ranges: pieces = [length of each range of a box]."""
         grid, n = [g // x for g, x in zip(shape, local)], 1
         for x in local:
             n *= x
-        data, stored, boxes, cells = content(key, WIDTH[dtype] * self.elements(shape)), b'', [], [()]
+        data, stored, boxes, cells = data or content(key, WIDTH[dtype] * self.elements(shape)), b'', [], [()]
         for g in grid:
             cells = [c + (i,) for c in cells for i in range(g)]
         for c in cells:
@@ -119,9 +120,9 @@ def main():
     p.add_argument('--ranks', type=int, default=2)
     p.add_argument('--rows', type=int, default=8)
     p.add_argument('--cols', type=int, default=4)
-    p.add_argument('--hollow', action='store_true')
+    p.add_argument('--sparse', action='store_true')
     a = p.parse_args()
-    c = Save(a.dir, a.ranks, a.hollow)
+    c = Save(a.dir, a.ranks, a.sparse)
     for i in range(a.tensors):
         key = f'decoder.layers.mlp.part{i}.weight'
         c.stack(key, (a.layers, a.rows, a.cols), 'bfloat16')

@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -109,9 +110,11 @@ def masters_and_moments():
     """Stacked, flattened, of chained optimizers: under the names of their parameters."""
     with Case() as c:
         s, key = Save(c.dir), "decoder.layers.mlp.weight"
-        s.stack("module." + key, (2, 4, 3), "bfloat16")
+        master = b"".join(struct.pack("<f", i - 3.5) for i in range(24))  # which bfloat16 holds exactly
+        s.stack("module." + key, (2, 4, 3), "bfloat16", data=b"".join(master[i + 2:i + 4] for i in range(0, 96, 4)))
         s.stack("module.output.weight", (4, 3), "bfloat16", axes=0)
-        s.flattened("chained_0.optimizer.state.fp32_param.module." + key, (2, 4, 3), (1, 2, 3), [5, 1])
+        s.flattened("chained_0.optimizer.state.fp32_param.module." + key, (2, 4, 3), (1, 2, 3), [5, 1],
+                    data=master)
         s.flattened("chained_0.optimizer.state.exp_avg.module." + key, (2, 4, 3), (1, 4, 3), [2, 10])
         s.stack("chained_1.optimizer.state.exp_avg.module.output.weight", (4, 3), axes=0)
         s.object("optimizer.distributed.dp_group_idx_0.optimizer/shard_0_1", {"step": 3})

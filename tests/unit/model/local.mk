@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 model_tests = \
 	tests/unit/model/test_build \
 	tests/unit/model/test_draft_read \
+	tests/unit/model/test_hidden \
 	tests/unit/model/test_loss \
 	tests/unit/model/test_map_random \
 	tests/unit/model/test_part \
@@ -16,6 +17,8 @@ TESTS += $(model_tests)
 
 tests_unit_model_test_build_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_build_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
+tests_unit_model_test_hidden_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_model_test_hidden_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_draft_read_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_draft_read_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_loss_CPPFLAGS = $(TEST_CPPFLAGS)
