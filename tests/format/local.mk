@@ -5,6 +5,7 @@ TESTS += \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
+	tests/format/deepspeed/test_experts.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
@@ -31,6 +32,7 @@ EXTRA_DIST += \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
+	tests/format/deepspeed/test_experts.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/deepspeed/makeds.py \
 	tests/format/golden.py \

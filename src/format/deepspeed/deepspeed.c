@@ -15,6 +15,7 @@
 #include "tp_join.h"
 #include "trained.h"
 #include "universal.h"
+#include "warn.h"
 #include "zero0.h"
 #include "zero12.h"
 #include "zero3.h"
@@ -85,7 +86,7 @@ static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, s
     return ds_experts_read(mp, err) && ds_groups_make(mp, err) &&
            zf_build_prefix(b, mp->tree, err) && deepspeed_draft_trained(mp, err) &&
            ds_layers_tied(mp, layers, err) && ds_rest_draft(mp, err) && ds_stored_draft(mp, err) &&
-           zf_build_prefix(b, "", err);
+           ds_warn_note(mp, err) && zf_build_prefix(b, "", err);
 }
 
 /* All files are read before anything is drafted: which rank has a layer is known from the names of

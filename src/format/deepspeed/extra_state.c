@@ -4,6 +4,7 @@
  * and extra/ for tensors of the client state. */
 #include "extra_state.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/names.h>
@@ -25,14 +26,64 @@ static bool state_is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken,
     return true;
 }
 
+/* A number of the settings of a group: " lr 0.01", or nothing. */
+static void state_setting(char *out, size_t room, const struct zf_pv *group, const char *key,
+                          const char *said)
+{
+    double f = 0;
+    int64_t i = 0;
+    const struct zf_pv *v = zf_pv_get(group, key);
+    bool is_float = zf_pv_float(v, &f);
+
+    out[0] = '\0';
+    if (is_float || (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i))) {
+        (void)snprintf(out, room, " %s %.9g", said, is_float ? f : (double)i);
+    }
+}
+
+#define GROUPS_TOLD 16
+
+/* Tells class, learning rates and weight decays of the optimizer, as they are recorded.  The class is
+ * in ds_config only, where DeepSpeed made the optimizer itself. */
+static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
+                                 const struct zf_pv *groups, struct zf_err *err)
+{
+    const struct zf_pv *type =
+        zf_pv_get(zf_pv_get(zf_pv_get(root, "ds_config"), "optimizer"), "type");
+    uint64_t n = zf_pv_len(groups), n_type = 0;
+    const char *name = zf_pv_kind(type) == ZF_PV_STR ? zf_pv_text(type, &n_type) : "";
+    char text[1200], lr[60], decay[60];
+    size_t len = 0;
+
+    for (uint64_t g = 0; g < n && g < GROUPS_TOLD; g++) {
+        const struct zf_pv *one = zf_pv_item(groups, g);
+
+        state_setting(lr, sizeof lr, one, "lr", "lr");
+        state_setting(decay, sizeof decay, one, "weight_decay", "weight decay");
+        if (*lr || *decay) {
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s group %u%s%s%s",
+                                    len ? ";" : "", (unsigned)g, lr, *lr && *decay ? "," : "",
+                                    decay);
+        }
+    }
+    return len == 0 ||
+           zf_build_note(ds->b, err, "optimizer%s%.*s:%s%s", n_type ? " " : "",
+                         (int)(n_type < 60 ? n_type : 60), name, text,
+                         n > GROUPS_TOLD ? "; …" : "");
+}
+
 bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
     const struct zf_place_file f = {
         .torch = t, .path = path, .extra = true, .take = state_is_weights};
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
 
+    const struct zf_pv *root = zf_torch_root(t), *optim = zf_pv_get(root, "optimizer");
+    const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");
+
     ds->told_model = true;
-    return names && zf_place_all(ds->b, names, &f, ds->o->lim, err) &&
+    return state_note_optimizer(ds, root, zf_pv_get(inner ? inner : optim, "param_groups"), err) &&
+           names && zf_place_all(ds->b, names, &f, ds->o->lim, err) &&
            zf_state_add(ds->b, &f, NULL, ds->o->lim, err);
 }
 
@@ -40,6 +91,11 @@ bool ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path, st
 {
     const struct zf_place_file f = {.torch = t, .path = path, .extra = true};
 
+    const struct zf_pv *root = zf_torch_root(t), *in = zf_pv_get(root, "optimizer_state_dict");
+    const struct zf_pv *base = zf_pv_get(in, "base_optimizer_state");
+
     ds->told_optim = true;
-    return zf_state_add(ds->b, &f, "optim_states", ds->o->lim, err);
+    base = base ? base : zf_pv_get(in, "optimizer_state_dict");
+    return state_note_optimizer(ds, root, zf_pv_get(base, "param_groups"), err) &&
+           zf_state_add(ds->b, &f, "optim_states", ds->o->lim, err);
 }

@@ -27,6 +27,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/trained.c \
 	src/format/deepspeed/universal.c \
 	src/format/deepspeed/vectors.c \
+	src/format/deepspeed/warn.c \
 	src/format/deepspeed/zero0.c \
 	src/format/deepspeed/zero12.c \
 	src/format/deepspeed/zero3.c \
@@ -58,6 +59,7 @@ noinst_HEADERS += \
 	src/format/deepspeed/trained.h \
 	src/format/deepspeed/universal.h \
 	src/format/deepspeed/vectors.h \
+	src/format/deepspeed/warn.h \
 	src/format/deepspeed/zero0.h \
 	src/format/deepspeed/zero12.h \
 	src/format/deepspeed/zero3.h \

@@ -92,6 +92,30 @@ for f in SWAP.values():
         f["optimizer_state_dict"]["local_sub_partitions_of_fp32_groups"][0].reverse()
 refused("0.3.14: sub-partitions in another order", SWAP, "")
 
+# ---- what info says ----
+
+def notes_of(files):
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(d, files)
+        return tree(d)[1]
+
+
+def config(files, **zero):
+    for f in files.values():
+        if "ds_config" in f:
+            f["ds_config"] = {"zero_optimization": {"stage": 2, **zero}, "optimizer": {"type": "AdamW"}}
+    return files
+
+
+DEALT = notes_of(config(makeds.zero12(ONE, 2, order=makeds.dealt), round_robin_gradients=True))
+PLAIN = notes_of(config(makeds.zero12(ONE, 2)))
+check("the optimizer's class and settings", any("optimizer AdamW: group 0 lr 0.01, weight decay 0.01" in n for n in PLAIN), PLAIN)
+check("round-robin is told", any("scrambled" in n for n in DEALT) and not any("scrambled" in n for n in PLAIN), DEALT)
+FROZEN = makeds.zero12(STATE, 2, 1)
+FROZEN["mp_rank_00_model_states.pt"].update(frozen_param_shapes=None, frozen_param_fragments=None)
+check("frozen parameters of stage 1 are told", any(n.startswith("1 frozen parameters are in") for n in notes_of(FROZEN)), notes_of(FROZEN))
+check("those of stage 2 need not be", not any("frozen" in n for n in notes_of(makeds.zero12(STATE, 2))))
+
 # ---- what is trained, and adapters ----
 
 LORA = State({"base_model.model.q.lora_A.default.weight": (2, 5), "base_model.model.q.lora_B.default.weight": (3, 2),

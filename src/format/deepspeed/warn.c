@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whoever compares with what DeepSpeed's tools gave should know which of the two is right, and why.
+ * Source: utils/zero_to_fp32.py (0.14.5 … 0.19.8), checkpoint/ds_to_universal.py,
+ * runtime/zero/stage_1_and_2.py, and what they made of real saves. */
+#include "warn.h"
+
+#include <stdlib.h>
+
+#include <zf/assemble/names.h>
+
+/* The releases up to 0.18 make every buffer float32. */
+#define INTEGERS_KEPT 19
+
+static const struct ds_optim *warn_first(const struct ds_rank *mp)
+{
+    uint32_t r = 0;
+
+    while (r < mp->n_dp && mp->optim[r].lost) {
+        r++;
+    }
+    return mp->optim && r < mp->n_dp ? &mp->optim[r] : NULL;
+}
+
+/* The mappings are made from the declared order, unless padding between parameters made the dealing
+ * known to them. */
+static bool warn_round_robin(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
+{
+    bool dealt = false;
+
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        const struct ds_group *group = &mp->group[g];
+        bool padded = false;
+
+        for (uint32_t i = 0; i < first->part[group->index].n_pads; i++) {
+            padded = padded || first->part[group->index].pad[i] > 0;
+        }
+        dealt = dealt || (!padded && group->n_ranks > 1 && group->n > group->n_ranks);
+    }
+    return !dealt || !mp->model.round_robin ||
+           zf_build_note(mp->save->b, err,
+                         "round_robin_gradients is on: param_slice_mappings are in another order "
+                         "than the vectors, so what ds_to_universal.py and safe_get_full_* make of "
+                         "this save is scrambled");
+}
+
+static struct ds_name *warn_trained(const struct ds_rank *mp, uint32_t *n, struct zf_err *err)
+{
+    uint64_t all = 0;
+
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        all += mp->group[g].n;
+    }
+    struct ds_name *out = zf_arena_get(mp->save->a, all, sizeof *out, err);
+    *n = 0;
+    for (uint32_t g = 0; out && g < mp->n_groups; g++) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++) {
+            out[(*n)++] = mp->group[g].param[i].name;
+        }
+    }
+    if (out) {
+        ds_name_sort(out, *n);
+    }
+    return out;
+}
+
+/* Stage 1 and BF16_Optimizer record no frozen parameters: zero_to_fp32.py drops them. */
+static bool warn_frozen(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+    uint32_t n_trained, n = 0;
+    const struct ds_name *trained = warn_trained(mp, &n_trained, err);
+
+    for (uint32_t i = 0; trained && m->has_buffers && i < m->n_entries; i++) {
+        const struct ds_entry *e = &m->entry[i];
+
+        n += e->tensor && e->view.n > 0 && (!mp->tie || mp->tie[i] == i) &&
+             !zf_names_extra_state(e->name.p, e->name.n) &&
+             !ds_name_listed(m->buffer, m->n_buffers, e->name) &&
+             !ds_name_listed(m->second, m->n_aliases, e->name) &&
+             !ds_name_listed(trained, n_trained, e->name);
+    }
+    return trained && (n == 0 || m->frozen.n > 0 ||
+                       zf_build_note(mp->save->b, err,
+                                     "%u frozen parameters are in \"module\" only: zero_to_fp32.py "
+                                     "leaves them out",
+                                     n));
+}
+
+static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_buffers; i++) {
+        const struct ds_entry *e = ds_model_find(m, m->buffer[i]);
+
+        n += e && e->tensor && zf_dtype_info(e->view.dtype)->kind != 'f';
+    }
+    if (n == 0 || version[0] != '0' || version[1] != '.' || atoi(version + 2) >= INTEGERS_KEPT) {
+        return true;
+    }
+    return zf_build_note(mp->save->b, err,
+                         "%u buffers are no floats: zero_to_fp32.py of DeepSpeed %.20s makes them "
+                         "float32",
+                         n, version);
+}
+
+bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_optim *first = warn_first(mp);
+
+    if (!first || mp->plain || mp->save->dir.universal) {
+        return true;
+    }
+    return (first->sliced || (warn_round_robin(mp, first, err) &&
+                              (first->stage == 2 || warn_frozen(mp, err)))) &&
+           warn_integers(mp, first->version, err);
+}
