@@ -129,6 +129,9 @@ static bool json_add_keys(struct state *s, const struct zf_pv *root, struct zf_e
         const struct zf_pv *v = zf_pv_val(root, i);
         const char *name = json_key_name(zf_pv_key(root, i), i, buf, &n);
 
+        if (s->file->is_state && !s->file->is_state(s->file->ctx, name, n)) {
+            continue;
+        }
         if (zf_torch_kind(s->file->torch, v) == ZF_TORCH_NOT && json_counts(root, i) &&
             !json_add_value(s, name, n, name, v, err)) {
             return false;

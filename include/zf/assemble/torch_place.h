@@ -15,6 +15,8 @@ struct zf_place_file {
     bool extra;       /* no weights in here (RNG, schedulers): its tensors are under extra/ */
     /* Asked first for every tensor: says in *taken whether it dealt with it.  May be NULL. */
     bool (*take)(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err);
+    /* Is top-level key[n] one of those that are state/<key>.json?  NULL = all of them. */
+    bool (*is_state)(void *ctx, const char *key, size_t n);
     void *ctx;
 };
 

@@ -69,6 +69,9 @@ static bool draft_rank(struct legacy_save *ls, const struct legacy_rank *r, bool
             return false;
         }
     }
+    if (r->n_flats > 0 && !zf_build_raw_only(ls->b, "bucket", err)) {
+        return false;
+    }
     for (uint32_t i = r->first_flat; i < r->first_flat + r->n_flats; i++) {
         const struct legacy_flat *f = &ls->flat.at[i];
 

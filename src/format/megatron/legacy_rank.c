@@ -180,7 +180,7 @@ static bool rank_agree(struct legacy_save *ls, const char *path, struct zf_torch
             return false;
         }
     }
-    if (!said || (args && !zf_agree_add(said, t, "args", args, rank_own_setting, true, err))) {
+    if (!said || (args && !zf_agree_add(said, t, "args", args, rank_own_setting, false, err))) {
         return false;
     }
     if (ls->said) {
@@ -206,6 +206,13 @@ static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, st
     return true;
 }
 
+/* Of the model and its modules' own states nothing is left to tell. */
+static bool rank_is_state(void *ctx, const char *key, size_t n)
+{
+    (void)ctx;
+    return n < 5 || memcmp(key, "model", 5) != 0;
+}
+
 /* Random states are a rank's own: below extra/, with its folder in front. */
 static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r,
                              struct zf_torch *t, struct zf_err *err)
@@ -214,7 +221,8 @@ static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r
                               .path = r->file->path,
                               .head = r->file->dir,
                               .extra = true,
-                              .take = rank_is_taken};
+                              .take = rank_is_taken,
+                              .is_state = rank_is_state};
     zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
 
     if (!names || !zf_place_all(ls->b, names, &f, ls->o->lim, err)) {

@@ -96,6 +96,21 @@ joins("masters without attributes", edited(Model(tp=2, pp=2), attributes=False))
 joins("names of old releases", edited(Model(tp=2, pp=2), old=True, optimizer=None))
 
 
+
+def aside():
+    """What is beside the tensors, of every rank or of the first."""
+    with tempfile.TemporaryDirectory() as d:
+        makelegacy.write(d, edited(Model(tp=2), optimizer="flat", edit=put("decoder.layers.0._extra_state", None)).files())
+        run = subprocess.run([DUMP, d], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    blobs = sorted(r[1] for r in rows if r[0] == "blob")
+    extra = sorted(r[2] for r in rows if r[0] == "tensor" and r[1] == "extra")
+    buckets = sorted(r[1] for r in rows if r[0] == "tensor" and r[1].endswith("bucket") and r[2].endswith(".exp_avg"))
+    check("settings are of the first rank, random states of each", blobs == [f"state/{k}.json" for k in (
+        "args", "checkpoint_version", "iteration", "optimizer")] and extra == [f"mp_rank_0{t}.rng_state.0.torch_rng_state" for t in (0, 1)] and
+        buckets == ["mp_rank_00/bucket", "mp_rank_01/bucket"], f"{blobs} {extra} {buckets} {run.stderr}")
+
+
 # ---- tied ----
 
 def ties(name, model, second, first):
@@ -150,6 +165,8 @@ by_rank("no vocabulary size", edited(Model(tp=2, padded_vocab_size=16), edit_fil
 by_rank("old order of queries", edited(Model(tp=2), old=True, optimizer=None, version=1.0), "checkpoint_version is 1")
 by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda cut: {"tensor_model_parallel": True, "partition_dim": 1, "partition_stride": 1}
                                                       if cut == "rows" else Model.attrs(Model(tp=2), cut)), "by its master's attributes along 1")
+
+aside()
 
 # ---- masters without names ----
 
@@ -226,7 +243,7 @@ def lacks(path, model=None):
 
 
 refused("two iterations mixed", mixed(iteration=11), "iteration", "11", "10", "mp_rank_00/model_optim_rng.pt", "mp_rank_01/model_optim_rng.pt")
-files = Model(tp=2).files()
+files = Model(tp=2, seed=3).files()
 files["mp_rank_01/model_optim_rng.pt"] = Model(tp=2, seed=7).files()["mp_rank_01/model_optim_rng.pt"]
 refused("two runs mixed", files, "args.seed")
 refused("a missing rank", lacks("mp_rank_01_000/model_optim_rng.pt"), "mp_rank_01_000/model_optim_rng.pt", "is missing", "2 tensor, 2 pipeline")
