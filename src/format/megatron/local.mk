@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 libzf_format_la_SOURCES += \
 	src/format/megatron/axes.c \
+	src/format/megatron/bucket_flat.c \
 	src/format/megatron/bucket_match.c \
+	src/format/megatron/bucket_order.c \
+	src/format/megatron/bucket_rows.c \
 	src/format/megatron/bucket_walk.c \
 	src/format/megatron/beside.c \
 	src/format/megatron/fsdp.c \
 	src/format/megatron/fsdp_keys.c \
 	src/format/megatron/iteration.c \
+	src/format/megatron/buckets.c \
 	src/format/megatron/keys.c \
 	src/format/megatron/legacy.c \
 	src/format/megatron/legacy_bucket.c \
@@ -35,12 +39,16 @@ libzf_format_la_SOURCES += \
 
 noinst_HEADERS += \
 	src/format/megatron/axes.h \
+	src/format/megatron/bucket_flat.h \
 	src/format/megatron/bucket_match.h \
+	src/format/megatron/bucket_order.h \
+	src/format/megatron/bucket_rows.h \
 	src/format/megatron/bucket_walk.h \
 	src/format/megatron/beside.h \
 	src/format/megatron/fsdp.h \
 	src/format/megatron/fsdp_keys.h \
 	src/format/megatron/iteration.h \
+	src/format/megatron/buckets.h \
 	src/format/megatron/keys.h \
 	src/format/megatron/masters.h \
 	src/format/megatron/legacy.h \

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include <zf/assemble/files.h>
+#include <zf/assemble/values.h>
 #include <zf/codec/json.h>
 #include <zf/format.h>
 
 #include "axes.h"
 #include "beside.h"
 #include "fsdp.h"
+#include "buckets.h"
 #include "legacy.h"
 #include "legacy_files.h"
 #include "local_save.h"
@@ -163,9 +165,12 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
     if (!zf_store_has(save->store, MANIFEST, ZF_ENTRY_FILE) && legacy_files_any(save->store)) {
         return legacy_open(save, o, b, err);
     }
+    zf_auto(flat_buffers) struct flat_buffers buffers = {0};
     return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
-           megatron_sizes(&s, save, err) && mg_axes_slice(&s, err) && mg_parts_join(&s, err) &&
-           mg_masters_check(&s, err) && mg_place(&s, err) && mg_beside(&s, o, err);
+           megatron_sizes(&s, save, err) && mg_flat_find(&s, s.arena, &buffers, err) &&
+           mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
+           mg_buckets_map(&s, &buffers, ZF_VALUES_ENDS, err) && mg_place(&s, err) &&
+           mg_beside(&s, o, err);
 }
 
 const struct zf_format zf_format_megatron = {

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each buffer is one rank's: which one is tried out, the likeliest first.  What all ranks held of a
+ * parameter is then put together like any chunks. */
+#include "buckets.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/values.h>
+#include <zf/base/num.h>
+
+#include "bucket_rows.h"
+
+#define BUCKETS_EXPERT_RANKS 64u /* that are tried beside the likeliest */
+
+/* A piece where it was found. */
+struct held {
+    const struct bucket_piece *piece;
+    const struct flat_buffer *buffer;
+    uint32_t bucket;
+    uint64_t first;
+    uint32_t next; /* of the same parameter, + 1 */
+};
+
+struct buckets {
+    struct mg_save *s;
+    const struct flat_buffers *in;
+    uint64_t ends;
+    struct bucket_rows rows;
+    zf_vec(struct held) held;
+    uint32_t *first, *last; /* [n of the save's list] into held, + 1 */
+    struct walk_place *place;
+    uint64_t n_mapped, n_served, n_open;
+};
+
+static void zf_auto_buckets(struct buckets *b)
+{
+    zf_vec_fini(&b->held);
+    bucket_rows_fini(&b->rows);
+}
+
+/* ---- which rank's a buffer is ------------------------------------------------------------- */
+
+/* An attempt to map one buffer. */
+struct attempt {
+    struct buckets *b;
+    const struct flat_buffer *buffer;
+    struct bucket_rank rank;
+    const struct bucket_row *row; /* of the last walk */
+    struct walk_result result, best;
+};
+
+static bool buckets_walk(struct attempt *t, uint64_t align, struct zf_err *err)
+{
+    struct buckets *b = t->b;
+    const struct bucket_buffer buffer = {.master = t->buffer->master->bucket,
+                                         .len = t->buffer->len,
+                                         .n_buckets = t->buffer->n_buckets,
+                                         .joined = t->buffer->joined};
+
+    t->row = bucket_rows_get(&b->rows, &t->rank, err);
+    const struct bucket_question q = {.weight = b->rows.weight,
+                                      .row = t->row,
+                                      .buffer = &buffer,
+                                      .align = align,
+                                      .ends = b->ends,
+                                      .arena = b->rows.arena};
+    if (!t->row || !bucket_match(&q, b->place, &t->result, err)) {
+        return false;
+    }
+    if (t->result.kind != WALK_NONE || t->result.bucket > t->best.bucket ||
+        (t->result.bucket == t->best.bucket && t->result.end > t->best.end)) {
+        t->best = t->result;
+    }
+    return true;
+}
+
+/* In both alignments: of 64 elements, and of 1 up to core 0.7. */
+static bool buckets_walk_rank(struct attempt *t, struct zf_err *err)
+{
+    return buckets_walk(t, 64, err) && (t->result.kind != WALK_NONE || buckets_walk(t, 1, err));
+}
+
+/* Experts cut over n ranks: the one that the group's number stands for, then the others. */
+static bool buckets_walk_experts(struct attempt *t, uint64_t n, struct zf_err *err)
+{
+    uint64_t etp = t->b->rows.n_expert_tensor, own = t->buffer->group / etp % n;
+    uint64_t tries = n * etp <= BUCKETS_EXPERT_RANKS ? n * etp : 1;
+
+    t->rank.n_expert = n;
+    for (uint64_t i = 0; i < tries && t->result.kind == WALK_NONE; i++) {
+        t->rank.expert = (own + i / etp) % n;
+        t->rank.expert_tensor = (t->buffer->group + i) % etp;
+        if (!buckets_walk_rank(t, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool buckets_walk_class(struct attempt *t, struct zf_err *err)
+{
+    struct bucket_rows *r = &t->b->rows;
+    uint64_t told = r->s->settings.expert_model_parallel_size;
+
+    if (t->rank.class == BUCKET_EXPERTS) {
+        for (uint64_t n = told ? told : 1; n <= r->n_experts && t->result.kind == WALK_NONE; n++) {
+            if (r->n_experts % n == 0 && !buckets_walk_experts(t, n, err)) {
+                return false;
+            }
+            n = told ? r->n_experts : n;
+        }
+        return true;
+    }
+    t->rank.n_expert = 1;
+    t->rank.expert = 0;
+    for (uint64_t i = 0; i < r->n_tensor && t->result.kind == WALK_NONE; i++) {
+        t->rank.tensor = (t->buffer->group + i) % r->n_tensor;
+        t->rank.expert_tensor = t->rank.tensor % r->n_expert_tensor;
+        if (!buckets_walk_rank(t, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Classes, and orders of experts, in one order of the model. */
+static bool buckets_walk_order(struct attempt *t, struct zf_err *err)
+{
+    static const struct {
+        enum bucket_class class;
+        bool grouped;
+    } try[] = {{BUCKET_DENSE, false}, {BUCKET_EXPERTS, false}, {BUCKET_EXPERTS, true},
+               {BUCKET_ALL, false},   {BUCKET_ALL, true}};
+    bool experts = t->b->rows.n_experts > 0;
+
+    for (size_t i = 0; i < sizeof try / sizeof try[0] && t->result.kind == WALK_NONE; i++) {
+        if (!experts && (try[i].class != BUCKET_ALL || try[i].grouped)) {
+            continue;
+        }
+        t->rank.class = try[i].class;
+        t->rank.grouped = try[i].grouped;
+        if (!buckets_walk_class(t, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool buckets_dtype(const struct flat_buffer *f, enum zf_dtype *out)
+{
+    struct mg_text t = f->dtype;
+    const char *comma = t.n > 7 ? memchr(t.p, ',', t.n) : NULL;
+
+    return comma && comma > t.p + 7 && memcmp(t.p, "(torch.", 7) == 0 &&
+           zf_dtype_by_torch(t.p + 7, (size_t)(comma - t.p) - 7, out);
+}
+
+static bool buckets_keep(struct buckets *b, const struct flat_buffer *buffer,
+                         const struct bucket_row *row, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < row->n; i++) {
+        const struct walk_place *at = &b->place[i];
+        struct held *h = at->there ? zf_vec_push(&b->held, err) : NULL;
+        uint32_t param = row->piece[i]->weight;
+
+        if (!at->there) {
+            continue;
+        }
+        if (!h || b->held.n >= UINT32_MAX) {
+            return false;
+        }
+        *h = (struct held){row->piece[i], buffer, at->bucket, at->first, 0};
+        if (b->last[param]) {
+            b->held.at[b->last[param] - 1].next = (uint32_t)b->held.n;
+        } else {
+            b->first[param] = (uint32_t)b->held.n;
+        }
+        b->last[param] = (uint32_t)b->held.n;
+    }
+    return true;
+}
+
+static bool buckets_refuse(struct buckets *b, const struct flat_buffer *f, const char *why,
+                           struct zf_err *err)
+{
+    return zf_build_note(b->s->b, err,
+                         "the flat optimizer buffer %.200s is not mapped to parameters: %s", f->name, why);
+}
+
+static bool buckets_tell(struct attempt *t, struct zf_err *err)
+{
+    char why[200] = "its bytes fit parameters in more than one way";
+
+    if (t->best.kind == WALK_NONE) {
+        (void)snprintf(why, sizeof why,
+                       "no parameter fits behind element %llu of bucket %u, as far as the order of "
+                       "parameters is known",
+                       (unsigned long long)t->best.end, t->best.bucket);
+    }
+    return buckets_refuse(t->b, t->buffer, why, err);
+}
+
+/* A buffer of which something is lost is not mapped in a degraded build. */
+static bool buckets_lost(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)
+{
+    char why[300];
+
+    if (!zf_build_degraded(b->s->b) || err->code == ZF_E_NOMEM || err->code == ZF_E_LIMIT) {
+        return false;
+    }
+    (void)zf_err_text(err, why, sizeof why);
+    zf_err_clear(err);
+    return buckets_refuse(b, f, why, err);
+}
+
+static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)
+{
+    struct attempt t = {.b = b, .buffer = f, .result = {.kind = WALK_NONE}};
+
+    if (!f->why && !f->master) {
+        return buckets_refuse(b, f, "it has no masters to prove it with", err);
+    }
+    if (f->why || !buckets_dtype(f, &t.rank.dtype)) {
+        return buckets_refuse(b, f, f->why ? f->why : "the type of its weights is not known", err);
+    }
+    enum bucket_order order = b->rows.ordered ? BUCKET_STORED : BUCKET_LOCAL;
+    for (; order < BUCKET_ORDERS && t.result.kind == WALK_NONE; order++) {
+        t.rank.order = order;
+        if (!buckets_walk_order(&t, err)) {
+            return buckets_lost(b, f, err);
+        }
+    }
+    if (t.result.kind != WALK_ONE) {
+        return buckets_tell(&t, err);
+    }
+    b->n_mapped++;
+    return buckets_keep(b, f, t.row, err);
+}
+
+/* ---- parameters --------------------------------------------------------------------------- */
+
+static const struct flat_state *buckets_state(const struct flat_buffer *f, struct mg_text name)
+{
+    for (uint32_t i = 0; i < f->n_states; i++) {
+        if (f->state[i].name.n == name.n && memcmp(f->state[i].name.p, name.p, name.n) == 0) {
+            return &f->state[i];
+        }
+    }
+    return NULL;
+}
+
+/* Elements [at.first, at.first + at.n) of the piece in both places. */
+static bool buckets_equal_span(struct zf_draft_at x, struct zf_draft_at y, struct zf_span at,
+                               bool *same, struct zf_err *err)
+{
+    uint64_t elem = zf_dtype_info(zf_draft_type(x.of).dtype)->bytes;
+    uint8_t one[16 * 256], two[16 * 256];
+
+    for (uint64_t done = 0, k; *same && done < at.n; done += k) {
+        k = at.n - done < 256 ? at.n - done : 256;
+        if (!zf_draft_read(x.of, x.first + at.first + done, k, one, err) ||
+            !zf_draft_read(y.of, y.first + at.first + done, k, two, err)) {
+            return false;
+        }
+        *same = memcmp(one, two, k * elem) == 0;
+    }
+    return true;
+}
+
+/* Is the state of the piece in both places the same, as far as its ends are compared? */
+static bool buckets_equal(const struct buckets *b, const struct held *x, const struct held *y,
+                          struct mg_text name, bool *same, struct zf_err *err)
+{
+    const struct flat_state *s = buckets_state(x->buffer, name), *t = buckets_state(y->buffer, name);
+    uint64_t n = x->piece->n, head = b->ends && b->ends < n ? b->ends : n;
+    uint64_t tail = n - head < head ? n - head : head;
+
+    *same = s && t;
+    if (!*same) {
+        return true;
+    }
+    const struct zf_draft_at from = {s->bucket[x->bucket], x->first};
+    const struct zf_draft_at to = {t->bucket[y->bucket], y->first};
+    *same = zf_draft_type(from.of).dtype == zf_draft_type(to.of).dtype;
+    return buckets_equal_span(from, to, (struct zf_span){0, head}, same, err) &&
+           buckets_equal_span(from, to, (struct zf_span){n - tail, tail}, same, err);
+}
+
+/* What is known of a parameter that was found. */
+struct whole {
+    const struct held *piece[64]; /* one of each that covers it */
+    uint32_t n;
+    uint64_t covered;
+    const char *why; /* it is not whole */
+};
+
+static bool buckets_look(const struct buckets *b, size_t param, struct whole *w, struct zf_err *err)
+{
+    uint64_t n = 0;
+    const struct zf_type *type = &b->s->param.at[param].type;
+
+    for (uint32_t i = b->first[param]; i && !w->why; i = b->held.at[i - 1].next) {
+        const struct held *h = &b->held.at[i - 1];
+        uint32_t k = 0;
+
+        while (k < w->n && w->piece[k]->piece != h->piece) {
+            k++;
+        }
+        if (k == w->n && k < 64) {
+            w->piece[w->n++] = h;
+            w->covered += h->piece->n;
+            continue;
+        }
+        w->why = k == 64 ? "it is in too many pieces" : NULL;
+        for (uint32_t j = 0; !w->why && j < h->buffer->n_states; j++) {
+            bool same;
+
+            if (!buckets_equal(b, w->piece[k], h, h->buffer->state[j].name, &same, err)) {
+                return false;
+            }
+            w->why = same ? NULL : "two ranks' copies of it differ";
+        }
+    }
+    if (!w->why && (!zf_elems(type->ndim, type->shape, &n) || n != w->covered)) {
+        w->why = "not all ranks' buffers are mapped";
+    }
+    return true;
+}
+
+/* One piece that is the whole of the parameter in its own order. */
+static bool buckets_is_flat(const struct whole *w, const struct zf_type *type)
+{
+    const struct bucket_piece *p = w->piece[0]->piece;
+
+    return w->n == 1 && p->n_boxes == 1 &&
+           (type->ndim == 0 ||
+            memcmp(p->box[0].size, type->shape, type->ndim * sizeof(uint64_t)) == 0);
+}
+
+static bool buckets_join(const struct buckets *b, const struct whole *w, struct mg_param *p,
+                         struct zf_err *err)
+{
+    p->of = zf_build_hidden(b->s->b, p->name.p, p->name.n, p->type, err);
+    for (uint32_t i = 0; p->of && i < w->n; i++) {
+        const struct held *h = w->piece[i];
+        uint64_t first = h->first;
+        struct zf_draft *bucket = buckets_state(h->buffer, p->state)->bucket[h->bucket];
+
+        for (uint32_t k = 0; k < h->piece->n_boxes; k++) {
+            const struct bucket_box *box = &h->piece->box[k];
+            uint64_t n = 1;
+
+            if (!zf_draft_unflatten(p->of, box->start, box->size, bucket, first, err)) {
+                return false;
+            }
+            for (uint32_t d = 0; d < p->type.ndim; d++) {
+                n *= box->size[d];
+            }
+            first += n;
+        }
+    }
+    return p->of != NULL;
+}
+
+/* One state, if every piece has it, of one type. */
+static bool buckets_serve_state(struct buckets *b, const struct whole *w, size_t param,
+                                struct mg_text name, struct zf_err *err)
+{
+    struct mg_param p = b->s->param.at[param];
+    enum zf_dtype dtype = p.type.dtype;
+
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct flat_state *s = buckets_state(w->piece[i]->buffer, name);
+
+        if (!s || (i > 0 && zf_draft_type(s->bucket[w->piece[i]->bucket]).dtype != dtype)) {
+            return true;
+        }
+        dtype = zf_draft_type(s->bucket[w->piece[i]->bucket]).dtype;
+    }
+    p.state = name;
+    p.type.dtype = dtype;
+    p.from = NULL;
+    p.apart = false;
+    p.first = w->piece[0]->first;
+    if (buckets_is_flat(w, &p.type)) {
+        p.of = buckets_state(w->piece[0]->buffer, name)->bucket[w->piece[0]->bucket];
+    } else {
+        p.first = 0;
+        if (!buckets_join(b, w, &p, err)) {
+            return false;
+        }
+    }
+    return mg_save_param(b->s, &p, err);
+}
+
+static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
+{
+    struct whole w = {.n = 0};
+    struct mg_text name = b->s->param.at[param].name;
+
+    if (!buckets_look(b, param, &w, err)) {
+        return false;
+    }
+    if (w.why) {
+        b->n_open++;
+        return zf_build_note(b->s->b, err, "no optimizer state of \"%.*s\" out of flat buffers: %s",
+                             (int)(name.n < 200 ? name.n : 200), name.p, w.why);
+    }
+    b->n_served++;
+    const struct flat_buffer *f = w.piece[0]->buffer;
+    for (uint32_t i = 0; i < f->n_states; i++) {
+        if (!buckets_serve_state(b, &w, param, f->state[i].name, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, uint64_t ends,
+                    struct zf_err *err)
+{
+    zf_auto(buckets) struct buckets b = {.s = s, .in = buffers, .ends = ends};
+    size_t n = s->param.n;
+
+    if (buffers->n == 0) {
+        return true;
+    }
+    if (!bucket_rows_init(&b.rows, s, err) ||
+        !(b.first = zf_arena_get(b.rows.arena, n, sizeof *b.first, err)) ||
+        !(b.last = zf_arena_get(b.rows.arena, n, sizeof *b.last, err)) ||
+        !(b.place = zf_arena_get(b.rows.arena, b.rows.target.n, sizeof *b.place, err))) {
+        return false;
+    }
+    for (size_t i = 0; i < buffers->n; i++) {
+        if (!buckets_map(&b, &buffers->at[i], err)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (b.first[i] && !buckets_serve(&b, i, err)) {
+            return false;
+        }
+    }
+    return zf_build_note(s->b, err,
+                         "%llu of %zu flat optimizer buffers are mapped to parameters: the states of "
+                         "%llu parameters are in optim/, those of %llu are incomplete",
+                         (unsigned long long)b.n_mapped, buffers->n, (unsigned long long)b.n_served,
+                         (unsigned long long)b.n_open);
+}
