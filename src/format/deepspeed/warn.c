@@ -15,7 +15,7 @@ static const struct ds_optim *warn_first(const struct ds_rank *mp)
 {
     uint32_t r = 0;
 
-    while (r < mp->n_dp && mp->optim[r].lost) {
+    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
         r++;
     }
     return mp->optim && r < mp->n_dp ? &mp->optim[r] : NULL;
