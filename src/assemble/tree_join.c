@@ -119,18 +119,12 @@ static bool tree_check_counts(const struct tree_work *w, struct zf_err *err)
     return true;
 }
 
-/* The tensor of that name in a tree ("" = the root), or NULL. */
-static struct zf_draft *tree_find(const struct tree_work *w, const char *tree,
-                                  const struct tree_item *it, bool *ok, struct zf_err *err)
+/* The tensor of that name in a tree, or NULL. */
+static struct zf_draft *tree_find(const struct tree_work *w, uint32_t tree,
+                                  const struct tree_item *it)
 {
-    struct zf_draft *d = NULL;
-
-    *ok = *ok && zf_build_prefix(w->j->b, tree, err);
-    if (*ok) {
-        d = zf_build_find(w->j->b, (struct zf_spot){it->set, it->name, it->name_len});
-        *ok = zf_build_prefix(w->j->b, "", err);
-    }
-    return d;
+    return zf_build_find_below(w->j->b, w->j->tree[tree],
+                               (struct zf_spot){it->set, it->name, it->name_len});
 }
 
 /* ---- joining ---- */
@@ -140,20 +134,19 @@ static bool tree_gather(struct tree_work *w, const struct tree_item *it, struct 
 {
     const struct zf_tree_join *j = w->j;
     struct zf_type t = zf_draft_type(it->draft);
-    bool ok = true;
 
-    for (uint32_t r = 0; ok && r < j->n_ranks; r++) {
-        struct zf_draft *d = r == 0 ? it->draft : tree_find(w, j->tree[it->tree + r], it, &ok, err);
+    for (uint32_t r = 0; r < j->n_ranks; r++) {
+        struct zf_draft *d = r == 0 ? it->draft : tree_find(w, it->tree + r, it);
 
-        if (ok && (!d || zf_draft_type(d).ndim != t.ndim || zf_draft_type(d).dtype != t.dtype)) {
+        if (!d || zf_draft_type(d).ndim != t.ndim || zf_draft_type(d).dtype != t.dtype) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s in %s",
                            d ? "it is of another type" : "it is not there",
                            j->tree[it->tree + r]);
         }
         w->shard[r] = d;
-        w->shape[r] = d ? zf_draft_type(d).shape : NULL;
+        w->shape[r] = zf_draft_type(d).shape;
     }
-    return ok;
+    return true;
 }
 
 /* The whole is there already, from an earlier stage, whose shards must be these. */
@@ -164,12 +157,12 @@ static bool tree_compare_stage(struct tree_work *w, const struct tree_item *it, 
     uint32_t first = 0;
     bool ok = true, same = true;
 
-    while (ok && first < it->tree && !(other = tree_find(w, j->tree[first], it, &ok, err))) {
+    while (first < it->tree && !(other = tree_find(w, first, it))) {
         first += j->n_ranks;
     }
     for (uint32_t r = 0; ok && same && other && r < j->n_ranks; r++) {
-        other = tree_find(w, j->tree[first + r], it, &ok, err);
-        ok = ok && (!other || zf_cut_same(&w->check, other, w->shard[r], &same, err));
+        other = tree_find(w, first + r, it);
+        ok = (!other || zf_cut_same(&w->check, other, w->shard[r], &same, err));
         same = same && other;
     }
     if (!ok || same) {

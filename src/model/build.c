@@ -99,15 +99,20 @@ bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
     return b->rest.prefix != NULL;
 }
 
-/* The path behind the prefix; NULL when it is too long for a path of the tree. */
+/* The path behind dir; NULL when it is too long for a path of the tree. */
+static const char *build_path_below(const char *dir, const char *path, char full[PATH_BYTES])
+{
+    if (!*dir) {
+        return path;
+    }
+    int n = snprintf(full, PATH_BYTES, "%s%s%s", dir, *path ? "/" : "", path);
+    return n < 0 || n >= PATH_BYTES ? NULL : full;
+}
+
 static const char *build_full_path(const struct zf_build *b, const char *path,
                                    char full[PATH_BYTES])
 {
-    if (!*b->rest.prefix) {
-        return path;
-    }
-    int n = snprintf(full, PATH_BYTES, "%s%s%s", b->rest.prefix, *path ? "/" : "", path);
-    return n < 0 || n >= PATH_BYTES ? NULL : full;
+    return build_path_below(b->rest.prefix, path, full);
 }
 
 static bool build_fail_long(const char *path, struct zf_err *err)
@@ -165,14 +170,19 @@ static struct zf_draft *build_find_in(const struct zf_build *b, const struct dra
     return NULL;
 }
 
-struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
+struct zf_draft *zf_build_find_below(const struct zf_build *b, const char *dir, struct zf_spot spot)
 {
     char full[PATH_BYTES];
-    const char *path = build_full_path(b, spot.set, full);
+    const char *path = build_path_below(dir, spot.set, full);
     struct draft_set *s = path ? build_get_set(b, path) : NULL;
     struct zf_draft *d = s ? build_find_in(b, s, spot.name, spot.name_len) : NULL;
 
     return d && d->tie ? d->tie : d;
+}
+
+struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
+{
+    return zf_build_find_below(b, b->rest.prefix, spot);
 }
 
 /* A draft without shape, entered under its name unless there is no set. */

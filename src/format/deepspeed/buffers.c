@@ -49,7 +49,7 @@ static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, st
 /* A trained parameter's 16-bit weight must have as many elements as its shape says. */
 static bool buffers_check_size(struct ds_rank *mp, const struct ds_entry *e, struct zf_err *err)
 {
-    const struct zf_draft *d = zf_build_find(mp->save->b, ds_spot("", e->name));
+    const struct zf_draft *d = rank_find(mp, e->name);
     uint64_t n = 0;
 
     /* converting to the universal form may cut a padded vocabulary */
@@ -66,10 +66,10 @@ static bool buffers_check_size(struct ds_rank *mp, const struct ds_entry *e, str
 static bool buffers_draft_alias(struct ds_rank *mp, const struct ds_alias *a, bool *done,
                                 struct zf_err *err)
 {
-    struct zf_draft *of = zf_build_find(mp->save->b, ds_spot("", a->of));
+    struct zf_draft *of = rank_find(mp, a->of);
 
     *done = true;
-    if (zf_build_find(mp->save->b, ds_spot("", a->name))) {
+    if (rank_find(mp, a->name)) {
         return true;
     }
     *done = of != NULL;
@@ -109,7 +109,7 @@ static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
     for (uint32_t i = 0; i < m->n_fragments; i++) {
         const struct ds_entry *f = &m->fragment[i];
 
-        if (!zf_build_find(mp->save->b, ds_spot("", f->name)) &&
+        if (!rank_find(mp, f->name) &&
             !zf_tensor_ref_draft(mp->save->b, ds_spot("", f->name), &f->view, NULL, err)) {
             return false;
         }
@@ -125,7 +125,7 @@ static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
 
     for (uint32_t i = 0; tie && i < m->n_entries; i++) {
         if ((mp->plain || !mp->trained[i]) && tie[i] == i &&
-            !zf_build_find(mp->save->b, ds_spot("", m->entry[i].name)) &&
+            !rank_find(mp, m->entry[i].name) &&
             !buffers_draft_entry(mp, &m->entry[i], err)) {
             return false;
         }
@@ -152,7 +152,7 @@ bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
     tie = mp->tie = ds_ties_find(mp, m->entry, m->n_entries, err);
     for (uint32_t i = 0; tie && i < m->n_entries; i++) {
         const struct ds_entry *e = &m->entry[i];
-        bool drafted = zf_build_find(mp->save->b, ds_spot("", e->name)) != NULL;
+        bool drafted = rank_find(mp, e->name) != NULL;
 
         if (drafted
                 ? !buffers_check_size(mp, e, err)

@@ -64,7 +64,7 @@ static bool deepspeed_probe(const struct zf_save *save, const struct zf_open_opt
 static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->save->dir.universal) {
-        return ds_universal_draft(mp, err);
+        return true; /* joined already, for all ranks */
     }
     if (mp->n_optim_files == 0) {
         return ds_zero0_draft(mp, err);
@@ -83,10 +83,32 @@ static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, s
     if (mp->model.steps >= 0) {
         zf_build_step(b, mp->model.steps);
     }
-    return ds_experts_read(mp, err) && ds_groups_make(mp, err) &&
+    return ds_experts_read(mp, err) && (mp->save->dir.universal || ds_groups_make(mp, err)) &&
            zf_build_prefix(b, mp->tree, err) && deepspeed_draft_trained(mp, err) &&
            ds_layers_tied(mp, layers, err) && ds_rest_draft(mp, err) && ds_stored_draft(mp, err) &&
            ds_warn_note(mp, err) && zf_build_prefix(b, "", err);
+}
+
+/* The parameters of a universal save, which all ranks' files name together. */
+static bool deepspeed_draft_universal(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
+{
+    struct ds_rank whole = {.save = ds};
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (!ds_groups_make(&all->rank[i], err)) {
+            return false;
+        }
+        n += all->rank[i].n_groups;
+    }
+    whole.model = all->rank[0].model;
+    whole.group = zf_arena_get(ds->a, n, sizeof *whole.group, err);
+    for (uint32_t i = 0; whole.group && i < all->n; i++) {
+        for (uint32_t g = 0; g < all->rank[i].n_groups; g++) {
+            whole.group[whole.n_groups++] = all->rank[i].group[g];
+        }
+    }
+    return whole.group && ds_universal_draft(&whole, err);
 }
 
 /* All files are read before anything is drafted: which rank has a layer is known from the names of
@@ -109,6 +131,9 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
         }
     }
     if (!ds_ranks_mesh(ds, all, err) || !ds_layers_read(ds, all, &layers, err)) {
+        return false;
+    }
+    if (ds->dir.universal && !deepspeed_draft_universal(ds, all, err)) {
         return false;
     }
     for (uint32_t i = 0; i < all->n; i++) {

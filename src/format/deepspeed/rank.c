@@ -206,6 +206,14 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
     return rank_read_model(mp, err) && rank_read_optims(mp, err);
 }
 
+struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name)
+{
+    struct zf_build *b = mp->save->b;
+    struct zf_draft *d = zf_build_find_below(b, mp->tree, ds_spot("", name));
+
+    return d || !mp->save->dir.universal ? d : zf_build_find_below(b, "", ds_spot("", name));
+}
+
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)
 {
     if (!mp->save->o->degraded || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {

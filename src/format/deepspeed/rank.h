@@ -46,6 +46,9 @@ struct ds_rank {
 /* Reads the rank's files.
  * Errors: ZF_E_FORMAT files are missing, left over or of other saves; those of reading them. */
 bool rank_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+/* The rank's tensor of that name that is no state, as far as it is drafted, or NULL: in a universal save
+ * what was trained is at the root. */
+struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name);
 /* Degraded: handles a failure to prove which masters are whose.  The weights are then those of
  * `module`, and a note says why.  Else it gives the failure back. */
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;

@@ -191,7 +191,7 @@ static bool stored_note_excluded(struct ds_rank *mp, const struct ds_model *m, s
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        n += !zf_build_find(mp->save->b, ds_spot("", m->entry[i].name));
+        n += !rank_find(mp, m->entry[i].name);
     }
     return n == 0 || zf_build_note(mp->save->b, err,
                                    "%u names are in stored/ only: the save was made without its "

@@ -22,7 +22,7 @@ static int ties_by_view(const void *pa, const void *pb)
 
 static bool ties_is_drafted(struct ds_rank *mp, const struct ds_entry *e)
 {
-    return zf_build_find(mp->save->b, ds_spot("", e->name)) != NULL;
+    return rank_find(mp, e->name) != NULL;
 }
 
 bool ds_ties_listed(const struct ds_model *m, struct ds_name name)

@@ -158,6 +158,15 @@ static bool universal_check_all(struct ds_rank *mp, struct zf_err *err)
             struct ds_name name = p->name;
             struct zf_draft *d = zf_build_find(mp->save->b, ds_spot("", name));
 
+            if (!d && mp->save->o->degraded && mp->save->tp > 1) {
+                /* param_shapes has the shape of a shard */
+                if (!zf_build_missing(mp->save->b, name.p, name.n,
+                                      &(struct zf_lost){.file = "zero/", .why = "is missing"},
+                                      err)) {
+                    return false;
+                }
+                continue;
+            }
             if (!d && mp->save->o->degraded) {
                 d = zf_build_tensor(mp->save->b, ds_spot("", name),
                                     (struct zf_type){ZF_DT_F32, p->ndim, p->shape}, err);
