@@ -128,15 +128,17 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
 
     c.d = d = draft_data(d);
     c.of = of = draft_data(of);
-    if (!copy_possible(d, of, err) || !draft_box_inside(d, start, size, &n, err) ||
-        !draft_box_inside(of, of_start, size, &n_of, err)) {
+    if (!copy_possible(d, of, err) || !draft_box_inside(d, start, size, &n, err)) {
+        return false;
+    }
+    if (of->kind == ZF_DRAFT_MEM) {
+        return copy_value(d, of, n, err);
+    }
+    if (!draft_box_inside(of, of_start, size, &n_of, err)) {
         return false;
     }
     if (n == 0) {
         return true;
-    }
-    if (of->kind == ZF_DRAFT_MEM) {
-        return copy_value(d, of, n, err);
     }
     uint64_t *box = zf_arena_get(d->b->temp, 3 * (uint64_t)d->ndim + 1, sizeof *box, err);
     if (!box || !build_save_draft(d, err) || !draft_run_use_boxes(d, err)) {

@@ -6,6 +6,7 @@ TESTS += \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
 	tests/format/deepspeed/test_experts.py \
+	tests/format/deepspeed/test_parallel.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
@@ -33,8 +34,10 @@ EXTRA_DIST += \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
 	tests/format/deepspeed/test_experts.py \
+	tests/format/deepspeed/test_parallel.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/deepspeed/makeds.py \
+	tests/format/deepspeed/makemp.py \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
 	tests/format/megatron/makelegacy.py \

@@ -137,7 +137,10 @@ static bool tp_cut(void *ctx, const struct zf_tree_tensor *t, struct zf_cut *out
     struct zf_cut_rule rule;
 
     if (t->ndim == 0) {
-        return tp_lay(j, t, &copies, out, err); /* there is nothing to cut */
+        struct tp_pattern *p; /* there is nothing to cut, but a pattern may be about it */
+        bool vocab;
+
+        return tp_match(j, name, &p, &vocab, err) && tp_lay(j, t, &copies, out, err);
     }
     if (j->rules) {
         if (!zf_tp_rules_find(j->rules, t->name, t->name_len, &rule, err)) {

@@ -54,6 +54,7 @@ int main(int argc, char **argv)
     for (; argc > 2; argc--, argv++) {
         o.fill_lost = o.fill_lost || strcmp(argv[1], "-n") == 0; /* degraded, lost values are NaN */
         o.degraded = o.degraded || o.fill_lost || strcmp(argv[1], "-d") == 0;
+        o.tp_rules = strncmp(argv[1], "-r", 2) == 0 ? argv[1] + 2 : o.tp_rules;
     }
     zf_auto(store) struct zf_store *st = argc == 2 ? zf_store_dir(argv[1], &lim, &err) : NULL;
     zf_auto(checkpoint) struct zf_checkpoint *c = st ? zf_open(st, &o, &err) : NULL;
