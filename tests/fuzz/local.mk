@@ -15,6 +15,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz_pickle \
 	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_torch \
+	tests/fuzz/fuzz_tpinfo \
 	tests/fuzz/fuzz_yaml \
 	tests/fuzz/fuzz_zarr \
 	tests/fuzz/fuzz_zstd \
@@ -70,6 +71,10 @@ tests_fuzz_fuzz_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS)
 tests_fuzz_fuzz_torch_SOURCES = tests/fuzz/fuzz_torch.c $(fuzz_driver)
 tests_fuzz_fuzz_torch_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_torch_LDADD = $(ZF_CODEC)
+tests_fuzz_fuzz_tpinfo_SOURCES = tests/fuzz/fuzz_tpinfo.c $(fuzz_driver)
+tests_fuzz_fuzz_tpinfo_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_tpinfo_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_tpinfo_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS)
 tests_fuzz_fuzz_yaml_SOURCES = tests/fuzz/fuzz_yaml.c $(fuzz_driver)
 tests_fuzz_fuzz_yaml_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_yaml_LDFLAGS = $(fuzz_ldflags)
