@@ -300,4 +300,4 @@ if __name__ == "__main__":
     main([every_type, every_layout, no_dimensions_and_no_elements, long_grids_are_sorted, fill_values, layers_and_slices,
          lock_directories_are_passed_over, both_spellings_of_objects, missing_chunks, wrong_lengths, lies_about_the_shape,
          a_zarray_that_is_no_json, lies_of_compressed_chunks, bombs_and_heads, damage_beside_a_weight,
-          unfinished_and_mixed])
+         unfinished_and_mixed])
