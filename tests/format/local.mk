@@ -10,6 +10,7 @@ TESTS += \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
+	tests/format/megatron/test_buckets.py \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \
@@ -41,6 +42,7 @@ EXTRA_DIST += \
 	tests/format/golden.py \
 	tests/format/hf/test_hf.py \
 	tests/format/megatron/makelegacy.py \
+	tests/format/megatron/test_buckets.py \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \

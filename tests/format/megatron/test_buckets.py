@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Flat optimizer buffers: what is damaged unmaps its own buffer and nothing else; masters that are not the weights'."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from tap import done, results  # noqa: E402 pylint: disable=wrong-import-position
+
+DUMP = os.path.join(os.environ.get("top_builddir", "."), "tests/unit/format/tree_dump")
+DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "megatron")
+RESHARDABLE = "pypi_0.16.1_tp2pp2_dp_reshardable_buckets"
+DP_ZERO = "pypi_0.19.2_tp2pp2_dp_zero_buckets"
+PADDED = "pypi_0.17.1_dp3_fully_reshardable_padded"
+KEY = "optimizer.distributed.dp_group_idx_%d.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_%d.%s"
+
+
+def dump(folder):
+    r = subprocess.run([DUMP, folder], capture_output=True, timeout=60)
+    return r.returncode, r.stdout.decode("utf8", "surrogateescape"), r.stderr.decode("utf8", "surrogateescape")
+
+
+def tensors(text):
+    """(set, name) -> (dtype, bytes)."""
+    out = {}
+    for line in text.split("\n"):
+        f = line.split("\t")
+        if f[0] == "tensor":
+            out[f[1], f[2]] = f[3], b"" if f[5].startswith("unreadable") else bytes.fromhex(f[5])
+    return out
+
+
+def edited(name, find, change):
+    """A copy of the set in which the only place of these bytes is changed; what it shows."""
+    with tempfile.TemporaryDirectory() as tmp:
+        folder = os.path.join(tmp, name)
+        shutil.copytree(os.path.join(DATA, name), folder)
+        hits = 0
+        for d, _, files in os.walk(folder):
+            for f in files:
+                path = os.path.join(d, f)
+                os.chmod(path, 0o644)
+                with open(path, "rb") as file:
+                    data = file.read()
+                hits += data.count(find)
+                if find in data:
+                    with open(path, "wb") as file:
+                        file.write(data.replace(find, change))
+        assert hits == 1, f"{hits} places"
+        return dump(folder)
+
+
+def flip(data, at=3):
+    return data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1:]
+
+
+def names(have, where):
+    return {n for s, n in have if s == where}
+
+
+def whole(name):
+    code, out, err = dump(os.path.join(DATA, name))
+    assert code == 0, err
+    return tensors(out), out
+
+
+def one_byte_unmaps_one_buffer():
+    have, _ = whole(RESHARDABLE)
+    bucket = have["bucket", KEY % (0, 0, "param")][1]
+    first = bucket[192 * 4:192 * 4 + 64]
+    code, out, err = edited(RESHARDABLE, first, flip(first))
+    assert code == 0, err
+    got = tensors(out)
+    lost = names(have, "optim/exp_avg") - names(got, "optim/exp_avg")
+    # all that stage 0 holds, whole on no other rank
+    assert "decoder.layers.0.mlp.linear_fc1.weight" in lost and "embedding.word_embeddings.weight" in lost, lost
+    assert not [n for n in lost if n.startswith(("decoder.layers.1.", "output_layer", "decoder.final"))], lost
+    for n in lost:
+        if not n.endswith("norm.weight") and "layer_norm" not in n:
+            assert got["", n][0] == "bf16" and ("stored", n) not in got, n
+    for key, value in got.items():
+        if key[0].startswith("optim/") or key[0] == "stored":
+            assert have[key] == value, key
+    assert "dp_group_idx_0" in out and "is not mapped" in out
+
+
+def one_byte_in_dp_zero():
+    have, _ = whole(DP_ZERO)
+    name = "optimizer.distributed.dp_group_idx_3.param_state/shard_0_1/0/0/(torch.bfloat16, torch.float32)/param"
+    first = have["bucket", name][1][320 * 4:320 * 4 + 64]
+    code, out, err = edited(DP_ZERO, first, flip(first))
+    assert code == 0, err
+    got = tensors(out)
+    lost = names(have, "optim/exp_avg") - names(got, "optim/exp_avg")
+    assert "decoder.layers.1.mlp.linear_fc2.weight" in lost, lost
+    assert not [n for n in lost if n.startswith("decoder.layers.0.")], lost
+
+
+def a_moment_is_not_looked_at():
+    have, _ = whole(RESHARDABLE)
+    first = have["bucket", KEY % (0, 0, "exp_avg")][1][192 * 4:192 * 4 + 64]
+    code, out, err = edited(RESHARDABLE, first, flip(first))
+    assert code == 0, err
+    assert tensors(out).keys() == have.keys()
+
+
+def masters_are_held_against_weights():
+    have, out = whole(PADDED)
+    assert names(have, "optim/param") and not names(have, "stored")
+    assert {have["", n][0] for n in names(have, "optim/param")} == {"bf16"}
+    assert "the fp32 masters are not those of the weights" in out
+
+
+def main():
+    for case in (one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
+                 masters_are_held_against_weights):
+        results.run(case.__name__, case)
+    done()
+
+
+if __name__ == "__main__":
+    main()
