@@ -253,6 +253,21 @@ def part_stacked():
     shutil.rmtree(ckpt)
 
 
+def part_local():
+    """OLMo's local layout, FSDP1 on 256 ranks, 5.6 billion parameters and their optimizer: 512 pickles to read."""
+    ckpt, took, peak, layer = os.path.join(tmp, 'local'), [], [], []
+    run(sys.executable, os.path.join(SRC, 'tests/support/mkolmo.py'), ckpt, '--ranks', 256)
+    for _ in range(ROUNDS):
+        with Mount(ZEROFS, 'mount', '-f', ckpt) as m:
+            took.append(m.took)
+            layer.append(seq(os.path.join(m.at, 'transformer.blocks.7.attn_norm.weight.f32')))
+            peak.append(m.peak())
+    tell('mount until it answers', f'{statistics.median(took):6.2f} s', 'goal <= 1')
+    tell('  peak RSS', f'{max(peak):6.0f} MiB', 'goal <= 100')
+    tell('  first read of a small parameter', f'{statistics.median(layer) * 1000:6.2f} ms')
+    shutil.rmtree(ckpt)
+
+
 def part_export():
     """export beside cp of the shards; both put what they wrote on the disk."""
     ckpt = mkdcp('data', '--tensors', 8, '--ranks', 2, '--rows', 16384, '--cols', 1024)
@@ -288,7 +303,7 @@ def part_cast():
             ratio(f'{name}, beside memcpy of the input', [float(r[name]) / float(r['memcpy']) for r in rounds])
 
 
-PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'zarr', 'export', 'cast')
+PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'zarr', 'local', 'export', 'cast')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '
