@@ -351,14 +351,16 @@ static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
 
 /* ---- placing ---- */
 
-/* The step that a file of weights names at its top, for `info`. */
+/* The step that a file of weights names at its top, for `info`, or OLMo's train.pt does. */
 static void files_tell_step(const struct member *m, struct zf_build *b)
 {
     static const char *const key[] = {"global_step", "step", "iteration", "iter"};
     const struct zf_pv *root = zf_torch_root(m->torch);
+    bool tells = m->role == ZF_ROLE_WEIGHTS ||
+                 (m->role == ZF_ROLE_REST && strcmp(m->head, "train") == 0);
     int64_t step;
 
-    for (size_t i = 0; m->role == ZF_ROLE_WEIGHTS && i < sizeof key / sizeof key[0]; i++) {
+    for (size_t i = 0; tells && i < sizeof key / sizeof key[0]; i++) {
         if (zf_pv_kind(zf_pv_get(root, key[i])) == ZF_PV_INT &&
             zf_pv_int(zf_pv_get(root, key[i]), &step)) {
             zf_build_step(b, step);

@@ -111,7 +111,8 @@ static bool optim_read_groups(struct optim_reading *r, struct zf_err *err)
             return false;
         }
     }
-    return group && (r->n_read > 0 || save_groups_json(r->l->save, group, n, err));
+    return group && (zf_build_has_file(r->l->save->b, "state/optim.json") ||
+                     save_groups_json(r->l->save, group, n, err));
 }
 
 /* ---- states ---- */
@@ -165,8 +166,10 @@ static bool optim_add_shared(struct optim_reading *r, struct optim_state *s, boo
     if (new) {
         s->first = *x;
         s->shared = true;
-        return optim_draft(r, s, x->dtype, err) &&
-               zf_draft_flat(s->draft, 0, 1, (struct zf_from){x->src, x->off, NULL}, err);
+        s->shared = optim_draft(r, s, x->dtype, err) &&
+                    zf_draft_flat(s->draft, 0, 1, (struct zf_from){x->src, x->off, NULL}, err);
+        s->draft = s->shared ? s->draft : NULL;
+        return s->shared;
     }
     if (!s->shared || s->first.n == 0) {
         return optim_differs(r, s, err);
@@ -194,11 +197,12 @@ static bool optim_add_number(struct optim_reading *r, struct optim_state *s, boo
     if (!new) {
         return (s->shared && s->first.n == 0 && s->number == f) || optim_differs(r, s, err);
     }
-    s->shared = true;
     s->number = f;
+    s->first.n = 0;
     const char *set = save_optim_set(r->l->save->a, s->key, strlen(s->key), err);
-    return set && zf_build_scalar(b, save_spot(set, optim_param(r, s->param)->name),
-                                  whole ? ZF_DT_I64 : ZF_DT_F64, whole ? (void *)&i : &f, err);
+    s->shared = set && zf_build_scalar(b, save_spot(set, optim_param(r, s->param)->name),
+                                       whole ? ZF_DT_I64 : ZF_DT_F64, whole ? (void *)&i : &f, err);
+    return s->shared;
 }
 
 static bool optim_check_part(const struct optim_reading *r, const struct optim_state *s,
@@ -263,7 +267,8 @@ static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_p
     if (!s) {
         return false;
     }
-    bool new = !s->key;
+    /* an entry of a file that then failed is as good as new */
+    bool new = !s->draft && !s->shared;
     if (new) {
         s->key = zf_arena_str(r->l->save->a, text, n, err);
         s->path = r->path;
@@ -349,7 +354,7 @@ static bool optim_check_state(struct optim_reading *r, struct optim_state *s, st
     struct olmo_where at = r->l->where[s->param];
     const struct zf_flat_vector *v = &r->l->vector[at.flat];
 
-    for (uint64_t n = 0; !s->shared && n < v->len[at.param];) {
+    for (uint64_t n = 0; s->draft && !s->shared && n < v->len[at.param];) {
         struct zf_flat_piece p = zf_flat_piece(v, at.param, n);
         const char *why = r->why[p.rank], *path = r->ranks.path[p.rank];
 

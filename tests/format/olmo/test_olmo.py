@@ -426,6 +426,8 @@ lost("degraded: a model file is cut", m.local(3), held(m.MODEL, 2, 3), change=on
 lost("degraded: an optimizer file is missing", without(m.local(3), "optim/rank1.pt"), 2 * held(m.MODEL, 1, 3))
 lost("degraded: a moment is missing", edit(m.local(2), "optim/rank1.pt", lambda v: v["state"][0].pop("exp_avg")),
      m.part(0, 35, 1, m.layout(m.MODEL[""], 2, True)[2])[2])
+tree = saved(edit(m.local(2), "optim/rank0.pt", lambda v: v["state"][0].__setitem__("exp_avg", Tensor(1.0))), "-n")
+check("degraded: the first moment is no part", tree.code == 0 and tree.tensor["optim/exp_avg", "blocks.1.ff.weight"], tree.err)
 # a replica has the same
 copies = saved(without(m.local(4, replicas=2), "model/rank0.pt"), "-n")
 check("degraded: a replica is as good", copies.code == 0 and
