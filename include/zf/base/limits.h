@@ -16,8 +16,8 @@
     X(meta_memory, 16, "bytes", "memory for each byte of metadata on disk, beyond meta_slack")     \
     X(meta_slack, 32ull << 20, "bytes",                                                            \
       "memory that any metadata may take, and what may be decompressed beyond its size on disk")   \
-    X(json_bytes, 256ull << 20, "bytes", "one JSON document")                                      \
-    X(json_depth, 128, "levels", "nesting of one JSON document")                                   \
+    X(json_bytes, 256ull << 20, "bytes", "one JSON or YAML document")                              \
+    X(json_depth, 128, "levels", "nesting of one JSON or YAML document")                           \
     X(text_bytes, 64ull << 20, "bytes", "one state/*.json made from a pickle")                     \
     X(zip_entries, 4000000, "entries", "members of one archive")                                   \
     X(zip_directory, 1ull << 30, "bytes", "central directory of one archive")                      \
