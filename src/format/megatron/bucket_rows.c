@@ -495,11 +495,14 @@ static bool rows_make(struct bucket_rows *r, const struct bucket_rank *rank,
                       struct bucket_row *out, struct zf_err *err)
 {
     const uint32_t *sorted = rows_sorted(r, rank->order, rank->grouped, err);
-    size_t n = r->target.n;
+    size_t n = r->target.n, has = 0;
 
     *out = (struct bucket_row){0};
-    out->piece = sorted ? zf_arena_get(r->arena, n, sizeof(*out->piece), err) : NULL;
-    out->walk = out->piece ? zf_arena_get(r->arena, n, sizeof *out->walk, err) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        has += rows_has(r, &r->target.at[i], rank);
+    }
+    out->piece = sorted ? zf_arena_get(r->arena, has, sizeof(*out->piece), err) : NULL;
+    out->walk = out->piece ? zf_arena_get(r->arena, has, sizeof *out->walk, err) : NULL;
     for (size_t i = 0; out->walk && i < n; i++) {
         const struct bucket_target *t = &r->target.at[sorted[i]];
         bool expert = t->expert != MG_NONE;

@@ -11,7 +11,8 @@
 
 #include "bucket_rows.h"
 
-#define BUCKETS_EXPERT_RANKS 64u /* that are tried beside the likeliest */
+#define BUCKETS_RANKS 64u     /* up to so many all are tried, else the likeliest alone */
+#define BUCKETS_EXPERTS 4096u /* of a layer; beyond them only what args say is tried */
 
 /* A piece where it was found. */
 struct held {
@@ -85,7 +86,7 @@ static bool buckets_walk_rank(struct attempt *t, struct zf_err *err)
 static bool buckets_walk_experts(struct attempt *t, uint64_t n, struct zf_err *err)
 {
     uint64_t etp = t->b->rows.n_expert_tensor, own = t->buffer->group / etp % n;
-    uint64_t tries = n * etp <= BUCKETS_EXPERT_RANKS ? n * etp : 1;
+    uint64_t tries = n * etp <= BUCKETS_RANKS ? n * etp : 1;
 
     t->rank.n_expert = n;
     for (uint64_t i = 0; i < tries && t->result.kind == WALK_NONE; i++) {
@@ -102,19 +103,21 @@ static bool buckets_walk_class(struct attempt *t, struct zf_err *err)
 {
     struct bucket_rows *r = &t->b->rows;
     uint64_t told = r->s->settings.expert_model_parallel_size;
+    uint64_t most = r->n_experts <= BUCKETS_EXPERTS || told ? r->n_experts : 0;
 
     if (t->rank.class == BUCKET_EXPERTS) {
-        for (uint64_t n = told ? told : 1; n <= r->n_experts && t->result.kind == WALK_NONE; n++) {
+        for (uint64_t n = told ? told : 1; n <= most && t->result.kind == WALK_NONE; n++) {
             if (r->n_experts % n == 0 && !buckets_walk_experts(t, n, err)) {
                 return false;
             }
-            n = told ? r->n_experts : n;
+            n = told ? most : n;
         }
         return true;
     }
     t->rank.n_expert = 1;
     t->rank.expert = 0;
-    for (uint64_t i = 0; i < r->n_tensor && t->result.kind == WALK_NONE; i++) {
+    uint64_t tries = r->n_tensor <= BUCKETS_RANKS ? r->n_tensor : 1;
+    for (uint64_t i = 0; i < tries && t->result.kind == WALK_NONE; i++) {
         t->rank.tensor = (t->buffer->group + i) % r->n_tensor;
         t->rank.expert_tensor = t->rank.tensor % r->n_expert_tensor;
         if (!buckets_walk_rank(t, err)) {
