@@ -106,8 +106,13 @@ static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struc
     if (!zf_vec_room(&r->rule, 1, err) || !(whole = malloc(n))) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for rules");
     }
-    (void)snprintf(whole, n, "^(%.*s)$", (int)(last - s), s);
-    rc = regcomp(&rule.regex, whole, REG_EXTENDED | REG_NOSUB);
+    *last = '\0';
+    rc = regcomp(&rule.regex, s, REG_EXTENDED | REG_NOSUB); /* by itself: "a)|(b" is none */
+    if (rc == 0) {
+        regfree(&rule.regex);
+        (void)snprintf(whole, n, "^(%s)$", s);
+        rc = regcomp(&rule.regex, whole, REG_EXTENDED | REG_NOSUB);
+    }
     free(whole);
     if (rc != 0) {
         (void)regerror(rc, &rule.regex, why, sizeof why);
