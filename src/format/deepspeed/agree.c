@@ -174,6 +174,22 @@ static bool agree_add_optim(struct ds_said *s, const struct zf_pv *root, struct 
            agree_add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);
 }
 
+/* The optimizers of all model-parallel ranks step together; their groups are a rank's own. */
+static bool agree_read_steps(struct ds_save *ds, struct zf_torch *t, const char *path,
+                             struct zf_err *err)
+{
+    const struct zf_pv *in = zf_pv_get(zf_torch_root(t), INNER);
+    const struct zf_pv *elastic = zf_pv_get(in, "base_optimizer_state");
+    const struct zf_pv *state = zf_pv_get(zf_pv_is_map(elastic) ? elastic : zf_pv_get(in, INNER),
+                                          "state");
+    struct ds_said s = {.torch = t};
+
+    zf_agree_free(ds->said_steps);
+    ds->said_steps = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
+    return s.list && agree_add_each(&s, INNER ".", in, "zero_stage base_optimizer_state_step", err) &&
+           agree_add_steps(&s, "the optimizer's state", state ? state : elastic, err);
+}
+
 bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
                    struct zf_err *err)
 {
@@ -181,7 +197,8 @@ bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, boo
 
     zf_agree_free(ds->said);
     ds->said = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
-    return s.list && (model ? agree_add_model : agree_add_optim)(&s, zf_torch_root(t), err);
+    return s.list && (model ? agree_add_model : agree_add_optim)(&s, zf_torch_root(t), err) &&
+           (model || ds->said_optim || agree_read_steps(ds, t, path, err));
 }
 
 bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
@@ -200,6 +217,17 @@ bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, stru
     return true;
 }
 
+/* The first optimizer file of a model-parallel rank, and that of the first one. */
+static bool agree_check_steps(struct ds_save *ds, struct zf_err *err)
+{
+    if (ds->said_job_steps) {
+        return zf_agree_compare(ds->said_steps, ds->said_job_steps, true, err);
+    }
+    ds->said_job_steps = ds->said_steps;
+    ds->said_steps = NULL;
+    return true;
+}
+
 bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
 {
     struct zf_agree **first = model ? &ds->said_model : &ds->said_optim;
@@ -209,6 +237,9 @@ bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
     }
     *first = ds->said;
     ds->said = NULL;
+    if (!model && !agree_check_steps(ds, err)) {
+        return false;
+    }
     return model || !ds->said_model || zf_agree_compare(*first, ds->said_model, true, err);
 }
 

@@ -163,6 +163,8 @@ static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open
     zf_keeper_fini(&ds.keep);
     zf_agree_free(ds.said);
     zf_agree_free(ds.said_job);
+    zf_agree_free(ds.said_steps);
+    zf_agree_free(ds.said_job_steps);
     zf_arena_free(ds.a);
     return ok;
 }

@@ -23,8 +23,9 @@ struct ds_save {
     uint64_t swap_unit[2];       /* bytes to a multiple of which swap files are rounded up */
     uint32_t tp, pp; /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
     /* what the file that was read last must share, and the first of each kind of its model-parallel
-     * rank; what all of these ranks share */
+     * rank; what all of these ranks share, in model files and in optimizer files */
     struct zf_agree *said, *said_model, *said_optim, *said_job;
+    struct zf_agree *said_steps, *said_job_steps;
     bool told_model, told_optim; /* state/ has the settings of such a file */
 };
 

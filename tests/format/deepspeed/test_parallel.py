@@ -188,6 +188,7 @@ def rules():
     refused("a rule without a cut", files, "line 1: expected", "embed.weight\n")
     refused("a cut that is no word", files, "line 2: expected", "\nembed.weight rows\n")
     refused("an expression that does not compile", files, "line 1:", "embed( 0\n")
+    refused("an expression that is none by itself", files, "line 1:", "x)|(embed.* 0\n" + RULES)
     refused("no rules", files, "no rule", "# nothing\n")
     refused("a file of noise", files, "not a text", "a 0\n\0")
     got, _, err = dumped(files, None, "-r/nowhere")
@@ -265,6 +266,17 @@ def several_saves():
     case("a model file is missing", "the model-states file of rank 0 of mp_rank_01", remove("mp_rank_01_model"))
     case("an optimizer file is missing", "zero_pp_rank_1_mp_rank_01_optim_states.pt is missing", remove("rank_1_mp_rank_01"))
     case("ranks of two saves", "global_steps is 9", lambda f: f["mp_rank_02_model_states.pt"].update(global_steps=9))
+    later = State(*STATE.groups, frozen=STATE.frozen, buffers=STATE.buffers, step=STATE.step + 1)
+    for stage in (2, 3):
+        files, other = makemp.tensor(STATE, CUTS, 2, 2, stage, INFO), makemp.tensor(later, CUTS, 2, 2, stage, INFO)
+        files.update({n: v for n, v in other.items() if "mp_rank_01_optim" in n})
+        refused(f"stage {stage}: one rank's optimizer of another save", files, "state[0].step is 4, but 3")
+    layers = State({"1.weight": (4, 4), "4.weight": (4, 3)})
+    later = State(*layers.groups, seed=1, step=layers.step + 1)
+    files, other = (makemp.pipeline(s, [[1], [4]], dp=2) for s in (layers, later))
+    files.update({n: v for n, v in other.items() if "mp_rank_01_optim" in n or "layer_04" in n})
+    refused("one stage's optimizer and layers of another save", files, "state[0].step is 4, but 3")
+    refused("the same, degraded", files, "state[0].step is 4, but 3", None, "-d")
     case("ranks with other patterns", "universal_checkpoint_info",
          lambda f: f["mp_rank_01_model_states.pt"].update(universal_checkpoint_info={**INFO, "tp_replicated_parameter_patterns": []}))
     case("degrees that do not make the ranks", "do not make the 3",
