@@ -67,6 +67,7 @@ static void numbers(void **state)
              "\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0"
              "\x8a\x09\0\0\0\0\0\0\0\0\1G\x3f\xf8\0\0\0\0\0\0t.");
     int64_t i;
+    bool yes;
     uint64_t u;
     double f;
 
@@ -76,6 +77,8 @@ static void numbers(void **state)
     assert_true(zf_pv_int(zf_pv_item(v, 1), &i) && i == -1);
     assert_false(zf_pv_u64(zf_pv_item(v, 1), &u));
     assert_true(zf_pv_int(zf_pv_item(v, 2), &i) && i == 1);
+    assert_true(zf_pv_bool(zf_pv_item(v, 2), &yes) && yes);
+    assert_false(zf_pv_bool(zf_pv_item(v, 0), &yes));
     assert_true(zf_pv_u64(zf_pv_item(v, 3), &u) && u == INT64_MAX);
     assert_false(zf_pv_int(zf_pv_item(v, 4), &i));
     assert_true(zf_pv_u64(zf_pv_item(v, 4), &u) && u == UINT64_MAX);
@@ -106,6 +109,18 @@ static void calls(void **state)
     v = load("ccopy_reg\n_reconstructor\n(cm\nC\nc__builtin__\nobject\nNtR.");
     assert_true(zf_pv_is(v, "m", "C"));
     assert_int_equal(zf_pv_len(zf_pv_args(v)), 0);
+}
+
+/* One text may be module and name, and the name of the global before it. */
+static void globals_of_one_text(void **state)
+{
+    const struct zf_pv *v = load("(\x8c\x01" "a\x8c\x01" "b\x94\x93h\0h\0\x93t.");
+
+    (void)state;
+    assert_string_equal(zf_pv_module(zf_pv_item(v, 0)), "a");
+    assert_string_equal(zf_pv_name(zf_pv_item(v, 0)), "b");
+    assert_string_equal(zf_pv_module(zf_pv_item(v, 1)), "b");
+    assert_string_equal(zf_pv_name(zf_pv_item(v, 1)), "b");
 }
 
 static void attributes(void **state)
@@ -304,6 +319,7 @@ int main(void)
         TEST(nothing_is_asked_of_null),
         TEST(numbers),
         TEST(calls),
+        TEST(globals_of_one_text),
         TEST(attributes),
         TEST(maps_of_all_sizes),
         TEST(bytes_of_every_protocol),

@@ -194,6 +194,13 @@ for k in (7, 15, 23):
 reads("a conjugate view", archive(tensor(C, 0, (3,), (1,), {"conj": True}), six), {"": ([3], bytes(flip))})
 refuses("a negative view of integers", archive(tensor(storage("0", "IntStorage", 6), 0, (6,), (1,), {"neg": True}), six),
         "negative view")
+packed = storage("0", "QUInt4x2Storage", 24)
+reads("two integers a byte, each row in whole bytes",
+      archive(Call("torch._utils", "_rebuild_qtensor", packed, 0, (2, 5), (5, 1),
+                   (named("torch", "per_tensor_affine"), 0.5, 1), False, collections.OrderedDict()), six),
+      {"int_repr": ([2, 3], F4[:6])})
+reads("a parameter that was pickled as a call of its class",
+      archive({"w": Call("torch.nn.parameter", "Parameter", T, True)}, six), {"w": ([2, 3], F4)})
 reads("a tensor of torch 0.4",
       archive({"w": Call("torch", "FloatTensor", state=(S, 1, (2,), (1,)))}, six), {"w": ([2], F4[4:12])})
 
@@ -245,6 +252,10 @@ refuses("a storage of a billion billions", archive(tensor(storage("0", "FloatSto
 refuses("an unknown storage class", archive(tensor(storage("0", "OddStorage", 6), 0, (6,), (1,)), six), "OddStorage")
 refuses("a persistent id of another kind", archive(tensor(Pid("module", 1), 0, (6,), (1,)), six), "persistent id")
 refuses("a tensor on a number", archive(Call("torch._utils", "_rebuild_tensor_v2", 1, 0, (1,), (1,)), six), "storage")
+refuses("a quantized tensor without zero point",
+        archive(Call("torch._utils", "_rebuild_qtensor", storage("0", "QInt8Storage", 24), 0, (2,), (1,),
+                     (named("torch", "per_tensor_affine"), 0.5), False, collections.OrderedDict()), six),
+        "without scale or zero point")
 refuses("a tensor without arguments", archive(Call("torch._utils", "_rebuild_tensor_v2"), six), "storage")
 refuses("one storage of two sizes",
         archive([T, tensor(storage("0", "FloatStorage", 5), 0, (5,), (1,))], six), "24 bytes", "20 bytes")
@@ -268,6 +279,8 @@ refuses("a web page", b"<!DOCTYPE html><html></html>", "web page")
 refuses("a Git LFS pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull")
 refuses("a plain pickle", pickle.dumps({"a": 1}), "not one of torch.save")
 refuses("an older pickle", pickle.dumps({"a": 1}, 2), "not one of torch.save")
+for first in ("tensors2", "storage"):
+    refuses(f"a tar whose first member is {first}", tar([(first, text(2))]), "not a file of torch.save")
 refuses("noise", bytes(range(7, 255)), "not a file of torch.save")
 
 L = legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,))}, {"7": (6, F4)})
