@@ -162,6 +162,17 @@ static void rule3_optimizer_flat(void **state)
     expect(names, "optimizer.state.step", ":optimizer.state.step");
 }
 
+/* Where the word of a state stands in front of the name, unless the name is such a word too. */
+static void rule3_keys_first(void **state)
+{
+    (void)state;
+    zf_auto(names) struct zf_names *names =
+        names_of(NULL, PATHS("model|w", "optimizer|state|exp_avg|w", "optimizer|state|step|exp_avg"));
+
+    expect(names, "optimizer|state|exp_avg|w", "optim/exp_avg:w");
+    expect(names, "optimizer|state|step|exp_avg", "optim/exp_avg:step");
+}
+
 static void rule3_a_model_may_have_an_optim_head(void **state)
 {
     (void)state;
@@ -497,6 +508,7 @@ int main(void)
         cmocka_unit_test(rule2_beside),
         cmocka_unit_test(rule3_optimizer_paths),
         cmocka_unit_test(rule3_optimizer_flat),
+        cmocka_unit_test(rule3_keys_first),
         cmocka_unit_test(rule3_a_model_may_have_an_optim_head),
         cmocka_unit_test(rule3_masters),
         cmocka_unit_test(rule3_ids),

@@ -123,6 +123,9 @@ static void test_one_file(void **state)
     assert_string_equal(all->format, "hf");
     assert_true(c->set[0].n < all->set[0].n);
     assert_true(golden_note(c, "this is file 3 of 4"));
+    zf_auto(checkpoint) struct zf_checkpoint *only = golden_open(
+        "dcp/torch2.13/hf_dist_consol_w2/model-00001-of-00001.safetensors", NULL);
+    assert_false(golden_note(only, "this is file"));
 }
 
 static void test_index_faults(void **state)
@@ -237,6 +240,7 @@ static void test_boxes(void **state)
     zf_auto(checkpoint) struct zf_checkpoint *c = open_ok(f);
     assert_string_equal(c->format, "hf");
     assert_bytes(c, "", "a", "abcdef");
+    assert_int_equal(c->n_blobs, 0); /* the boxes are no news of the training */
 }
 
 static void test_boxes_overlap(void **state)
@@ -252,6 +256,7 @@ static void test_boxes_missing_rank(void **state)
 {
     struct fixture *f = *state;
 
+    add_text(f, "config.json", "{}"); /* is nobody's */
     add(f, "shard-00002-model-00001-of-00001.safetensors", box1, "cf");
     open_bad(f, ZF_E_FORMAT, "", "rank 1 are missing");
 

@@ -244,6 +244,21 @@ static void tells_what_is_not_covered(void **state)
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
                "tensor \"w\" of shape [4, 3]: elements [1, 2] to [2, 2] are covered by nothing");
     assert_string_equal(err.path, "rank0.pt!w");
+
+    b = fresh(false); /* boxes of single bytes, where the place is exact */
+    d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 2, shape}, &err);
+    assert_ok(zf_draft_box(d, (uint64_t[]){0, 0}, (uint64_t[]){2, 3},
+                           (struct zf_from){s, 0, NULL}, &err),
+              &err);
+    assert_ok(zf_draft_box(d, (uint64_t[]){2, 0}, (uint64_t[]){2, 1},
+                           (struct zf_from){s, 0, NULL}, &err),
+              &err);
+    assert_ok(zf_draft_box(d, (uint64_t[]){2, 2}, (uint64_t[]){2, 1},
+                           (struct zf_from){s, 0, NULL}, &err),
+              &err);
+    assert_null(zf_build_seal(b, "fmt", "", &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "shape [4, 3]: elements [2, 1] to [3, 1] are covered by nothing");
 }
 
 static void degraded_loses_only_what_is_lost(void **state)

@@ -187,6 +187,30 @@ static void far_strides_read_no_more_than_asked(void **state)
     assert_true(n_bytes <= 64);
 }
 
+/* Four far strides: no two axes go into one block, and every one is begun anew by the one outside it. */
+static void far_axes_are_walked_in_order(void **state)
+{
+    const uint64_t shape[4] = {3, 3, 2, 3}, stride[4] = {100000, 30000, 9000, 2500}, at[4] = {0};
+    zf_auto(source) struct zf_source *src = counting(1u << 21);
+    struct zf_limits lim = zf_limits_default();
+    struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){ZF_DT_F32, 4, shape}, &err);
+    unsigned char got[3 * 3 * 2 * 3 * 4];
+
+    (void)state;
+    assert_ok(zf_draft_box(d, at, shape, (struct zf_from){src, 8, stride}, &err), &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);
+    assert_ok(c, &err);
+    assert_ok(zf_map_read(c->set[0].tensor[0].data, got, sizeof got, 0, &err), &err);
+    for (uint64_t i = 0; i < sizeof got; i++) {
+        uint64_t e = i / 4, from = e / 18 * stride[0] + e / 6 % 3 * stride[1] +
+                                   e / 3 % 2 * stride[2] + e % 3 * stride[3];
+
+        assert_int_equal(got[i], byte_at(8 + from * 4 + i % 4));
+    }
+}
+
 static void a_cast_reads_only_its_elements(void **state)
 {
     const struct matrix m = {{1024, 1024}, {1024, 1024}, {0, 0}};
@@ -325,6 +349,7 @@ int main(void)
         cmocka_unit_test(short_rows_are_read_in_blocks),
         cmocka_unit_test(strides_are_gathered_in_blocks),
         cmocka_unit_test(far_strides_read_no_more_than_asked),
+        cmocka_unit_test(far_axes_are_walked_in_order),
         cmocka_unit_test(a_cast_reads_only_its_elements),
         cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(a_box_takes_24_bytes),

@@ -71,6 +71,8 @@ static void lists_in_natural_order(void **state)
     assert_ok(zf_store_list(st, "", &again, &n, &err), &err);
     assert_ptr_equal(again, e);
     assert_true(zf_store_has(st, "a9", ZF_ENTRY_FILE));
+    assert_true(zf_store_reaches(st, "a9", &err));
+    assert_true(zf_store_reaches(st, "nowhere/a9", &err)); /* is not elsewhere */
     assert_false(zf_store_has(st, "a9", ZF_ENTRY_DIR));
     assert_false(zf_store_has(st, "nowhere/a9", ZF_ENTRY_FILE));
     assert_false(zf_store_list(st, "nowhere", &e, &n, &err));
