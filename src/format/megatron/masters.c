@@ -40,14 +40,20 @@ static bool masters_see_weights(const struct mg_save *s, struct zf_table *weight
     return true;
 }
 
-/* Can the weight be a rounded form of the master?  Another shape is another tensor. */
-static bool masters_comparable(const struct mg_param *m, const struct mg_param *w)
+static bool masters_same_shape(const struct mg_param *m, const struct mg_param *w)
 {
     struct zf_type full = m->type;
 
     full.dtype = w->type.dtype;
-    return zf_type_equal(full, w->type) && zf_values_can_round(m->type.dtype, w->type.dtype) &&
-           zf_dtype_info(m->type.dtype)->bytes > zf_dtype_info(w->type.dtype)->bytes;
+    return zf_type_equal(full, w->type);
+}
+
+/* Can the weight be a rounded form of the master?  Of one type it is a copy: a model in fp32 has masters too
+ * (get_parameter_state of distrib_optimizer.py), and they are shifted as others. */
+static bool masters_comparable(const struct mg_param *m, const struct mg_param *w)
+{
+    return zf_values_can_round(m->type.dtype, w->type.dtype) &&
+           zf_dtype_info(m->type.dtype)->bytes >= zf_dtype_info(w->type.dtype)->bytes;
 }
 
 static bool masters_compare(struct mg_save *s, const struct mg_param *m, const struct mg_param *w,
@@ -69,34 +75,50 @@ static bool masters_compare(struct mg_save *s, const struct mg_param *m, const s
     return true;
 }
 
+/* One master against its weight; what differs is noted, and no master is believed. */
+static bool masters_check(struct mg_save *s, const struct mg_param *m, const struct mg_param *w,
+                          struct zf_err *err)
+{
+    struct zf_mismatch miss = {.found = false};
+    int n = (int)(m->name.n < 200 ? m->name.n : 200);
+
+    if (!masters_same_shape(m, w)) {
+        s->masters_doubted = true;
+        return zf_build_note(s->b, err,
+                             "the fp32 masters are not those of the weights: the shapes of \"%.*s\" "
+                             "differ; the root has the stored weights, optim/param/ the masters",
+                             n, m->name.p);
+    }
+    if (!masters_comparable(m, w)) {
+        return true;
+    }
+    if (!masters_compare(s, m, w, &miss, err)) {
+        return false;
+    }
+    s->masters_doubted = miss.found;
+    return !miss.found ||
+           zf_build_note(s->b, err,
+                         "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
+                         "in the master and %g in the weight; the root has the stored weights, "
+                         "optim/param/ the masters, and moments may be those of other elements",
+                         (unsigned long long)miss.at, n, m->name.p, miss.master, miss.weight);
+}
+
 bool mg_masters_check(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(table) struct zf_table weights = {0};
-    struct zf_mismatch miss = {.found = false};
-    const struct mg_param *m = NULL;
 
     if (!masters_see_weights(s, &weights, err)) {
         return false;
     }
-    for (size_t i = 0; i < s->param.n && !miss.found; i++) {
-        m = &s->param.at[i];
-        if (!mg_key_is_master(m->state)) {
-            continue;
-        }
-        const struct masters_weight *w = zf_table_get(&weights, masters_hash(m->name));
-        if (w && masters_comparable(m, &s->param.at[w->param - 1]) &&
-            !masters_compare(s, m, &s->param.at[w->param - 1], &miss, err)) {
+    for (size_t i = 0; i < s->param.n && !s->masters_doubted; i++) {
+        const struct mg_param *m = &s->param.at[i];
+        const struct masters_weight *w =
+            mg_key_is_master(m->state) ? zf_table_get(&weights, masters_hash(m->name)) : NULL;
+
+        if (w && !masters_check(s, m, &s->param.at[w->param - 1], err)) {
             return false;
         }
     }
-    if (!miss.found) {
-        return true;
-    }
-    s->masters_doubted = true;
-    return zf_build_note(s->b, err,
-                         "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
-                         "in the master and %g in the weight; the root has the stored weights, "
-                         "optim/param/ the masters, and moments may be those of other elements",
-                         (unsigned long long)miss.at, (int)(m->name.n < 200 ? m->name.n : 200),
-                         m->name.p, miss.master, miss.weight);
+    return true;
 }

@@ -94,9 +94,11 @@ static bool place_param(struct place *p, const struct mg_param *m, struct zf_err
 /* Tensors that are shown as they are stored. */
 static bool place_stored(struct place *p, const struct mg_tensor *t, struct zf_err *err)
 {
+    /* A tensor may be called as objects are. */
+    bool other = t->name.what == MG_OTHER || t->name.what == MG_OBJECT;
     const char *set = t->sliced                   ? "stacked"
                       : t->name.what == MG_BUCKET ? "bucket"
-                      : t->name.what == MG_OTHER  ? "extra"
+                      : other                     ? "extra"
                                                   : NULL;
     const struct zf_spot spot = {set, t->key, t->key_len};
 
@@ -104,7 +106,7 @@ static bool place_stored(struct place *p, const struct mg_tensor *t, struct zf_e
         return true;
     }
     return zf_build_show(p->s->b, spot, t->draft, err) &&
-           (t->name.what == MG_OTHER || zf_build_raw_only(p->s->b, set, err));
+           (other || zf_build_raw_only(p->s->b, set, err));
 }
 
 static bool place_object(struct place *p, const struct mg_object *o, struct zf_err *err)

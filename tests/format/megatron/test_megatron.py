@@ -137,6 +137,35 @@ def masters_and_moments():
         assert "_extra_state" not in t.blob["state/objects.json"]
 
 
+def masters_that_are_not_the_weights():
+    """Of fp32 weights they are copies, of the same shape; else the root has the weights."""
+    def bfloat16(data):
+        return b"".join(data[i + 2:i + 4] for i in range(0, len(data), 4))
+    exact = b"".join(struct.pack("<f", i - 3.5) for i in range(24))
+    for dtype, weight, shape, sound in (("float32", exact, (6, 4), True), ("float32", exact[4:] + exact[:4], (6, 4), False),
+                                        ("bfloat16", bfloat16(exact), (6, 4), True),
+                                        ("bfloat16", bfloat16(exact), (4, 6), False)):
+        with Case() as c:
+            s = Save(c.dir)
+            s.stack("a.weight", (6, 4), dtype, axes=0, data=weight)
+            s.stack("optimizer.state.fp32_param.a.weight", shape, axes=0, data=exact)
+            s.finish()
+            t = Tree(c.dir)
+            t.holds("stored" if sound else "", "a.weight", weight, (6, 4))
+            t.holds("" if sound else "optim/param", "a.weight", exact, shape)
+            assert any("masters are not those" in n for n in t.notes) != sound, t.notes
+
+
+def tensors_called_as_objects_are():
+    """They are in extra/ under their keys."""
+    with Case() as c:
+        s = Save(c.dir)
+        s.stack("a.weight", (4, 3), axes=0)
+        s.stack("a/shard_0_1", (4, 3), axes=0)
+        s.finish()
+        Tree(c.dir).holds("extra", "a/shard_0_1", s.bytes["a/shard_0_1"], (4, 3))
+
+
 def a_name_that_is_taken():
     """Two keys that wrap one name: the second is shown under its key."""
     with Case() as c:
@@ -278,5 +307,5 @@ def lost_slices():
 
 
 if __name__ == "__main__":
-    main([axes_of_layers_and_experts, what_only_looks_stacked, masters_and_moments, a_name_that_is_taken,
-          parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
+    main([axes_of_layers_and_experts, what_only_looks_stacked, masters_and_moments, masters_that_are_not_the_weights,
+          tensors_called_as_objects_are, a_name_that_is_taken, parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
