@@ -249,6 +249,38 @@ static bool affine_read_piece(const struct affine_space *s, const struct zf_pv *
     return affine_add_piece(s, &p, out, err);
 }
 
+/* Every element of the shard is in one piece: the proof that the pieces are the whole tensor says nothing of
+ * one that is put there twice. */
+static bool affine_prove_shard(struct zf_arena *a, const struct affine_space *s,
+                               const struct affine_boxes *boxes, struct zf_err *err)
+{
+    struct zf_cut_box *turned = zf_arena_get(a, boxes->n, sizeof *turned, err);
+    const struct zf_cut_part part = {turned, boxes->n};
+    const struct zf_cut shard = {
+        .ndim = s->ndim, .n_ranks = 1, .shape = s->shape[1], .part = &part};
+    uint64_t elems = 0;
+
+    for (uint32_t i = 0; turned && i < boxes->n; i++) {
+        const struct zf_cut_box *b = &boxes->box[i];
+        uint64_t n = 1;
+
+        for (uint32_t d = 0; d < s->ndim; d++) {
+            n *= b->size[d];
+        }
+        elems += n; /* wraps only where the proof fails */
+        turned[i] = (struct zf_cut_box){b->in_whole, b->in_shard, b->size};
+    }
+    if (!turned || (zf_cut_prove(&shard, err) && elems == s->elems[1])) {
+        return turned != NULL;
+    }
+    if (err->code != ZF_OK && err->code != ZF_E_FORMAT) {
+        return false;
+    }
+    zf_err_clear(err);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the pieces of a shard do not have each of its elements once");
+}
+
 /* What one rank has: its shard's shape goes to *shape. */
 static bool affine_read_rank(struct zf_arena *a, const struct zf_pv *v, struct affine_space *s,
                              struct zf_cut_box *room, struct zf_cut_part *part,
@@ -272,6 +304,9 @@ static bool affine_read_rank(struct zf_arena *a, const struct zf_pv *v, struct a
         if (!affine_read_piece(s, zf_pv_item(pieces, i), &out, err)) {
             return false;
         }
+    }
+    if (!affine_prove_shard(a, s, &out, err)) {
+        return false;
     }
     struct zf_cut_box *box = zf_arena_get(a, out.n, sizeof *box, err);
     if (box && out.n > 0) {

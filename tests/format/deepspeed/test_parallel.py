@@ -148,7 +148,12 @@ def not_joined():
     piece(lambda p: p[0]["source"].__setitem__(0, 4), "leaves the whole", "a piece that leaves the tensor")
     piece(lambda p: p[0]["dest"].__setitem__(0, 4), "leaves the shard", "a piece that leaves the shard")
     piece(lambda p: p[0]["source"].__setitem__(0, 2), "overlaps", "pieces that overlap")
-    piece(lambda p: p.clear(), "on no rank", "a piece that is missing")
+    piece(lambda p: p.clear(), "each of its elements once", "a piece that is missing")
+    piece(lambda p: p[1].update(dest=p[0]["dest"]), "each of its elements once", "two pieces from one place of a shard", "l1.weight", 0)
+    piece(lambda p: p[0]["dest"].__setitem__(1, [0, 1]), "each of its elements once", "a piece that reads one row again and again")
+    case("a map that drops the last row", "each of its elements once", lambda i: [
+        i["affine_map"]["params"][r"^embed\.weight$"].update(logical_shape=[6, 4]),
+        i["affine_map"]["params"][r"^embed\.weight$"]["ranks"][1]["pieces"][0].update(shape=[2, 4])], info=makemp.affine(STATE, CUTS, 2))
     piece(lambda p: p[0].update(shape=[5, 1 << 63]), "", "a piece of 2^63 elements")
     piece(lambda p: p[0]["source"].__setitem__(1, [6]), "strides", "a piece with a stride too few")
     piece(lambda p: p.append("x"), "shape", "a piece that is a text")
