@@ -352,12 +352,14 @@ static bool layout_put_set(struct layout *p, uint32_t i, struct zf_err *err)
         whole = &p->t->set[p->t->c->n_sets + i];
         ok = shelf_set_init(whole, left, p->o, p->t->arena, err);
     }
-
+    if (!ok) {
+        return false; /* ss may not have its set */
+    }
     if (ss->set->raw_only) {
         struct shelf raw = {.of = ss, .kind = SHELF_RAW, .cast = ZF_DT_COUNT};
 
         raw.hidden = !(show_in_set(p->o->show, ss->set, false) & ZF_SHOW_RAW);
-        return ok && (ss->set->n == 0 || layout_put_shelf(p, ss->set->path, raw, true, err));
+        return ss->set->n == 0 || layout_put_shelf(p, ss->set->path, raw, true, err);
     }
     for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
         ok = layout_put_presentations(p, ss, whole, casts[k], err);
