@@ -489,8 +489,11 @@ static void keys_of_real_checkpoints(void **state)
         if (glob(pattern, 0, NULL, &g) != 0) {
             continue;
         }
-        for (size_t i = 0; i < g.gl_pathc; i++, n++) {
-            check_file(g.gl_pathv[i]);
+        for (size_t i = 0; i < g.gl_pathc; i++) {
+            if (!strstr(g.gl_pathv[i], "/megatron/")) { /* whose keys have a rule of their own */
+                check_file(g.gl_pathv[i]);
+                n++;
+            }
         }
         globfree(&g);
     }
