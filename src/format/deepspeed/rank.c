@@ -183,6 +183,26 @@ static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
+/* A rank without optimizer files, where others have some, lost them, unless it trains nothing. */
+static bool rank_check_no_optim(const struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_dir *d = &mp->save->dir;
+    uint64_t n = 0;
+
+    for (uint32_t g = 0; g < mp->model.n_groups; g++) {
+        n += mp->model.group[g].n;
+    }
+    if (d->n_optim == 0 || (mp->model.has_shapes && n == 0)) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "all optimizer files of %s are missing: other model-parallel ranks have theirs, as "
+            "\"%s\"",
+            mp->tree, d->optim[0].path);
+    (void)zf_err_in(err, "%s", mp->model.path);
+    return zf_forgive(mp->save->b, err);
+}
+
 bool rank_read(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->n_model_files == 0 || (mp->model_file[0].dp != 0 && !mp->save->o->degraded)) {
@@ -195,7 +215,7 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
                ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
     }
     if (mp->n_optim_files == 0 && !mp->save->dir.by_rank) {
-        return rank_read_model(mp, err);
+        return rank_read_model(mp, err) && rank_check_no_optim(mp, err);
     }
     if (mp->n_optim_files == 0) {
         return zf_fail(

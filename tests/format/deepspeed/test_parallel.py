@@ -271,6 +271,13 @@ def several_saves():
     case("a model file is missing", "the model-states file of rank 0 of mp_rank_01", remove("mp_rank_01_model"))
     case("an optimizer file is missing", "zero_pp_rank_1_mp_rank_01_optim_states.pt is missing", remove("rank_1_mp_rank_01"))
     case("ranks of two saves", "global_steps is 9", lambda f: f["mp_rank_02_model_states.pt"].update(global_steps=9))
+    files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
+    remove("mp_rank_01_optim")(files)
+    refused("a stage without its optimizer", files, "mp_rank_01_model_states.pt: all optimizer files of mp_rank_01 are missing")
+    got, notes, err = dumped(files, None, "-d")
+    check("the same, degraded: its 16-bit weights, and a note",
+          not err and got["", "4.weight"][0] == "bf16" and got["", "1.weight"][0] == "f32" and any("all optimizer files of mp_rank_01" in n for n in notes),
+          (err, notes))
     later = State(*STATE.groups, frozen=STATE.frozen, buffers=STATE.buffers, step=STATE.step + 1)
     for stage in (2, 3):
         files, other = makemp.tensor(STATE, CUTS, 2, 2, stage, INFO), makemp.tensor(later, CUTS, 2, 2, stage, INFO)
