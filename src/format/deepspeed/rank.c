@@ -128,6 +128,19 @@ static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct 
     return zf_note_failure(mp->save->b, err, "rank %u is lost: ", f->dp);
 }
 
+/* Degraded, and none of the files can be read: stages 1 and 2 have the weights in "module" as well. */
+static bool rank_without_optim(struct ds_rank *mp, struct zf_err *err)
+{
+    if (mp->save->dir.by_rank) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file can be read");
+    }
+    mp->n_optim_files = 0;
+    return zf_build_note(mp->save->b, err,
+                         "\"%s\": no optimizer file of it can be read: the weights are those of "
+                         "\"module\"",
+                         mp->model.path);
+}
+
 /* Reads every optimizer file into mp->optim; ranks without one are lost. */
 static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 {
@@ -141,7 +154,7 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
         }
     }
     if (first.lost) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file can be read");
+        return rank_without_optim(mp, err);
     }
     n = rank_count(mp, &first);
     if (first.dp >= n && mp->save->o->degraded) {
