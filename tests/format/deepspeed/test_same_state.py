@@ -67,6 +67,12 @@ for way, make in WAYS.items():
         shows(f"{way} on {ranks} ranks", make(ranks), STATE.expected())
         if way != "zero3":
             shows_stored(f"{way} on {ranks} ranks: stored", make(ranks), STATE)
+deep = makeds.universal(STATE, 1)
+deep.update({f"zero/{'d/' * n}fp32.pt": 1 for n in range(1, 40)})
+shows("universal beside forty levels of directories", deep, STATE.expected())
+odd = makeds.zero12(STATE, 2)
+odd["mp_rank_00_model_states.pt"]["module"][5] = 1
+refused("a name that is a number", odd, "a name that is not a text")
 # ---- stage 1 of 0.3.14 ----
 
 for ranks, cuts in ((1, 1), (2, 1), (2, 4), (3, 3), (2, 40)):

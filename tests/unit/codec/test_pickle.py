@@ -610,6 +610,8 @@ def check_json(pickles, plain):
     for name, data, want in [
         ("a cycle", b"]\x94h\0a.", [{"__ref__": "1 level up"}]),
         ("an enum member of CPython 3.11", b"cbuiltins\ngetattr\ncm\nE\nX\1\0\0\0W\x86R.", {"__enum__": "m.E.W"}),
+        ("a path of CPython 3.13", b"cpathlib._local\nPosixPath\nX\1\0\0\0/X\1\0\0\0a\x86R.", "/a"),
+        ("a path of another library", b"clibrary\nPosixPath\nX\1\0\0\0a\x85R.", {"__class__": "library.PosixPath", "args": ["a"]}),
         ("torch.device", b"ctorch\ndevice\nX\4\0\0\0cudaK\1\x86R.", "cuda:1"),
         ("torch.Size", b"ctorch\nSize\nK\2K\3\x86\x85R.", [2, 3]), ("torch.float32", b"ctorch\nfloat32\n.", "torch.float32"),
         ("an OrderedDict of Python 2", b"ccollections\nOrderedDict\n]]U\1aaK\1aa\x85R.", {"a": 1}),

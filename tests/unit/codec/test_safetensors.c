@@ -178,6 +178,27 @@ static void test_truncated(void **state)
     }
 }
 
+/* Whatever room there is, it is the header or the limit. */
+static void test_memory(void **state)
+{
+    zf_auto(source) struct zf_source *s =
+        file_of("{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,2]", "[0,2]") ",\"b\":" T("U8", "[3]", "[2,5]") "}",
+                5);
+    struct zf_limits lim = zf_limits_default();
+    bool ok = false;
+
+    (void)state;
+    for (uint64_t room = 0; !ok; room += 8) {
+        struct zf_err err = {.code = ZF_OK};
+        struct zf_st_header head;
+        zf_auto(arena) struct zf_arena *arena = zf_arena_new(room, &err);
+
+        ok = zf_st_load(s, arena, &lim, &head, &err);
+        assert_int_equal(err.code, ok ? ZF_OK : ZF_E_LIMIT);
+        assert_true(room < 1 << 16);
+    }
+}
+
 static void test_round_trip(void **state)
 {
     uint64_t shape[] = {3, 2}, pairs[] = {4};
@@ -222,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_load),      cmocka_unit_test(test_empty),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_length_word),
         cmocka_unit_test(test_truncated), cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "support/unit.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "made.h"
 #include "view/bulk.h"
@@ -130,6 +131,40 @@ static void many_may_ask_at_once(void **state)
     }
 }
 
+/* What is damaged begins with a page, so that no page holds bytes of both; the header stays a multiple of 8. */
+static void damaged_tensors_begin_a_page(void **state)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), n = 16;
+
+    (void)state;
+    for (uint64_t sound = 0; sound < 24; sound++) {
+        struct zf_build *b = made_build(true);
+        unsigned char head[8], text[8192];
+        uint64_t len = 0;
+        size_t got;
+        struct zf_stat s;
+
+        made_vector(b, "sound", ZF_DT_U8, sound);
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "half", 4},
+                                             (struct zf_type){ZF_DT_U8, 1, &n}, &err);
+        assert_ok(zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.why = "gone"}, &err), &err);
+        zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
+        assert_ok(t, &err);
+        assert_true(zf_tree_walk(t, "model.safetensors", &s));
+        assert_ok(t->ops->read(t, s.ino, head, 8, 0, &got, &err), &err);
+        for (int i = 0; i < 8; i++) {
+            len |= (uint64_t)head[i] << 8 * i;
+        }
+        assert_int_equal(len % 8, 0);
+        assert_int_equal(s.size, 8 + len + sound + n);
+        assert_true((8 + len + sound) % page < 8);
+        assert_true(len < sizeof text);
+        assert_ok(t->ops->read(t, s.ino, text, len, 8, &got, &err), &err);
+        assert_int_equal(text[0], '{');
+        assert_int_equal(text[len - 1], ' ');
+    }
+}
+
 static void too_many_bytes_are_refused(void **state)
 {
     uint64_t n = (uint64_t)1 << 61;
@@ -151,6 +186,7 @@ int main(void)
         cmocka_unit_test(reads_cross_every_boundary),
         cmocka_unit_test(a_single_shard_is_the_whole),
         cmocka_unit_test(many_may_ask_at_once),
+        cmocka_unit_test(damaged_tensors_begin_a_page),
         cmocka_unit_test(too_many_bytes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

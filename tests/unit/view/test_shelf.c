@@ -297,6 +297,26 @@ static const char *attribute(struct zf_tree *t, uint64_t ino, const char *want, 
     return NULL;
 }
 
+/* Where no file is to blame, none is named. */
+static void lost_without_a_file(void **state)
+{
+    struct zf_build *b = made_build(true);
+    uint64_t shape = 8;
+    char value[4096];
+
+    (void)state;
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "gone", 4},
+                                         (struct zf_type){ZF_DT_U8, 1, &shape}, &err);
+    assert_ok(d, &err);
+    assert_ok(zf_draft_flat(d, 0, 4, (struct zf_from){.src = NULL}, &err), &err);
+    assert_ok(zf_draft_lost_flat(d, 4, 4, &(struct zf_lost){.why = "nobody has it"}, &err), &err);
+    zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
+    assert_ok(t, &err);
+    assert_non_null(attribute(t, walk(t, "gone.u8").ino, "user.zerofs.sources", value));
+    assert_non_null(strstr(value, "\"why\":\"nobody has it\""));
+    assert_null(strstr(value, "\"file\""));
+}
+
 static void attributes_tell_what_a_file_is(void **state)
 {
     struct zf_build *b = made_build(false);
@@ -420,6 +440,7 @@ int main(void)
         cmocka_unit_test(reads_begin_and_end_anywhere),
         cmocka_unit_test(long_reads_are_widened_in_pieces),
         cmocka_unit_test(lost_bytes_are_errors_and_only_those),
+        cmocka_unit_test(lost_without_a_file),
         cmocka_unit_test(attributes_tell_what_a_file_is),
         cmocka_unit_test(a_long_list_of_sources_says_so),
         cmocka_unit_test(a_prefix_has_a_tree_of_its_own),

@@ -383,6 +383,10 @@ static void test_ranks(void **state)
             ZF_E_FORMAT, "all optimizer files");
     refused(
         Z3,
+        (struct change[]){{.file = "zero_pp_rank_0_mp_rank_00_model_states.pt", .name = ""}, {0}},
+        ZF_E_FORMAT, "model-states file of rank 0 is missing");
+    refused(
+        Z3,
         (struct change[]){{.file = "zero_pp_rank_1_mp_rank_00_model_states.pt", .name = ""}, {0}},
         ZF_E_FORMAT, "slices of 2 frozen parameters");
 }
