@@ -204,11 +204,30 @@ static const struct zf_pv *flat_lengths_of(const struct zf_pv *root, const struc
     return NULL;
 }
 
+/* Each state must have as many elements as `said` says: what is found by masters is cut out of all. */
+static bool flat_hold_lengths(struct flat *f, struct flat_buffer *b, const char *said,
+                              struct zf_err *err)
+{
+    for (uint32_t i = 0; i < b->n_buckets; i++) {
+        for (uint32_t k = 0; k < b->n_states; k++) {
+            uint64_t have = zf_draft_type(b->state[k].bucket[i]).shape[0];
+
+            if (b->len[i] > have) {
+                b->why = zf_arena_fmt(f->a, err, "bucket %u has %llu elements of %.*s, but %s says %llu", i,
+                                      (unsigned long long)have,
+                                      (int)(b->state[k].name.n < 60 ? b->state[k].name.n : 60),
+                                      b->state[k].name.p, said, (unsigned long long)b->len[i]);
+                return b->why != NULL;
+            }
+        }
+    }
+    return true;
+}
+
 static bool flat_take_lengths(struct flat *f, struct flat_buffer *b, const struct zf_pv *root,
                               struct zf_err *err)
 {
     const struct zf_pv *v = flat_lengths_of(root, b);
-    const struct flat_state *of = b->master ? b->master : b->state;
 
     if (!zf_pv_is_seq(v) || zf_pv_len(v) != b->n_buckets) {
         b->why = "per_bucket_numel_unpadded has no lengths of its buckets";
@@ -220,15 +239,8 @@ static bool flat_take_lengths(struct flat *f, struct flat_buffer *b, const struc
             b->why = "per_bucket_numel_unpadded is no list of numbers";
             return true;
         }
-        uint64_t have = zf_draft_type(of->bucket[i]).shape[0];
-        if (b->len[i] > have) {
-            b->why = zf_arena_fmt(
-                f->a, err, "bucket %u has %llu elements, but per_bucket_numel_unpadded says %llu", i,
-                (unsigned long long)have, (unsigned long long)b->len[i]);
-            return b->why != NULL;
-        }
     }
-    return b->len != NULL;
+    return b->len && flat_hold_lengths(f, b, LENGTHS + 1, err);
 }
 
 static bool flat_read_lengths(struct flat *f, struct flat_buffer *b, struct zf_err *err)
@@ -337,10 +349,9 @@ static bool flat_zero_buffer(struct flat_zero *z, uint64_t gbuf, const struct zf
     }
     if (!zf_pv_u64(zf_pv_get(v, "numel_unpadded"), b->len)) {
         b->why = "its length (numel_unpadded) is not there";
-    } else if (b->master && !b->why && *b->len > zf_draft_type(b->master->bucket[0]).shape[0]) {
-        b->why = "it has fewer elements than numel_unpadded says";
+        return true;
     }
-    return true;
+    return b->why || flat_hold_lengths(z->f, b, "numel_unpadded", err);
 }
 
 static bool flat_zero_open(struct flat_zero *z, struct zf_err *err)

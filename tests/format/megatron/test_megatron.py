@@ -166,6 +166,25 @@ def tensors_called_as_objects_are():
         Tree(c.dir).holds("extra", "a/shard_0_1", s.bytes["a/shard_0_1"], (4, 3))
 
 
+def a_state_shorter_than_its_masters():
+    """One buffer is not mapped, the save is shown."""
+    for short in (False, True):
+        with Case() as c:
+            s, optimizer = Save(c.dir), "optimizer.distributed.dp_group_idx_0."
+            bucket = optimizer + "gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0."
+            masters = b"".join(struct.pack("<f", i - 3.5) for i in range(64))
+            s.stack("a.weight", (64,), "bfloat16", axes=0, data=b"".join(masters[i + 2:i + 4] for i in range(0, 256, 4)))
+            s.stack(bucket + "param", (64,), axes=0, data=masters)
+            s.stack(bucket + "exp_avg", (60 if short else 64,), axes=0)
+            types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+            s.object(optimizer + "per_bucket_numel_unpadded/shard_0_1", [{types: [64]}])
+            s.finish()
+            t = Tree(c.dir)
+            t.holds("bucket", bucket + "exp_avg", s.bytes[bucket + "exp_avg"])
+            assert (("optim/exp_avg", "a.weight") in t.tensor) != short, t.notes
+            assert any("60 elements of exp_avg" in n for n in t.notes) == short, t.notes
+
+
 def a_name_that_is_taken():
     """Two keys that wrap one name: the second is shown under its key."""
     with Case() as c:
@@ -308,4 +327,5 @@ def lost_slices():
 
 if __name__ == "__main__":
     main([axes_of_layers_and_experts, what_only_looks_stacked, masters_and_moments, masters_that_are_not_the_weights,
-          tensors_called_as_objects_are, a_name_that_is_taken, parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
+          tensors_called_as_objects_are, a_state_shorter_than_its_masters,
+          a_name_that_is_taken, parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
