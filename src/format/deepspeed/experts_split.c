@@ -288,7 +288,8 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
     if (e && e >= mp->expert.entry && e < mp->expert.entry + mp->expert.n_entries) {
         return split_take(s, e, p->n, err);
     }
-    return e || mp->save->dir.n_mp > 1 || split_missing(s, p->name, number, err);
+    /* of several tensor ranks, one may have all files of the experts */
+    return e || (mp->save->dir.n_mp > 1 && n_filed == 0) || split_missing(s, p->name, number, err);
 }
 
 /* A part of the tensor of all of a layer's experts. */

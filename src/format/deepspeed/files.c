@@ -136,11 +136,12 @@ bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
     }
     (void)snprintf(name, sizeof name, "%.*s.pt", (int)(slash - bang - 1), bang + 1);
     if (files_parse(name, &was) != files_parse(path, &now) ||
-        (was.dp == now.dp && was.mp == now.mp)) {
+        (was.dp == now.dp && was.mp == now.mp && was.layer == now.layer &&
+         was.expert == now.expert)) {
         return true;
     }
-    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it was written as \"%s\", the file of another rank",
-            name);
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it was written as \"%s\", the file of another %s", name,
+            was.dp != now.dp || was.mp != now.mp ? "rank" : "layer or expert");
     return zf_err_in(err, "%s", path);
 }
 

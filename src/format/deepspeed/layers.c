@@ -14,6 +14,8 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
 
+#include "experts.h"
+
 #define TIED "tied_modules."
 
 /* ---- reading ---- */
@@ -39,6 +41,11 @@ static bool layers_read_one(struct ds_save *ds, struct ds_layer *l, struct zf_er
         if (!ds_name_of(ds->a, zf_pv_key(root, i), "the layer", &e->name, err) ||
             (e->tensor && !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(root, i), &e->view, err))) {
             return !ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t));
+        }
+        /* every storage of a file is in one archive */
+        if (i == 0 && e->tensor && e->view.src &&
+            !ds_dir_same_rank(l->file->path, e->view.src->name, err)) {
+            return false;
         }
     }
     return l->entry != NULL;
@@ -311,6 +318,31 @@ static bool layers_give_numbered(struct ds_rank *mp, const struct ds_layer *l, s
     return layers_give(mp, l, head, err);
 }
 
+/* A layer's file has every trained parameter of the layer, but for experts, whose files are others. */
+static bool layers_check_names(const struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+    struct ds_expert_name expert;
+    uint32_t number;
+
+    for (uint32_t g = 0; m->pipeline && g < m->n_groups; g++) {
+        for (uint32_t i = 0; i < m->group[g].n; i++) {
+            struct ds_name name = m->group[g].param[i].name;
+
+            if (!layers_number(name, &number) || ds_expert_name(name, &expert) ||
+                ds_model_find(m, name)) {
+                continue;
+            }
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "it names \"%.*s\", which the file of layer %u does not have: a file of "
+                    "another layer or save",
+                    (int)(name.n < 100 ? name.n : 100), name.p, number);
+            return zf_err_in(err, "%s", m->path) || zf_forgive(mp->save->b, err);
+        }
+    }
+    return true;
+}
+
 bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *out,
                     struct zf_err *err)
 {
@@ -333,7 +365,8 @@ bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *
     }
     for (uint32_t i = 0; i < all->n; i++) {
         if (!layers_find_shapes(&all->rank[i], out, err) ||
-            !ds_model_index(ds, &all->rank[i].model, err)) {
+            !ds_model_index(ds, &all->rank[i].model, err) ||
+            (!ds->dir.universal && !layers_check_names(&all->rank[i], err))) {
             return false;
         }
     }

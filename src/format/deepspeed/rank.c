@@ -205,6 +205,12 @@ static bool rank_check_no_optim(const struct ds_rank *mp, struct zf_err *err)
     for (uint32_t g = 0; g < mp->model.n_groups; g++) {
         n += mp->model.group[g].n;
     }
+    if (d->n_optim == 0 && mp->model.has_shapes && n > 0) {
+        return zf_build_note(mp->save->b, err,
+                             "\"%s\": there are no optimizer files: the weights are those of "
+                             "\"module\"",
+                             mp->model.path);
+    }
     if (d->n_optim == 0 || (mp->model.has_shapes && n == 0)) {
         return true;
     }

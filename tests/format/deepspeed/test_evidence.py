@@ -339,6 +339,16 @@ for setting, size, good in (("thread_count", 4, True), ("intra_op_parallelism", 
         r = run("info", tag)
         check(f"swap files in multiples of {setting} = {size}", (r.returncode == 0) == good, r.stderr)
 
+# ---- layers and experts ----------------------------------------------------------------------------------------
+
+with copy("ds0_19_8_pp2_zero1_w2") as tag:
+    one, last = (os.path.join(tag, f"layer_{n}-model_states.pt") for n in ("00", "01"))
+    shutil.copy(one, last)
+    refused("ds0_19_8_pp2_zero1_w2: layer 0 over layer 1", tag, 'written as "layer_00-model_states.pt", the file of another layer')
+with copy("ds0_19_8_moe_ep2_tp2_zero1_w4") as tag:
+    os.remove(os.path.join(tag, "layer_0_expert_2_mp_rank_01_model_states.pt"))
+    refused("ds0_19_8_moe_ep2_tp2_zero1_w4: an expert of the second tensor rank is missing", tag, "16-bit weight")
+
 # ---- stage 3, where nothing but the files' own words says whose slices they hold -------------------------------
 
 for save in ("zero3_w2", "zero3_w12", "ds0_19_8_zero3_bf16_w3"):

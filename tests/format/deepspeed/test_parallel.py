@@ -236,6 +236,9 @@ def pipelines():
     del files["layer_02-model_states.pt"]
     refused("a layer's file is missing", files, "layer_02-model_states.pt is missing")
     files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
+    files["layer_04-model_states.pt"] = files["layer_00-model_states.pt"]
+    refused("a layer's file with the weights of another", files, 'names "4.weight", which the file of layer 4 does not have')
+    files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
     files["mp_rank_01_model_states.pt"]["buffer_names"] = ["4.running", "1.x"]
     refused("a layer of two stages", files, "layer 1 is named by")
     files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
@@ -278,6 +281,10 @@ def several_saves():
     check("the same, degraded: its 16-bit weights, and a note",
           not err and got["", "4.weight"][0] == "bf16" and got["", "1.weight"][0] == "f32" and any("all optimizer files of mp_rank_01" in n for n in notes),
           (err, notes))
+    files = makemp.tensor(STATE, CUTS, 2, 2, 2, INFO)
+    remove("optim_states")(files)
+    got, notes, err = dumped(files)
+    check("no optimizer files at all: a note", not err and sum("there are no optimizer files" in n for n in notes) == 2, (err, notes))
     later = State(*STATE.groups, frozen=STATE.frozen, buffers=STATE.buffers, step=STATE.step + 1)
     for stage in (2, 3):
         files, other = makemp.tensor(STATE, CUTS, 2, 2, stage, INFO), makemp.tensor(later, CUTS, 2, 2, stage, INFO)
