@@ -49,6 +49,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     check 'allow_other that fuse.conf does not allow' look no_allow_other "$tmp"
     check 'no_new_privs is named' look no_new_privs "$tmp"
     check 'fusermount3 that is not installed' look no_fusermount "$tmp"
+    check 'what fusermount3 says' look fusermount_says "$tmp"
     check 'a fusermount3 on PATH that hands over a descriptor' look proxied "$tmp"
     check 'the mount of another user' look foreign "$tmp"
     check 'allow_other: nobody sees more than the sources give' look other_users "$ZEROFS" "$c" "$tmp"

@@ -70,6 +70,11 @@ for way, make in WAYS.items():
 deep = makeds.universal(STATE, 1)
 deep.update({f"zero/{'d/' * n}fp32.pt": 1 for n in range(1, 40)})
 shows("universal beside forty levels of directories", deep, STATE.expected())
+empties = makeds.zero3(STATE, 2)
+nothing = makeds.Empty()
+for f in empties.values():
+    f.get("module", {}).update({n: nothing for n in f.get("module", {}) if n not in STATE.buffers})
+shows("placeholders of one storage are no ties", empties, STATE.expected())
 odd = makeds.zero12(STATE, 2)
 odd["mp_rank_00_model_states.pt"]["module"][5] = 1
 refused("a name that is a number", odd, "a name that is not a text")

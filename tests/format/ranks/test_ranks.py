@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Saves with one torch.save file a rank: plain tensors, and DTensors on meshes that no fixture has."""
+import io
 import itertools
 import math
 import os
+import re
 import struct
 import sys
+import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from made import A, B, Storage, Tensor, Tree, check, done, expect, module, rebuild, refused  # noqa: E402
@@ -21,6 +24,28 @@ check("which is told", any("not the same" in n for n in tree.notes), tree.notes)
 expect("a tensor of one rank only", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": A, "v": B}}},
        {":w": A, ":v": B})
 refused("a gap in the ranks", {"rank0.pt": {"w": A}, "rank2.pt": {"w": A}}, "only 2 of 3")
+
+# ---- ShardedTensors ------------------------------------------------------------------------------------
+
+
+def sharded(rank, world):
+    """The file of a rank of two, and what it says of their number."""
+    with zipfile.ZipFile(os.path.join(os.environ["ZF_DATA"], f"dcp/torch1.13/rank{rank}.pt")) as z:
+        member = {n: z.read(n) for n in z.namelist()}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        for n, data in member.items():
+            if n.endswith("/data.pkl"):
+                data, times = re.subn(rb"(global_world_size[qr][^K]{1,4}K)\x02", lambda m: m[1] + bytes([world]), data)
+                assert times, "there is no global_world_size"
+            z.writestr(n, data)
+    return out.getvalue()
+
+
+tree = Tree({f"rank{r}.pt": sharded(r, 2) for r in (0, 1)})
+check("two of two ranks", tree.code == 0, tree.err)
+refused("one rank of two, and one of three", {"rank0.pt": sharded(0, 2), "rank1.pt": sharded(1, 3)},
+        "saved by 3 ranks, but rank0.pt was saved by 2: files of two saves")
 
 # ---- DTensors ------------------------------------------------------------------------------------------
 

@@ -54,6 +54,9 @@ thing.w, thing.more, thing.n = A, {"k": [B]}, 3
 expect("an object's attributes", {"m.pt": {"thing": thing, "u": C}},
        {":thing.w": A, ":thing.more.k.0": B, ":u": C})
 
+expect("an object is one step, and so no container", {"m.pt": {"model": thing, "u": C}},
+       {":model.w": A, ":model.more.k.0": B, ":u": C})
+
 Slots = module("made", Slots=type("Slots", (), {"__slots__": ("w", "v")})).Slots
 slots = Slots()
 slots.w, slots.v = A, 5

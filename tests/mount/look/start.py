@@ -144,6 +144,20 @@ def no_fusermount(tmp):
         refused(tmp, 'fusermount3 is not on PATH', env={'PATH': '/nowhere'})
 
 
+def fusermount_says(tmp):
+    """Its sentence is passed on, its name is said once."""
+    path = os.path.join(tmp, 'says')
+    os.mkdir(path)
+    os.chmod(path, 0o755)
+    with open(os.path.join(path, 'fusermount3'), 'w') as f:
+        f.write('#!/bin/sh\necho "fusermount3: not today" >&2\nexit 1\n')
+    os.chmod(f.name, 0o755)
+    with child():
+        device(tmp, 0o666)
+        become(NOBODY)
+        refused(tmp, '; fusermount3: not today', env={'PATH': f'{path}:/usr/bin:/bin'})
+
+
 # What stands in for the setuid program in a pod; runs as root, and gets the device from elsewhere.
 PROXY = '''#!/bin/sh
 exec python3 -B "{script}" proxy "{socket}" "$@"
