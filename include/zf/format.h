@@ -34,6 +34,7 @@ struct zf_format {
     bool one_file;       /* also reads the one file the user pointed at (zf_save.file) */
     bool latest;         /* its saves lie in a run directory whose file `latest` names one of them:
                           * what is named there is asked about, not the run directory itself */
+    bool tp_rules;       /* asks -o tp_rules how ranks are joined */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:
      * it fits or not.  Errors: only of the store. */
     bool (*probe)(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,

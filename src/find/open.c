@@ -51,6 +51,15 @@ static bool open_side_files(const struct located *l, struct zf_build *b, struct 
            (!shards || !l->outer || sidefiles_adapter(l->outer, b, err));
 }
 
+/* A slip must not pass for a join. */
+static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts *o,
+                            struct zf_build *b, struct zf_err *err)
+{
+    return !o->tp_rules || f->tp_rules ||
+           zf_build_note(b, err, "tp_rules=%.200s is not asked: saves of format %s are joined without",
+                         o->tp_rules, f->name);
+}
+
 /* note: why this save was opened, or "". */
 static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_opts *o,
                                       const char *note, struct zf_err *err)
@@ -69,6 +78,7 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
         zf_build_fill_lost(b);
     }
     if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)) ||
+        !open_note_rules(l.match.format, o, b, err) ||
         !l.match.format->open(&l.match.save, o, b, err) || !open_side_files(&l, b, err)) {
         return open_refused(&l, err);
     }

@@ -144,7 +144,7 @@ def wanted(e):
     if isinstance(files, dict) and any("/" in key for objects in files.values() for key in objects):
         yield from megatron_legacy(e)
         return
-    if "mcore_data" in e or "zarr" in e.get("source", "") or "megatron" in str(e.get("source", "")).lower():
+    if e.get("logical") or "zarr" in e.get("source", "") or "megatron" in str(e.get("source", "")).lower():
         yield from megatron(e)
         return
     if "params" in e or "per_mp_rank" in e:

@@ -174,6 +174,7 @@ const struct zf_format zf_format_deepspeed = {
     .summary = "DeepSpeed, ZeRO stages 0 to 3",
     .one_file = true,
     .latest = true,
+    .tp_rules = true,
     .shards = true,
     .probe = deepspeed_probe,
     .open = deepspeed_open_save,
