@@ -50,7 +50,8 @@ complete -c zerofs -n $any -l except -x -d 'Leave out tensors whose name matches
 complete -c zerofs -n $any -l keep -x -d 'Tensors that as/ leaves in their own type'
 complete -c zerofs -n $any -l shard_size -x -d 'Cut hf/ shards at this size'
 complete -c zerofs -n $any -l side -r -a '(__fish_complete_directories)' -d 'Directory of side files'
-complete -c zerofs -n $any -l show -x -d 'What directories list' -a 'auto all raw npy safetensors bin hf as optim stored state extra'
+complete -c zerofs -n $any -l tp_rules -r -F -d 'File that says how tensor-parallel ranks are joined'
+complete -c zerofs -n $any -l show -x -d 'What directories list' -a 'auto all raw npy safetensors bin hf as optim stored trained state extra'
 complete -c zerofs -n $any -l limit -x -d 'NAME=N, change a limit'
 complete -c zerofs -n $any -l help -d 'Tell the options'
 

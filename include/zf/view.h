@@ -18,8 +18,9 @@ enum zf_show {
     ZF_SHOW_STORED = 128, /* and the framework's own forms: stacked/, bucket/ */
     ZF_SHOW_STATE = 256,
     ZF_SHOW_EXTRA = 512,
-    ZF_SHOW_ALL = 1023,
-    ZF_SHOW_AUTO = 1024, /* each presentation once, in the root; raw files elsewhere */
+    ZF_SHOW_TRAINED = 1024, /* trained/ and adapter/: the part of the weights that was trained */
+    ZF_SHOW_ALL = 2047,
+    ZF_SHOW_AUTO = 2048, /* each presentation once, in the root; raw files elsewhere */
 };
 
 /* Is this one of the words of a list, such as "raw" or "auto"? */

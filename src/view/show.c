@@ -13,6 +13,7 @@ static const struct show_word {
     {"bin", ZF_SHOW_BIN},     {"hf", ZF_SHOW_HF},         {"as", ZF_SHOW_AS},
     {"optim", ZF_SHOW_OPTIM}, {"stored", ZF_SHOW_STORED}, {"state", ZF_SHOW_STATE},
     {"extra", ZF_SHOW_EXTRA}, {"all", ZF_SHOW_ALL},       {"auto", ZF_SHOW_AUTO},
+    {"trained", ZF_SHOW_TRAINED},
 };
 
 static uint32_t show_word_bits(const char *p, size_t n)
@@ -38,8 +39,8 @@ bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err)
 
         if (!bits) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "show lists raw, npy, safetensors, bin, hf, as, optim, stored, state, "
-                           "extra, or is all or auto; found \"%.*s\"",
+                           "show lists raw, npy, safetensors, bin, hf, as, optim, stored, "
+                           "trained, state, extra, or is all or auto; found \"%.*s\"",
                            (int)(n < 60 ? n : 60), list);
         }
         bool alone = bits == ZF_SHOW_ALL || bits == ZF_SHOW_AUTO;
@@ -74,10 +75,13 @@ static uint32_t show_dir_bits(const char *name)
     if (strcmp(name, "stacked") == 0 || strcmp(name, "bucket") == 0) {
         return ZF_SHOW_STORED;
     }
-    return bits == ZF_SHOW_OPTIM || bits == ZF_SHOW_STORED || bits == ZF_SHOW_STATE ||
-                   bits == ZF_SHOW_EXTRA
-               ? bits
-               : 0;
+    if (strcmp(name, "adapter") == 0) {
+        return ZF_SHOW_TRAINED;
+    }
+    /* A directory called "all" is one like any other. */
+    return bits == ZF_SHOW_ALL ? 0
+                               : bits & (ZF_SHOW_OPTIM | ZF_SHOW_STORED | ZF_SHOW_TRAINED |
+                                         ZF_SHOW_STATE | ZF_SHOW_EXTRA);
 }
 
 void show_hide_dirs(struct nodes *ns, uint32_t show)

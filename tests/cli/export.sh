@@ -95,7 +95,7 @@ check 'directories that a pattern matches come whole' \
     goes_to './optim/exp_avg/embed.weight.f32 ./optim/exp_avg_sq/embed.weight.f32 ./optim/step/embed.weight.f32' \
     "$zero3" --only embed.weight 'opt*'
 check '** crosses directories, * does not' \
-    goes_to './embed.weight.f32 ./optim/exp_avg/embed.weight.f32 ./optim/exp_avg_sq/embed.weight.f32 ./optim/step/embed.weight.f32' \
+    goes_to './embed.weight.f32 ./optim/exp_avg/embed.weight.f32 ./optim/exp_avg_sq/embed.weight.f32 ./optim/step/embed.weight.f32 ./trained/embed.weight.f32' \
     "$zero3" '**embed.weight.*'
 one_name() {
     rm -rf new && "$ZEROFS" cat ckpt layers.0.weight.f32 >want &&

@@ -212,7 +212,7 @@ def an_adapter_beside_shards_is_shown():
             c.cat("hf/adapter_model.safetensors", f.read(), at="run")
         names = [n for n in listing(c, at="run") if n.endswith("adapter_model.safetensors")]
         assert sorted(names) == ["adapter_model.safetensors", "hf/adapter_model.safetensors",
-                                 "stored/hf/adapter_model.safetensors"], names
+                                 "stored/hf/adapter_model.safetensors", "trained/hf/adapter_model.safetensors"], names
 
 
 def a_model_with_an_adapter_config_is_none():

@@ -260,7 +260,7 @@ def index(mnt):
     i = json.loads(content(mnt, ".zerofs/index.json"))
     assert i["schema"] == "zerofs.index/1" and i["format"] == "deepspeed" and i["step"] == 3, i
     told = {os.path.join(t["set"], t["file"]): t for t in i["tensors"]}
-    there = {os.path.relpath(os.path.join(d, f), mnt) for d in [mnt] + [x[0] for x in os.walk(mnt + "/optim")]
+    there = {os.path.relpath(os.path.join(d, f), mnt) for d in [mnt, mnt + "/trained"] + [x[0] for x in os.walk(mnt + "/optim")]
              if not set(os.path.relpath(d, mnt).split("/")) & {"npy", "as", "hf"} for _, (f, _) in raw_files(d).items()}
     assert set(told) == there, set(told) ^ there
     assert [t["name"] for t in i["tensors"] if "alias_of" in t] == ["head.weight"], i["tensors"]

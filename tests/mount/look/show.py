@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 WORDS = {"npy": "npy", "as": "as", "hf": "hf", "safetensors": "model.safetensors", "bin": "pytorch_model.bin",
-         "optim": "optim", "stored": "stored", "state": "state"}
-SETS = ("", "optim/exp_avg", "optim/exp_avg_sq", "optim/step", "stored")
+         "optim": "optim", "stored": "stored", "trained": "trained", "state": "state"}
+SETS = ("", "optim/exp_avg", "optim/exp_avg_sq", "optim/step", "stored", "trained")
 DTYPES = ("f32", "f16", "bf16")
 
 

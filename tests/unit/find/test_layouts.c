@@ -358,7 +358,7 @@ static const struct layout layouts[] = {
      .note = "the checkpoint is in a/model, the only one here"},
     {"parts of something else",
      {"a/model/w.safetensors", "a/optim/w.safetensors", "a/x/.zarray"},
-     SAYS(ZF_E_UNSUPPORTED, "a checkpoint of zarr arrays")},
+     SAYS(ZF_E_UNSUPPORTED, "a directory of zarr arrays")},
     {"a parameter of a universal checkpoint",
      {"a/fp32.pt", "a/model.safetensors"},
      SAYS(ZF_E_UNKNOWN, "no checkpoint is here: no")},
