@@ -14,6 +14,9 @@
 
 #define RULES_BYTES (1u << 20)
 #define RULES_MOST 10000
+#define RULES_LONG 4000   /* bytes of an expression */
+#define RULES_GROUPS 100  /* in it */
+#define RULES_COPIES 1000 /* its bounds multiplied with each other: ((a{9}){9}){9} */
 #define RULES_NAME 4096 /* longer names have no rule */
 
 struct tp_rule {
@@ -83,6 +86,42 @@ static bool rules_refuse(const struct zf_tp_rules *r, unsigned line, const char 
     return zf_err_in(err, "%s", r->file);
 }
 
+/* The largest number of "{2,5}", and one for what may follow; *s is left at its end. */
+static uint64_t rules_bound(const char **s)
+{
+    uint64_t most = 0, n = 0;
+
+    for (; (*s)[1] && (*s)[1] != '}'; ++*s) {
+        char c = (*s)[1];
+
+        n = c >= '0' && c <= '9' && n < RULES_COPIES ? 10 * n + (uint64_t)(c - '0') : 0;
+        most = n > most ? n : most;
+    }
+    return most + 1;
+}
+
+/* The C library's compiler recurses into groups and copies what is repeated: both are bounded. */
+static bool rules_bounded(const char *s)
+{
+    uint64_t copies = 1, groups = 0;
+
+    for (const char *p = s; *p; p++) {
+        if (*p == '\\' && p[1]) {
+            p++;
+        } else if (*p == '(') {
+            groups++;
+        } else if (*p == '{') {
+            copies *= rules_bound(&p);
+        } else if (*p == '+' && p > s && p[-1] == ')') {
+            copies *= 2; /* x+ is xx* */
+        }
+        if (groups > RULES_GROUPS || copies > RULES_COPIES || p - s >= RULES_LONG) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A line without comment and blanks at its ends; changes it. */
 static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struct zf_err *err)
 {
@@ -102,11 +141,16 @@ static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struc
     while (last > s && isspace((unsigned char)last[-1])) {
         last--;
     }
+    *last = '\0';
+    if (!rules_bounded(s)) {
+        return rules_refuse(r, line,
+                            "the expression is too long, or has too many groups or repetitions",
+                            err);
+    }
     size_t n = (size_t)(last - s) + sizeof "^()$";
     if (!zf_vec_room(&r->rule, 1, err) || !(whole = malloc(n))) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for rules");
     }
-    *last = '\0';
     rc = regcomp(&rule.regex, s, REG_EXTENDED | REG_NOSUB); /* by itself: "a)|(b" is none */
     if (rc == 0) {
         regfree(&rule.regex);
