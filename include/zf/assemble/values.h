@@ -61,6 +61,7 @@ bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, ui
 struct zf_copy_check {
     uint64_t compared;  /* bytes */
     uint64_t unchecked; /* comparisons that were not made */
+    uint64_t sampled;   /* of boxes: those compared in some places only (zf/assemble/cut.h) */
     unsigned char *buf;
 };
 void zf_copy_check_fini(struct zf_copy_check *c);

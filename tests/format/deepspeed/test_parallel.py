@@ -183,6 +183,19 @@ def copies_differ():
             '"norm.weight": the copies of rank 0 and rank 1 differ', RULES)
 
 
+    long = State({"a": (4,), "norm": (300_000,)})
+    info = makemp.patterns(long, {"a": "0"})
+    for at, differ in ((0, True), (299_999, True), (70_000, False)):
+        files = makemp.tensor(long, {"a": "0"}, 2, 1, 3, info)
+        masters = files["bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt"]["optimizer_state_dict"]["fp32_flat_groups"][0].storage
+        raw = bytearray(masters.data)
+        raw[8 + 4 * at] ^= 1
+        masters.data = bytes(raw)
+        _, notes, err = dumped(files)
+        check(f"a long copy that differs at {at}", not err and any("copies of rank 0 and rank 1 differ" in n for n in notes) == differ
+              and any("3 copies" in n and "both ends and in the middle only" in n for n in notes) != differ, (err, notes))
+
+
 def rules():
     files = makemp.tensor(STATE, CUTS, 2, 2, 2)
     refused("a parameter that no rule covers", files, '"norm.weight": no line', RULES.replace("norm.weight replicated", ""))
