@@ -113,7 +113,15 @@ const struct cast_kernels *cast_kernels_avx2(void)
         .f32_to_bf16 = cast_avx2_f32_to_bf16,
     };
 
-    return __builtin_cpu_supports("avx2") && cast_avx2_has_f16c() ? &kernels : NULL;
+    /* cpuid costs microseconds in a virtual machine, more than most casts. */
+    static _Atomic int known; /* 0 = not asked yet, 1 = no, 2 = yes */
+    int is = known;
+
+    if (is == 0) {
+        is = __builtin_cpu_supports("avx2") && cast_avx2_has_f16c() ? 2 : 1;
+        known = is;
+    }
+    return is == 2 ? &kernels : NULL;
 }
 
 #else
