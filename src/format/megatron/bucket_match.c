@@ -186,6 +186,7 @@ bool bucket_match(const struct bucket_question *q, struct walk_place *place,
                                .n_buckets = q->buffer->n_buckets,
                                .align = q->align,
                                .joined = q->buffer->joined,
+                               .most = q->most,
                                .same = match_same,
                                .ctx = &m};
 

@@ -48,6 +48,7 @@ struct bucket_question {
     const struct bucket_row *row;
     const struct bucket_buffer *buffer;
     uint64_t align; /* see walk_in */
+    uint32_t most;  /* see walk_in */
     uint64_t ends;  /* elements at either end of each piece that are compared; 0 = all of them */
     struct zf_arena *arena; /* what is read of the pieces is kept here */
 };

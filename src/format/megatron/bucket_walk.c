@@ -96,10 +96,11 @@ static bool walk_put(struct walk *w, uint32_t piece, uint32_t parent, uint64_t g
     if (gap > left || n > left - gap) {
         return true;
     }
-    if (w->compared++ >= WALK_SAME) {
+    if (w->compared >= (in->most && in->most < WALK_SAME ? in->most : WALK_SAME)) {
         w->many = true;
         return true;
     }
+    w->compared++;
     if (!in->same(in->ctx, piece, e.bucket, e.pos + gap, &same, err)) {
         return false;
     }
@@ -213,7 +214,10 @@ bool bucket_walk(const struct walk_in *in, struct walk_place *place, struct walk
         return false;
     }
     *out = (struct walk_result){
-        .kind = w.many ? WALK_MANY : WALK_NONE, .bucket = w.far.bucket, .end = w.far.pos};
+        .kind = w.many ? WALK_MANY : WALK_NONE,
+        .compared = w.compared,
+        .bucket = w.far.bucket,
+        .end = w.far.pos};
     for (size_t i = 0; i < w.free.n && !w.many; i++) {
         const struct walk_node *e = &w.node.at[w.free.at[i]];
 

@@ -26,6 +26,7 @@ struct walk_in {
     uint32_t n_buckets;
     uint64_t align; /* elements */
     bool joined;    /* one bucket here is several, end to end, and where one ends is not known */
+    uint32_t most;  /* comparisons; 0 = as many as one walk may make */
     /* Are elements [first, first + piece n) of the bucket what this piece's masters can be?
      * False is an error of reading, which ends the walk. */
     bool (*same)(void *ctx, uint32_t piece, uint32_t bucket, uint64_t first, bool *same,
@@ -48,6 +49,7 @@ enum walk_kind {
 };
 struct walk_result {
     enum walk_kind kind;
+    uint32_t compared;
     uint32_t bucket; /* NONE: how far the farthest attempt came */
     uint64_t end;
 };

@@ -12,6 +12,7 @@
 #include "bucket_rows.h"
 
 #define BUCKETS_RANKS 64u     /* up to so many all are tried, else the likeliest alone */
+#define BUCKETS_SAME (1u << 24) /* comparisons for all buffers */
 #define BUCKETS_EXPERTS 4096u /* of a layer; beyond them only what args say is tried */
 
 /* A piece where it was found. */
@@ -31,6 +32,7 @@ struct buckets {
     zf_vec(struct held) held;
     uint32_t *first, *last; /* [n of the save's list] into held, + 1 */
     struct walk_place *place;
+    uint32_t left; /* comparisons that may still be made */
     uint64_t n_mapped, n_served, n_open;
 };
 
@@ -59,16 +61,22 @@ static bool buckets_walk(struct attempt *t, uint64_t align, struct zf_err *err)
                                          .n_buckets = t->buffer->n_buckets,
                                          .joined = t->buffer->joined};
 
+    if (b->left == 0) {
+        t->best = t->result = (struct walk_result){.kind = WALK_MANY};
+        return true;
+    }
     t->row = bucket_rows_get(&b->rows, &t->rank, err);
     const struct bucket_question q = {.weight = b->rows.weight,
                                       .row = t->row,
                                       .buffer = &buffer,
                                       .align = align,
+                                      .most = b->left,
                                       .ends = b->ends,
                                       .arena = b->rows.arena};
     if (!t->row || !bucket_match(&q, b->place, &t->result, err)) {
         return false;
     }
+    b->left -= t->result.compared;
     if (t->result.kind != WALK_NONE || t->result.bucket > t->best.bucket ||
         (t->result.bucket == t->best.bucket && t->result.end > t->best.end)) {
         t->best = t->result;
@@ -195,7 +203,9 @@ static bool buckets_tell(struct attempt *t, struct zf_err *err)
 {
     char why[200] = "its bytes fit parameters in more than one way";
 
-    if (t->best.kind == WALK_NONE) {
+    if (t->best.kind == WALK_MANY) {
+        (void)snprintf(why, sizeof why, "too many ways to fill it begin well, so that not all were tried");
+    } else if (t->best.kind == WALK_NONE) {
         (void)snprintf(why, sizeof why,
                        "no parameter fits behind element %llu of bucket %u, as far as the order of "
                        "parameters is known",
@@ -423,7 +433,7 @@ static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
 bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, uint64_t ends,
                     struct zf_err *err)
 {
-    zf_auto(buckets) struct buckets b = {.s = s, .in = buffers, .ends = ends};
+    zf_auto(buckets) struct buckets b = {.s = s, .in = buffers, .ends = ends, .left = BUCKETS_SAME};
     size_t n = s->param.n;
 
     if (buffers->n == 0) {
