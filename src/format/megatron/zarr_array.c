@@ -181,6 +181,10 @@ static bool array_list(struct array *a, const char *dir, bool last, struct array
         if (last && !array_found(a, name, &e[i], err)) {
             return false;
         }
+        /* "0.1" where .zarray's separator is "/": what lies here is not its. */
+        if (!last && e[i].kind != ZF_ENTRY_DIR && !array_outside(a, name, err)) {
+            return false;
+        }
         if (!last && e[i].kind == ZF_ENTRY_DIR) {
             char **at = zf_vec_push(&next->dir, err);
 
