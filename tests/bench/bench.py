@@ -253,6 +253,26 @@ def part_stacked():
     shutil.rmtree(ckpt)
 
 
+def part_buckets():
+    """The same Megatron save with its states in 512 flat buckets, and each by itself: opening it, parameters mapped."""
+    r, took, peak = [], [], []
+    ckpt = {}
+    for way in ([], ['--buckets']):
+        ckpt[bool(way)] = os.path.join(tmp, 'buckets' + ''.join(way))
+        run(sys.executable, os.path.join(SRC, 'tests/support/mkmegatron.py'), ckpt[bool(way)], '--layers', 64, '--tensors', 8,
+            '--ranks', 1, '--rows', 64, '--cols', 64, *way)
+    for _ in range(ROUNDS):
+        plain, flat = usage(ZEROFS, 'info', ckpt[False]), usage(ZEROFS, 'info', ckpt[True])
+        r.append(flat[0] / plain[0])
+        took.append(flat[0])
+        peak.append(flat[1])
+    ratio('512 flat buckets, time beside states by themselves', r, most=2)
+    tell('  until it is opened', f'{statistics.median(took):6.2f} s')
+    tell('  peak RSS', f'{max(peak):6.0f} MiB')
+    for path in ckpt.values():
+        shutil.rmtree(path)
+
+
 def part_local():
     """OLMo's local layout, FSDP1 on 256 ranks, 5.6 billion parameters and their optimizer: 512 pickles to read."""
     ckpt, took, peak, layer = os.path.join(tmp, 'local'), [], [], []
@@ -303,7 +323,7 @@ def part_cast():
             ratio(f'{name}, beside memcpy of the input', [float(r[name]) / float(r['memcpy']) for r in rounds])
 
 
-PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'zarr', 'local', 'export', 'cast')
+PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes synthetic Megatron saves (torch_dist) with the standard library only.
 
-    mkmegatron.py DIR [--layers L] [--tensors N] [--ranks TP] [--rows R] [--cols C] [--sparse]
+    mkmegatron.py DIR [--layers L] [--tensors N] [--ranks TP] [--rows R] [--cols C] [--sparse] [--buckets | --weights]
 
 N stacked weights of L layers, each with its master and two moments, rows cut among TP ranks: L * N * TP * 4
-chunks.  --sparse as in mkdcp.py.  As a module: Save, for saves of any keys and boxes."""
+chunks.  --buckets: these are in flat buffers instead, a bucket for each layer's weight; --weights: there are none.
+--sparse as in mkdcp.py.  As a module: Save, for saves of any keys and boxes."""
 import argparse
 import json
 import os
@@ -89,6 +90,27 @@ class Save(Checkpoint):
             n *= v
         return n
 
+    def buckets(self, weights, layers):
+        """The masters and moments of stacked bfloat16 weights in L * N buckets of one buffer, in the order of a
+        backward pass; returns what each bucket's number is of: [(key, layer)]."""
+        head = 'optimizer.distributed.dp_group_idx_0'
+        dtype = (self.w.torch_dtype('bfloat16'), self.w.torch_dtype('float32'))
+        order = [(key, layer) for layer in reversed(range(layers)) for key in reversed(weights)]
+        numel = []
+        for k, (key, layer) in enumerate(order):
+            of = self.bytes[key]
+            n = len(of) // layers
+            half = of[layer * n:(layer + 1) * n]
+            wide = bytearray(2 * n)
+            wide[2::4], wide[3::4] = half[0::2], half[1::2]
+            numel.append(n // 2)
+            for state in ('param', 'exp_avg', 'exp_avg_sq'):
+                name = f'{head}.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_{k}.{state}'
+                self.boxes(name, (n // 2,), [(0, (0,), (n // 2,))], data=bytes(wide) if state == 'param' else None)
+        for name in ('per_bucket_numel', 'per_bucket_numel_unpadded'):
+            self.object(f'{head}.{name}/shard_0_1', [{dtype: numel}])
+        return order
+
     def object(self, key, value):
         at, length = save_bytes(self.out[0], self.a.torch, [value])
         self.state[key] = self.w.BytesStorageMetadata()
@@ -121,13 +143,17 @@ def main():
     p.add_argument('--rows', type=int, default=8)
     p.add_argument('--cols', type=int, default=4)
     p.add_argument('--sparse', action='store_true')
+    p.add_argument('--buckets', action='store_true')
+    p.add_argument('--weights', action='store_true')
     a = p.parse_args()
     c = Save(a.dir, a.ranks, a.sparse)
-    for i in range(a.tensors):
-        key = f'decoder.layers.mlp.part{i}.weight'
+    keys = [f'decoder.layers.mlp.part{i}.weight' for i in range(a.tensors)]
+    for key in keys:
         c.stack(key, (a.layers, a.rows, a.cols), 'bfloat16')
-        for state in ('param', 'exp_avg', 'exp_avg_sq'):
+        for state in () if a.buckets or a.weights else ('param', 'exp_avg', 'exp_avg_sq'):
             c.stack(f'optimizer.state.{state}.{key}', (a.layers, a.rows, a.cols))
+    if a.buckets:
+        c.buckets(keys, a.layers)
     c.finish(num_layers=a.layers)
 
 
