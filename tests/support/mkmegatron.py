@@ -90,6 +90,13 @@ class Save(Checkpoint):
             n *= v
         return n
 
+    @staticmethod
+    def wide(half):
+        """bfloat16 values as float32."""
+        out = bytearray(2 * len(half))
+        out[2::4], out[3::4] = half[0::2], half[1::2]
+        return bytes(out)
+
     def buckets(self, weights, layers):
         """The masters and moments of stacked bfloat16 weights in L * N buckets of one buffer, in the order of a
         backward pass; returns what each bucket's number is of: [(key, layer)]."""
@@ -100,13 +107,11 @@ class Save(Checkpoint):
         for k, (key, layer) in enumerate(order):
             of = self.bytes[key]
             n = len(of) // layers
-            half = of[layer * n:(layer + 1) * n]
-            wide = bytearray(2 * n)
-            wide[2::4], wide[3::4] = half[0::2], half[1::2]
+            wide = self.wide(of[layer * n:(layer + 1) * n])
             numel.append(n // 2)
             for state in ('param', 'exp_avg', 'exp_avg_sq'):
                 name = f'{head}.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_{k}.{state}'
-                self.boxes(name, (n // 2,), [(0, (0,), (n // 2,))], data=bytes(wide) if state == 'param' else None)
+                self.boxes(name, (n // 2,), [(0, (0,), (n // 2,))], data=wide if state == 'param' else None)
         for name in ('per_bucket_numel', 'per_bucket_numel_unpadded'):
             self.object(f'{head}.{name}/shard_0_1', [{dtype: numel}])
         return order
@@ -151,7 +156,8 @@ def main():
     for key in keys:
         c.stack(key, (a.layers, a.rows, a.cols), 'bfloat16')
         for state in () if a.buckets or a.weights else ('param', 'exp_avg', 'exp_avg_sq'):
-            c.stack(f'optimizer.state.{state}.{key}', (a.layers, a.rows, a.cols))
+            master = c.wide(c.bytes[key]) if state == 'param' and not a.sparse else None
+            c.stack(f'optimizer.state.{state}.{key}', (a.layers, a.rows, a.cols), data=master)
     if a.buckets:
         c.buckets(keys, a.layers)
     c.finish(num_layers=a.layers)
