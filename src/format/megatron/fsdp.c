@@ -10,8 +10,8 @@
 
 #include <zf/base/out.h>
 #include <zf/codec/pvjson.h>
-#include <zf/dcp.h>
 
+#include "dcp_lists.h"
 #include "fsdp_keys.h"
 #include "iteration.h"
 
@@ -53,37 +53,6 @@ bool mg_fsdp_is(struct zf_store *st, char why[160])
     }
     (void)snprintf(why, 160, ".metadata has the keys of Megatron's state dict");
     return true;
-}
-
-/* ---- the lists ------------------------------------------------------------------------------- */
-
-static void fsdp_free(void *backend)
-{
-    zf_dcp_free(backend);
-}
-
-static bool fsdp_add(struct mg_save *s, struct zf_dcp *d, uint64_t i, struct zf_err *err)
-{
-    zf_auto(source) struct zf_source *src = NULL;
-    struct zf_dcp_key k;
-    struct mg_tensor *t;
-
-    if (!zf_dcp_key(d, i, &k, err)) {
-        return false;
-    }
-    if (k.is_bytes) {
-        src = zf_dcp_item(d, i, err);
-        return src && mg_save_object(s, k.name, k.name_len, src, err);
-    }
-    if (!k.draft) {
-        return true; /* the driver has put it in its place */
-    }
-    t = mg_save_draft(s, k.name, k.name_len, k.draft, k.cuts, err);
-    if (t) {
-        mg_fsdp_key(t->key, t->key_len, &t->name);
-        t->order = i;
-    }
-    return t != NULL;
 }
 
 /* ---- what is no tensor ----------------------------------------------------------------------- */
@@ -184,22 +153,7 @@ static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size
 
 bool mg_fsdp(struct mg_save *s, struct zf_err *err)
 {
-    struct zf_dcp *d = zf_dcp_new(s->lim, err);
-
-    if (!d) {
-        return false;
-    }
-    s->backend = d;
-    s->backend_free = fsdp_free;
-    if (!zf_dcp_read(d, s->st, "", ".metadata", s->lim, s->b, err) ||
-        !zf_dcp_draft(d, s->st, s->lim, s->b, err)) {
-        return false;
-    }
-    for (uint64_t i = 0; i < zf_dcp_n_keys(d); i++) {
-        if (!fsdp_add(s, d, i, err)) {
-            return false;
-        }
-    }
-    return fsdp_state(s, "state/common.json", false, FSDP_COMMON, err) &&
+    return mg_dcp_lists(s, mg_fsdp_key, err) &&
+           fsdp_state(s, "state/common.json", false, FSDP_COMMON, err) &&
            fsdp_state(s, "state/optimizer.json", true, FSDP_OPTIMIZER, err);
 }

@@ -5,24 +5,12 @@
 
 #define MASTERS "fp32_from_fp16_params"
 
-static bool fsdp_take(struct mg_text *t, const char *word)
-{
-    size_t n = strlen(word);
-
-    if (t->n < n || memcmp(t->p, word, n) != 0) {
-        return false;
-    }
-    t->p += n;
-    t->n -= n;
-    return true;
-}
-
 /* Takes every "module." from the front, but never all of the name. */
 static struct mg_text fsdp_bare(struct mg_text t)
 {
     struct mg_text last = t;
 
-    while (fsdp_take(&t, "module.") && t.n) {
+    while (mg_text_take(&t, "module.") && t.n) {
         last = t;
     }
     return last;
@@ -71,22 +59,22 @@ void mg_fsdp_key(const char *key, size_t n, struct mg_key *out)
     struct mg_text t = {key, n};
 
     *out = (struct mg_key){.what = MG_OTHER, .chain = MG_NO_CHAIN, .name = t};
-    if (fsdp_take(&t, "model.")) {
+    if (mg_text_take(&t, "model.")) {
         if (t.n) { /* layers are always numbered: there is no axis to be found */
             out->what = MG_WEIGHT;
             out->name = fsdp_bare(t);
         }
         return;
     }
-    if (!fsdp_take(&t, "optimizer.")) {
+    if (!mg_text_take(&t, "optimizer.")) {
         return;
     }
     fsdp_take_chain(&t, &out->chain);
-    (void)fsdp_take(&t, "optimizer.");
+    (void)mg_text_take(&t, "optimizer.");
     struct mg_text rest = t;
-    if (fsdp_take(&rest, "state.") && fsdp_take_state(out, rest)) {
+    if (mg_text_take(&rest, "state.") && fsdp_take_state(out, rest)) {
         out->what = MG_STATE;
-    } else if (fsdp_take(&t, MASTERS ".") && t.n) {
+    } else if (mg_text_take(&t, MASTERS ".") && t.n) {
         out->what = MG_STATE;
         out->state = (struct mg_text){MASTERS, sizeof MASTERS - 1};
         out->name = t;

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Takes `word` from the front of *t. */
-static bool key_take(struct mg_text *t, const char *word)
+bool mg_text_take(struct mg_text *t, const char *word)
 {
     size_t n = strlen(word);
 
@@ -68,10 +67,10 @@ struct mg_text mg_key_bare(const char *p, size_t n)
 {
     struct mg_text t = {p, n}, last = t;
 
-    (void)key_take(&t, "model.");
+    (void)mg_text_take(&t, "model.");
     do {
         last = t.n ? t : last; /* a name is never used up */
-    } while (key_take(&t, "module."));
+    } while (mg_text_take(&t, "module."));
     return last;
 }
 
@@ -106,10 +105,10 @@ static void key_take_name(struct mg_key *k, enum mg_what what, struct mg_text t)
 
 static bool key_take_bucket(struct mg_key *k, struct mg_text t)
 {
-    if (!key_take(&t, "distributed.dp_group_idx_") || !key_take_number(&t, &k->flat.group) ||
-        !key_take(&t, ".gbuf_idx_") || !key_take_number(&t, &k->flat.gbuf) ||
-        !key_take(&t, ".dtype_") || !key_take_until(&t, ".bucket_idx_", &k->flat.dtype) ||
-        !key_take_number(&t, &k->flat.bucket) || !key_take(&t, ".") || t.n == 0) {
+    if (!mg_text_take(&t, "distributed.dp_group_idx_") || !key_take_number(&t, &k->flat.group) ||
+        !mg_text_take(&t, ".gbuf_idx_") || !key_take_number(&t, &k->flat.gbuf) ||
+        !mg_text_take(&t, ".dtype_") || !key_take_until(&t, ".bucket_idx_", &k->flat.dtype) ||
+        !key_take_number(&t, &k->flat.bucket) || !mg_text_take(&t, ".") || t.n == 0) {
         return false;
     }
     k->what = MG_BUCKET;
@@ -124,7 +123,7 @@ static void key_take_optimizer(struct mg_key *k, struct mg_text t)
 
     k->what = MG_OTHER;
     k->name = t;
-    if (key_take(&rest, "state.")) {
+    if (mg_text_take(&rest, "state.")) {
         if (key_take_until(&rest, ".", &k->state) && k->state.n && rest.n) {
             key_take_name(k, MG_STATE, rest);
         }
@@ -159,7 +158,7 @@ static bool key_take_object(struct mg_key *k, const char *key, size_t n)
         return false;
     }
     t = (struct mg_text){slash + 1, n - (size_t)(slash - key) - 1};
-    if (!key_take(&t, "shard_") || !key_take_until(&t, "_", &k->offset) ||
+    if (!mg_text_take(&t, "shard_") || !key_take_until(&t, "_", &k->offset) ||
         !key_is_index(k->offset) || !key_is_index(t)) {
         return false;
     }
@@ -178,12 +177,12 @@ void mg_key_parse(const char *key, size_t n, struct mg_key *out)
     if (key_take_object(out, key, n)) {
         return;
     }
-    if (key_take(&chained, "chained_") && key_take_number(&chained, &chain) &&
-        chain < MG_NO_CHAIN && key_take(&chained, ".") && chained.n) {
+    if (mg_text_take(&chained, "chained_") && key_take_number(&chained, &chain) &&
+        chain < MG_NO_CHAIN && mg_text_take(&chained, ".") && chained.n) {
         out->chain = (uint32_t)chain;
         t = chained;
     }
-    if (key_take(&t, "optimizer.") && t.n) {
+    if (mg_text_take(&t, "optimizer.") && t.n) {
         key_take_optimizer(out, t);
     } else {
         key_take_name(out, MG_WEIGHT, (struct mg_text){key, n});

@@ -7,6 +7,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/bucket_rows.c \
 	src/format/megatron/bucket_walk.c \
 	src/format/megatron/beside.c \
+	src/format/megatron/dcp_lists.c \
 	src/format/megatron/fsdp.c \
 	src/format/megatron/fsdp_keys.c \
 	src/format/megatron/iteration.c \
@@ -45,6 +46,7 @@ noinst_HEADERS += \
 	src/format/megatron/bucket_rows.h \
 	src/format/megatron/bucket_walk.h \
 	src/format/megatron/beside.h \
+	src/format/megatron/dcp_lists.h \
 	src/format/megatron/fsdp.h \
 	src/format/megatron/fsdp_keys.h \
 	src/format/megatron/iteration.h \

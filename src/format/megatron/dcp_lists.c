@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dcp_lists.h"
+
+#include <zf/dcp.h>
+
+static void dcp_lists_free(void *backend)
+{
+    zf_dcp_free(backend);
+}
+
+static bool dcp_lists_add(struct mg_save *s, struct zf_dcp *d, uint64_t i, mg_parse_fn *parse,
+                          struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = NULL;
+    struct zf_dcp_key k;
+    struct mg_tensor *t;
+
+    if (!zf_dcp_key(d, i, &k, err)) {
+        return false;
+    }
+    if (k.is_bytes) {
+        src = zf_dcp_item(d, i, err);
+        return src && mg_save_object(s, k.name, k.name_len, src, err);
+    }
+    if (!k.draft) {
+        return true; /* the driver has put it in its place */
+    }
+    t = mg_save_draft(s, k.name, k.name_len, k.draft, k.cuts, err);
+    if (t) {
+        parse(t->key, t->key_len, &t->name);
+        t->order = i;
+    }
+    return t != NULL;
+}
+
+bool mg_dcp_lists(struct mg_save *s, mg_parse_fn *parse, struct zf_err *err)
+{
+    struct zf_dcp *d = zf_dcp_new(s->lim, err);
+
+    if (!d) {
+        return false;
+    }
+    s->backend = d;
+    s->backend_free = dcp_lists_free;
+    if (!zf_dcp_read(d, s->st, "", ".metadata", s->lim, s->b, err) ||
+        !zf_dcp_draft(d, s->st, s->lim, s->b, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < zf_dcp_n_keys(d); i++) {
+        if (!dcp_lists_add(s, d, i, parse, err)) {
+            return false;
+        }
+    }
+    return true;
+}
