@@ -42,14 +42,18 @@ AC_DEFUN([AX_ZF_COMPILER],
    ZF_CFLAGS="-std=gnu17 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -fvisibility=hidden -pthread"
    ZF_LDFLAGS="-pthread"])
 
-dnl ZF_MAY(switch, VARIABLE, pkg-config module, Debian package, what it reads): --with-SWITCH, --without-SWITCH, or when it is there.
+dnl ZF_MAY(switch, VARIABLE, pkg-config module, Debian package, what it reads, [header, library, function]):
+dnl --with-SWITCH, --without-SWITCH, or when it is there.  The last three find a library that some systems ship
+dnl without its pkg-config file.
 AC_DEFUN([ZF_MAY], [
   AC_ARG_WITH([$1], [AS_HELP_STRING([--without-$1], [do not read $5])], [], [with_$1=auto])
   AS_IF([test "x$with_$1" != xno],
-    [PKG_CHECK_MODULES([$2], [$3], [with_$1=yes],
-      [AS_IF([test "x$with_$1" = xyes],
-        [AC_MSG_ERROR([$3 was not found; on Debian: apt-get install $4])])
-       with_$1=no])])
+    [PKG_CHECK_MODULES([$2], [$3], [zf_found=yes], [zf_found=no])
+     m4_ifval([$6], [AS_IF([test $zf_found = no],
+       [AC_CHECK_HEADER([$6], [AC_CHECK_LIB([$7], [$8], [zf_found=yes; $2_LIBS=-l$7])])])])
+     AS_IF([test "x$with_$1$zf_found" = xyesno],
+       [AC_MSG_ERROR([$3 was not found; on Debian: apt-get install $4])])
+     with_$1=$zf_found])
   AS_IF([test "x$with_$1" = xyes], [AC_DEFINE([HAVE_$2], [1], [zerofs reads $5])])
   AM_CONDITIONAL([HAVE_$2], [test "x$with_$1" = xyes])
 ])
