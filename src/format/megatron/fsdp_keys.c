@@ -71,6 +71,7 @@ void mg_fsdp_key(const char *key, size_t n, struct mg_key *out)
     }
     fsdp_take_chain(&t, &out->chain);
     (void)mg_text_take(&t, "optimizer.");
+    out->container = (struct mg_text){key, (size_t)(t.p - key) - 1};
     struct mg_text rest = t;
     if (mg_text_take(&rest, "state.") && fsdp_take_state(out, rest)) {
         out->what = MG_STATE;

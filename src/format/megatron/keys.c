@@ -183,6 +183,7 @@ void mg_key_parse(const char *key, size_t n, struct mg_key *out)
         t = chained;
     }
     if (mg_text_take(&t, "optimizer.") && t.n) {
+        out->container = (struct mg_text){key, (size_t)(t.p - key) - 1};
         key_take_optimizer(out, t);
     } else {
         key_take_name(out, MG_WEIGHT, (struct mg_text){key, n});

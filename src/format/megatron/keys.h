@@ -36,6 +36,7 @@ struct mg_key {
     enum mg_what what;
     uint32_t chain;       /* N of "chained_N.", or MG_NO_CHAIN */
     struct mg_text state; /* STATE, BUCKET: "exp_avg"; BUCKET of several values: "" */
+    struct mg_text container; /* STATE: the optimizer that has it, "chained_1.optimizer" */
     /* WEIGHT, STATE: the parameter, without model. and module.; OBJECT: what the whole grid is called */
     struct mg_text name;
     /* WEIGHT, STATE: where in `name` the number of the layer, or of the expert, would be if the tensor

@@ -104,19 +104,43 @@ static bool masters_check(struct mg_save *s, const struct mg_param *m, const str
                          (unsigned long long)miss.at, n, m->name.p, miss.master, miss.weight);
 }
 
+/* Is it the only one of its name?  Nothing says which of two is the weight. */
+static bool masters_alone(struct mg_save *s, const struct mg_param *m, struct zf_table *met,
+                          struct zf_err *err)
+{
+    struct masters_weight *seen = zf_table_put(met, masters_hash(m->name), sizeof *seen, err);
+
+    if (!seen) {
+        return false;
+    }
+    if (!seen->param) {
+        seen->param = 1;
+        return true;
+    }
+    s->masters_doubted = true;
+    return zf_build_note(s->b, err,
+                         "there are two fp32 masters of \"%.*s\", and nothing says which is the weight's; "
+                         "the root has the stored weights, optim/param/ the masters",
+                         (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
+}
+
 bool mg_masters_check(struct mg_save *s, struct zf_err *err)
 {
-    zf_auto(table) struct zf_table weights = {0};
+    zf_auto(table) struct zf_table weights = {0}, met = {0};
 
     if (!masters_see_weights(s, &weights, err)) {
         return false;
     }
     for (size_t i = 0; i < s->param.n && !s->masters_doubted; i++) {
         const struct mg_param *m = &s->param.at[i];
-        const struct masters_weight *w =
-            mg_key_is_master(m->state) ? zf_table_get(&weights, masters_hash(m->name)) : NULL;
+        const struct masters_weight *w;
 
-        if (w && !masters_check(s, m, &s->param.at[w->param - 1], err)) {
+        if (!mg_key_is_master(m->state)) {
+            continue;
+        }
+        w = zf_table_get(&weights, masters_hash(m->name));
+        if (!masters_alone(s, m, &met, err) ||
+            (w && !s->masters_doubted && !masters_check(s, m, &s->param.at[w->param - 1], err))) {
             return false;
         }
     }

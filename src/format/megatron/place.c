@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The root has the fp32 masters where there are any, and stored/ the weights that they shadow, unless a
  * master was found to be wrong: then the root has the weights, and optim/param/ the masters.  What
- * else an optimizer keeps of a parameter is in optim/ under the parameter's name.  Where a place is
- * taken, by a second optimizer or a key that wraps the same name, the tensor is in extra/ under its key. */
+ * else an optimizer keeps of a parameter is in optim/ under the parameter's name, and where two have the
+ * same of one parameter, under their own keys in front of it.  Where a place is taken nevertheless, by a
+ * key that wraps the same name, the tensor is in extra/ under its key. */
 #include "place.h"
 
 #include <string.h>
@@ -17,11 +18,19 @@
 struct place {
     struct mg_save *s;
     struct zf_table masters; /* hashes of the names that have one */
+    struct zf_table owners;  /* of struct place_owner, by state and name */
+};
+
+/* The optimizer that has this value of this parameter. */
+struct place_owner {
+    uint64_t hash;
+    uint64_t container; /* hash of its key; 0 = several have it */
 };
 
 static void zf_auto_place(struct place *p)
 {
     zf_table_fini(&p->masters);
+    zf_table_fini(&p->owners);
 }
 
 static uint64_t place_hash(struct mg_text name)
@@ -40,6 +49,56 @@ static bool place_see_masters(struct place *p, struct zf_err *err)
         }
     }
     return true;
+}
+
+static uint64_t place_owned(const struct mg_param *m)
+{
+    return zf_hash(zf_hash(2, m->state.p, m->state.n), m->name.p, m->name.n);
+}
+
+static bool place_see_owners(struct place *p, struct zf_err *err)
+{
+    for (size_t i = 0; i < p->s->param.n; i++) {
+        const struct mg_param *m = &p->s->param.at[i];
+        struct place_owner *o;
+
+        if (m->state.n == 0 || !m->from) {
+            continue;
+        }
+        const struct mg_text *c = &m->from->name.container;
+        uint64_t container = zf_hash(0, c->p, c->n) | 1, hash = place_owned(m);
+
+        o = zf_table_get(&p->owners, hash);
+        if (o) {
+            o->container = o->container == container ? container : 0;
+        } else if ((o = zf_table_put(&p->owners, hash, sizeof *o, err))) {
+            o->container = container;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The name of a value in optim/: two optimizers that have it keep their keys in front. */
+static bool place_name(const struct place *p, const struct mg_param *m, struct zf_spot *spot,
+                       struct zf_err *err)
+{
+    const struct place_owner *o = m->from ? zf_table_get(&p->owners, place_owned(m)) : NULL;
+    char *name;
+
+    if (!o || o->container || !spot->set[0]) {
+        return true; /* in the root there is one, or none */
+    }
+    const struct mg_text *c = &m->from->name.container;
+    spot->name_len = c->n + 1 + m->name.n;
+    spot->name = name = zf_arena_get(p->s->arena, spot->name_len + 1, 1, err);
+    if (name) {
+        memcpy(name, c->p, c->n);
+        name[c->n] = '.';
+        memcpy(name + c->n + 1, m->name.p, m->name.n);
+    }
+    return name != NULL;
 }
 
 /* The set of a parameter; text: where it is made. */
@@ -73,6 +132,9 @@ static bool place_param(struct place *p, const struct mg_param *m, struct zf_err
     struct zf_draft *d;
     uint64_t n = 0;
 
+    if (!place_name(p, m, &spot, err)) {
+        return false;
+    }
     if (zf_build_find(b, spot)) {
         if (!m->from) {
             return true; /* found in a buffer: what is stored under the name comes first */
@@ -145,7 +207,7 @@ bool mg_place(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(place) struct place p = {.s = s};
 
-    if (!place_see_masters(&p, err)) {
+    if (!place_see_masters(&p, err) || !place_see_owners(&p, err)) {
         return false;
     }
     for (size_t i = 0; i < s->param.n; i++) {

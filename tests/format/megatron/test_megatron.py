@@ -193,13 +193,37 @@ def a_name_that_is_taken():
         s.stack("module.a.weight", (4, 3), axes=0)
         s.stack("chained_0.optimizer.state.exp_avg.a.weight", (4, 3), axes=0)
         s.stack("chained_1.optimizer.state.exp_avg.a.weight", (4, 3), axes=0)
+        s.stack("chained_1.optimizer.state.exp_avg.module.b.weight", (4, 3), axes=0)
+        s.stack("chained_1.optimizer.state.exp_avg.b.weight", (4, 3), axes=0)
         s.finish()
         t = Tree(c.dir)
         t.holds("", "a.weight", s.bytes["model.a.weight"])
         t.holds("extra", "module.a.weight", s.bytes["module.a.weight"])
-        t.holds("optim/exp_avg", "a.weight", s.bytes["chained_0.optimizer.state.exp_avg.a.weight"])
-        t.holds("extra", "chained_1.optimizer.state.exp_avg.a.weight",
-                s.bytes["chained_1.optimizer.state.exp_avg.a.weight"])
+        for n in (0, 1):
+            t.holds("optim/exp_avg", f"chained_{n}.optimizer.a.weight", s.bytes[f"chained_{n}.optimizer.state.exp_avg.a.weight"])
+        t.holds("optim/exp_avg", "b.weight", s.bytes["chained_1.optimizer.state.exp_avg.module.b.weight"])
+        t.holds("extra", "chained_1.optimizer.state.exp_avg.b.weight", s.bytes["chained_1.optimizer.state.exp_avg.b.weight"])
+        assert len(t.names("optim/exp_avg")) == 3, t.names("optim/exp_avg")
+
+
+def two_optimizers_of_one_parameter():
+    """Stacked as well; and of two masters neither is believed to be the weight."""
+    with Case() as c:
+        s, key = Save(c.dir), "decoder.layers.mlp.weight"
+        weight = b"".join(struct.pack("<f", i - 3.5) for i in range(24))
+        s.stack(key, (2, 4, 3), "bfloat16", data=b"".join(weight[i + 2:i + 4] for i in range(0, 96, 4)))
+        for n in (0, 1):
+            for state in ("fp32_param", "exp_avg"):
+                s.stack(f"chained_{n}.optimizer.state.{state}.{key}", (2, 4, 3), data=weight if state == "fp32_param" else None)
+        s.finish()
+        t = Tree(c.dir)
+        for n in (0, 1):
+            for state, where in (("fp32_param", "param"), ("exp_avg", "exp_avg")):
+                slices(t, s, f"chained_{n}.optimizer.state.{state}.{key}", "optim/" + where,
+                       f"chained_{n}.optimizer.decoder.layers.%d.mlp.weight", (2, 4, 3))
+        slices(t, s, key, "", "decoder.layers.%d.mlp.weight", (2, 4, 3))
+        assert not t.names("stored") and not t.names("extra"), sorted(t.tensor)
+        assert any('two fp32 masters of "decoder.layers.0.mlp.weight"' in n for n in t.notes), t.notes
 
 
 def parts_are_joined():
@@ -328,4 +352,4 @@ def lost_slices():
 if __name__ == "__main__":
     main([axes_of_layers_and_experts, what_only_looks_stacked, masters_and_moments, masters_that_are_not_the_weights,
           tensors_called_as_objects_are, a_state_shorter_than_its_masters,
-          a_name_that_is_taken, parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
+          a_name_that_is_taken, two_optimizers_of_one_parameter, parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
