@@ -8,6 +8,9 @@
 #include <zf/mountpoint.h>
 #include <zf/tree.h>
 
+/* Extended attributes: named and listed; not at all; or named always, and listed where the tree is small. */
+enum zf_fs_xattrs { ZF_FS_XATTRS_AUTO, ZF_FS_XATTRS_ON, ZF_FS_XATTRS_OFF };
+
 struct zf_fs_opts {
     const char *mountpoint, *fsname, *subtype;
     const char *const *fuse_opt; /* handed to libfuse as they are: allow_other … */
@@ -19,6 +22,7 @@ struct zf_fs_opts {
     uint32_t max_threads;               /* 0 = choose */
     uint32_t max_read;                  /* bytes of the largest request; 0 = the kernel's choice */
     uint32_t read_ahead_kib;            /* 0 = leave alone */
+    enum zf_fs_xattrs xattrs;
     bool debug;
     int stop_fd; /* its end of file stops serving as a signal does; -1 = none */
     /* Called in the serving process for each failed read, by the thread that failed. */

@@ -156,6 +156,13 @@ static void mount_keep_no_large_blocks(void)
 #endif
 }
 
+static enum zf_fs_xattrs mount_xattrs(const struct opts *o)
+{
+    return !o->xattrs || strcmp(o->xattrs, "auto") == 0 ? ZF_FS_XATTRS_AUTO
+           : strcmp(o->xattrs, "on") == 0               ? ZF_FS_XATTRS_ON
+                                                        : ZF_FS_XATTRS_OFF;
+}
+
 /* In the worker. */
 static int mount_serve(void *ctx, int link)
 {
@@ -188,6 +195,7 @@ static int mount_serve(void *ctx, int link)
         .max_threads = (uint32_t)o->max_threads,
         .max_read = o->max_read > UINT32_MAX ? UINT32_MAX : (uint32_t)o->max_read,
         .read_ahead_kib = (uint32_t)(o->read_ahead / 1024 > UINT32_MAX ? 0 : o->read_ahead / 1024),
+        .xattrs = mount_xattrs(o),
         .debug = o->debug,
         .log = mount_say,
         .log_ctx = v,

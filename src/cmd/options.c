@@ -126,11 +126,6 @@ static bool options_settle(struct opts *o, struct zf_err *err)
             *path[i] = real;
         }
     }
-    if (o->lost && strcmp(o->lost, "eio") != 0 && strcmp(o->lost, "omit") != 0 &&
-        strcmp(o->lost, "nan") != 0) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "lost is eio, omit or nan, found \"%s\"",
-                       o->lost);
-    }
     for (uint32_t i = 0; i < o->show.n; i++) {
         if (!zf_show_add(&o->shown, o->show.v[i], err)) {
             return false;
@@ -161,12 +156,33 @@ static bool options_append(struct opt_list *l, const char *text, struct zf_err *
     return true;
 }
 
+/* words: a|b|c. */
+static bool options_check_word(const char *name, const char *words, const char *value,
+                               struct zf_err *err)
+{
+    char all[100] = "";
+    size_t n = 0;
+
+    for (const char *w = words, *end; *w; w = *end ? end + 1 : end) {
+        end = strchrnul(w, '|');
+        if (strlen(value) == (size_t)(end - w) && strncmp(w, value, (size_t)(end - w)) == 0) {
+            return true;
+        }
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%.*s",
+                              w == words ? "" : *end ? ", " : " or ", (int)(end - w), w);
+    }
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is %s, found \"%s\"", name, all, value);
+}
+
 static bool options_set_text(char **field, const struct options_row *r, const char *value,
                              struct zf_err *err)
 {
     if (!*value) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a value: %s=%s", r->name, r->name,
                        r->meta);
+    }
+    if (strchr(r->meta, '|') && !options_check_word(r->name, r->meta, value, err)) {
+        return false;
     }
     if (*field && strcmp(*field, value) != 0) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is given twice, as \"%s\" and as \"%s\"",

@@ -7,6 +7,7 @@ libzf_fs_la_SOURCES = \
 	src/fs/ops.c \
 	src/fs/park.c \
 	src/fs/serve.c \
+	src/fs/xattrs.c \
 	$(NULL)
 libzf_fs_la_LIBADD = $(FUSE_LIBS)
 
@@ -21,4 +22,5 @@ noinst_HEADERS += \
 	src/fs/ops.h \
 	src/fs/park.h \
 	src/fs/session.h \
+	src/fs/xattrs.h \
 	$(NULL)

@@ -24,6 +24,7 @@
 
 #include "buffer.h"
 #include "park.h"
+#include "xattrs.h"
 
 /* Lets a file that goes past the page cache be mapped with MAP_SHARED too (Linux 6.6, libfuse 3.16). */
 #ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
@@ -382,64 +383,6 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
     (void)fuse_reply_statfs(req, &st);
 }
 
-/* Kernel and linux/limits.h: XATTR_SIZE_MAX. */
-#define XATTR_MAX 65536u
-#define OURS "user.zerofs."
-
-static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
-{
-    struct fs *fs = ops_fs(req);
-    struct zf_xattr x = {.cap = XATTR_MAX};
-
-    /* ls, cp and the kernel ask for security.* and ACLs of every file they meet. */
-    if (strncmp(name, OURS, strlen(OURS)) != 0) {
-        (void)fuse_reply_err(req, ENODATA);
-        return;
-    }
-    x.value = buffer_get(XATTR_MAX);
-    for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
-        if (strcmp(x.name, name) != 0) {
-            continue;
-        }
-        if (size == 0) {
-            (void)fuse_reply_xattr(req, x.len);
-        } else if (x.len > size) {
-            (void)fuse_reply_err(req, ERANGE);
-        } else {
-            (void)fuse_reply_buf(req, x.value, x.len);
-        }
-        return;
-    }
-    /* Never ENOSYS: it would switch attributes off for the whole mount. */
-    (void)fuse_reply_err(req, x.value ? ENODATA : ENOMEM);
-}
-
-static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
-{
-    struct fs *fs = ops_fs(req);
-    struct zf_xattr x = {.value = buffer_get(XATTR_MAX), .cap = XATTR_MAX};
-    char names[4096];
-    size_t used = 0;
-
-    for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
-        size_t n = strlen(x.name) + 1;
-
-        if (used + n <= sizeof names) {
-            memcpy(names + used, x.name, n);
-            used += n;
-        }
-    }
-    if (!x.value) {
-        (void)fuse_reply_err(req, ENOMEM);
-    } else if (size == 0) {
-        (void)fuse_reply_xattr(req, used);
-    } else if (used > size) {
-        (void)fuse_reply_err(req, ERANGE);
-    } else {
-        (void)fuse_reply_buf(req, names, used);
-    }
-}
-
 /* No inode is ever given up: nothing is counted, nothing is freed. */
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 {
@@ -572,8 +515,8 @@ const struct fuse_lowlevel_ops zf_ops = {
     .readdir = op_readdir,
     .readdirplus = op_readdirplus,
     .statfs = op_statfs,
-    .getxattr = op_getxattr,
-    .listxattr = op_listxattr,
+    .getxattr = xattrs_get,
+    .listxattr = xattrs_list,
     .setattr = ops_no_setattr,
     .mknod = ops_no_mknod,
     .mkdir = ops_no_mkdir,

@@ -57,6 +57,16 @@ check 'stats.json counts' look stats "$mnt"
 check 'the log is empty' test ! -s "$mnt/.zerofs/log"
 look inodes "$mnt" >"$tmp/inodes"
 check 'unmounted' unmount "$mnt"
+check 'no attributes with xattrs=off' with deepspeed/zero3_w2 -o xattrs=off -- attributes_told "$mnt" embed.weight.f32 '' never
+check 'xattrs takes one of its words' says 2 'xattrs is auto, on or off, found "no"' "$ZEROFS" mount "$c" "$mnt" -o xattrs=no
+
+# Many files: their attributes are there, but not listed unless one wants that.
+python3 "$top_srcdir/tests/support/mkdcp.py" "$tmp/many" --tensors 4200 --ranks 1 --rows 1 --cols 4 --hollow
+for how in auto=never on=listed; do
+    check 'a tree of many files' "$ZEROFS" mount "$tmp/many" "$mnt" -o "xattrs=${how%=*}"
+    check "with xattrs=${how%=*}" look attributes_told "$mnt" layers.7.weight.f32 '[1,4]' "${how#*=}"
+    check 'taken off' unmount "$mnt"
+done
 
 "$ZEROFS" mount "$c" "$mnt"
 look inodes "$mnt" >"$tmp/inodes.again"

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Extended attributes: user.zerofs.* and nothing else.
+ *
+ * Who lists a directory with attributes (ls -l, cp -a) asks every file for a security context and an access
+ * control list, or, coreutils since 9.6, for the list of names.  No answer of ours is kept by the kernel, so that each
+ * question is a round trip, which is most of what such a listing takes.  Two answers end the questions: EOPNOTSUPP,
+ * after which ls asks no other file of the device (getfilecon_cache and has_acl_cache in coreutils'
+ * src/ls.c, 8.x to 9.7), and ENOSYS, after which the kernel asks nothing of that kind any more (fs/fuse/xattr.c).
+ * Foreign names get the first always; the list of names gets the second where the tree is large. */
+#include "xattrs.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "buffer.h"
+
+/* Kernel and linux/limits.h: XATTR_SIZE_MAX. */
+#define XATTR_MAX 65536u
+#define OURS "user.zerofs."
+
+/* The most files of a tree whose names of attributes are listed without being asked to (-o xattrs=on): a listing
+ * with attributes then spends a tenth of a second on them at most. */
+#define FEW_FILES 4096u
+
+void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+    const struct fs *fs = fuse_req_userdata(req);
+    struct zf_xattr x = {.cap = XATTR_MAX};
+
+    if (fs->opts->xattrs == ZF_FS_XATTRS_OFF) {
+        (void)fuse_reply_err(req, ENOSYS);
+        return;
+    }
+    if (strncmp(name, OURS, strlen(OURS)) != 0) {
+        (void)fuse_reply_err(req, EOPNOTSUPP);
+        return;
+    }
+    x.value = buffer_get(XATTR_MAX);
+    for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
+        if (strcmp(x.name, name) != 0) {
+            continue;
+        }
+        if (size == 0) {
+            (void)fuse_reply_xattr(req, x.len);
+        } else if (x.len > size) {
+            (void)fuse_reply_err(req, ERANGE);
+        } else {
+            (void)fuse_reply_buf(req, x.value, x.len);
+        }
+        return;
+    }
+    (void)fuse_reply_err(req, x.value ? ENODATA : ENOMEM);
+}
+
+static bool xattrs_listed(const struct fs *fs)
+{
+    uint64_t files = 0, bytes = 0;
+
+    if (fs->opts->xattrs == ZF_FS_XATTRS_AUTO) {
+        fs->tree->ops->totals(fs->tree, &files, &bytes);
+    }
+    return fs->opts->xattrs != ZF_FS_XATTRS_OFF && files <= FEW_FILES;
+}
+
+void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+    const struct fs *fs = fuse_req_userdata(req);
+    struct zf_xattr x = {.cap = XATTR_MAX};
+    char names[4096];
+    size_t used = 0;
+
+    if (!xattrs_listed(fs)) {
+        (void)fuse_reply_err(req, ENOSYS);
+        return;
+    }
+    x.value = buffer_get(XATTR_MAX);
+    for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
+        size_t n = strlen(x.name) + 1;
+
+        if (used + n <= sizeof names) {
+            memcpy(names + used, x.name, n);
+            used += n;
+        }
+    }
+    if (!x.value) {
+        (void)fuse_reply_err(req, ENOMEM);
+    } else if (size == 0) {
+        (void)fuse_reply_xattr(req, used);
+    } else if (used > size) {
+        (void)fuse_reply_err(req, ERANGE);
+    } else {
+        (void)fuse_reply_buf(req, names, used);
+    }
+}
