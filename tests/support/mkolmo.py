@@ -3,32 +3,12 @@
 """mkolmo.py DIR [--ranks R] [--layers N] [--hidden N]: OLMo's "local" layout of a model with its optimizer, as FSDP1 of
 torch >= 2.1 cuts it.  The elements are holes in the files, so that terabytes take little room."""
 import argparse
-import io
 import os
-import struct
 import sys
-import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from torchfile import Call, Storage, Tensor, pickled  # noqa: E402 pylint: disable=wrong-import-position
-
-
-def save(value, path):
-    """torch.save, with holes for the storages that hold less than they say."""
-    pkl, storages = pickled(value)
-    rows, at = [("archive/data.pkl", pkl, len(pkl))], 0
-    rows += [(f"archive/data/{k}", s.data, 4 * s.n) for k, s in storages.items()] + [("archive/version", b"3\n", 2)]
-    directory = io.BytesIO()
-    with open(path, "wb") as f:
-        for name, data, size in rows:
-            at, raw = f.tell(), name.encode()
-            f.write(struct.pack("<4s5H3I2H", b"PK\3\4", 0, 0, 0, 0, 0, 0, size, size, len(raw), 0) + raw + data)
-            f.seek(at + 30 + len(raw) + size)
-            directory.write(struct.pack("<4s6H3I5H2I", b"PK\1\2", 0, 0, 0, 0, 0, 0, 0, size, size, len(raw), 0, 0, 0, 0,
-                                        0, at) + raw)
-        at, listing = f.tell(), directory.getvalue()
-        f.write(listing + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, len(rows), len(rows), len(listing), at, 0))
-    assert zipfile.is_zipfile(path)
+from sparsefile import save  # noqa: E402 pylint: disable=wrong-import-position
+from torchfile import Call, Storage, Tensor  # noqa: E402 pylint: disable=wrong-import-position
 
 
 def hole(n):

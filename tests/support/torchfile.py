@@ -19,6 +19,8 @@ MAGIC = 0x1950a86a20f9469cfc6c  # serialization.py, MAGIC_NUMBER
 
 def module(name, **members):
     """A module with these members, which then are what pickle writes as name.member."""
+    for dot in (i for i, c in enumerate(name) if c == "."):
+        sys.modules.setdefault(name[:dot], types.ModuleType(name[:dot]))
     m = sys.modules.setdefault(name, types.ModuleType(name))
     for k, v in members.items():
         v.__module__ = name
