@@ -142,9 +142,15 @@ void cast_kernels_run(const struct cast_kernels *k, void *out, enum zf_dtype to,
     }
 }
 
+const struct cast_kernels *cast_kernels_best(void)
+{
+    const struct cast_kernels *k = cast_kernels_avx512();
+
+    k = k ? k : cast_kernels_avx2();
+    return k ? k : cast_kernels_vector();
+}
+
 void zf_cast(void *out, enum zf_dtype to, const void *in, enum zf_dtype from, size_t n)
 {
-    const struct cast_kernels *k = cast_kernels_avx2();
-
-    cast_kernels_run(k ? k : cast_kernels_scalar(), out, to, in, from, n);
+    cast_kernels_run(cast_kernels_best(), out, to, in, from, n);
 }

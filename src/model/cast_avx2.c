@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eight or sixteen elements at a time.  AVX-512's own bfloat16 instruction is left alone: it
- * flushes subnormals to zero. */
+/* Eight or sixteen elements at a time. */
 #include "cast_kernels.h"
 
 #if defined(__x86_64__)
@@ -11,7 +10,7 @@
 #define WIDE __attribute__((target("avx2,f16c")))
 
 /* What is left over after the last whole vector goes through the reference. */
-WIDE static void cast_avx2_f64_to_f32(void *out, const void *in, size_t n)
+WIDE void cast_avx2_f64_to_f32(void *out, const void *in, size_t n)
 {
     const double *from = in;
     float *to = out;
@@ -36,7 +35,7 @@ WIDE static void cast_avx2_f16_to_f32(void *out, const void *in, size_t n)
     cast_kernels_scalar()->f16_to_f32(to + i, from + i, n - i);
 }
 
-WIDE static void cast_avx2_bf16_to_f32(void *out, const void *in, size_t n)
+WIDE void cast_avx2_bf16_to_f32(void *out, const void *in, size_t n)
 {
     const uint16_t *from = in;
     uint32_t *to = out;
@@ -51,7 +50,7 @@ WIDE static void cast_avx2_bf16_to_f32(void *out, const void *in, size_t n)
     cast_kernels_scalar()->bf16_to_f32(to + i, from + i, n - i);
 }
 
-WIDE static void cast_avx2_f32_to_f16(void *out, const void *in, size_t n)
+WIDE void cast_avx2_f32_to_f16(void *out, const void *in, size_t n)
 {
     const float *from = in;
     uint16_t *to = out;

@@ -16,8 +16,20 @@ struct cast_kernels {
 };
 
 const struct cast_kernels *cast_kernels_scalar(void);
+/* Vectors of the compiler, for NEON and whatever else there is: integer arithmetic again, without branches. */
+const struct cast_kernels *cast_kernels_vector(void);
 /* NULL when this CPU or this build has no AVX2 and F16C. */
 const struct cast_kernels *cast_kernels_avx2(void);
+/* NULL without AVX-512 (F, BW, VL). */
+const struct cast_kernels *cast_kernels_avx512(void);
+/* The fastest of these on this CPU. */
+const struct cast_kernels *cast_kernels_best(void);
+
+/* What the wider kernels take from the narrower ones; avx2: x86-64 alone. */
+void cast_scalar_f64_to_f32(void *out, const void *in, size_t n);
+void cast_avx2_f64_to_f32(void *out, const void *in, size_t n);
+void cast_avx2_bf16_to_f32(void *out, const void *in, size_t n);
+void cast_avx2_f32_to_f16(void *out, const void *in, size_t n);
 
 /* zf_cast with kernels of the caller's choice. */
 void cast_kernels_run(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,

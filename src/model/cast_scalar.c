@@ -4,7 +4,7 @@
 
 #include "cast_kernels.h"
 
-static void cast_scalar_f64_to_f32(void *out, const void *in, size_t n)
+void cast_scalar_f64_to_f32(void *out, const void *in, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         double d;

@@ -13,7 +13,7 @@
 
 int main(int argc, char **argv)
 {
-    const struct cast_kernels *k = cast_kernels_scalar();
+    const struct cast_kernels *k;
     enum zf_dtype from, to;
     size_t n = 0, cap = 4u << 20;
     char *in = malloc(cap), *out = malloc(4 * cap + BEHIND), behind[BEHIND];
@@ -22,7 +22,11 @@ int main(int argc, char **argv)
         !zf_dtype_by_suffix(argv[2], &to) || !zf_can_cast(from, to)) {
         return 2;
     }
-    if (strcmp(argv[3], "avx2") == 0 && !(k = cast_kernels_avx2())) {
+    k = strcmp(argv[3], "avx512") == 0   ? cast_kernels_avx512()
+        : strcmp(argv[3], "avx2") == 0   ? cast_kernels_avx2()
+        : strcmp(argv[3], "vector") == 0 ? cast_kernels_vector()
+                                         : cast_kernels_scalar();
+    if (!k) {
         return 77;
     }
     n = fread(in, 1, cap, stdin) / zf_dtype_info(from)->bytes;

@@ -138,7 +138,7 @@ def f8_to_all(k):
 
 
 def main():
-    tests = [(t, k) for k in ("scalar", "avx2") for t in (f16_to_f32, bf16_to_f32, f32_to_16, f64_to_all, f8_to_all)]
+    tests = [(t, k) for k in ("scalar", "vector", "avx2", "avx512") for t in (f16_to_f32, bf16_to_f32, f32_to_16, f64_to_all, f8_to_all)]
     for test, k in tests:
         if cast(b"", "f32", "f16", k) is None:
             results.skip(f"{k} {test.__name__}", "this CPU has none")
