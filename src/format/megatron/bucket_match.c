@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nearly every comparison of a walk fails at the first elements.  These are kept, of pieces as of
- * buffers, so that a walk reads each place once, however often it looks at it. */
+/* Nearly every comparison of a walk fails at the first elements, and of those that go on most at the
+ * last ones.  Both are kept, of pieces as of buffers, so that a walk reads each place once, however often
+ * it looks at it. */
 #include "bucket_match.h"
 
 #include <string.h>
@@ -11,26 +12,26 @@
 #include <zf/base/table.h>
 
 /* Elements that are kept of a place, and compared at once. */
-#define MATCH_HEAD ZF_VALUES_ENDS
+#define MATCH_END ZF_VALUES_ENDS
 #define MATCH_CHUNK 512u
-/* Places of buffers that are kept. */
-#define MATCH_KEPT 8192u
+/* Places of buffers that are kept: some 8 MiB. */
+#define MATCH_KEPT 16384u
 
-/* The first masters behind a place of a bucket. */
-struct match_head {
+/* The masters behind a place of a bucket. */
+struct match_place {
     uint64_t hash;
     uint64_t n; /* elements, 0 = not read */
-    uint8_t value[8 * MATCH_HEAD];
+    uint8_t value[8 * MATCH_END];
 };
 
 struct match {
     const struct bucket_question *q;
-    struct zf_table heads;
+    struct zf_table places;
 };
 
 static void zf_auto_match(struct match *m)
 {
-    zf_table_fini(&m->heads);
+    zf_table_fini(&m->places);
 }
 
 /* How many elements from `at` on of the box's order lie side by side in the parameter; *out = where. */
@@ -87,43 +88,60 @@ bool bucket_piece_read(const struct bucket_weight *weight, const struct bucket_p
     return true;
 }
 
-/* The first elements of the piece. */
-static bool match_piece_head(const struct match *m, struct bucket_piece *p, struct zf_err *err)
+/* Elements [first, first + n) of the piece, at either end of it, kept in *end. */
+static bool match_piece_end(const struct match *m, const struct bucket_piece *p, uint64_t first,
+                            uint64_t n, const uint8_t **end, struct zf_err *err)
 {
-    uint64_t n = p->n < MATCH_HEAD ? p->n : MATCH_HEAD;
     uint64_t elem = zf_dtype_info(m->q->weight[p->weight].type.dtype)->bytes;
+    uint8_t *value = *end ? NULL : zf_arena_get(m->q->arena, n, elem, err);
 
-    if (!p->head) {
-        uint8_t *head = zf_arena_get(m->q->arena, n, elem, err);
-
-        if (!head || !bucket_piece_read(m->q->weight, p, 0, n, head, err)) {
-            return false;
-        }
-        p->head = head;
+    if (*end) {
+        return true;
     }
+    if (!value || !bucket_piece_read(m->q->weight, p, first, n, value, err)) {
+        return false;
+    }
+    *end = value;
     return true;
 }
 
-/* The first n masters of a place: kept, or in `scratch`.  NULL: an error. */
+/* The n masters behind a place: kept, or in `scratch`.  NULL: an error. */
 static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t first, uint64_t n,
-                                    struct match_head *scratch, struct zf_err *err)
+                                    struct match_place *scratch, struct zf_err *err)
 {
-    const uint64_t place[2] = {bucket, first};
-    uint64_t hash = zf_hash(0, place, sizeof place);
-    struct match_head *head = zf_table_get(&m->heads, hash);
+    const uint64_t key[2] = {bucket, first};
+    uint64_t hash = zf_hash(0, key, sizeof key);
+    struct match_place *place = zf_table_get(&m->places, hash);
 
-    if (!head) {
-        head = m->heads.index.n < MATCH_KEPT
-                   ? zf_table_put(&m->heads, hash, sizeof *head, err)
-                   : scratch;
+    if (!place) {
+        place = m->places.index.n < MATCH_KEPT
+                    ? zf_table_put(&m->places, hash, sizeof *place, err)
+                    : scratch;
     }
-    if (head && head->n < n) {
-        if (!zf_draft_read(m->q->buffer->master[bucket], first, n, head->value, err)) {
+    if (place && place->n < n) {
+        if (!zf_draft_read(m->q->buffer->master[bucket], first, n, place->value, err)) {
             return NULL;
         }
-        head->n = n;
+        place->n = n;
     }
-    return head ? head->value : NULL;
+    return place ? place->value : NULL;
+}
+
+/* Elements `at` of the piece, at one end of it, which are kept in *end. */
+static bool match_end(struct match *m, struct bucket_piece *p, uint32_t bucket, uint64_t first,
+                      struct zf_span at, const uint8_t **end, bool *same, struct zf_err *err)
+{
+    struct match_place scratch = {.n = 0};
+    struct zf_mismatch miss;
+    const uint8_t *masters = match_masters(m, bucket, first + at.first, at.n, &scratch, err);
+
+    if (!masters || !match_piece_end(m, p, at.first, at.n, end, err)) {
+        return false;
+    }
+    zf_values_compare(masters, zf_draft_type(m->q->buffer->master[bucket]).dtype, *end,
+                      m->q->weight[p->weight].type.dtype, at.n, &miss);
+    *same = !miss.found;
+    return true;
 }
 
 /* Elements [at, at + n) of the piece, whose first one is element `first` of the bucket. */
@@ -154,26 +172,23 @@ static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t firs
     struct bucket_piece *p = m->q->row->piece[piece];
     enum zf_dtype from = zf_draft_type(m->q->buffer->master[bucket]).dtype;
     enum zf_dtype to = m->q->weight[p->weight].type.dtype;
-    uint64_t n = p->n < MATCH_HEAD ? p->n : MATCH_HEAD;
-    struct match_head scratch = {.n = 0};
-    struct zf_mismatch miss;
+    uint64_t head = p->n < MATCH_END ? p->n : MATCH_END, left = p->n - head;
+    uint64_t ends = m->q->ends ? m->q->ends : UINT64_MAX;
 
     *same = false;
     if (!zf_values_can_round(from, to)) {
         return true;
     }
-    const uint8_t *masters = match_masters(m, bucket, first, n, &scratch, err);
-    if (!masters || !match_piece_head(m, p, err)) {
+    if (!match_end(m, p, bucket, first, (struct zf_span){0, head}, &p->head, same, err)) {
         return false;
     }
-    zf_values_compare(masters, from, p->head, to, n, &miss);
-    *same = !miss.found;
-    if (miss.found || p->n == n) {
+    if (!*same || left == 0) {
         return true;
     }
-    bool all = m->q->ends == 0 || p->n - n <= m->q->ends;
-    uint64_t at = all ? n : p->n - m->q->ends;
-    return match_stretch(m, p, bucket, first, (struct zf_span){at, p->n - at}, same, err);
+    left = left < ends ? left : ends;
+    const struct zf_span tail = {p->n - left, left};
+    return left <= MATCH_END ? match_end(m, p, bucket, first, tail, &p->tail, same, err)
+                             : match_stretch(m, p, bucket, first, tail, same, err);
 }
 
 bool bucket_match(const struct bucket_question *q, struct walk_place *place,

@@ -26,7 +26,7 @@ struct bucket_piece {
     uint32_t n_boxes;
     const struct bucket_box *box;
     uint64_t n;          /* elements of all of them, > 0 */
-    const uint8_t *head; /* its first elements, once they were read; or NULL */
+    const uint8_t *head, *tail; /* its first and last elements, once they were read; or NULL */
 };
 
 /* The pieces of one rank in the order of its buffers; walk[i].n is that of piece[i]. */
