@@ -9,6 +9,7 @@
  * not, because a run that is training goes on writing there. */
 #include <string.h>
 
+#include <zf/base/ahead.h>
 #include <zf/base/path.h>
 
 #include "store_table.h"
@@ -197,6 +198,38 @@ static bool look_at_file(struct store_table *t, const struct kept *f, struct zf_
            store_look_being_written(t, f->path, "file", err);
 }
 
+/* Directories, which may have many entries: several threads look at them. */
+struct look_dirs {
+    struct store_table *t;
+    struct kept **dir;
+};
+
+static void *look_ahead(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct look_dirs *l = ctx;
+
+    return look_at_dir(l->t, l->dir[i], err) ? ctx : NULL;
+}
+
+static void look_done(void *looked)
+{
+    (void)looked;
+}
+
+static bool look_at_dirs(struct store_table *t, struct kept **dir, size_t n, struct zf_err *err)
+{
+    struct look_dirs l = {t, dir};
+    const struct zf_ahead_work work = {look_ahead, look_done, &l};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, n, err);
+
+    for (size_t i = 0; ahead && i < n; i++) {
+        if (!zf_ahead_take(ahead, err)) {
+            return false;
+        }
+    }
+    return ahead != NULL;
+}
+
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 {
     struct store_table *t = st->t;
@@ -213,8 +246,5 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     for (size_t i = 0; ok && i < n_files; i++) {
         ok = look_at_file(t, file[i], err);
     }
-    for (size_t i = 0; ok && i < n_dirs; i++) {
-        ok = look_at_dir(t, dir[i], err);
-    }
-    return ok;
+    return ok && look_at_dirs(t, dir, n_dirs, err);
 }

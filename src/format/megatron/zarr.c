@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include <zf/base/ahead.h>
 #include <zf/base/name.h>
 
 #include "zarr_array.h"
@@ -53,19 +54,67 @@ static bool zarr_key(struct mg_save *s, const char *key, struct zf_err *err)
                                                  : mg_zarr_objects(s, key, err);
 }
 
-bool mg_zarr(struct mg_save *s, struct zf_err *err)
+/* The directories of keys: their files' attributes are most of what opening such a save takes, so they are
+ * asked for by several threads. */
+struct zarr_keys {
+    struct zf_store *st;
+    const char **key;
+    uint64_t n;
+};
+
+static void *zarr_list_ahead(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct zarr_keys *k = ctx;
+    const struct zf_entry *e;
+    size_t n;
+
+    return zf_store_list(k->st, k->key[i], &e, &n, err) ? ctx : NULL;
+}
+
+static void zarr_keep_listing(void *listed)
+{
+    (void)listed; /* the store has it */
+}
+
+static bool zarr_find_keys(struct mg_save *s, struct zarr_keys *k, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(s->st, "", &e, &n, err)) {
+    *k = (struct zarr_keys){.st = s->st};
+    if (!zf_store_list(s->st, "", &e, &n, err) ||
+        !(k->key = zf_arena_get(s->arena, n, sizeof *k->key, err))) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_DIR && !zf_name_ends(e[i].name, ".sync") &&
-            !zarr_key(s, e[i].name, err)) {
+        if (e[i].kind == ZF_ENTRY_DIR && !zf_name_ends(e[i].name, ".sync")) {
+            k->key[k->n++] = e[i].name;
+        }
+    }
+    return true;
+}
+
+static bool zarr_keys(struct mg_save *s, struct zf_err *err)
+{
+    struct zarr_keys k;
+
+    if (!zarr_find_keys(s, &k, err)) {
+        return false;
+    }
+    const struct zf_ahead_work work = {zarr_list_ahead, zarr_keep_listing, &k};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, k.n, err);
+    for (uint64_t i = 0; ahead && i < k.n; i++) {
+        if (!zf_ahead_take(ahead, err) || !zarr_key(s, k.key[i], err)) {
             return false;
         }
+    }
+    return ahead != NULL;
+}
+
+bool mg_zarr(struct mg_save *s, struct zf_err *err)
+{
+    if (!zarr_keys(s, err)) {
+        return false;
     }
     if (!zf_store_rely(s->st, "", err)) {
         return false;
