@@ -88,21 +88,18 @@ bool bucket_piece_read(const struct bucket_weight *weight, const struct bucket_p
     return true;
 }
 
-/* Elements [first, first + n) of the piece, at either end of it, kept in *end. */
-static bool match_piece_end(const struct match *m, const struct bucket_piece *p, uint64_t first,
-                            uint64_t n, const uint8_t **end, struct zf_err *err)
+/* Elements `at` of the piece, at either end of it, which are kept.  NULL: an error. */
+static const uint8_t *match_piece(const struct match *m, struct bucket_piece *p, struct zf_span at,
+                                  struct zf_err *err)
 {
     uint64_t elem = zf_dtype_info(m->q->weight[p->weight].type.dtype)->bytes;
-    uint8_t *value = *end ? NULL : zf_arena_get(m->q->arena, n, elem, err);
+    const uint8_t **end = at.first == 0 ? &p->head : &p->tail;
+    uint8_t *value = *end ? NULL : zf_arena_get(m->q->arena, at.n, elem, err);
 
-    if (*end) {
-        return true;
+    if (value && bucket_piece_read(m->q->weight, p, at.first, at.n, value, err)) {
+        *end = value;
     }
-    if (!value || !bucket_piece_read(m->q->weight, p, first, n, value, err)) {
-        return false;
-    }
-    *end = value;
-    return true;
+    return *end;
 }
 
 /* The n masters behind a place: kept, or in `scratch`.  NULL: an error. */
@@ -127,18 +124,19 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
     return place ? place->value : NULL;
 }
 
-/* Elements `at` of the piece, at one end of it, which are kept in *end. */
+/* Elements `at` of the piece, at either end of it. */
 static bool match_end(struct match *m, struct bucket_piece *p, uint32_t bucket, uint64_t first,
-                      struct zf_span at, const uint8_t **end, bool *same, struct zf_err *err)
+                      struct zf_span at, bool *same, struct zf_err *err)
 {
     struct match_place scratch = {.n = 0};
     struct zf_mismatch miss;
     const uint8_t *masters = match_masters(m, bucket, first + at.first, at.n, &scratch, err);
+    const uint8_t *weight = masters ? match_piece(m, p, at, err) : NULL;
 
-    if (!masters || !match_piece_end(m, p, at.first, at.n, end, err)) {
+    if (!weight) {
         return false;
     }
-    zf_values_compare(masters, zf_draft_type(m->q->buffer->master[bucket]).dtype, *end,
+    zf_values_compare(masters, zf_draft_type(m->q->buffer->master[bucket]).dtype, weight,
                       m->q->weight[p->weight].type.dtype, at.n, &miss);
     *same = !miss.found;
     return true;
@@ -179,7 +177,7 @@ static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t firs
     if (!zf_values_can_round(from, to)) {
         return true;
     }
-    if (!match_end(m, p, bucket, first, (struct zf_span){0, head}, &p->head, same, err)) {
+    if (!match_end(m, p, bucket, first, (struct zf_span){0, head}, same, err)) {
         return false;
     }
     if (!*same || left == 0) {
@@ -187,7 +185,7 @@ static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t firs
     }
     left = left < ends ? left : ends;
     const struct zf_span tail = {p->n - left, left};
-    return left <= MATCH_END ? match_end(m, p, bucket, first, tail, &p->tail, same, err)
+    return left <= MATCH_END ? match_end(m, p, bucket, first, tail, same, err)
                              : match_stretch(m, p, bucket, first, tail, same, err);
 }
 
