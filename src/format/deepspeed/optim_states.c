@@ -6,8 +6,13 @@
 
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
+
 #include "agree.h"
 #include "extra_state.h"
+
+#define SWAP_FOLDER "offloaded_tensors" /* where it is missing altogether */
 
 /* ZeroStageEnum as an int, as Enum(int), or as getattr(Enum, "name"): the last is what
  * CPython 3.11.0 … 3.11.2 pickled.  0 = not recorded, -1 = none of these. */
@@ -63,10 +68,26 @@ static bool optim_flat_of_view(const struct zf_tensor_ref *v, struct ds_flat *ou
     return true;
 }
 
+/* Degraded: the vector of a swap file that cannot be read is lost, and nothing else of its rank. */
+static bool optim_lose_swapped(struct ds_save *ds, const char *path, struct ds_flat *out,
+                               struct zf_err *err)
+{
+    struct zf_lost *lost = zf_arena_get(ds->a, 1, sizeof *lost, err);
+    const char *file =
+        lost ? zf_arena_fmt(ds->a, err, "%s/%s", zf_store_name(ds->st), path) : NULL;
+
+    if (!file) {
+        return false;
+    }
+    *lost = (struct zf_lost){.file = file, .why = "is missing or damaged"};
+    out->lost = lost;
+    return true;
+}
+
 /* A vector that was swapped out to NVMe is empty, and its ds_id names the file that was copied
  * beside. Source: deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py, 0.13 … 0.19.8. */
-static bool optim_read_swapped(struct ds_save *ds, uint32_t rank, const struct zf_pv *v,
-                               struct ds_flat *out, struct zf_err *err)
+static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct ds_flat *out,
+                               struct zf_err *err)
 {
     const struct zf_pv *id = zf_pv_get(zf_pv_arg(v, 3), "ds_id");
     uint64_t n = 0;
@@ -76,8 +97,20 @@ static bool optim_read_swapped(struct ds_save *ds, uint32_t rank, const struct z
     if (n == 0 || n > 200 || strspn(p, "0123456789abcdefghijklmnopqrstuvwxyz_-") != n) {
         return true;
     }
-    path = zf_arena_fmt(ds->a, err, "%s/rank%02u/%s.tensor.swp", ds->dir.swap, rank, p);
+    path = zf_arena_fmt(ds->a, err, "%s/rank%02llu/%s.tensor.swp",
+                        ds->dir.swap ? ds->dir.swap : SWAP_FOLDER,
+                        (unsigned long long)ds->swap_rank, p);
     zf_auto(source) struct zf_source *src = path ? zf_store_open(ds->st, path, err) : NULL;
+    if (!src && path && !zf_store_find(ds->st, path)) {
+        char is[ZF_ABSENT_MAX];
+
+        zf_err_clear(err);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: a vector was swapped out to it", path,
+                zf_absent(ds->st, path, is));
+    }
+    if (!src && path && zf_forgive(ds->b, err)) {
+        return optim_lose_swapped(ds, path, out, err);
+    }
     if (!src || !zf_keeper_hold(&ds->keep, src, err)) {
         return false;
     }
@@ -87,18 +120,18 @@ static bool optim_read_swapped(struct ds_save *ds, uint32_t rank, const struct z
     return true;
 }
 
-static bool optim_read_flat(struct ds_save *ds, struct zf_torch *t, uint32_t dp,
-                            const struct zf_pv *v, struct ds_flat *out, struct zf_err *err)
+static bool optim_read_flat(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
+                            struct ds_flat *out, struct zf_err *err)
 {
     struct zf_tensor_ref view;
 
     return zf_tensor_ref_read(&ds->keep, t, v, &view, err) && optim_flat_of_view(&view, out, err) &&
-           (out->n > 0 || !ds->dir.swap || optim_read_swapped(ds, dp, v, out, err));
+           (out->n > 0 || optim_read_swapped(ds, v, out, err));
 }
 
 /* One value of a group's state. */
-static bool optim_read_state(struct ds_save *ds, struct zf_torch *t, uint32_t dp,
-                             const struct zf_pv *v, struct ds_state *s, struct zf_err *err)
+static bool optim_read_state(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
+                             struct ds_state *s, struct zf_err *err)
 {
     struct zf_tensor_ref view;
 
@@ -120,7 +153,7 @@ static bool optim_read_state(struct ds_save *ds, struct zf_torch *t, uint32_t dp
         return true;
     }
     s->kind = view.ndim == 0 ? ZF_DS_SCALAR : ZF_DS_FLAT;
-    return optim_read_flat(ds, t, dp, v, &s->flat, err);
+    return optim_read_flat(ds, t, v, &s->flat, err);
 }
 
 /* The state of one group: a mapping of state names to values. */
@@ -147,7 +180,7 @@ static bool optim_read_states(struct ds_save *ds, struct zf_torch *t, const stru
         if (!ds_name_of(ds->a, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
             return false;
         }
-        if (!optim_read_state(ds, t, p->dp, zf_pv_val(map, i), s, err)) {
+        if (!optim_read_state(ds, t, zf_pv_val(map, i), s, err)) {
             return !ds_err_named(err) && zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
         }
         has_step = has_step || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0);
@@ -197,7 +230,7 @@ static bool optim_read_vectors(struct ds_save *ds, struct zf_torch *t, const str
     r->n_parts = (uint32_t)n;
     r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
     for (uint32_t g = 0; r->part && g < n; g++) {
-        if (!optim_read_flat(ds, t, r->dp, zf_pv_item(list, g), &r->part[g].master, err)) {
+        if (!optim_read_flat(ds, t, zf_pv_item(list, g), &r->part[g].master, err)) {
             return !ds_err_named(err) && zf_err_in(err, "!%s[%u]", key, g);
         }
     }
@@ -320,7 +353,7 @@ static bool optim_read_cut(struct ds_save *ds, struct zf_torch *t, const struct 
                            const struct zf_pv *state, struct ds_part *p, struct zf_err *err)
 {
     p->lean = true;
-    return optim_read_flat(ds, t, p->dp, vector, &p->master, err) &&
+    return optim_read_flat(ds, t, vector, &p->master, err) &&
            optim_read_states(ds, t, state, NULL, p, err);
 }
 
@@ -469,6 +502,9 @@ bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim 
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
     *out = (struct ds_optim){.path = f->path, .dp = f->dp};
+    /* swap folders are those of global ranks, along which tensor-parallel ranks are next to each
+     * other.  Source: runtime/engine.py (save_checkpoint), utils/groups.py (_init_tp_mesh_device) */
+    ds->swap_rank = (uint64_t)f->dp * ds->dir.n_mp + f->mp;
     if (!t) {
         return false;
     }

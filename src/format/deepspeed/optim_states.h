@@ -11,6 +11,7 @@ struct ds_flat {
     uint64_t off, n;
     enum zf_dtype dtype;
     uint64_t swapped; /* bytes of the swap file, whose padding n counts, too; 0: no swap file */
+    const struct zf_lost *lost; /* degraded: n is 0 because this swap file cannot be used; or NULL */
 };
 
 enum ds_state_kind {

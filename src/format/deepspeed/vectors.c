@@ -206,6 +206,9 @@ static struct zf_lost vector_lost(const struct ds_save *ds, const struct ds_vect
     const char *own = v->group->rank[rank]->path, *other = ds_group_first(v->group)->path;
     const char *number = strstr(other, before);
 
+    if (v->part[rank]) {
+        return *v->part[rank]->lost;
+    }
     if (own[0]) {
         (void)snprintf(path, 1024, "%s/%s", zf_store_name(ds->st), own);
         return (struct zf_lost){.file = path, .why = "is damaged"};
@@ -226,7 +229,7 @@ bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds
     struct zf_from from = {0};
     char path[1024];
 
-    if (!v->part[p.rank]) {
+    if (!v->part[p.rank] || v->part[p.rank]->lost) {
         const struct zf_lost how = vector_lost(ds, v, p.rank, path);
 
         return zf_draft_lost_run(to->draft, to->start, to->size, p.first, p.n, &how, err);
@@ -246,7 +249,7 @@ static bool vector_box(struct ds_save *ds, const struct ds_vector *v, const stru
     struct zf_from from = {.stride = stride};
     char path[1024];
 
-    if (!v->part[p.rank]) {
+    if (!v->part[p.rank] || v->part[p.rank]->lost) {
         const struct zf_lost how = vector_lost(ds, v, p.rank, path);
 
         return zf_draft_lost_box(to->draft, at, size, &how, err);

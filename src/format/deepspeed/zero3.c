@@ -5,6 +5,7 @@
 #include "zero3.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
@@ -72,8 +73,17 @@ static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uin
         if (!ds->o->degraded) {
             return false;
         }
-        v->part[r] = NULL;
-        if (!zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index)) {
+        struct ds_flat *gone = zf_arena_get(ds->a, 1, sizeof *gone, err);
+        struct zf_lost *lost = zf_arena_get(ds->a, 1, sizeof *lost, err);
+        if (!gone || !lost) {
+            return false;
+        }
+        *lost = (struct zf_lost){.file = zf_arena_str(ds->a, v->part[r]->src->name,
+                                                      strlen(v->part[r]->src->name), err),
+                                 .why = "has another length than its vector"};
+        *gone = (struct ds_flat){.dtype = v->part[r]->dtype, .lost = lost};
+        v->part[r] = gone;
+        if (!lost->file || !zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index)) {
             return false;
         }
     }
@@ -87,7 +97,7 @@ static bool zero3_check_lengths(const struct ds_save *ds, const struct ds_group 
         const struct ds_optim *rank = g->rank[r];
         const struct ds_flat *f = rank->lost ? NULL : &rank->part[g->index].master;
 
-        if (f && !f->swapped && !zero3_has_length(ds, f, want)) {
+        if (f && !f->swapped && !f->lost && !zero3_has_length(ds, f, want)) {
             zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "fp32_flat_groups[%u] has %llu elements, expected %llu for its %u parameters on "
@@ -110,7 +120,7 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
         return false;
     }
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
-        bool same = v->part[r] && zero3_has_length(ds, v->part[r], want);
+        bool same = v->part[r] && (v->part[r]->lost || zero3_has_length(ds, v->part[r], want));
 
         fits += same;
         others += v->part[r] && !same;

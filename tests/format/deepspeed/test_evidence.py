@@ -328,6 +328,26 @@ for what, change in (("a byte in front", lambda b: b"x" + b), ("a byte behind", 
                     f"{len(change(data))} bytes")
             r = run("info", "-o", "degraded", tag)
             check(f"{what} of {name}.tensor.swp, degraded", r.returncode == 0 and b"is lost" in r.stdout, r.stderr)
+# A swap file that is gone, or all of them, costs what is in it.
+for lost in (("rank01", "0_2"), ("rank00", "exp_avg-0_2"), None):
+    with copy(SWAP) as tag:
+        swapped = os.path.join(tag, "offloaded_tensors")
+        if lost:
+            os.remove(os.path.join(swapped, lost[0], lost[1] + ".tensor.swp"))
+        else:
+            shutil.rmtree(swapped)
+        refused(f"without swap file {lost}", tag, (lost or ("", "0_2"))[1] + ".tensor.swp")
+        hurt = {name: run("cat", "-o", "degraded", tag, name) for name in
+                ("big.f32", "one.f32", "l1.weight.f32", "optim/exp_avg/big.f32", "optim/exp_avg/one.f32", "optim/exp_avg_sq/l1.weight.f32")}
+        whole = {name: run("cat", os.path.join(DATA, SWAP), name).stdout for name in hurt}
+        gone = {("rank01", "0_2"): ["big.f32"], ("rank00", "exp_avg-0_2"): ["optim/exp_avg/big.f32", "optim/exp_avg/one.f32"],
+                None: ["big.f32", "one.f32", "optim/exp_avg/big.f32", "optim/exp_avg/one.f32"]}[lost]
+        for name, r in hurt.items():
+            good = r.returncode == 5 and whole[name].startswith(r.stdout) if name in gone else r.stdout == whole[name]
+            check(f"without swap file {lost}, degraded: {name}", good and whole[name], f"exit {r.returncode}, {len(r.stdout)} bytes")
+        if lost == ("rank01", "0_2"):
+            r = run("info", "-o", "degraded", tag)
+            check("the half of rank 0 is served", b"big: bytes 6004 to 12003 of 12004: " in r.stdout, r.stdout)
 for setting, size, good in (("thread_count", 4, True), ("intra_op_parallelism", 4, True), ("thread_count", 5, False)):
     with copy(SWAP) as tag:
         for f in files(tag, "optim") + files(tag, "model"):
