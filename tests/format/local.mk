@@ -6,6 +6,7 @@ TESTS += \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
 	tests/format/deepspeed/test_experts.py \
+	tests/format/deepspeed/test_lost.py \
 	tests/format/deepspeed/test_parallel.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/hf/test_hf.py \
@@ -35,6 +36,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
 	tests/format/deepspeed/test_experts.py \
+	tests/format/deepspeed/test_lost.py \
 	tests/format/deepspeed/test_parallel.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/deepspeed/makeds.py \

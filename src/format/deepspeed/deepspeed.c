@@ -9,7 +9,7 @@
 #include "buffers.h"
 #include "experts.h"
 #include "groups.h"
-#include "layers.h"
+#include "layers_rest.h"
 #include "order.h"
 #include "stored.h"
 #include "tp_join.h"
@@ -65,6 +65,9 @@ static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->save->dir.universal) {
         return true; /* joined already, for all ranks */
+    }
+    if (mp->lost && mp->plain) {
+        return true; /* the layers' files have all that is left */
     }
     if (mp->n_optim_files == 0) {
         return ds_zero0_draft(mp, err);
@@ -130,7 +133,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
             return false;
         }
     }
-    if (!ds_ranks_mesh(ds, all, err) || !ds_layers_read(ds, all, &layers, err)) {
+    if (!ds_ranks_drop(ds, all, err) || !ds_ranks_mesh(ds, all, err) || !ds_layers_read(ds, all, &layers, err)) {
         return false;
     }
     if (ds->dir.universal && !deepspeed_draft_universal(ds, all, err)) {

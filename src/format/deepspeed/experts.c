@@ -139,7 +139,7 @@ static bool experts_check_doubles(const struct ds_rank *mp, struct zf_err *err)
 bool ds_experts_read(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_file *f = mp->save->dir.expert, *end = f + mp->save->dir.n_experts;
-    uint32_t own = mp->model_file[0].mp;
+    uint32_t own = mp->mp;
 
     mp->expert.path = mp->model.path;
     while (f < end && f->mp < own) {

@@ -208,12 +208,12 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
     }
     if (!like || strncmp(like->path, "layer_", 6) != 0) {
         (void)snprintf(file, sizeof file, "[layer_*_]expert_%u_mp_rank_%02u_model_states.pt",
-                       number, mp->model_file[0].mp);
+                       number, mp->mp);
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "no file %s has the 16-bit weight \"%.*s\"", file, (int)name.n, name.p);
     }
     (void)snprintf(file, sizeof file, "layer_%u_expert_%u_mp_rank_%02u_model_states.pt",
-                   like->layer, number, mp->model_file[0].mp);
+                   like->layer, number, mp->mp);
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: it holds the 16-bit weight \"%.*s\"",
                    file, zf_absent(mp->save->st, file, is), (int)name.n, name.p);
 }
@@ -368,8 +368,10 @@ static bool split_check_rank(const struct split *s, uint32_t rank, struct zf_err
     if (!f || !mp->save->dir.by_rank || s->sets == 1) {
         return true;
     }
-    if (f != mp->model_file &&
-        (!ds_model_read(mp->save, f, &m, err) || !ds_agree_check(mp->save, true, err))) {
+    if (f != mp->model_from && !ds_model_read(mp->save, f, &m, err)) {
+        return rank_skip_model(mp->save, &m, err);
+    }
+    if (f != mp->model_from && !ds_agree_check(mp->save, true, err)) {
         return false;
     }
     for (uint32_t i = 0; i < s->in->n; i++) {

@@ -22,12 +22,10 @@ struct ds_layers {
  * Errors: ZF_E_FORMAT a layer's file is missing, two stages claim it; those of reading. */
 bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *out,
                     struct zf_err *err) ZF_CHECKED;
-/* Once the masters of mp are drafted: gives it the file of each tied module of it that nobody has yet. */
-bool ds_layers_tied(struct ds_rank *mp, struct ds_layers *l, struct zf_err *err) ZF_CHECKED;
-/* Once all ranks are drafted: drafts what is left, layers of which nothing is trained, for the rank of the
- * layer before.  Errors: ZF_E_FORMAT the file should be a tied module's, but is not what its masters
- * round to. */
-bool ds_layers_frozen(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *l,
-                      struct zf_err *err) ZF_CHECKED;
+/* "tied_modules.<key>." of a parameter's name; n = 0: it is none. */
+struct ds_name ds_layers_tied_key(struct ds_name name);
+/* Appends the entries of the layer to the model, with `head` in front of their names. */
+bool ds_layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *head,
+                    struct zf_err *err) ZF_CHECKED;
 
 #endif

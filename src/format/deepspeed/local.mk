@@ -11,6 +11,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/files.c \
 	src/format/deepspeed/groups.c \
 	src/format/deepspeed/layers.c \
+	src/format/deepspeed/layers_rest.c \
 	src/format/deepspeed/mappings.c \
 	src/format/deepspeed/masters.c \
 	src/format/deepspeed/model_states.c \
@@ -43,6 +44,7 @@ noinst_HEADERS += \
 	src/format/deepspeed/files.h \
 	src/format/deepspeed/groups.h \
 	src/format/deepspeed/layers.h \
+	src/format/deepspeed/layers_rest.h \
 	src/format/deepspeed/mappings.h \
 	src/format/deepspeed/masters.h \
 	src/format/deepspeed/model_states.h \

@@ -309,8 +309,8 @@ bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model 
     if (!t) {
         return false;
     }
-    return (model_read_root(ds, t, out, err) &&
-            (ds->said_model || ds_agree_job(ds, t, f->path, err)) &&
+    out->read = model_read_root(ds, t, out, err);
+    return (out->read && (ds->said_model || ds_agree_job(ds, t, f->path, err)) &&
             (ds->told_model || ds_state_model(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, true, err)) ||
            (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));

@@ -39,6 +39,7 @@ struct ds_alias {
 
 struct ds_model {
     const char *path;
+    bool read; /* the file could be read: what fails then is another save's */
     struct ds_shapes *group; /* param_shapes */
     uint32_t n_groups;
     bool has_shapes;
@@ -71,6 +72,11 @@ struct ds_model {
  * parallelism that is not read; those of zf_torch_open. */
 bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
                    struct zf_err *err) ZF_CHECKED;
+/* How many model-parallel ranks the file says that there are; 0 = it does not. */
+static inline uint64_t ds_model_ranks(const struct ds_model *m)
+{
+    return m->tp > 0 ? (uint64_t)m->tp * m->pp : m->mp_world;
+}
 /* Sorts the entries of m for ds_model_find. */
 bool ds_model_index(struct ds_save *ds, struct ds_model *m, struct zf_err *err) ZF_CHECKED;
 /* The entry of that name, or NULL. */

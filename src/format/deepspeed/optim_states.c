@@ -504,7 +504,7 @@ bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim 
     *out = (struct ds_optim){.path = f->path, .dp = f->dp};
     /* swap folders are those of global ranks, along which tensor-parallel ranks are next to each
      * other.  Source: runtime/engine.py (save_checkpoint), utils/groups.py (_init_tp_mesh_device) */
-    ds->swap_rank = (uint64_t)f->dp * ds->dir.n_mp + f->mp;
+    ds->swap_rank = f->dp * (ds->n_ranks > ds->dir.n_mp ? ds->n_ranks : ds->dir.n_mp) + f->mp;
     if (!t) {
         return false;
     }

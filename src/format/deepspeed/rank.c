@@ -186,14 +186,39 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- the rank ---- */
 
+bool rank_skip_model(struct ds_save *ds, const struct ds_model *m, struct zf_err *err)
+{
+    return ds->o->degraded && !m->read && err->code != ZF_E_UNSUPPORTED && zf_forgive(ds->b, err);
+}
+
 static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
 {
-    if (!ds_model_read(mp->save, &mp->model_file[0], &mp->model, err) ||
-        !ds_agree_check(mp->save, true, err)) {
-        return false;
+    for (uint32_t i = 0; i < mp->n_model_files && !mp->model_from; i++) {
+        if (ds_model_read(mp->save, &mp->model_file[i], &mp->model, err)) {
+            mp->model_from = &mp->model_file[i];
+        } else if (!rank_skip_model(mp->save, &mp->model, err)) {
+            return false;
+        }
     }
-    mp->save->want_slices = !mp->model.has_shapes;
-    return true;
+    mp->lost = !mp->model_from;
+    mp->save->n_ranks = mp->lost ? mp->save->n_ranks : ds_model_ranks(&mp->model);
+    mp->save->want_slices = mp->lost || !mp->model.has_shapes;
+    return mp->lost || ds_agree_check(mp->save, true, err);
+}
+
+/* Degraded: the layers' files of a pipeline hold the weights as well, and the optimizer's the names. */
+static bool rank_read_without_model(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_dir *d = &mp->save->dir;
+
+    mp->model = (struct ds_model){
+        .steps = -1,
+        .path = mp->n_model_files > 0 ? mp->model_file[0].path
+                                      : zf_arena_fmt(mp->save->a, err,
+                                                     "mp_rank_%02u_model_states.pt", mp->mp)};
+    return mp->model.path &&
+           (d->by_rank || d->universal || d->n_layers == 0 || mp->n_optim_files == 0 ||
+            rank_read_optims(mp, err));
 }
 
 /* A rank without optimizer files, where others have some, lost them, unless it trains nothing. */
@@ -222,19 +247,35 @@ static bool rank_check_no_optim(const struct ds_rank *mp, struct zf_err *err)
     return zf_forgive(mp->save->b, err);
 }
 
+bool rank_agree_models(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_file *next = mp->model_from + 1;
+
+    return ds_agree_models(mp->save, next,
+                           (uint32_t)(mp->model_file + mp->n_model_files - next), err);
+}
+
 bool rank_read(struct ds_rank *mp, struct zf_err *err)
 {
-    if (mp->n_model_files == 0 || (mp->model_file[0].dp != 0 && !mp->save->o->degraded)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the model-states file of rank 0%s%s is missing: it names the parameters",
-                       *mp->tree ? " of " : "", mp->tree);
+    if (mp->n_model_files == 0 || mp->model_file[0].dp != 0) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the model-states file of rank 0%s%s is missing: it names the parameters",
+                *mp->tree ? " of " : "", mp->tree);
+        if (!zf_forgive(mp->save->b, err)) {
+            return false;
+        }
+    }
+    if (!rank_read_model(mp, err)) {
+        return false;
+    }
+    if (mp->lost) {
+        return rank_read_without_model(mp, err);
     }
     if (mp->save->dir.universal) {
-        return rank_read_model(mp, err) &&
-               ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
+        return rank_agree_models(mp, err);
     }
     if (mp->n_optim_files == 0 && !mp->save->dir.by_rank) {
-        return rank_read_model(mp, err) && rank_check_no_optim(mp, err);
+        return rank_check_no_optim(mp, err);
     }
     if (mp->n_optim_files == 0) {
         return zf_fail(
@@ -242,7 +283,7 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    return rank_read_model(mp, err) && rank_read_optims(mp, err);
+    return rank_read_optims(mp, err);
 }
 
 struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name)

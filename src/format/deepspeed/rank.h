@@ -21,7 +21,9 @@ struct ds_rank {
     char tree[24];              /* where its tensors are drafted; "" = the root */
     const struct ds_file *model_file, *optim_file; /* of this rank */
     uint32_t n_model_files, n_optim_files;
-    struct ds_model model;  /* data-parallel rank 0's */
+    struct ds_model model;  /* data-parallel rank 0's; degraded: of the first that can be read */
+    const struct ds_file *model_from; /* its file */
+    bool lost;              /* degraded: no model-states file of the rank can be read */
     struct ds_optim *optim; /* [n_dp] in the order of the ranks; NULL: there are no files */
     uint32_t n_dp;          /* data-parallel ranks */
     struct ds_group *group;
@@ -46,6 +48,11 @@ struct ds_rank {
 /* Reads the rank's files.
  * Errors: ZF_E_FORMAT files are missing, left over or of other saves; those of reading them. */
 bool rank_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+/* Compares the model-states files behind the one that was read with it. */
+bool rank_agree_models(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+/* Degraded: handles the failure to read m, which is as good as missing then.  Files of two saves are
+ * refused all the same. */
+bool rank_skip_model(struct ds_save *ds, const struct ds_model *m, struct zf_err *err) ZF_CHECKED;
 /* The rank's tensor of that name that is no state, as far as it is drafted, or NULL: in a universal save
  * what was trained is at the root. */
 struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name);

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include <zf/assemble/degraded.h>
+
 /* The files of rank `mp` at the head of f[n], sorted. */
 static uint32_t ranks_run(const struct ds_file *f, uint32_t n, uint32_t mp)
 {
@@ -63,6 +65,69 @@ bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err)
     return out->rank != NULL;
 }
 
+const struct ds_rank *ds_ranks_first(const struct ds_ranks *all)
+{
+    uint32_t i = 0;
+
+    while (i < all->n && all->rank[i].lost) {
+        i++;
+    }
+    return i < all->n ? &all->rank[i] : NULL;
+}
+
+/* A stage whose optimizer's files do not name the parameters has but the layers' files. */
+static void ranks_keep_stage(struct ds_rank *mp)
+{
+    uint32_t r = 0;
+
+    mp->model.pipeline = true;
+    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
+        r++;
+    }
+    if (!mp->optim || r == mp->n_dp || mp->optim[r].n_parts == 0 || !mp->optim[r].part[0].slice) {
+        mp->plain = true;
+        mp->n_optim_files = 0;
+        mp->optim = NULL;
+        mp->n_dp = 0;
+    }
+}
+
+bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
+{
+    const struct ds_rank *first = ds_ranks_first(all);
+    uint32_t kept = 0;
+
+    if (!first) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no model-states file can be read");
+    }
+    const bool pipeline = first->model.pipeline && !ds->dir.universal;
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct ds_rank *mp = &all->rank[i];
+
+        if (mp->lost && pipeline) {
+            ranks_keep_stage(mp);
+        } else if (mp->lost && !zf_build_note(ds->b, err,
+                                              "%s is left out: without its model-states file "
+                                              "nothing names its parameters",
+                                              mp->tree)) {
+            return false;
+        }
+    }
+    ds_ranks_enter(ds, all, NULL);
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct ds_rank *mp = &all->rank[i];
+
+        if (mp->lost && !pipeline) {
+            zf_agree_free(mp->said_model);
+            zf_agree_free(mp->said_optim);
+        } else {
+            all->rank[kept++] = *mp;
+        }
+    }
+    all->n = kept;
+    return true;
+}
+
 /* Degrees that every file records, or those that names tell. */
 static bool ranks_degrees(struct ds_save *ds, const struct ds_model *m, struct zf_err *err)
 {
@@ -95,16 +160,36 @@ static bool ranks_degrees(struct ds_save *ds, const struct ds_model *m, struct z
     return true;
 }
 
+/* Degraded: the last ranks have no files, but the first ones know of them. */
+static void ranks_widen(struct ds_save *ds, struct ds_ranks *all, const struct ds_model *m)
+{
+    uint64_t n = ds_model_ranks(m);
+
+    if (n <= ds->dir.n_mp || n > UINT32_MAX / 2) {
+        return;
+    }
+    ds->dir.n_mp = (uint32_t)n;
+    for (uint32_t i = 0; i < all->n; i++) {
+        (void)snprintf(all->rank[i].tree, sizeof all->rank[i].tree, "mp_rank_%02u",
+                       all->rank[i].mp);
+    }
+}
+
 bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 {
-    const struct ds_model *first = &all->rank[0].model;
+    const struct ds_model *first = &ds_ranks_first(all)->model;
 
-    if (ds->dir.n_mp > 1 && first->mp_world > 0 && first->mp_world != ds->dir.n_mp &&
-        !ds->o->degraded) {
+    if (first->mp_world > 0 && first->mp_world != ds->dir.n_mp) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "mp_world_size is %llu, but there are files of %u model-parallel ranks",
                 (unsigned long long)first->mp_world, ds->dir.n_mp);
-        return zf_err_in(err, "%s", first->path);
+        (void)zf_err_in(err, "%s", first->path);
+        if (!zf_forgive(ds->b, err)) {
+            return false;
+        }
+    }
+    if (ds->o->degraded) {
+        ranks_widen(ds, all, first);
     }
     if (!ranks_degrees(ds, first, err)) {
         return false;

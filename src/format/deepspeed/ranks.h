@@ -14,6 +14,12 @@ struct ds_ranks {
 /* Divides the files of the directory into those of each rank.
  * Errors: ZF_E_FORMAT a rank has no files; degraded: it is noted. */
 bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err) ZF_CHECKED;
+/* The first rank whose model-states file could be read, or NULL. */
+const struct ds_rank *ds_ranks_first(const struct ds_ranks *all);
+/* Degraded: takes out the ranks of which no model-states file can be read, unless they are stages of a
+ * pipeline: their layers' files and the optimizer's are enough.
+ * Errors: ZF_E_FORMAT there is no other rank. */
+bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err) ZF_CHECKED;
 /* Settles tp and pp of ds, and each rank's place, once the ranks are read.
  * Errors: ZF_E_FORMAT what is recorded does not go with the files. */
 bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err) ZF_CHECKED;

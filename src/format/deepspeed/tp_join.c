@@ -175,7 +175,7 @@ static bool tp_done(void *ctx, struct zf_err *err)
 /* Reads what the first rank's file records; the others' are compared by agree.c. */
 static bool tp_read_info(struct tp_join *j, struct zf_err *err)
 {
-    const char *path = j->all->rank[0].model.path;
+    const char *path = ds_ranks_first(j->all)->model.path;
     zf_auto(source) struct zf_source *src = zf_store_open(j->ds->st, path, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, j->ds->o->lim, err) : NULL;
 

@@ -200,18 +200,29 @@ static bool zero3_join_slice(struct ds_rank *mp, const struct ds_model *m, uint3
                          err);
 }
 
+static const struct ds_file *zero3_model_file(const struct ds_rank *mp, uint32_t r)
+{
+    for (uint32_t i = 0; i < mp->n_model_files; i++) {
+        if (mp->model_file[i].dp == r) {
+            return &mp->model_file[i];
+        }
+    }
+    return NULL;
+}
+
 static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_piece piece,
                              struct zf_err *err)
 {
+    const char *why = zero3_model_file(mp, piece.rank) ? "is damaged" : "is missing";
     char path[1024];
 
     (void)snprintf(path, sizeof path, "%s/zero_pp_rank_%u_mp_rank_%02u_model_states.pt",
-                   zf_store_name(mp->save->st), piece.rank, mp->model_file[0].mp);
+                   zf_store_name(mp->save->st), piece.rank, mp->mp);
     return zf_draft_lost_flat(d, piece.first, piece.n,
-                              &(struct zf_lost){.file = path, .why = "is missing"}, err);
+                              &(struct zf_lost){.file = path, .why = why}, err);
 }
 
-/* m: the model file of rank r, or NULL where it is missing. */
+/* m: the model file of rank r, or NULL where it is missing or damaged. */
 static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32_t r,
                             const struct zf_flat_vector *flat, struct zf_draft *const *draft,
                             struct zf_err *err)
@@ -228,16 +239,6 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32
         }
     }
     return true;
-}
-
-static const struct ds_file *zero3_model_file(const struct ds_rank *mp, uint32_t r)
-{
-    for (uint32_t i = 0; i < mp->n_model_files; i++) {
-        if (mp->model_file[i].dp == r) {
-            return &mp->model_file[i];
-        }
-    }
-    return NULL;
 }
 
 /* Starts a tensor of every frozen parameter and says how they are cut. */
@@ -269,6 +270,21 @@ static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_v
     return len && draft && zf_flat_slots(flat, mp->save->a, err) ? draft : NULL;
 }
 
+/* Reads f, or NULL, unless that was done.  Degraded: out->read says whether it could be. */
+static bool zero3_read_model(struct ds_rank *mp, const struct ds_file *f, struct ds_model *out,
+                             struct zf_err *err)
+{
+    if (!f || f < mp->model_from) {
+        out->read = false;
+        return true;
+    }
+    if (f == mp->model_from) {
+        return true;
+    }
+    return ds_model_read(mp->save, f, out, err) ? ds_agree_check(mp->save, true, err)
+                                                : rank_skip_model(mp->save, out, err);
+}
+
 bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
 {
     const uint32_t n = mp->model.frozen.n;
@@ -276,7 +292,7 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
     struct zf_draft **draft;
 
     if (n == 0) {
-        return ds_agree_models(mp->save, mp->model_file + 1, mp->n_model_files - 1, err);
+        return rank_agree_models(mp, err);
     }
     if (!save_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err)) {
         return false;
@@ -290,16 +306,13 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
             char name[80], is[ZF_ABSENT_MAX];
 
             (void)snprintf(name, sizeof name, "zero_pp_rank_%u_mp_rank_%02u_model_states.pt", r,
-                           mp->model_file[0].mp);
+                           mp->mp);
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "%s %s: it holds slices of %u frozen parameters", name,
                            zf_absent(mp->save->st, name, is), n);
         }
-        if (f && f != mp->model_file &&
-            (!ds_model_read(mp->save, f, &m, err) || !ds_agree_check(mp->save, true, err))) {
-            return false;
-        }
-        if (!zero3_join_rank(mp, f ? &m : NULL, r, &flat, draft, err)) {
+        if (!zero3_read_model(mp, f, &m, err) ||
+            !zero3_join_rank(mp, m.read ? &m : NULL, r, &flat, draft, err)) {
             return false;
         }
     }

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are gone or damaged: refused with a sentence, and -o degraded shows what the others have."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import makeds  # noqa: E402
+import makemp  # noqa: E402
+from makeds import State  # noqa: E402
+from tap import check, done  # noqa: E402
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
+
+STATE = State({"embed.weight": (6, 4), "l1.weight": (4, 4), "l1.bias": (4,), "norm": (3,)}, frozen={"base": (5, 2)}, buffers={"count": (2,)})
+CUTS = {"embed.weight": "0", "l1.weight": "1"}
+PP = State({"tied_modules.embed.word.weight": (6, 4), "1.weight": (4, 4), "2.weight": (3, 4), "4.weight": (4, 3), "4.bias": (4,)},
+           buffers={"4.running": (2,)})
+TIED = {"embed": (0, 1)}
+
+
+def dumped(files, *opts):
+    """(set, name) -> (dtype, shape, hex), the notes, the error.  A file of bytes is written as it is."""
+    with tempfile.TemporaryDirectory() as d:
+        tag = os.path.join(d, "tag")
+        makeds.write(tag, {n: v for n, v in files.items() if not isinstance(v, bytes)})
+        for n, v in files.items():
+            if isinstance(v, bytes):
+                with open(os.path.join(tag, n), "wb") as f:
+                    f.write(v)
+        run = subprocess.run([DUMP, *opts, tag], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
+
+
+def without(files, word, how="gone"):
+    """The files, of which those with the word in their names are gone, or noise."""
+    return {n: b"noise" if word in n else v for n, v in files.items() if how != "gone" or word not in n}
+
+
+def lost(name, files, word, part, here, gone=(), note=None):
+    """here: what of the tree without the loss must be there as before; gone: what must not."""
+    whole, _, err = dumped(files)
+    check(f"{name}: whole", not err and all(k in whole for k in here), (err, sorted(whole)))
+    for how in ("gone", "noise"):
+        hurt = without(files, word, how)
+        got, _, err = dumped(hurt)
+        check(f"{name}, {how}: refused", not got and err.count("\n") == 0 and (part in err or how == "noise" and word in err), err)
+        got, notes, err = dumped(hurt, "-d")
+        wrong = [k for k in here if got.get(k) != whole[k]] + [k for k in gone if k in got]
+        check(f"{name}, {how}, degraded", not err and not wrong and (not note or any(note in n for n in notes)), (err, wrong, notes))
+
+
+def tensor_ranks():
+    for stage in (2, 3):
+        files = makemp.tensor(STATE, CUTS, 2, 2, stage)
+        part = "zero_pp_rank_0_mp_rank_01_model" if stage == 3 else "mp_rank_01_model"
+        word = part if stage == 2 else "mp_rank_01_model"
+        here = [(s, n) for s, n in dumped(files)[0] if s.startswith("mp_rank_00")]
+        lost(f"stage {stage}: the model states of a tensor rank", files, word, "the model-states file of rank 0 of mp_rank_01 is missing", here,
+             [("mp_rank_01", "l1.bias"), ("", "l1.bias")], "mp_rank_01 is left out")
+    files = makemp.universal(makemp.tensor(STATE, CUTS, 2, 2, 2, makemp.patterns(STATE, CUTS)), STATE)
+    here = [(s, n) for s, n in dumped(files)[0] if s in ("", "optim/exp_avg") and n not in ("base", "count")]
+    lost("universal: the copied model states of a tensor rank", files, "mp_rank_01_model", "mp_world_size is 2, but there are files of 1",
+         here)
+    for stage in (2, 3):
+        for degrees in (False, True):
+            files = makemp.tensor(STATE, CUTS, 3, 2, stage, degrees=degrees)
+            for gone in ("mp_rank_02", "mp_rank_01 mp_rank_02"):
+                left = files
+                for word in gone.split():
+                    left = without(left, word)
+                got, _, err = dumped(left)
+                check(f"stage {stage}, the files of {gone} are missing: refused", not got and "mp_world_size is 3, but there are files of" in err, err)
+                got, notes, err = dumped(left, "-d")
+                whole = dumped(files)[0]
+                same = all(got.get(k) == whole[k] for k in whole if k[0].startswith("mp_rank_00"))
+                check(f"stage {stage}, the files of {gone} are missing, degraded: each of the others has a tree",
+                      not err and same and not any(k[0] == "" for k in got) and any("not joined" in n for n in notes), (err, notes))
+    got, _, err = dumped(without(makemp.tensor(STATE, CUTS, 2, 2, 2), "model_states", "noise"), "-d")
+    check("no model states at all", not got and "no model-states file can be read" in err, err)
+
+
+def pipelines():
+    for dp in (1, 2):
+        shapes, names = (makemp.pipeline(PP, [[1, 2], [4]], dp=dp, tied=TIED, mappings=m) for m in (False, True))
+        files = {n: shapes[n] if "model_states" in n else names[n] for n in shapes}
+        lost(f"pipeline, dp {dp}: the model states of a stage, whose optimizer names the parameters", files, "mp_rank_01_model",
+             "the model-states file of rank 0 of mp_rank_01", list(dumped(files)[0]), (), "mp_rank_01")
+        lost(f"pipeline, dp {dp}: those of the first stage", files, "mp_rank_00_model", "the model-states file of rank 0 of mp_rank_00",
+             list(dumped(files)[0]), (), "mp_rank_00")
+        lost(f"pipeline, dp {dp}: the model states of a stage, nothing names the parameters", shapes, "mp_rank_01_model",
+             "the model-states file of rank 0 of mp_rank_01",
+             [("", n) for n in ("tied_modules.embed.word.weight", "1.weight", "2.weight", "4.running")] + [("stored", "4.weight")], (), "mp_rank_01")
+        got, notes, err = dumped(without(files, "layer_00"))
+        check(f"pipeline, dp {dp}: a tied module without a file", not err and ("stored", "tied_modules.embed.word.weight") not in got and
+              sum('is that of "tied_modules.embed": stored/ lacks' in n for n in notes) == 1, (err, notes))
+        check(f"pipeline, dp {dp}: no such note where it is there", not any("stored/ lacks" in n for n in dumped(files)[1]), dumped(files)[1])
+    other = makemp.pipeline(State(*PP.groups, buffers=PP.buffers, step=PP.step + 1), [[1, 2], [4]], tied=TIED)
+    files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
+    files["mp_rank_01_model_states.pt"] = other["mp_rank_01_model_states.pt"]
+    got, _, err = dumped(files, "-d")
+    check("model states of two saves are refused, degraded too", not got and "global_steps is 4, but 3" in err, err)
+
+
+def slices():
+    files = makeds.zero3(STATE, 3)
+    for r in range(3):
+        word = f"zero_pp_rank_{r}_mp_rank_00_model"
+        here = [k for k in dumped(files)[0] if k[1] != "base"]
+        for how in ("gone", "noise"):
+            whole = dumped(files)[0]
+            got, _, err = dumped(without(files, word, how))
+            check(f"stage 3, model states of rank {r} {how}: refused", not got and word in err or "rank 0 is missing" in err, err)
+            got, _, err = dumped(without(files, word, how), "-d")
+            check(f"stage 3, model states of rank {r} {how}: all but its slices",
+                  not err and all(got.get(k) == whole[k] for k in here) and ("", "base") in got and got["", "base"] != whole["", "base"], err)
+
+
+tensor_ranks()
+pipelines()
+slices()
+done()
