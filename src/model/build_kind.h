@@ -29,7 +29,13 @@ struct piece_block {
     uint64_t words[];
 };
 
-enum draft_kind { ZF_DRAFT_EMPTY, ZF_DRAFT_FLAT, ZF_DRAFT_BOX, ZF_DRAFT_MEM };
+enum draft_kind {
+    ZF_DRAFT_EMPTY,
+    ZF_DRAFT_FLAT,
+    ZF_DRAFT_BOX,
+    ZF_DRAFT_MEM,
+    ZF_DRAFT_SLOTS /* no pieces: a rule that covers all of it */
+};
 
 struct zf_draft {
     struct zf_build *b;
@@ -40,6 +46,7 @@ struct zf_draft {
     const uint64_t *shape; /* checkpoint's arena */
     const char *where;     /* or NULL */
     const void *mem;       /* MEM; checkpoint's arena */
+    const struct slots *slots; /* SLOTS; map_slots.h */
     struct piece_block *first, *last;
     const struct draft_index *found; /* of pieces, for reading (draft_index.c), or NULL */
     const struct zf_map *map;        /* once sealed */
@@ -87,6 +94,7 @@ struct build_rest {
     struct note_kind *note_kinds;
     struct missing_item *missing;
     uint64_t n_pieces;
+    uint64_t n_ruled; /* pieces that follow a rule and are nowhere */
     uint32_t n_blobs, n_notes, n_missing;
     const char *tag, *prefix;
     int64_t step;

@@ -190,6 +190,9 @@ bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uin
     if (d->kind == ZF_DRAFT_MEM) {
         return draft_refuse(d, err, "is a value and has pieces besides");
     }
+    if (d->kind == ZF_DRAFT_SLOTS) {
+        return draft_refuse(d, err, "is cut into slots and has pieces besides");
+    }
     for (uint32_t i = 0; i < d->ndim; i++) {
         /* An empty shard says offset = size, or anything. */
         if (size[i] == 0) {

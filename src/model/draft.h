@@ -18,6 +18,11 @@ bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what
 bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                       uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
 
+/* Makes a rule into pieces; other drafts stay as they are.  Errors: ZF_E_LIMIT. */
+bool draft_slots_expand(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+/* How many it stands for. */
+uint64_t draft_slots_ruled(const struct zf_draft *d);
+
 /* Room for a piece of d's kind, all zero. */
 struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "draft.h"
+
 /* So few pieces are looked at one by one. */
 #define FEW 16
 
@@ -95,6 +97,9 @@ static const struct draft_index *draft_index_new(const struct zf_draft *d, struc
 bool draft_walk_init(struct draft_walk *w, struct zf_draft *d, const uint64_t *lo,
                      const uint64_t *hi, struct zf_err *err)
 {
+    if (!draft_slots_expand(d, err)) {
+        return false;
+    }
     *w = (struct draft_walk){.d = d, .lo = lo, .hi = hi, .block = d->first};
     if (d->n_pieces <= FEW) {
         return true;

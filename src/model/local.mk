@@ -17,6 +17,7 @@ libzf_model_la_SOURCES = \
 	src/model/draft_index.c \
 	src/model/draft_read.c \
 	src/model/draft_run.c \
+	src/model/draft_slots.c \
 	src/model/draft_unflatten.c \
 	src/model/grid_prove.c \
 	src/model/loss.c \
@@ -26,6 +27,7 @@ libzf_model_la_SOURCES = \
 	src/model/map_grid.c \
 	src/model/map_parts.c \
 	src/model/map_slice.c \
+	src/model/map_slots.c \
 	src/model/model.c \
 	src/model/pieces.c \
 	src/model/scaffold.c \
@@ -52,6 +54,7 @@ noinst_HEADERS += \
 	src/model/map_flat.h \
 	src/model/map_grid.h \
 	src/model/map_kind.h \
+	src/model/map_slots.h \
 	src/model/boxes.h \
 	src/model/sources.h \
 	$(NULL)

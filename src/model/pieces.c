@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the pieces of a draft to its map: pieces that are ranges of bytes go to map_flat.c, boxes, whose dimensions are joined
- * where all of them are whole, to grid_prove.c, and parts of other tensors to map_parts.c; each proves that together
+ * where all of them are whole, to grid_prove.c, parts of other tensors to map_parts.c, and rules to map_slots.c; each proves that together
  * they cover the tensor exactly once. */
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "map_flat.h"
 #include "map_grid.h"
 #include "map_kind.h"
+#include "map_slots.h"
 #include "boxes.h"
 
 /* ---- what to say -------------------------------------------------------------------------- */
@@ -362,6 +363,23 @@ static bool pieces_box_draft(struct zf_draft *d, struct zf_arena *scratch, struc
     return true;
 }
 
+/* ---- slots -------------------------------------------------------------------------------- */
+
+/* A rule with a fault is made into pieces when degraded, which then are mended like others. */
+static bool pieces_slots_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+{
+    struct fault fault = slots_prove(d->slots, d->bytes);
+
+    if (fault.kind == ZF_FAULT_NONE) {
+        d->map = slots_map(d->b->keep, d->b->sources, d->slots, d->bytes, err);
+        return d->map != NULL;
+    }
+    if (!d->b->degraded) {
+        return pieces_tell(d, fault, err);
+    }
+    return draft_slots_expand(d, err) && pieces_flat_draft(d, scratch, err);
+}
+
 bool draft_prove(struct zf_draft *d, struct zf_err *err)
 {
     if (d->kind == ZF_DRAFT_MEM) {
@@ -375,6 +393,9 @@ bool draft_prove(struct zf_draft *d, struct zf_err *err)
     zf_auto(arena) struct zf_arena *scratch = zf_arena_new(d->b->lim.model_memory, err);
     if (!scratch) {
         return false;
+    }
+    if (d->kind == ZF_DRAFT_SLOTS) {
+        return pieces_slots_draft(d, scratch, err);
     }
     return d->kind == ZF_DRAFT_BOX ? pieces_box_draft(d, scratch, err)
                                    : pieces_flat_draft(d, scratch, err);

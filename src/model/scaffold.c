@@ -3,7 +3,7 @@
  * out again. */
 #include <string.h>
 
-#include "build_kind.h"
+#include "draft.h"
 
 /* What a path has behind the directory: "" for the directory itself; NULL = it is not below it. */
 static const char *scaffold_below(const char *path, const char *dir)
@@ -79,6 +79,7 @@ bool zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n, s
             b->drafts.at[kept++] = d;
         } else {
             b->rest.n_pieces -= d->n_pieces;
+            b->rest.n_ruled -= draft_slots_ruled(d);
         }
     }
     b->drafts.n = kept;

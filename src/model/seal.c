@@ -237,7 +237,7 @@ static bool seal_fill(struct zf_build *b, struct zf_checkpoint *c, const char *f
     c->tag = b->rest.tag;
     c->has_step = b->rest.has_step;
     c->step = b->rest.step;
-    c->n_pieces = b->rest.n_pieces;
+    c->n_pieces = b->rest.n_pieces + b->rest.n_ruled;
     if (b->store) {
         c->mtime = zf_store_mtime(b->store);
     }

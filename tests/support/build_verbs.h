@@ -69,12 +69,27 @@ static inline struct zf_draft *verbs_draft(struct verbs *v, struct zf_err *err)
     return d;
 }
 
+/* All of a draft, in slots of a few stretches. */
+static inline void verbs_slots(struct verbs *v, struct zf_draft *d, struct zf_err *err)
+{
+    struct zf_from from[4];
+    uint32_t n = 1 + verbs_next(v, 4);
+
+    for (uint32_t i = 0; i < n; i++) {
+        from[i] = verbs_from(v);
+    }
+    struct zf_stretches *s = zf_build_stretches(v->b, from, n, verbs_next(v, 128), err);
+    if (s) {
+        (void)!zf_draft_slots(d, s, verbs_next(v, 16), verbs_next(v, 32), err);
+    }
+}
+
 /* A piece for a draft: flat, run, box, part or stretch of another, known to be lost or not. */
 static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_err *err)
 {
     static const struct zf_lost how = {.file = "rank3.pt", .why = "is missing"};
     uint64_t start[3], size[3], stride[3], first = verbs_next(v, 64), n = verbs_next(v, 64);
-    uint32_t verb = verbs_next(v, 9);
+    uint32_t verb = verbs_next(v, 10);
     struct zf_from from = verbs_from(v);
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -113,6 +128,9 @@ static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_er
         }
         break;
     }
+    case 8:
+        verbs_slots(v, d, err);
+        break;
     case 6:
         if (zf_build_degraded(v->b)) {
             (void)!zf_draft_lost_run(d, start, size, first, n, &how, err);

@@ -111,6 +111,16 @@ bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_
  * `of` may be withdrawn afterwards.  Errors: ZF_E_FORMAT any of this is not so; `of` has parts. */
 bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *of,
                    const uint64_t *of_start, const uint64_t *size, struct zf_err *err) ZF_CHECKED;
+/* Stretches of `bytes` bytes each, the k-th at from[k]: what n ranks hold of a vector.  Takes references;
+ * lives as long as b and its checkpoint.  Errors: ZF_E_FORMAT one is not inside its source, or has none. */
+struct zf_stretches;
+struct zf_stretches *zf_build_stretches(struct zf_build *b, const struct zf_from *from, uint32_t n,
+                                        uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+/* Elements [k * slot, (k + 1) * slot) of the flattened tensor, as far as it has them, are those from `at` on
+ * of stretch k, packed: a rule in place of a piece a rank.  d has nothing else.
+ * Errors: ZF_E_FORMAT it has; a slot is not inside its stretch. */
+bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t at, uint64_t slot,
+                    struct zf_err *err) ZF_CHECKED;
 /* From here on a source that is too short is no news: who read its head has noted it. */
 bool zf_draft_noted(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 /* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */

@@ -109,6 +109,56 @@ static bool zero3_check_lengths(const struct ds_save *ds, const struct ds_group 
     return true;
 }
 
+/* The vectors of all ranks, if every parameter is cut in slots by nothing but a rule: no rank is lost or cut
+ * short, no parameter is a part of another or lies column by column.  *out NULL: it is not so. */
+static bool zero3_stretches(struct ds_save *ds, const struct ds_vector *v, uint64_t want,
+                            struct zf_stretches **out, struct zf_err *err)
+{
+    struct zf_from *from = zf_arena_get(ds->a, v->group->n_ranks, sizeof *from, err);
+    uint64_t bytes;
+
+    *out = NULL;
+    if (!from || !zf_mul(want, zf_dtype_info(v->dtype)->bytes, &bytes)) {
+        return from != NULL;
+    }
+    for (uint32_t i = 0; i < v->group->n; i++) {
+        if (v->group->param[i].whole || v->group->param[i].columns) {
+            return true;
+        }
+    }
+    for (uint32_t r = 0; r < v->group->n_ranks; r++) {
+        const struct ds_flat *f = v->part[r];
+
+        if (!f || !f->src || f->dtype != v->dtype || !zf_within(f->off, bytes, f->src->size)) {
+            return true;
+        }
+        from[r] = (struct zf_from){.src = f->src, .off = f->off};
+    }
+    *out = zf_build_stretches(ds->b, from, v->group->n_ranks, bytes, err);
+    return *out != NULL;
+}
+
+static bool zero3_place_slots(struct ds_save *ds, const struct ds_vector *v,
+                              const struct zf_flat_vector *flat, struct zf_err *err)
+{
+    struct zf_stretches *s;
+    struct ds_target to;
+
+    if (!zero3_stretches(ds, v, flat->at[flat->n_params], &s, err)) {
+        return false;
+    }
+    if (!s) {
+        return vector_place(ds, v, flat, err);
+    }
+    for (uint32_t i = 0; i < v->group->n; i++) {
+        if (!vector_target(ds, v, i, &to, err) ||
+            !zf_draft_slots(to.draft, s, flat->at[i], flat->at[i + 1] - flat->at[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v,
                         struct zf_err *err)
 {
@@ -126,7 +176,7 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
         others += v->part[r] && !same;
     }
     if (others == 0) {
-        return vector_place(ds, v, flat, err);
+        return zero3_place_slots(ds, v, flat, err);
     }
     return fits > 0 ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                               "the optimizer state \"%.*s\" of group %u is as long as the weights "

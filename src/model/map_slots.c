@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "map_slots.h"
+
+#include <zf/base/num.h>
+
+#include "map_kind.h"
+
+struct slots_map {
+    struct zf_map map;
+    const struct sources *sources;
+    struct slots s;
+};
+
+/* The rest of the slot that byte `off` of the tensor is in. */
+static struct zf_run slots_at(const struct zf_map *m, uint64_t off)
+{
+    const struct slots_map *sm = (const struct slots_map *)m;
+    const struct zf_stretches *of = sm->s.of;
+    uint64_t k = off / sm->s.slot, in = off % sm->s.slot, left = m->size - off;
+
+    return (struct zf_run){.kind = ZF_RUN_SRC,
+                           .len = left < sm->s.slot - in ? left : sm->s.slot - in,
+                           .src = sm->sources->at[of->src[k]],
+                           .off = of->off[k] + sm->s.at + in};
+}
+
+static bool slots_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                       struct zf_err *err)
+{
+    unsigned char *out = buf;
+
+    while (n > 0) {
+        const struct zf_run run = slots_at(m, off);
+        size_t k = n < run.len ? n : (size_t)run.len;
+
+        if (!zf_source_pread(run.src, out, k, run.off, err)) {
+            return false;
+        }
+        out += k;
+        off += k;
+        n -= k;
+    }
+    return true;
+}
+
+static bool slots_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
+{
+    struct zf_run run;
+
+    for (uint64_t off = 0; off < m->size; off += run.len) {
+        run = slots_at(m, off);
+        if (!fn(ctx, run.src, run.off, run.len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct map_ops slots_ops = {
+    .at = slots_at, .read = slots_read, .each = slots_each, .extents = map_run_extents};
+
+struct fault slots_prove(const struct slots *s, uint64_t size)
+{
+    uint64_t all;
+
+    if (size > 0 && !zf_within(s->at, s->slot < size ? s->slot : size, s->of->bytes)) {
+        return (struct fault){ZF_FAULT_HOLE, 0, size - 1};
+    }
+    if (zf_mul(s->slot, s->of->n, &all) && all < size) {
+        return (struct fault){ZF_FAULT_HOLE, all, size - 1};
+    }
+    return (struct fault){ZF_FAULT_NONE, 0, 0};
+}
+
+struct zf_map *slots_map(struct zf_arena *a, const struct sources *t, const struct slots *s,
+                         uint64_t size, struct zf_err *err)
+{
+    struct slots_map *m = zf_arena_get(a, 1, sizeof *m, err);
+
+    if (!m) {
+        return NULL;
+    }
+    *m = (struct slots_map){.map = {.ops = &slots_ops, .size = size}, .sources = t, .s = *s};
+    return &m->map;
+}
