@@ -5,7 +5,8 @@
  * rounds to) and the latest one (the same from the end) bound all others, so where the two are
  * equal there is no other.  Parameters that are settled for one group are not free for the next.  An
  * optimizer that was given the parameters in an order of its own is followed where each master
- * fits one parameter only.
+ * fits one parameter only.  Where masters fit several, as equal biases do, nothing is damaged but
+ * their names are not proven; a master that fits none is refused.
  *
  * A fused optimizer joins the masters of a group in one vector, without a word about where one
  * ends; but it also makes the group's weights views of one vector, in the same order, and that is
@@ -53,6 +54,13 @@ bool ds_masters_init(struct ds_guess *q, struct zf_err *err)
     return true;
 }
 
+static bool masters_too_much(const struct ds_guess *q, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "the names of the masters are not proven after %llu comparisons",
+                   (unsigned long long)q->work);
+}
+
 bool ds_masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
                     struct zf_err *err)
 {
@@ -74,10 +82,7 @@ bool ds_masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *
         q->miss.at += span.first;
         *yes = !q->miss.found;
     }
-    return q->work <= MASTERS_WORK ||
-           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                   "the names of the masters are not proven after %llu comparisons",
-                   (unsigned long long)q->work);
+    return q->work <= MASTERS_WORK || masters_too_much(q, err);
 }
 
 static bool masters_is_free(const struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v)
@@ -110,15 +115,13 @@ static bool masters_refuse(const struct ds_guess *q, uint32_t i, struct zf_err *
                    q->miss.weight);
 }
 
-static bool masters_unproven(const struct ds_guess *q, uint64_t g, const uint32_t entry[2],
-                             struct zf_err *err)
+/* Remembers that a master of group g fits both entries. */
+static bool masters_unproven(struct ds_guess *q, uint64_t g, const uint32_t entry[2])
 {
-    const struct ds_name *a = masters_name_of(q, entry[0]), *b = masters_name_of(q, entry[1]);
-
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "a master of group %llu fits \"%.*s\" as well as \"%.*s\": the names of the "
-                   "masters are not proven",
-                   (unsigned long long)g, masters_shown(a), a->p, masters_shown(b), b->p);
+    q->open.group = g;
+    q->open.name[0] = masters_name_of(q, entry[0]);
+    q->open.name[1] = masters_name_of(q, entry[1]);
+    return true;
 }
 
 /* ---- one vector a group ---- */
@@ -239,7 +242,7 @@ static bool masters_cut_by_storage(struct ds_guess *q, uint64_t g,
             return false;
         }
         if (yes && n_fits++ > 0) {
-            return masters_unproven(q, g, (const uint32_t[]){out->p->i, p->i}, err);
+            return masters_unproven(q, g, (const uint32_t[]){out->p->i, p->i});
         }
         if (yes) {
             *out = (struct placed_list){p, k};
@@ -317,6 +320,9 @@ static bool masters_cut_vector(struct ds_guess *q, uint64_t g, const struct zf_t
     if (!masters_cut_by_storage(q, g, whole, (struct placed_list){p, n_all}, &found, err)) {
         return false;
     }
+    if (q->open.name[0]) {
+        return true;
+    }
     if (found.n > 0) {
         return masters_take_parts(q, g, whole, state, found.p, found.n, err);
     }
@@ -326,7 +332,7 @@ static bool masters_cut_vector(struct ds_guess *q, uint64_t g, const struct zf_t
     }
     for (uint32_t k = 0; k < n && k < n_back; k++) {
         if (p[k].i != back[n_back - 1 - k].i) {
-            return masters_unproven(q, g, (const uint32_t[]){p[k].i, back[n_back - 1 - k].i}, err);
+            return masters_unproven(q, g, (const uint32_t[]){p[k].i, back[n_back - 1 - k].i});
         }
     }
     return masters_take_parts(q, g, whole, state, p, n, err);
@@ -375,33 +381,52 @@ static bool masters_assign(struct ds_guess *q, const struct ds_masters *g, bool 
     return true;
 }
 
-/* Assigns the masters where each fits one parameter only; *all = false: some fit more. */
+/* Up to two parameters that a master fits; *n: how many of them there are. */
+static bool masters_fits_of(struct ds_guess *q, const struct zf_tensor_ref *v, uint32_t fits[2],
+                            uint32_t *n, struct zf_err *err)
+{
+    *n = 0;
+    for (uint32_t i = 0; *n < 2 && i < q->mp->model.n_entries; i++) {
+        bool yes = false;
+
+        if (masters_is_free(q, i, v) && !ds_masters_fit(q, i, v, &yes, err)) {
+            return false;
+        }
+        if (yes) {
+            fits[(*n)++] = i;
+        }
+    }
+    return true;
+}
+
+/* Assigns the masters in whatever order they are.  *none: the first that fits no parameter, or g->n;
+ * where one fits two, or two fit one, q->open says so. */
 static bool masters_assign_unordered(struct ds_guess *q, const struct ds_masters *g, uint32_t *to,
-                                     bool *all, struct zf_err *err)
+                                     uint32_t *none, struct zf_err *err)
 {
     zf_auto(mem) bool *taken = calloc(q->mp->model.n_entries + (size_t)1, sizeof *taken);
 
     if (!taken) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    *all = (uint64_t)g->n * q->mp->model.n_entries <= MASTERS_PAIRS;
-    for (uint32_t k = 0; *all && k < g->n; k++) {
-        uint32_t n_fits = 0;
+    if ((uint64_t)g->n * q->mp->model.n_entries > MASTERS_PAIRS) {
+        return masters_too_much(q, err);
+    }
+    for (*none = 0; *none < g->n; ++*none) {
+        uint32_t fits[2], n_fits;
 
-        for (uint32_t i = 0; n_fits < 2 && i < q->mp->model.n_entries; i++) {
-            bool yes = false;
-
-            if (masters_is_free(q, i, &g->m[k].view) &&
-                !ds_masters_fit(q, i, &g->m[k].view, &yes, err)) {
-                return false;
-            }
-            if (yes) {
-                n_fits++;
-                to[k] = i;
-            }
+        if (!masters_fits_of(q, &g->m[*none].view, fits, &n_fits, err)) {
+            return false;
         }
-        *all = n_fits == 1 && !taken[to[k]];
-        taken[to[k]] = true;
+        if (n_fits == 0) {
+            break;
+        }
+        if (n_fits > 1 || taken[fits[0]]) {
+            (void)masters_unproven(q, (uint64_t)(g - q->group),
+                                   (const uint32_t[]){fits[0], fits[n_fits - 1]});
+        }
+        to[*none] = fits[0];
+        taken[fits[0]] = true;
     }
     return true;
 }
@@ -445,8 +470,7 @@ static bool masters_settle_group(struct ds_guess *q, struct ds_masters *g, uint3
 {
     zf_auto(mem) uint32_t *first = calloc(g->n + (size_t)1, sizeof *first);
     zf_auto(mem) uint32_t *last = calloc(g->n + (size_t)1, sizeof *last);
-    uint32_t done = 0, n_last = 0;
-    bool all = false;
+    uint32_t done = 0, n_last = 0, none = 0;
 
     if (!first || !last) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -455,13 +479,15 @@ static bool masters_settle_group(struct ds_guess *q, struct ds_masters *g, uint3
         return false;
     }
     if (done < g->n) {
-        if (!masters_assign_unordered(q, g, last, &all, err)) {
+        if (!masters_assign_unordered(q, g, last, &none, err)) {
             return false;
         }
-        if (!all) {
-            return masters_refuse_master(q, g, done, done > 0 ? first[done - 1] + 1 : 0, err);
+        if (none < g->n) {
+            return masters_refuse_master(q, g, none, 0, err);
         }
-        masters_settle(q, g, last);
+        if (!q->open.name[0]) {
+            masters_settle(q, g, last);
+        }
         return true;
     }
     if (!masters_assign(q, g, true, last, &n_last, err)) {
@@ -492,11 +518,14 @@ bool ds_masters_settle(struct ds_guess *q, struct zf_err *err)
             if (!q->group[g].settled && !masters_settle_group(q, &q->group[g], two, err)) {
                 return false;
             }
+            if (q->open.name[0]) {
+                return true;
+            }
             left += !q->group[g].settled;
             last = q->group[g].settled ? last : g;
         }
         if (left == open) {
-            return masters_unproven(q, last, two, err);
+            return masters_unproven(q, last, two);
         }
     }
     return true;

@@ -32,6 +32,12 @@ struct ds_guess {
     uint64_t work; /* comparisons so far */
     /* where the comparison that failed last did */
     struct zf_mismatch miss;
+    /* A master of this group fits both parameters, so that no names are proven; name[0] is NULL
+     * where that is not so. */
+    struct {
+        uint64_t group;
+        const struct ds_name *name[2];
+    } open;
 };
 
 /* Marks the weights of module and chooses how much of each is compared. */
@@ -40,12 +46,12 @@ bool ds_masters_init(struct ds_guess *q, struct zf_err *err) ZF_CHECKED;
  * *yes is false and q->miss says at which element. */
 bool ds_masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
                     struct zf_err *err) ZF_CHECKED;
-/* Finds the pieces of a fused vector and whose they are.
- * Errors: ZF_E_FORMAT naming a parameter whose piece does not round to it; not proven. */
+/* Finds the pieces of a fused vector and whose they are, or sets q->open.
+ * Errors: ZF_E_FORMAT naming a parameter whose piece does not round to it. */
 bool ds_masters_cut(struct ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,
                     const struct zf_pv *state, struct zf_err *err) ZF_CHECKED;
-/* Settles all groups.  Errors: ZF_E_FORMAT naming a parameter that no master rounds to; not
- * proven; ZF_E_LIMIT too many comparisons. */
+/* Settles all groups, or sets q->open.  Errors: ZF_E_FORMAT naming a parameter that no master rounds
+ * to; ZF_E_LIMIT too many comparisons. */
 bool ds_masters_settle(struct ds_guess *q, struct zf_err *err) ZF_CHECKED;
 
 #endif

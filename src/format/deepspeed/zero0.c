@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saves without ZeRO: the model-states file holds the optimizer, whose fp32 masters have no names.
- * What they are called is proved (ds_masters.c) or the save is refused: serving the 16-bit weights
- * in their place would hide that something is damaged. Source: deepspeed/runtime/fp16/fused_optimizer.py,
+ * What they are called is proved (masters.c).  A master that is no weight's is refused: serving the
+ * 16-bit weights in its place would hide that something is damaged.  Where masters are only too much
+ * alike to be told apart, the 16-bit weights are served, and a note says why. Source: deepspeed/runtime/fp16/fused_optimizer.py,
  * unfused_optimizer.py, 0.18.9 and 0.19.8. */
 #include "zero0.h"
 
@@ -76,7 +77,7 @@ static bool zero0_read_all(struct ds_guess *q, struct zf_torch *t, const struct 
 
     q->n_groups = zf_pv_len(flat ? flat : lists);
     q->group = zf_arena_get(q->mp->save->a, q->n_groups, sizeof *q->group, err);
-    for (uint64_t g = 0; q->group && g < q->n_groups; g++) {
+    for (uint64_t g = 0; q->group && !q->open.name[0] && g < q->n_groups; g++) {
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
         if (!(flat ? zero0_read_vector(q, t, g, zf_pv_item(flat, g), ds_by_id(state, g), err)
@@ -84,7 +85,21 @@ static bool zero0_read_all(struct ds_guess *q, struct zf_torch *t, const struct 
             return false;
         }
     }
-    return q->group && ds_masters_settle(q, err);
+    return q->group && (q->open.name[0] || ds_masters_settle(q, err));
+}
+
+/* Nothing is wrong with the masters, but which is whose is not known. */
+static bool zero0_note_open(const struct ds_guess *q, struct zf_err *err)
+{
+    const struct ds_name *a = q->open.name[0], *b = q->open.name[1];
+
+    q->mp->plain = true;
+    return zf_build_note(q->mp->save->b, err,
+                         "the fp32 masters and the optimizer's states are left out, and the "
+                         "weights are those of 16 bits: a master of group %llu fits \"%.*s\" as "
+                         "well as \"%.*s\", so no names are proven",
+                         (unsigned long long)q->open.group, (int)(a->n < 100 ? a->n : 100), a->p,
+                         (int)(b->n < 100 ? b->n : 100), b->p);
 }
 
 /* ---- drafting ---- */
@@ -184,6 +199,8 @@ bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
                              "the optimizer's states are left out: they have no names, and there "
                              "are no masters that would prove any");
     }
-    return zero0_read_all(&q, t, optim, err) ? zero0_draft_masters(&q, t, err)
-                                             : rank_leave_out(mp, err);
+    if (!zero0_read_all(&q, t, optim, err)) {
+        return rank_leave_out(mp, err);
+    }
+    return q.open.name[0] ? zero0_note_open(&q, err) : zero0_draft_masters(&q, t, err);
 }

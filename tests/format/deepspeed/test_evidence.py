@@ -239,7 +239,14 @@ with copy("ds0_19_8_zero0_bf16_w2") as tag:
         key = a.add_record(bytes(a.record(bare(source))))
         twin.args = (a.with_key(bare(source).args[0], key), *bare(source).args[1:])
         a.root["module"]["twin.weight"] = twin
-    refused("a master that fits two parameters", tag, '"norm.weight"', '"twin.weight"', "not proven")
+        w = bare(source)
+        want = bytes(a.record(w)[2 * w.args[1]:2 * (w.args[1] + length(w.args[2]))])
+    told = run("info", tag).stdout
+    check("a master that fits two parameters is told", b'"norm.weight"' in told and b'"twin.weight"' in told
+          and b"no names are proven" in told, told)
+    r = run("cat", tag, "norm.weight.bf16")
+    check("a master that fits two parameters: the weights are served", r.stdout == want, r.stderr)
+    check("a master that fits two parameters: no states", b"optim/" not in run("ls", tag).stdout, run("ls", tag).stdout)
 
 # ---- the order of the parameters ----------------------------------------------------------------------------------
 
