@@ -44,6 +44,9 @@ struct zf_tree_ops {
     /* Reads at most n bytes at off; *n_out < n only at the end of the file. */
     bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
                  struct zf_err *err);
+    /* Bytes [off, off + n) of it will be read soon: tells the sources (zf/source/want.h), and returns
+     * at once.  NULL: there is nothing to tell. */
+    void (*want)(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
     /* Extended attribute i of ino (0 …); false past the end. */
     bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out);

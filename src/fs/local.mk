@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-fs.la
 libzf_fs_la_SOURCES = \
+	src/fs/ahead.c \
 	src/fs/attach.c \
 	src/fs/buffer.c \
 	src/fs/mountpoint.c \
@@ -17,6 +18,7 @@ noinst_HEADERS += \
 	$(NULL)
 
 noinst_HEADERS += \
+	src/fs/ahead.h \
 	src/fs/attach.h \
 	src/fs/buffer.h \
 	src/fs/ops.h \

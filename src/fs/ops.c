@@ -19,8 +19,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #include <zf/source/gate.h>
+#include <zf/source/want.h>
 
 #include "buffer.h"
 #include "park.h"
@@ -253,6 +255,23 @@ static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_
     (void)fuse_reply_err(r->req, zf_err_errno(err));
 }
 
+/* After the answer, which need not wait for this. */
+static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n)
+{
+    const bool waited = zf_want_waited();
+    struct timespec now;
+
+    if (!fs->tree->ops->want) {
+        return;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    struct ahead_ask ask = ahead_read(&fs->ahead, r->ino, (uint64_t)r->off, n, waited,
+                                      now.tv_sec * 1000000000ll + now.tv_nsec);
+    if (ask.n > 0) {
+        fs->tree->ops->want(fs->tree, r->ino, ask.off, ask.n);
+    }
+}
+
 /* Only the first attempt yields to a file that is busy: who looks for damage wants to know about
  * bytes, and stays. */
 static void ops_answer_read(const struct park_read *r)
@@ -266,6 +285,7 @@ static void ops_answer_read(const struct park_read *r)
         (void)fuse_reply_err(r->req, ENOMEM);
         return;
     }
+    (void)zf_want_watch(true);
     (void)zf_gate_yielding(true);
     bool ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
     (void)zf_gate_yielding(false);
@@ -280,6 +300,7 @@ static void ops_answer_read(const struct park_read *r)
         return;
     }
     (void)fuse_reply_buf(r->req, buf, n);
+    ops_look_ahead(fs, r, n);
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,

@@ -401,6 +401,9 @@ static bool serve_session(struct fuse_session *se, const struct zf_fs_opts *o, s
     return ok;
 }
 
+/* What readers may be ahead of together: half of what blocks of remote stores take in memory. */
+#define AHEAD_BYTES (128ull << 20)
+
 bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *err)
 {
     struct fs fs = {.tree = t, .opts = o};
@@ -419,7 +422,9 @@ bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *e
         fuse_session_destroy(se);
         return false;
     }
+    ahead_init(&fs.ahead, AHEAD_BYTES);
     bool ok = serve_session(se, o, err);
+    ahead_fini(&fs.ahead);
     serve_signals_restore(old);
     return ok;
 }

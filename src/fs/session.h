@@ -9,6 +9,8 @@
 
 #include <zf/fs.h>
 
+#include "ahead.h"
+
 /* libfuse's user data: borrowed, immutable while serving but for what is atomic. */
 struct fs {
     struct zf_tree *tree;
@@ -16,6 +18,7 @@ struct fs {
     struct fuse_session *se;
     atomic_bool shared_maps; /* the kernel maps files shared that go past its cache */
     atomic_bool maps_told;
+    struct ahead ahead;
 };
 
 #endif

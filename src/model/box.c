@@ -81,6 +81,28 @@ uint64_t box_span(const struct box *b)
     return last + 1;
 }
 
+/* Fetching this many bytes more costs less than asking twice. */
+#define NEAR (64u << 10)
+
+bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
+                bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len), void *ctx)
+{
+    while (lo < hi) {
+        uint64_t start[ZF_BOX_DIMS], extent[ZF_BOX_DIMS], off = b->off, span = 1;
+        const uint64_t n = box_sub(b->nd, b->size, lo, hi - lo, start, extent);
+
+        for (uint32_t d = 0; d < b->nd; d++) {
+            off += start[d] * b->stride[d];
+            span += (extent[d] - 1) * b->stride[d];
+        }
+        if ((span / 4 <= n || span - n <= NEAR) && !fn(ctx, b->src, off, span)) {
+            return false;
+        }
+        lo += n;
+    }
+    return true;
+}
+
 /* ---- the rows of a box, in order ---------------------------------------------------------- */
 
 /* A row is contiguous in the tensor: the last dimension, and all dimensions round it

@@ -50,4 +50,9 @@ bool box_read(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *repl
 bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
                 struct zf_err *err) ZF_CHECKED;
 
+/* Calls fn for the bytes of the source that [lo, hi) of such a box lie among, if they are a quarter of
+ * them or nearly adjoin. */
+bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
+                bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len), void *ctx);
+
 #endif

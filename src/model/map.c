@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/source/want.h>
 
 uint64_t zf_map_size(const struct zf_map *m)
 {
@@ -35,6 +36,78 @@ bool zf_map_each_source(const struct zf_map *m,
 bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 {
     return m->size == 0 || !m->ops->extents || m->ops->extents(m, fn, ctx);
+}
+
+/* ---- what a read needs -------------------------------------------------------------------- */
+
+bool map_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
+{
+    if (m->ops->ranges) {
+        return m->ops->ranges(m, off, n, fn, ctx);
+    }
+    for (uint64_t end = off + n; off < end;) {
+        const struct zf_run run = zf_map_at(m, off);
+        const uint64_t k = run.len < end - off ? run.len : end - off;
+
+        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, k)) {
+            return false;
+        }
+        off += k;
+    }
+    return true;
+}
+
+/* Ranges are held back as long as the next one may lengthen them. */
+struct map_joined {
+    map_each_fn *fn;
+    void *ctx;
+    struct zf_source *src;
+    uint64_t off, len;
+};
+
+static bool map_joined_flush(struct map_joined *j)
+{
+    return j->len == 0 || j->fn(j->ctx, j->src, j->off, j->len);
+}
+
+static bool map_join(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    struct map_joined *j = ctx;
+
+    if (j->len > 0 && j->src == s && j->off + j->len == off) {
+        j->len += len;
+        return true;
+    }
+    bool go_on = map_joined_flush(j);
+    j->src = s;
+    j->off = off;
+    j->len = len;
+    return go_on;
+}
+
+bool zf_map_each_range(const struct zf_map *m, uint64_t off, uint64_t n,
+                       bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
+                       void *ctx)
+{
+    struct map_joined j = {.fn = fn, .ctx = ctx};
+
+    if (off >= m->size || n == 0) {
+        return true;
+    }
+    n = n < m->size - off ? n : m->size - off;
+    return map_ranges(m, off, n, map_join, &j) && map_joined_flush(&j);
+}
+
+static bool map_want_range(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    (void)ctx;
+    zf_source_want(s, off, len);
+    return true;
+}
+
+void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n)
+{
+    (void)zf_map_each_range(m, off, n, map_want_range, NULL);
 }
 
 /* All of the map in one piece, whose place the caller has filled in. */

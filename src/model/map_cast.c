@@ -90,8 +90,21 @@ static bool cast_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     return zf_map_each_extent(((const struct cast_map *)m)->in, fn, ctx);
 }
 
+static bool cast_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
+{
+    const struct cast_map *c = (const struct cast_map *)m;
+    const uint64_t first = off / c->out_size, end = (off + n - 1) / c->out_size + 1;
+
+    return map_ranges(c->in, first * c->in_size, (end - first) * c->in_size, fn, ctx);
+}
+
 static const struct map_ops cast_ops = {
-    .at = cast_at, .read = cast_read, .each = cast_each, .extents = cast_extents};
+    .at = cast_at,
+    .read = cast_read,
+    .each = cast_each,
+    .extents = cast_extents,
+    .ranges = cast_ranges,
+};
 
 static bool map_cast_init(struct cast_map *c, const struct zf_map *in, enum zf_dtype from,
                           enum zf_dtype to, struct zf_err *err)

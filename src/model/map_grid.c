@@ -269,5 +269,63 @@ static bool grid_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     return go_on;
 }
 
+/* The box's own bytes [lo, hi). */
+static bool map_grid_box_ranges(const struct box *b, uint64_t lo, uint64_t hi, map_each_fn *fn,
+                                void *ctx)
+{
+    if (!b->src) {
+        return true;
+    }
+    return b->packed ? fn(ctx, b->src, b->off + lo, hi - lo) : box_ranges(b, lo, hi, fn, ctx);
+}
+
+static bool map_grid_region_ranges(const struct grid *g, uint64_t *n, uint64_t off, map_each_fn *fn,
+                                   void *ctx)
+{
+    uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS];
+    struct map_grid_walk w;
+    struct box box;
+    uint32_t i;
+
+    *n = map_grid_region(&w, g, off, *n);
+    map_grid_coordinates(g, off, from);
+    map_grid_coordinates(g, off + *n, to);
+    map_grid_walk_init(&w, g);
+    while (map_grid_walk_next(&w, &i)) {
+        grid_box(g, i, &box);
+        uint64_t lo = box_rank(&box, from), hi = box_rank(&box, to);
+
+        if (lo < hi && !map_grid_box_ranges(&box, lo, hi, fn, ctx)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A stretch of many rows is taken in steps, so that what is needed first is told first: a box has a
+ * little of every row. */
+#define RANGES_STEP (4ull << 20)
+
+static bool grid_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
+{
+    const struct grid *g = (const struct grid *)m;
+
+    while (n > 0) {
+        uint64_t k = n < RANGES_STEP ? n : RANGES_STEP;
+
+        if (!map_grid_region_ranges(g, &k, off, fn, ctx)) {
+            return false;
+        }
+        off += k;
+        n -= k;
+    }
+    return true;
+}
+
 const struct map_ops grid_ops = {
-    .at = grid_at, .read = grid_read, .each = grid_each, .extents = grid_extents};
+    .at = grid_at,
+    .read = grid_read,
+    .each = grid_each,
+    .extents = grid_extents,
+    .ranges = grid_ranges,
+};

@@ -13,6 +13,8 @@ struct map_ops {
     bool (*read)(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err);
     bool (*each)(const struct zf_map *m, map_each_fn *fn, void *ctx);         /* NULL = no source */
     bool (*extents)(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx); /* NULL = none */
+    /* As zf_map_each_range, inside the map and without joining; NULL = what `at` says, run by run. */
+    bool (*ranges)(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx);
 };
 
 struct zf_map {
@@ -36,6 +38,9 @@ static inline uint64_t map_search(const uint64_t *first, uint64_t n, uint64_t of
     }
     return lo;
 }
+
+/* The ranges of a map inside another one. */
+bool map_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx);
 
 /* The extents of a map whose pieces are not boxes of its own: one for each of its runs. */
 bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);

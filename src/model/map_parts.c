@@ -63,8 +63,30 @@ static bool parts_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
     return true;
 }
 
+static bool parts_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn,
+                         void *ctx)
+{
+    const struct parts_map *p = (const struct parts_map *)m;
+
+    for (uint64_t i = map_search(p->first, p->n, off); n > 0; i++) {
+        uint64_t left = part_end(p, i) - off, k = n < left ? n : left;
+
+        if (p->sub[i] && !map_ranges(p->sub[i], off - p->first[i], k, fn, ctx)) {
+            return false;
+        }
+        off += k;
+        n -= k;
+    }
+    return true;
+}
+
 static const struct map_ops parts_ops = {
-    .at = parts_at, .read = parts_read, .each = parts_each, .extents = map_run_extents};
+    .at = parts_at,
+    .read = parts_read,
+    .each = parts_each,
+    .extents = map_run_extents,
+    .ranges = parts_ranges,
+};
 
 struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, uint64_t n_parts,
                                struct zf_err *err)

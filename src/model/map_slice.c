@@ -40,8 +40,21 @@ static bool slice_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
     return true;
 }
 
+static bool slice_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn,
+                         void *ctx)
+{
+    const struct slice_map *s = (const struct slice_map *)m;
+
+    return map_ranges(s->in, s->off + off, n, fn, ctx);
+}
+
 static const struct map_ops slice_ops = {
-    .at = slice_at, .read = slice_read, .each = slice_each, .extents = map_run_extents};
+    .at = slice_at,
+    .read = slice_read,
+    .each = slice_each,
+    .extents = map_run_extents,
+    .ranges = slice_ranges,
+};
 
 struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t off, uint64_t n,
                             struct zf_err *err)

@@ -226,6 +226,16 @@ static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n
     return text != NULL;
 }
 
+static void control_op_want(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n)
+{
+    struct zf_tree *in = control_of(t)->inner;
+    enum control_file f;
+
+    if (!control_mine(ino, &f) && in->ops->want) {
+        in->ops->want(in, ino, off, n);
+    }
+}
+
 static bool control_op_readlink(struct zf_tree *t, uint64_t ino, char *buf, size_t n)
 {
     struct zf_tree *in = control_of(t)->inner;
@@ -264,6 +274,7 @@ static const struct zf_tree_ops ops = {
     .parent = control_op_parent,
     .enter = control_op_enter,
     .read = control_op_read,
+    .want = control_op_want,
     .readlink = control_op_readlink,
     .xattr = control_op_xattr,
     .totals = control_op_totals,

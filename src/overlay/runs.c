@@ -357,6 +357,17 @@ static bool runs_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
     return tree->ops->read(tree, inner, buf, n, off, n_out, err);
 }
 
+static void runs_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n)
+{
+    uint32_t k;
+    uint64_t inner;
+    struct zf_tree *tree = runs_tree_of(runs_of(base), ino, &k, &inner);
+
+    if (tree && tree->ops->want) {
+        tree->ops->want(tree, inner, off, n);
+    }
+}
+
 static bool runs_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
 {
     const struct tag *tag = ino == INO_LATEST ? runs_latest_tag(runs_of(base)) : NULL;
@@ -412,6 +423,7 @@ static const struct zf_tree_ops ops = {
     .parent = runs_parent,
     .enter = runs_enter,
     .read = runs_read,
+    .want = runs_want,
     .readlink = runs_readlink,
     .xattr = runs_xattr,
     .totals = runs_totals,

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <zf/source/want.h>
+
 /* 1 MiB is what the kernel asks for at most; giant members take larger blocks, so that what must be
  * remembered for each block stays bounded. */
 #define SPAN_MIN (1ull << 20)
@@ -100,6 +102,15 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct
         n -= len;
     }
     return true;
+}
+
+void blocks_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    struct blocks *b = (struct blocks *)s;
+    const double each = s->size ? (double)b->parent->size / (double)s->size : 0;
+    const uint64_t from = (uint64_t)((double)off * each);
+
+    zf_source_want(b->parent, from, (uint64_t)((double)n * each) + 1);
 }
 
 bool blocks_trace(struct blocks *b, const char *codec, struct zf_trace *t)

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <pthread.h>
 
+#include <zf/source/want.h>
+
 #include "blocks.h"
 
 struct decoded {
@@ -90,10 +92,20 @@ static bool decoded_trace(struct zf_source *s, struct zf_trace *t)
     return blocks_trace((struct blocks *)s, ((struct decoded *)s)->how->kind, t);
 }
 
+/* Any of it takes all of it. */
+static void decoded_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    struct zf_source *parent = ((struct blocks *)s)->parent;
+
+    (void)off, (void)n;
+    zf_source_want(parent, 0, parent->size);
+}
+
 static const struct zf_source_ops decoded_ops = {
     .kind = "decoded",
     .pread = blocks_pread,
     .trace = decoded_trace,
+    .want = decoded_want,
     .fini = decoded_fini,
 };
 

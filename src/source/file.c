@@ -18,6 +18,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "want.h"
+
 struct file {
     struct zf_source src;
     struct slot slot;
@@ -256,14 +258,30 @@ static bool file_readv_full(struct file *f, int fd, const struct iovec *iov, int
     return true;
 }
 
+/* A read that took longer than memory and the kernel's own read-ahead account for: 150 us and a
+ * nanosecond a byte.  Pages of the page cache come ten times as fast. */
+static bool file_waited(struct timespec since, uint64_t bytes)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ns = (int64_t)(now.tv_sec - since.tv_sec) * 1000000000 + (now.tv_nsec - since.tv_nsec);
+    return ns > 150000 && (uint64_t)ns - 150000 > bytes;
+}
+
 static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                         struct zf_err *err)
 {
     struct file *f = (struct file *)s;
+    const bool watched = zf_want_watched();
+    struct timespec began;
     bool held;
 
     if (!gate_enter(f->gate, &held, err)) {
         return false;
+    }
+    if (watched) {
+        (void)clock_gettime(CLOCK_MONOTONIC, &began);
     }
     int fd = file_enter(f, err);
     bool ok = fd >= 0;
@@ -279,6 +297,9 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
     for (int i = 0; i < n_iov; i++) {
         bytes += iov[i].iov_len;
     }
+    if (watched && file_waited(began, bytes)) {
+        zf_want_note_wait();
+    }
     atomic_fetch_add_explicit(&f->reads, 1, memory_order_relaxed);
     if (ok) {
         atomic_fetch_add_explicit(&f->bytes, bytes, memory_order_relaxed);
@@ -293,6 +314,35 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
 static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     return file_preadv(s, &(struct iovec){.iov_base = buf, .iov_len = n}, 1, off, err);
+}
+
+/* One call asks the kernel for no more than the window of its own read-ahead, 128 KiB unless somebody
+ * raised it (force_page_cache_ra, Linux mm/readahead.c, 5.4 to 6.18); what is there already costs it
+ * a look. */
+#define FETCH_STEP (128u << 10)
+
+static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    struct file *f = (struct file *)s;
+    struct zf_err err;
+    int fd = file_enter(f, &err);
+
+    if (fd < 0) {
+        return; /* the read will say why */
+    }
+    while (n > 0) {
+        uint64_t k = n < FETCH_STEP ? n : FETCH_STEP;
+
+        (void)posix_fadvise(fd, (off_t)off, (off_t)k, POSIX_FADV_WILLNEED);
+        off += k;
+        n -= k;
+    }
+    slot_leave(&f->slot);
+}
+
+static void file_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    want_later(s, off, n, file_fetch);
 }
 
 static struct zf_identity file_identity(const struct zf_source *s)
@@ -354,6 +404,7 @@ static const struct zf_source_ops file_ops = {
     .shared = file_shared,
     .usage = file_usage,
     .unchanged = file_unchanged,
+    .want = file_want,
     .fini = file_fini,
 };
 

@@ -271,6 +271,7 @@ static const struct zf_source_ops inflate_ops = {
     .kind = "inflate",
     .pread = inflate_pread,
     .trace = inflate_trace,
+    .want = blocks_want,
     .fini = inflate_fini,
 };
 

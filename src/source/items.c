@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include <zf/base/num.h>
+#include <zf/source/want.h>
 
 #include "gate.h"
 
@@ -230,6 +231,33 @@ static bool items_trace(struct zf_source *s, struct zf_trace *t)
     return true;
 }
 
+/* Nothing is looked up ahead of need, because that reads.  An item whose place is not known yet lies
+ * behind its record's header: where its bytes are, and a little more, is fetched with it. */
+#define WANT_MORE (64u << 10)
+
+static void items_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    struct items *t = (struct items *)s;
+
+    for (size_t i = items_find(t, off); n > 0 && i < t->n; i++) {
+        uint64_t into = off - t->item[i].addr, left = item_end(t, i) - off;
+        uint64_t k = n < left ? n : left;
+        uint64_t word = atomic_load_explicit(&t->item[i].data, memory_order_acquire);
+
+        if ((word & TAGS) == NOT_YET) {
+            if (t->file) {
+                zf_source_want(t->file, (word >> 2) + into, k + WANT_MORE);
+            }
+        } else if (word & IN_FILE) {
+            zf_source_want(t->file, (word >> 2) + into, k);
+        } else {
+            zf_source_want((struct zf_source *)(uintptr_t)word, into, k);
+        }
+        off += k;
+        n -= k;
+    }
+}
+
 static void items_fini(struct zf_source *s)
 {
     struct items *t = (struct items *)s;
@@ -252,6 +280,7 @@ static const struct zf_source_ops items_ops = {
     .preadv = items_preadv,
     .origin = items_origin,
     .trace = items_trace,
+    .want = items_want,
     .fini = items_fini,
 };
 

@@ -27,6 +27,8 @@ libzf_source_la_SOURCES = \
 	src/source/store_look.c \
 	src/source/store_table.h \
 	src/source/swap.c \
+	src/source/want.c \
+	src/source/want.h \
 	src/source/window.c \
 	src/source/zstd.c \
 	$(NULL)
@@ -38,4 +40,5 @@ noinst_HEADERS += \
 	include/zf/source/items.h \
 	include/zf/source/source.h \
 	include/zf/source/store.h \
+	include/zf/source/want.h \
 	$(NULL)

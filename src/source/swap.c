@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <zf/source/want.h>
+
 #define WIDTH_MAX 16
 
 struct swap {
@@ -78,6 +80,11 @@ static bool swap_trace(struct zf_source *s, struct zf_trace *t)
     return true;
 }
 
+static void swap_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    zf_source_want(((struct swap *)s)->parent, off, n);
+}
+
 static void swap_fini(struct zf_source *s)
 {
     struct swap *w = (struct swap *)s;
@@ -91,6 +98,7 @@ static const struct zf_source_ops swap_ops = {
     .kind = "swap",
     .pread = swap_pread,
     .trace = swap_trace,
+    .want = swap_want,
     .fini = swap_fini,
 };
 

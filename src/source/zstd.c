@@ -230,6 +230,7 @@ static const struct zf_source_ops zstd_ops = {
     .kind = "zstd",
     .pread = blocks_pread,
     .trace = zstd_trace,
+    .want = blocks_want,
     .fini = zstd_fini,
 };
 

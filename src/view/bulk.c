@@ -198,3 +198,8 @@ const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err)
     (void)pthread_mutex_unlock(&b->lock);
     return m;
 }
+
+const struct zf_map *bulk_map_if_made(struct bulk *b)
+{
+    return atomic_load_explicit(&b->map, memory_order_acquire);
+}

@@ -71,6 +71,8 @@ void bulk_fini(struct bulk *b);
 bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err) ZF_CHECKED;
 /* The file's map; borrowed, lives as long as the bulk. */
 const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err) ZF_CHECKED;
+/* The same if that was asked for already, else NULL. */
+const struct zf_map *bulk_map_if_made(struct bulk *b);
 
 extern const struct bulk_kind bulk_safetensors;
 extern const struct bulk_kind bulk_torch;

@@ -196,6 +196,21 @@ uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off)
     return served == width ? off - len : (off - len) / served * width;
 }
 
+const struct zf_map *shelf_stretch(const struct shelf *s, uint32_t i, uint64_t *off, uint64_t *n)
+{
+    const struct zf_tensor *t = &s->of->set->tensor[i];
+    const uint64_t size = shelf_size(s, i);
+
+    if (*off >= size || *n == 0) {
+        return NULL;
+    }
+    const uint64_t end = *n < size - *off ? *off + *n : size;
+    const uint64_t first = shelf_data_byte(s, i, *off), last = shelf_data_byte(s, i, end - 1);
+    *off = first;
+    *n = last - first + zf_dtype_info(t->dtype)->bytes;
+    return t->data;
+}
+
 uint32_t shelf_links(const struct shelf *s, uint32_t i)
 {
     return s->of->links ? s->of->links[s->of->set->tensor[i].alias_of] : 1;

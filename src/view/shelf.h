@@ -45,6 +45,10 @@ bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out);
 bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
                 struct zf_err *err) ZF_CHECKED;
 
+/* The stretch of tensor i's data that bytes [*off, *off + *n) of its file are made of, and the map it
+ * is a stretch of. */
+const struct zf_map *shelf_stretch(const struct shelf *s, uint32_t i, uint64_t *off, uint64_t *n);
+
 /* The byte of tensor i's data that byte `off` of its file is made of; 0 in front of the data. */
 uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off);
 

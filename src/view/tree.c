@@ -188,6 +188,27 @@ static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
     return true;
 }
 
+static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n)
+{
+    const struct tree *t = tree_of(base);
+    const struct zf_map *m = NULL;
+    struct spot s;
+
+    if (n == 0 || !tree_spot(t, ino, &s)) {
+        return;
+    }
+    if (s.shelf) {
+        m = shelf_stretch(s.shelf, s.i, &off, &n);
+    } else if (s.node->kind == NODE_BLOB) {
+        m = t->c->blob[s.node->payload].data;
+    } else if (s.node->kind == NODE_BULK) {
+        m = bulk_map_if_made(t->bulk[s.node->payload]);
+    }
+    if (m) {
+        zf_map_want(m, off, n);
+    }
+}
+
 static bool tree_op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
 {
     struct spot s;
@@ -232,6 +253,7 @@ const struct zf_tree_ops tree_ops = {
     .entry = tree_entry,
     .parent = tree_parent,
     .read = tree_read,
+    .want = tree_want,
     .xattr = tree_op_xattr,
     .totals = tree_totals,
     .free = tree_free,

@@ -50,3 +50,9 @@ EXTRA_DIST += tests/mount/look/save.py tests/mount/look/stall.py tests/mount/sav
 # Everything that can happen to a shard, in any order; ZEROFS_RACE_SECONDS=120 for longer.
 TESTS += tests/mount/race.sh
 EXTRA_DIST += tests/mount/look/race.py tests/mount/race.sh
+
+# Storage with latency.
+check_PROGRAMS += tests/mount/slow
+tests_mount_slow_LDADD = $(FUSE_LIBS) -lpthread
+TESTS += tests/mount/ahead.sh
+EXTRA_DIST += tests/mount/ahead.sh tests/mount/look/ahead.py

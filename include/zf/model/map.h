@@ -45,6 +45,18 @@ bool zf_map_each_source(const struct zf_map *m,
                         bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
                         void *ctx);
 
+/* Calls fn for the bytes of sources that a read of [off, off + n) needs (what lies behind the end of
+ * the map does not count), about in the order in which reading comes by them; neighbours are one.
+ * Of bytes that lie scattered among others, those in between count too unless they are many, and
+ * then nothing is said of such a piece.  For who wants them fetched beforehand.  Stops when fn
+ * returns false, and then returns false. */
+bool zf_map_each_range(const struct zf_map *m, uint64_t off, uint64_t n,
+                       bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
+                       void *ctx);
+
+/* Tells these sources that those bytes will be read soon (zf_source_want). */
+void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n);
+
 /* A piece of a tensor's map and where its bytes come from: a box in dimensions of the map's own, the
  * last of which counts bytes.  The tensor's dimensions are these, or several of them are one here. */
 struct zf_extent {

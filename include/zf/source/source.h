@@ -66,6 +66,9 @@ struct zf_source_ops {
     /* Follows one step that is not one to one, or not for all bytes; false = it ends here.  NULL =
      * as origin says. */
     bool (*trace)(struct zf_source *s, struct zf_trace *t);
+    /* Bytes [off, off + n), which lie inside, will be read soon (zf/source/want.h): starts fetching
+     * what is slow to come, and returns at once.  NULL = what origin leads to is told. */
+    void (*want)(struct zf_source *s, uint64_t off, uint64_t n);
     void (*fini)(struct zf_source *s); /* frees what is inside and s itself */
 };
 

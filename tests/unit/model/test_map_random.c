@@ -212,6 +212,77 @@ static void check_reads(const struct layout *l, const struct zf_map *m)
     free(got);
 }
 
+/* What is told beforehand of a read. */
+struct told {
+    struct layout *l;
+    struct zf_source *const *src;
+    unsigned char *bytes[SOURCES]; /* copies of the sources, with nothing in them but what was told */
+    uint64_t n;
+};
+
+static bool note_range(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    struct told *t = ctx;
+
+    for (int i = 0; i < SOURCES; i++) {
+        if (t->src[i] == s) {
+            assert_true(off <= s->size && len <= s->size - off && len > 0);
+            memcpy(t->bytes[i] + off, t->l->data[i] + off, len);
+        }
+    }
+    t->n += len;
+    return true;
+}
+
+static void swap_bytes(struct told *t)
+{
+    for (int i = 0; i < SOURCES; i++) {
+        for (uint64_t k = 0; k < t->l->used[i]; k++) {
+            unsigned char b = t->l->data[i][k];
+
+            t->l->data[i][k] = t->bytes[i][k];
+            t->bytes[i][k] = b;
+        }
+    }
+}
+
+/* A read that finds nothing but what was told beforehand is right; of packed boxes no byte more was. */
+static void check_ranges(struct layout *l, struct zf_source *const *src, const struct zf_map *m)
+{
+    struct told t = {.l = l, .src = src};
+    uint64_t off = rnd(l->bytes), n = 1 + rnd(l->bytes - off + 3), have = l->bytes - off;
+    bool packed = true, stuffed = false;
+    struct zf_err err;
+
+    for (int i = 0; i < SOURCES; i++) {
+        if (l->used[i] > 60000) {
+            return; /* of what is scattered over more, nothing may be told */
+        }
+    }
+    unsigned char *got = malloc(l->bytes);
+    assert_non_null(got);
+    for (int i = 0; i < SOURCES; i++) {
+        t.bytes[i] = malloc(SOURCE_BYTES);
+        assert_non_null(t.bytes[i]);
+        memset(t.bytes[i], 0xee, l->used[i]);
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        packed = packed && l->box[i].packed;
+        stuffed = stuffed || l->box[i].zeros;
+    }
+    assert_true(zf_map_each_range(m, off, n, note_range, &t));
+    have = n < have ? n : have;
+    assert_true(!packed || (stuffed ? t.n <= have : t.n == have));
+    swap_bytes(&t);
+    assert_ok(zf_map_read(m, got, (size_t)have, off, &err), &err);
+    swap_bytes(&t);
+    assert_memory_equal(got, l->want + off, (size_t)have);
+    for (int i = 0; i < SOURCES; i++) {
+        free(t.bytes[i]);
+    }
+    free(got);
+}
+
 /* With a box taken away or added, a strict seal refuses, and a degraded one serves all else. */
 static void check_damage(struct layout *l, struct zf_source *const *src, uint64_t cells)
 {
@@ -280,6 +351,7 @@ static void random_boxes(void **state)
             seal(l, src, cells, false, l->box, l->n, &err);
         assert_ok(c, &err);
         check_reads(l, c->set[0].tensor[0].data);
+        check_ranges(l, src, c->set[0].tensor[0].data);
         if (i % 4 == 0) {
             check_runs(l, c->set[0].tensor[0].data);
             check_damage(l, src, cells);

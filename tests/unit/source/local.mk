@@ -10,6 +10,7 @@ source_tests = \
 	tests/unit/source/test_source \
 	tests/unit/source/test_store \
 	tests/unit/source/test_store_threads \
+	tests/unit/source/test_want \
 	$(NULL)
 if HAVE_ZSTD
 source_tests += tests/unit/source/test_zstd
@@ -37,6 +38,8 @@ tests_unit_source_test_store_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_store_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_store_threads_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_source_test_store_threads_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_source_test_want_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_source_test_want_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_zstd_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_zstd_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) $(ZSTD_LIBS)
 endif

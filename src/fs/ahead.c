@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ahead.h"
+
+#include <string.h>
+
+/* How far from where a stream is its next request may begin: the kernel has a few under way at
+ * once. */
+#define BACK (4ull << 20)
+#define FORTH (2ull << 20)
+/* The first window, and the least that is asked for at once later. */
+#define WINDOW_FIRST (1ull << 20)
+#define WINDOW_MOST (64ull << 20)
+#define STEP_LEAST (256ull << 10)
+/* So many reads of a stream must have waited before it is told ahead: one may have bad luck, and a
+ * reader that wants the beginning only makes one. */
+#define WAITS 2
+/* A stream of one read is believed for so many reads of all. */
+#define NEW 16
+/* A stream without a read among this many is not counted among those that share `most`. */
+#define RECENT 512
+/* A doubled window that brings less than this is not doubled again. */
+#define FASTER 1.1
+
+void ahead_init(struct ahead *a, uint64_t most)
+{
+    memset(a, 0, sizeof *a);
+    a->most = most;
+    (void)pthread_mutex_init(&a->lock, NULL);
+}
+
+void ahead_fini(struct ahead *a)
+{
+    (void)pthread_mutex_destroy(&a->lock);
+}
+
+/* Of readers that jump, some jump a little: so nothing fits in front of where a stream set out, a gap
+ * may be as long as what was read at most, and a stream of one read must be a recent one. */
+static bool ahead_fits(const struct ahead *a, const struct ahead_stream *s, uint64_t off)
+{
+    const uint64_t forth = s->bytes < FORTH ? s->bytes : FORTH;
+
+    if (s->reads < 2 && a->clock - s->used > NEW) {
+        return false;
+    }
+    return off >= s->next ? off - s->next <= forth : off >= s->begin && s->next - off <= BACK;
+}
+
+/* The stream that goes on here, or else has passed here already, is the likelier one. */
+static uint64_t ahead_distance(const struct ahead_stream *s, uint64_t off)
+{
+    return off >= s->next ? 2 * (off - s->next) : 1;
+}
+
+/* The file's nearest stream, else the place of the longest unused one, with *found_out false. */
+static struct ahead_stream *ahead_find(struct ahead *a, uint64_t ino, uint64_t off, bool *found_out)
+{
+    struct ahead_stream *best = NULL, *oldest = a->at;
+
+    for (size_t i = 0; i < AHEAD_STREAMS; i++) {
+        struct ahead_stream *s = &a->at[i];
+
+        if (s->ino == ino && ahead_fits(a, s, off) &&
+            (!best || ahead_distance(s, off) < ahead_distance(best, off))) {
+            best = s;
+        }
+        if (s->used < oldest->used) {
+            oldest = s;
+        }
+    }
+    *found_out = best != NULL;
+    return best ? best : oldest;
+}
+
+/* What one stream may be ahead, when all that are may not be more than `most` together. */
+static uint64_t ahead_share(const struct ahead *a, const struct ahead_stream *me)
+{
+    uint64_t n = 1;
+
+    for (size_t i = 0; i < AHEAD_STREAMS; i++) {
+        const struct ahead_stream *s = &a->at[i];
+
+        n += s != me && s->window > 0 && a->clock - s->used < RECENT;
+    }
+    return a->most / n < WINDOW_MOST ? a->most / n : WINDOW_MOST;
+}
+
+static void ahead_set_out(struct ahead_stream *s, uint64_t ino, uint64_t off)
+{
+    *s = (struct ahead_stream){.ino = ino, .begin = off, .next = off, .asked = off};
+}
+
+/* A reader that leaves out half of what it passes, jumps. */
+static bool ahead_jumps(const struct ahead_stream *s)
+{
+    return s->bytes < (s->next - s->begin) / 2;
+}
+
+static void ahead_open(struct ahead_stream *s, uint64_t n, int64_t now)
+{
+    s->window = 4 * n > WINDOW_FIRST ? 4 * n : WINDOW_FIRST;
+    s->asked = s->since = s->next;
+    s->at = now;
+    s->pace = 0;
+}
+
+/* What was under way when the window was last changed has been read, and as much again. */
+static bool ahead_is_settled(const struct ahead_stream *s)
+{
+    return s->next - s->since >= 2 * s->window;
+}
+
+/* A window that was judged useless to widen is tried again after so many of its lengths. */
+#define TRY_AGAIN 16
+
+static void ahead_widen(struct ahead_stream *s, int64_t now)
+{
+    const double pace = (double)(s->next - s->since) / (double)(now > s->at ? now - s->at : 1);
+
+    if (s->pace > 0 && pace < s->pace * FASTER) {
+        if (s->next - s->since < TRY_AGAIN * s->window) {
+            return;
+        }
+    } else {
+        s->pace = pace;
+    }
+    s->window *= 2;
+    s->since = s->next;
+    s->at = now;
+}
+
+static struct ahead_ask ahead_ask(struct ahead *a, struct ahead_stream *s)
+{
+    const uint64_t share = ahead_share(a, s);
+
+    s->window = s->window < share ? s->window : share;
+    const uint64_t step = s->window / 4 > STEP_LEAST ? s->window / 4 : STEP_LEAST;
+    const uint64_t from = s->asked > s->next ? s->asked : s->next, to = s->next + s->window;
+
+    if (to < s->next || from >= to || to - from < step) {
+        return (struct ahead_ask){0};
+    }
+    s->asked = to;
+    return (struct ahead_ask){.off = from, .n = to - from};
+}
+
+static struct ahead_ask ahead_locked(struct ahead *a, uint64_t ino, uint64_t off, uint64_t n,
+                                     bool waited, int64_t now)
+{
+    bool found;
+    struct ahead_stream *s = ahead_find(a, ino, off, &found);
+
+    if (!found) {
+        ahead_set_out(s, ino, off);
+    }
+    s->used = ++a->clock;
+    s->next = off + n > s->next ? off + n : s->next;
+    s->bytes += n;
+    s->reads++;
+    if (ahead_jumps(s)) {
+        ahead_set_out(s, ino, off);
+        s->next += n;
+        s->bytes = n;
+        s->reads = 1;
+        s->used = a->clock;
+        return (struct ahead_ask){0};
+    }
+    s->waits += waited && s->waits < WAITS;
+    if (waited && s->waits == WAITS) {
+        if (s->window == 0) {
+            ahead_open(s, n, now);
+        } else if (ahead_is_settled(s)) {
+            ahead_widen(s, now);
+        }
+    }
+    return s->window ? ahead_ask(a, s) : (struct ahead_ask){0};
+}
+
+struct ahead_ask ahead_read(struct ahead *a, uint64_t ino, uint64_t off, uint64_t n, bool waited,
+                            int64_t now)
+{
+    struct ahead_ask ask = {0};
+
+    if (n > 0 && off + n >= off && pthread_mutex_trylock(&a->lock) == 0) {
+        ask = ahead_locked(a, ino, off, n, waited, now);
+        (void)pthread_mutex_unlock(&a->lock);
+    }
+    return ask;
+}

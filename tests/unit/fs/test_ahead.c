@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which reads make a stream, and what is asked for then. */
+#include "support/unit.h"
+
+#include "fs/ahead.h"
+#include "support/random.h"
+
+#define KIB 1024ull
+#define MIB (1024 * KIB)
+#define MOST (128 * MIB)
+
+static struct ahead a;
+static int64_t now;
+static uint64_t asked_to, asked;
+
+/* One read that took `ns`. */
+static struct ahead_ask one(uint64_t ino, uint64_t off, uint64_t n, bool waited, int64_t ns)
+{
+    now += ns;
+    struct ahead_ask ask = ahead_read(&a, ino, off, n, waited, now);
+
+    asked += ask.n;
+    asked_to = ask.n ? ask.off + ask.n : asked_to;
+    return ask;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    ahead_init(&a, MOST);
+    asked = asked_to = 0;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    ahead_fini(&a);
+    return 0;
+}
+
+static void test_what_never_waits_asks_for_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB) {
+        assert_int_equal(one(7, off, 128 * KIB, false, 1000).n, 0);
+    }
+}
+
+static void test_the_second_wait_opens(void **state)
+{
+    (void)state;
+    assert_int_equal(one(7, 0, 128 * KIB, true, 1000).n, 0);
+    struct ahead_ask ask = one(7, 128 * KIB, 128 * KIB, true, 1000);
+    assert_int_equal(ask.off, 256 * KIB);
+    assert_int_equal(ask.n, MIB);
+}
+
+/* Every byte behind the first reads is asked for once, in order and before it is read. */
+static void test_asked_once_and_in_order(void **state)
+{
+    uint64_t end = 0;
+
+    (void)state;
+    for (uint64_t off = 0; off < 512 * MIB; off += 128 * KIB) {
+        struct ahead_ask ask = one(7, off, 128 * KIB, off < 256 * KIB, 1000);
+
+        if (ask.n) {
+            assert_true(end == 0 || ask.off == end);
+            assert_true(ask.off >= off + 128 * KIB);
+            end = ask.off + ask.n;
+        }
+        assert_true(off < 256 * KIB || end >= off + 256 * KIB);
+    }
+    assert_true(end <= 514 * MIB);
+}
+
+static void test_slightly_out_of_order(void **state)
+{
+    uint64_t end = 0;
+
+    (void)state;
+    for (uint64_t off = 0; off < 64 * MIB; off += 512 * KIB) {
+        static const uint64_t turn[] = {1, 0, 3, 2};
+
+        for (size_t i = 0; i < 4; i++) {
+            struct ahead_ask ask = one(7, off + turn[i] * 128 * KIB, 128 * KIB, true, 1000);
+
+            assert_true(ask.n == 0 || end == 0 || ask.off >= end);
+            end = ask.n ? ask.off + ask.n : end;
+        }
+    }
+    assert_true(end >= 64 * MIB);
+}
+
+/* Storage of 1 byte a nanosecond: doubling brings nothing, so the window stays small. */
+static void test_a_full_line_is_not_filled_more(void **state)
+{
+    (void)state;
+    for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB) {
+        struct ahead_ask ask = one(7, off, 128 * KIB, true, 128 * KIB);
+
+        assert_true(ask.n <= 32 * MIB);
+        assert_true(off > 64 * MIB || asked_to <= off + 5 * MIB);
+    }
+}
+
+/* As long as twice as much is twice as fast, it grows, up to its share. */
+static void test_latency_widens(void **state)
+{
+    uint64_t most = 0;
+
+    (void)state;
+    for (uint64_t off = 0; off < 1024 * MIB; off += 128 * KIB) {
+        uint64_t ahead = asked_to > off ? asked_to - off : 128 * KIB;
+
+        (void)one(7, off, 128 * KIB, true, (int64_t)(1e13 / (double)ahead));
+        most = asked_to > off && asked_to - off > most ? asked_to - off : most;
+    }
+    assert_true(most >= 60 * MIB && most <= 66 * MIB);
+}
+
+static void test_all_streams_keep_to_the_bound(void **state)
+{
+    uint64_t to[32] = {0};
+
+    (void)state;
+    for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB) {
+        uint64_t sum = 0;
+
+        for (uint64_t i = 0; i < 32; i++) {
+            struct ahead_ask ask = one(i + 1, off, 128 * KIB, true, 1000);
+
+            to[i] = ask.n ? ask.off + ask.n : to[i];
+        }
+        for (uint64_t i = 0; i < 32; i++) {
+            sum += to[i] > off ? to[i] - off : 0;
+        }
+        assert_true(sum <= MOST + 32 * MIB);
+    }
+}
+
+static void test_several_readers_of_one_file(void **state)
+{
+    (void)state;
+    for (uint64_t off = 0; off < 8 * MIB; off += 128 * KIB) {
+        (void)one(7, off, 128 * KIB, true, 1000);
+        (void)one(7, off + 1024 * MIB, 128 * KIB, true, 1000);
+    }
+    assert_true(asked >= 16 * MIB);
+}
+
+static void test_jumps_get_nothing(void **state)
+{
+    static const uint64_t sizes[] = {4 * KIB, 16 * KIB, 128 * KIB};
+
+    (void)state;
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint64_t n = sizes[i % 3];
+
+        (void)one(7, random_below(1024 * MIB / n) * n, n, true, 1000);
+    }
+    /* By chance two may lie side by side. */
+    assert_true(asked <= 40 * MIB);
+    asked = 0;
+    for (uint64_t off = 0; off < 1024 * MIB; off += 64 * KIB) {
+        (void)one(8, off, 4 * KIB, true, 1000); /* a column */
+    }
+    assert_int_equal(asked, 0);
+    for (uint64_t off = 1024 * MIB; off >= 128 * KIB; off -= 128 * KIB) {
+        (void)one(9, off, 128 * KIB, true, 1000); /* backwards */
+    }
+    assert_int_equal(asked, 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, start, stop)
+    const struct CMUnitTest tests[] = {
+        T(test_what_never_waits_asks_for_nothing),
+        T(test_the_second_wait_opens),
+        T(test_asked_once_and_in_order),
+        T(test_slightly_out_of_order),
+        T(test_a_full_line_is_not_filled_more),
+        T(test_latency_widens),
+        T(test_all_streams_keep_to_the_bound),
+        T(test_several_readers_of_one_file),
+        T(test_jumps_get_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
