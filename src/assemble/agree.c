@@ -23,7 +23,7 @@ struct zf_agree {
     struct zf_arena *arena;
     const char *file;
     zf_vec(struct agree_pair) pair;
-    bool sorted;
+    bool sorted, data;
 };
 
 struct zf_agree *zf_agree_new(const char *file, uint64_t budget, struct zf_err *err)
@@ -124,6 +124,7 @@ static bool agree_tensor_text(struct zf_agree *g, struct zf_torch *t, const stru
     if (n != 1 || bytes == 0 || bytes > sizeof(uint64_t) || !x.storage->src) {
         return true;
     }
+    g->data = true;
     if (!zf_source_pread(x.storage->src, p, bytes, x.off_elems * bytes, err)) {
         return false;
     }
@@ -279,6 +280,11 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
         }
     }
     return true;
+}
+
+bool zf_agree_read_data(const struct zf_agree *g)
+{
+    return g->data;
 }
 
 /* ---- comparing ---- */

@@ -7,7 +7,7 @@ static struct zf_torch *ahead_open(const struct zf_torch_ahead *a, const char *p
                                    struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(a->st, path, err);
-    struct zf_torch *t = src ? zf_torch_open(src, a->lim, err) : NULL;
+    struct zf_torch *t = src ? zf_torch_open_among(src, a->lim, a->twins, err) : NULL;
 
     if (!t && !err->path[0]) {
         (void)zf_err_in(err, "%s", path);
@@ -27,14 +27,28 @@ static void ahead_drop(void *made)
     zf_torch_free(made);
 }
 
-bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
-                          struct zf_err *err)
+static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
+                              struct zf_err *err)
 {
-    zf_torch_ahead_fini(a);
     a->path = path;
     a->n = n;
     a->made = zf_ahead_new((struct zf_ahead_work){ahead_make, ahead_drop, a}, n, err);
     return a->made != NULL;
+}
+
+bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
+                          struct zf_err *err)
+{
+    zf_torch_ahead_fini(a);
+    return torch_ahead_start(a, path, n, err);
+}
+
+bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
+                                struct zf_err *err)
+{
+    zf_torch_ahead_fini(a);
+    a->twins = zf_torch_twins_new(err);
+    return a->twins && torch_ahead_start(a, path, n, err);
 }
 
 struct zf_torch *zf_torch_ahead_open(struct zf_torch_ahead *a, const char *path, struct zf_err *err)
@@ -49,7 +63,9 @@ struct zf_torch *zf_torch_ahead_open(struct zf_torch_ahead *a, const char *path,
 void zf_torch_ahead_fini(struct zf_torch_ahead *a)
 {
     zf_ahead_free(a->made);
+    zf_torch_twins_free(a->twins);
     a->made = NULL;
+    a->twins = NULL;
     a->path = NULL;
     a->n = a->next = 0;
 }

@@ -29,6 +29,9 @@ typedef bool zf_agree_free_fn(const char *key, const char *name);
 bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const struct zf_pv *v,
                   zf_agree_free_fn *may_differ, bool needed, struct zf_err *err) ZF_CHECKED;
 
+/* Was the value of a tensor read, which is not in the pickle? */
+bool zf_agree_read_data(const struct zf_agree *g);
+
 /* Do both say the same?  Nothing is added to either of them any more.
  * shared: compare only what both of them name.
  * Errors: ZF_E_FORMAT naming both files and both values; err->path is g's file. */

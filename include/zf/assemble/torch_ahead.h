@@ -14,12 +14,17 @@ struct zf_torch_ahead {
     const char *const *path; /* what will be asked for … */
     uint64_t n, next;        /* … from path[next] on */
     struct zf_ahead *made;
+    struct zf_torch_twins *twins; /* of files that are opened alike, or NULL */
 };
 
 /* Begins to open path[n], which are borrowed until all are open; forgets what was begun before.  The
  * budgets of `lim` count for each file, and at most ZF_AHEAD_MOST are open that nobody asked for. */
 bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
                           struct zf_err *err) ZF_CHECKED;
+
+/* The same of files that are expected to be much alike: those may be twins (zf/codec/torch.h). */
+bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
+                                struct zf_err *err) ZF_CHECKED;
 
 /* Gives the file, freed with zf_torch_free.  One that was not begun, or not as the next one, is
  * opened now.  Errors: of zf_store_open and zf_torch_open; always with a path. */

@@ -24,6 +24,20 @@ static inline void zf_auto_torch(struct zf_torch **t)
     zf_torch_free(*t);
 }
 
+/* Pickles that are known byte by byte: of files that many ranks write alike only the first is parsed.  What a
+ * pickle says is in its bytes, but not what its tensors hold.  Any thread may use it. */
+struct zf_torch_twins;
+struct zf_torch_twins *zf_torch_twins_new(struct zf_err *err) ZF_CHECKED;
+void zf_torch_twins_free(struct zf_torch_twins *w);
+/* Opens src, with all that zf_torch_open checks of the container; of one whose pickle is in w that is all:
+ * it is a twin, has no root, and none of its tensors can be asked for.  w NULL: there are none. */
+struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limits *lim,
+                                     struct zf_torch_twins *w, struct zf_err *err) ZF_CHECKED;
+bool zf_torch_is_twin(const struct zf_torch *t);
+/* Files with the pickle of t, which was opened among w and is no twin, are twins from here on.  Few are kept,
+ * and no long ones: nothing relies on it. */
+void zf_torch_twins_add(struct zf_torch_twins *w, struct zf_torch *t);
+
 /* The file's name, for messages. */
 const char *zf_torch_name(const struct zf_torch *t);
 

@@ -157,6 +157,12 @@ static bool file_open_container(struct zf_torch *t, struct zf_err *err)
 struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *lim,
                                struct zf_err *err)
 {
+    return zf_torch_open_among(src, lim, NULL, err);
+}
+
+struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limits *lim,
+                                     struct zf_torch_twins *w, struct zf_err *err)
+{
     zf_auto(torch) struct zf_torch *t = calloc(1, sizeof *t);
 
     if (!t) {
@@ -165,12 +171,14 @@ struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *li
     }
     t->src = zf_source_ref(src);
     t->lim = *lim;
+    t->twins = w;
     t->arena = zf_arena_new(lim->pickle_memory, err);
     if (!t->arena || !file_open_container(t, err)) {
         return NULL;
     }
     struct zf_torch *done = t;
 
+    t->twins = NULL;
     t = NULL;
     return done;
 }
@@ -188,6 +196,7 @@ void zf_torch_free(struct zf_torch *t)
         zf_arena_free(t->large[i]);
     }
     free(t->by_record);
+    free(t->text);
     free(t);
 }
 

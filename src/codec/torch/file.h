@@ -73,6 +73,10 @@ struct zf_torch {
     const struct zf_pv *root;
     uint64_t pickle_bytes;    /* the longest pickle, on disk */
     const struct zf_pv *pids; /* the persistent ids of the pickle that was read last */
+    struct zf_torch_twins *twins; /* borrowed while it is opened; NULL = none */
+    uint8_t *text;                /* the pickle, kept for them, or NULL */
+    uint64_t text_bytes;
+    bool twin;
     bool big;                 /* storages are big-endian */
     struct torch_store *stores;
     struct torch_store **by_record; /* [n_records] */
@@ -177,5 +181,8 @@ bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_
 /* The numbers of form v2, v3, quant: of the tensor's storage when its integers are read raw. */
 bool torch_tensor_form(struct zf_torch *t, const struct torch_form *form,
                        struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
+
+/* Is p[n], the pickle of t, known?  Otherwise *p is t's from here on if it is worth keeping. */
+bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n);
 
 #endif

@@ -12,6 +12,7 @@ libzf_codec_la_SOURCES += \
 	src/codec/torch/stream.c \
 	src/codec/torch/tar.c \
 	src/codec/torch/tensor.c \
+	src/codec/torch/twins.c \
 	src/codec/torch/write.c \
 	src/codec/torch/zip.c \
 	$(NULL)

@@ -105,9 +105,12 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
     if (!zf_source_pread(src, p, src->size, 0, err)) {
         return false;
     }
-    struct zf_bytes in = zf_bytes_of(p, src->size);
-
+    const uint8_t *text = p; /* t's or ours */
     t->pickle_bytes = src->stored;
+    if (torch_twins_take(t, &p, src->size)) {
+        return true;
+    }
+    struct zf_bytes in = zf_bytes_of(text, src->size);
     t->root = zf_pickle_load_stored(&in, src->stored, t->arena, &t->lim, &t->pids, err);
     return t->root || zf_err_in(err, "%s", src->name);
 }

@@ -248,8 +248,19 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
+    if (t && zf_torch_is_twin(t)) {
+        return true;
+    }
     if (t && ds_agree_read(ds, t, f->path, true, err)) {
-        return ds_agree_check(ds, true, err);
+        bool plain = !zf_agree_read_data(ds->said);
+
+        if (!ds_agree_check(ds, true, err)) {
+            return false;
+        }
+        if (plain) {
+            zf_torch_twins_add(ds->files.twins, t);
+        }
+        return true;
     }
     if (!ds->o->degraded || err->code == ZF_E_NOMEM) {
         return !ds_err_named(err) && t && zf_err_in(err, "%s", zf_torch_name(t));
@@ -259,7 +270,7 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
 
 bool ds_agree_models(struct ds_save *ds, const struct ds_file *f, uint32_t n, struct zf_err *err)
 {
-    if (!save_expect(ds, f, n, UINT32_MAX, err)) {
+    if (!save_expect_alike(ds, f, n, err)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {

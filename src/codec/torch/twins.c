@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of a job repeat themselves: of 1,024 model-states files of ZeRO stage 3, 1,015 have the pickle of
+ * another one, byte by byte (the device's number is all that differs between the ranks of a node). */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+
+#define TWINS_MOST 16u
+#define TWINS_BYTES (1u << 20) /* of a pickle: what they take together is bounded */
+
+struct zf_torch_twins {
+    pthread_mutex_t lock;
+    struct twins_text {
+        uint8_t *p;
+        uint64_t n;
+    } text[TWINS_MOST];
+    uint32_t n;
+};
+
+struct zf_torch_twins *zf_torch_twins_new(struct zf_err *err)
+{
+    struct zf_torch_twins *w = calloc(1, sizeof *w);
+
+    if (!w) {
+        (void)zf_fail_sys(err, "allocate memory");
+        return NULL;
+    }
+    (void)pthread_mutex_init(&w->lock, NULL);
+    return w;
+}
+
+void zf_torch_twins_free(struct zf_torch_twins *w)
+{
+    if (!w) {
+        return;
+    }
+    for (uint32_t i = 0; i < w->n; i++) {
+        free(w->text[i].p);
+    }
+    (void)pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+/* Texts are never changed or taken out, so they may be looked at without the lock. */
+static uint32_t twins_count(struct zf_torch_twins *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    uint32_t n = w->n;
+    (void)pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_t *p, uint64_t bytes)
+{
+    while (n-- > 0) {
+        if (w->text[n].n == bytes && memcmp(w->text[n].p, p, (size_t)bytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n)
+{
+    if (!t->twins || n == 0 || n > TWINS_BYTES) {
+        return false;
+    }
+    uint32_t known = twins_count(t->twins);
+    t->twin = twins_known(t->twins, known, *p, n);
+    if (!t->twin && known < TWINS_MOST) {
+        t->text = *p;
+        t->text_bytes = n;
+        *p = NULL;
+    }
+    return t->twin;
+}
+
+bool zf_torch_is_twin(const struct zf_torch *t)
+{
+    return t->twin;
+}
+
+void zf_torch_twins_add(struct zf_torch_twins *w, struct zf_torch *t)
+{
+    if (!t->text || twins_known(w, twins_count(w), t->text, t->text_bytes)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&w->lock);
+    if (w->n < TWINS_MOST) {
+        w->text[w->n++] = (struct twins_text){t->text, t->text_bytes};
+        t->text = NULL;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+}
