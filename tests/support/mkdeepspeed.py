@@ -160,17 +160,19 @@ def slots(sub, rank, ranks, kind):
     return out.tobytes()
 
 
-def zero3(path, params, ranks, limit=10 ** 9, some=False, only=None):
-    """A save of ZeRO stage 3.  some: with values; only: these ranks' files (all)"""
+def zero3(path, params, ranks, limit=10 ** 9, some=False, client=None):
+    """A save of ZeRO stage 3.  some: with values; client(rank): the client state, of which all else is overwritten"""
     tag, saver = begin(path), Saver()
     subs, owned = sub_groups(params, ranks, limit)
     shapes = [collections.OrderedDict((name, size(shape)) for _, name, shape in sub) for sub in subs]
     length = [sum(-(-numel(shape) // ranks) for _, _, shape in sub) for sub in subs]
 
-    def states(device):
+    def states(device, rank):
         module = collections.OrderedDict((name, hole(0, "BFloat16Storage")) for name, _ in params)
         module._metadata = collections.OrderedDict([("", {"version": 1}), ("model", {"version": 1}), ("lm_head", {"version": 1})])
-        return model_states(module, shapes, [], {}, ranks, 1, 1, 1, 3), on(device)
+        out = model_states(module, shapes, [], {}, ranks, 1, 1, 1, 3)
+        out.update(client(rank) if client else {})
+        return out, on(device)
 
     def optim(device, rank):
         def data(i, kind):
@@ -183,9 +185,9 @@ def zero3(path, params, ranks, limit=10 ** 9, some=False, only=None):
             "optimizer_state_dict": {"state": state, "param_groups": groups_of_optimizer(owned)},
             "fp32_flat_groups": [flat(n, data(i, 0), f"{i}_{len(params) + i}") for i, n in enumerate(length)]},
             "ds_config": config(3), "ds_version": VERSION}, on(device)
-    for r in range(ranks) if only is None else only:
+    for r in range(ranks):
         device = f"cuda:{r % 8}"
-        saver.save(("model", r % 8), lambda d=device: states(d),
+        saver.save(("model", r if client else r % 8), lambda d=device, r=r: states(d, r),
                    os.path.join(tag, f"zero_pp_rank_{r}_mp_rank_00_model_states.pt"))
         saver.save(("optim", r if some else r % 8), lambda d=device, r=r: optim(d, r),
                    os.path.join(tag, f"bf16_zero_pp_rank_{r}_mp_rank_00_optim_states.pt"))

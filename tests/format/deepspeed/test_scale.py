@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Made saves of many ranks (tests/support/mkdeepspeed.py): every element against a plain loop, and ranks whose files are
+alike byte by byte, or all but."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import mkdeepspeed as mk  # noqa: E402 pylint: disable=wrong-import-position
+from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
+from torchfile import Tensor  # noqa: E402 pylint: disable=wrong-import-position
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+PARAMS = mk.model(layers=2, hidden=16, ffn=24, kv=8, vocab=33) + [("scale", (1,))]
+RANKS = 20
+
+
+def run(*args):
+    return subprocess.run([ZEROFS, *args], capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+
+
+def values(path):
+    """What is wrong with the elements."""
+    for i, (name, shape) in enumerate(PARAMS):
+        for kind, folder in enumerate(("", "optim/exp_avg/", "optim/exp_avg_sq/")):
+            got = run("cat", path, f"{folder}{name}.f32")
+            if got.stdout != mk.values(i, 0, mk.numel(shape), kind).tobytes():
+                return f"{folder}{name}: {got.stderr.decode() or 'other bytes'}"
+    return ""
+
+
+def model_file(path, rank):
+    return os.path.join(path, f"global_step{mk.STEP}", f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt")
+
+
+def truncated(path):
+    os.truncate(model_file(path, 13), os.path.getsize(model_file(path, 13)) - 30)
+
+
+def refused(name, word, file, client=None, after=None):
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "run")
+        mk.zero3(path, PARAMS, RANKS, client=client)
+        if after:
+            after(path)
+        got = run("info", path)
+        text = got.stderr.decode()
+        check(name, got.returncode == 4 and word in text and file in text, f"{got.returncode} {text}")
+
+
+with tempfile.TemporaryDirectory() as tmp:
+    for ranks, limit in ((1, 10 ** 9), (3, 10 ** 9), (RANKS, 150)):
+        at = os.path.join(tmp, str(ranks))
+        mk.zero3(at, PARAMS, ranks, limit, some=True)
+        wrong = values(at)
+        check(f"stage 3 of {ranks} ranks, sub groups of {limit}", not wrong, wrong)
+    # A rank is lost: its slots are.
+    os.remove(os.path.join(tmp, "3", f"global_step{mk.STEP}", "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"))
+    lost = run("cat", "-o", "degraded", os.path.join(tmp, "3"), "model.norm.weight.f32")
+    check("degraded, a lost rank's slot is lost", lost.returncode == 5 and
+          b"bytes 24 to 47 of" in lost.stderr, f"{lost.returncode} {lost.stderr}")
+    shutil.rmtree(os.path.join(tmp, "3"))
+
+refused("rank 13 is of another step", "global_steps is 7, but 1000", "zero_pp_rank_13_mp",
+        client=lambda r: {"global_steps": 7} if r == 13 else {})
+# lr_scheduler.last_epoch lies in a tensor: the pickles are equal, what they mean is not.
+refused("equal pickles, another value in a tensor", "lr_scheduler.last_epoch is 8, but 9", "zero_pp_rank_13_mp",
+        client=lambda r: {"lr_scheduler": {"last_epoch": Tensor(8.0 if r == 13 else 9.0, shape=())}})
+refused("equal pickles, a file cut short", "zip", "zero_pp_rank_13_mp", after=truncated)
+
+with tempfile.TemporaryDirectory() as tmp:
+    at = os.path.join(tmp, "run")
+    mk.pipeline(at, pp=2, tp=2, dp=3, layers=3, hidden=16, ffn=24, kv=8, vocab=250)
+    rows = run("ls", "-l", at).stdout.decode()
+    check("pipeline x tensor x data is joined", all(word in rows for word in (
+        "1.word_embeddings.weight.f32", "4.mlp.dense_h_to_4h.weight.f32", "7.lm_head.weight.f32")), rows)
+    info = run("info", at)
+    check("and all of it is there", "21 tensors           13872 elements" in info.stdout.decode(),
+          info.stdout.decode() + info.stderr.decode())
+
+done()
