@@ -39,7 +39,8 @@ bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, str
                   struct zf_zarr *out, struct zf_err *err) ZF_CHECKED;
 
 /* The number of the chunk (C order in the grid) that `name`, with `separator`s in it, says; false:
- * it is not the name of a chunk.  *outside: it is, of one that the grid does not have. */
+ * it is not the name of a chunk.  *outside: it is, of one that the grid does not have: a larger number,
+ * another separator, more or fewer dimensions. */
 bool zf_zarr_number(const struct zf_zarr *z, const char *name, uint64_t *out, bool *outside);
 /* The name of chunk `number`: at most ZF_ZARR_NAME bytes, terminated.  Returns its length. */
 #define ZF_ZARR_NAME (ZF_ZARR_DIMS * 21 + 1)

@@ -270,24 +270,22 @@ static const char *array_index(const char *p, uint64_t *out)
 
 bool zf_zarr_number(const struct zf_zarr *z, const char *name, uint64_t *out, bool *outside)
 {
+    bool like_one = *name && name[strspn(name, "0123456789./")] == '\0';
     uint64_t number = 0, index;
 
     *outside = false;
-    for (uint32_t d = 0; d < z->ndim; d++) {
+    for (uint32_t d = 0; d < z->ndim && name; d++) {
         name = d && *name != z->separator ? NULL : array_index(name + (d > 0), &index);
-        if (!name) {
-            *outside = false;
-            return false;
-        }
-        *outside = *outside || index >= z->grid[d];
-        number = *outside ? 0 : number * z->grid[d] + index;
+        name = name && index < z->grid[d] ? name : NULL;
+        number = name ? number * z->grid[d] + index : 0;
     }
-    if (z->ndim == 0 && *name++ != '0') {
-        return false;
+    if (z->ndim == 0) {
+        name += *name == '0';
     }
     *out = number;
-    *outside = *outside && *name == '\0';
-    return !*outside && *name == '\0';
+    bool is = like_one && name && *name == '\0';
+    *outside = like_one && !is;
+    return is;
 }
 
 size_t zf_zarr_name(const struct zf_zarr *z, uint64_t number, char *out)

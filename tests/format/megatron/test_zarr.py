@@ -189,7 +189,10 @@ def lies_about_the_shape():
                            ({"chunks": [2, 4]}, ("/0.0", "24 bytes, expected 32")),
                            ({"dtype": "<f8"}, ("/0.0", "24 bytes, expected 48")),
                            ({"dtype": "bfloat16"}, ("/0.0", "24 bytes, expected 12")),
-                           ({"shape": [8], "chunks": [2]}, ("/0", "the chunk is missing")),
+                           ({"shape": [8], "chunks": [2]}, ("/0.0", "no such chunk")),
+                           ({"shape": [8], "chunks": [2], "fill_value": 0}, ("/0.0", "no such chunk")),
+                           ({"shape": [8, 6, 1], "chunks": [2, 3, 1], "fill_value": 0}, ("/0.0", "no such chunk")),
+                           ({"shape": [], "chunks": [], "fill_value": 0}, ("/0.0", "no such chunk")),
                            ({"dimension_separator": "/"}, ("/0.0", "no such chunk")),
                            ({"dimension_separator": "/", "fill_value": 0}, ("/0.0", "no such chunk")),
                            ({"compressor": {"id": "zlib"}}, ("/0.0", "no zlib stream")),
@@ -204,6 +207,20 @@ def lies_about_the_shape():
             s.make()
             s.edit(**changes)
             s.refused(*(W + parts[0], *parts[1:]))
+
+
+def a_separator_that_is_not_the_chunks():
+    """Directories of chunks where .zarray says that they are files: they would all be the fill_value."""
+    for fill in (None, 0):
+        with Save() as s:
+            s.make(separator="/", fill_value=fill)
+            s.edit(dimension_separator=".")
+            s.refused(W + "/0", "no such chunk")
+    with Save() as s:
+        s.make(fill_value=0)
+        s.file(W + "/0.0.tmp", b"of whoever wrote it")
+        s.file(W + "/1.__lock__", b"")
+        s.cat(W + ".f32", mkzarr.flat(SHAPE))
 
 
 def a_zarray_that_is_no_json():
@@ -300,5 +317,6 @@ def unfinished_and_mixed():
 if __name__ == "__main__":
     main([every_type, every_layout, no_dimensions_and_no_elements, long_grids_are_sorted, fill_values, layers_and_slices,
          lock_directories_are_passed_over, both_spellings_of_objects, missing_chunks, wrong_lengths, lies_about_the_shape,
+         a_separator_that_is_not_the_chunks,
          a_zarray_that_is_no_json, lies_of_compressed_chunks, bombs_and_heads, damage_beside_a_weight,
          unfinished_and_mixed])
