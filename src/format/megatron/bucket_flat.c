@@ -204,11 +204,15 @@ static const struct zf_pv *flat_lengths_of(const struct zf_pv *root, const struc
     return NULL;
 }
 
-/* Each state must have as many elements as `said` says: what is found by masters is cut out of all. */
+/* Each state must have as many elements as `said` says: what is found by masters is cut out of all.  Of
+ * nothing at all nothing is proved. */
 static bool flat_hold_lengths(struct flat *f, struct flat_buffer *b, const char *said,
                               struct zf_err *err)
 {
+    bool any = false;
+
     for (uint32_t i = 0; i < b->n_buckets; i++) {
+        any = any || b->len[i] > 0;
         for (uint32_t k = 0; k < b->n_states; k++) {
             uint64_t have = zf_draft_type(b->state[k].bucket[i]).shape[0];
 
@@ -221,7 +225,8 @@ static bool flat_hold_lengths(struct flat *f, struct flat_buffer *b, const char 
             }
         }
     }
-    return true;
+    b->why = any ? b->why : zf_arena_fmt(f->a, err, "%s says that it is empty", said);
+    return any || b->why;
 }
 
 static bool flat_take_lengths(struct flat *f, struct flat_buffer *b, const struct zf_pv *root,

@@ -107,7 +107,8 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
                                     struct match_place *scratch, struct zf_err *err)
 {
     const uint64_t key[2] = {bucket, first};
-    uint64_t hash = zf_hash(0, key, sizeof key);
+    uint64_t hash = first >> 40 ? zf_hash(0, key, sizeof key)
+                                : zf_hash_number(first | (uint64_t)bucket << 40);
     struct match_place *place = zf_table_get(&m->places, hash);
 
     if (!place) {

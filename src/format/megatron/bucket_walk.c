@@ -6,6 +6,8 @@
 #include "bucket_walk.h"
 
 #include <zf/base/auto.h>
+#include <zf/base/hash.h>
+#include <zf/base/table.h>
 #include <zf/base/vec.h>
 
 /* Ends that are open at once, nodes in all, and comparisons: more than any sound buffer needs. */
@@ -22,12 +24,23 @@ struct walk_node {
     uint32_t ways; /* to come here; 2 = several */
 };
 
-typedef zf_vec(uint32_t) walk_ends;
+/* Ends, by their numbers among the nodes. */
+struct walk_ends {
+    zf_vec(uint32_t);
+    struct zf_index index;
+};
+
+static void walk_ends_fini(struct walk_ends *e)
+{
+    zf_vec_fini(e);
+    zf_index_fini(&e->index);
+}
+
 struct walk {
     const struct walk_in *in;
     zf_vec(struct walk_node) node;
-    walk_ends free;         /* between units */
-    walk_ends inside, next; /* of the unit that is being tried, behind its last piece */
+    struct walk_ends free;         /* between units */
+    struct walk_ends inside, next; /* of the unit that is being tried, behind its last piece */
     struct walk_node far;   /* the farthest end */
     uint32_t compared;
     bool many;
@@ -36,9 +49,9 @@ struct walk {
 static void zf_auto_walk(struct walk *w)
 {
     zf_vec_fini(&w->node);
-    zf_vec_fini(&w->free);
-    zf_vec_fini(&w->inside);
-    zf_vec_fini(&w->next);
+    walk_ends_fini(&w->free);
+    walk_ends_fini(&w->inside);
+    walk_ends_fini(&w->next);
 }
 
 /* Behind the last element of a bucket the next one begins. */
@@ -56,32 +69,58 @@ static bool walk_same_end(const struct walk_node *a, const struct walk_node *b)
     return a->bucket == b->bucket && a->pos == b->pos && a->base == b->base;
 }
 
-static bool walk_add(struct walk *w, walk_ends *to, struct walk_node e, struct zf_err *err)
+/* Those of one hash are compared. */
+static uint64_t walk_hash(const struct walk_node *e)
 {
-    for (size_t i = 0; i < to->n; i++) {
-        struct walk_node *old = &w->node.at[to->at[i]];
+    return zf_hash_number(e->pos ^ (uint64_t)e->bucket << 40 ^ (e->pos - e->base) << 52);
+}
 
-        if (walk_same_end(old, &e)) {
-            old->ways = 2;
-            return true;
+/* The same end in a set, or NULL. */
+static struct walk_node *walk_find(const struct walk *w, const struct walk_ends *in,
+                                   const struct walk_node *e)
+{
+    uint64_t hash = walk_hash(e), at = 0;
+
+    for (uint32_t i; (i = zf_index_next(&in->index, hash, &at)) != ZF_INDEX_NONE;) {
+        if (walk_same_end(&w->node.at[i], e)) {
+            return &w->node.at[i];
         }
+    }
+    return NULL;
+}
+
+/* Puts a node, which is not there yet, into a set. */
+static bool walk_enter(struct walk *w, struct walk_ends *to, uint32_t node, struct zf_err *err)
+{
+    uint32_t *at = zf_vec_push(to, err);
+
+    if (at) {
+        *at = node;
+    }
+    return at && zf_index_add(&to->index, walk_hash(&w->node.at[node]), node, err);
+}
+
+static bool walk_add(struct walk *w, struct walk_ends *to, struct walk_node e, struct zf_err *err)
+{
+    struct walk_node *old = walk_find(w, to, &e), *node;
+
+    if (old) {
+        old->ways = 2;
+        return true;
     }
     if (to->n >= WALK_ENDS || w->node.n >= WALK_NODES) {
         w->many = true;
         return true;
     }
-    uint32_t *at = zf_vec_push(to, err);
-    struct walk_node *node = at ? zf_vec_push(&w->node, err) : NULL;
-
+    node = zf_vec_push(&w->node, err);
     if (!node) {
         return false;
     }
-    *at = (uint32_t)(w->node.n - 1);
     *node = e;
     if (e.bucket > w->far.bucket || (e.bucket == w->far.bucket && e.pos > w->far.pos)) {
         w->far = e;
     }
-    return true;
+    return walk_enter(w, to, (uint32_t)(w->node.n - 1), err);
 }
 
 /* The piece behind that end, `first` elements into its bucket. */
@@ -136,23 +175,15 @@ static bool walk_step(struct walk *w, uint32_t piece, uint32_t parent, struct zf
 static bool walk_close_unit(struct walk *w, struct zf_err *err)
 {
     for (size_t i = 0; i < w->inside.n; i++) {
-        struct walk_node e = w->node.at[w->inside.at[i]];
-        size_t k = 0;
+        uint32_t node = w->inside.at[i];
+        struct walk_node *old = walk_find(w, &w->free, &w->node.at[node]);
 
-        while (k < w->free.n && !walk_same_end(&w->node.at[w->free.at[k]], &e)) {
-            k++;
-        }
-        if (k < w->free.n) {
-            w->node.at[w->free.at[k]].ways = 2;
-        } else if (k >= WALK_ENDS) {
+        if (old) {
+            old->ways = 2;
+        } else if (w->free.n >= WALK_ENDS) {
             w->many = true;
-        } else {
-            uint32_t *at = zf_vec_push(&w->free, err);
-
-            if (!at) {
-                return false;
-            }
-            *at = w->inside.at[i];
+        } else if (!walk_enter(w, &w->free, node, err)) {
+            return false;
         }
     }
     w->inside.n = 0;
@@ -167,14 +198,15 @@ static bool walk_piece(struct walk *w, uint32_t piece, struct zf_err *err)
     if (opens && !walk_close_unit(w, err)) {
         return false;
     }
-    const walk_ends *from = opens ? &w->free : &w->inside;
+    const struct walk_ends *from = opens ? &w->free : &w->inside;
     w->next.n = 0;
+    zf_index_fini(&w->next.index);
     for (size_t i = 0; i < from->n && !w->many; i++) {
         if (!walk_step(w, piece, from->at[i], err)) {
             return false;
         }
     }
-    walk_ends done = w->inside;
+    struct walk_ends done = w->inside;
     w->inside = w->next;
     w->next = done;
     return true;

@@ -229,7 +229,7 @@ static bool buckets_lost(struct buckets *b, const struct flat_buffer *f, struct 
 
 static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)
 {
-    struct attempt t = {.b = b, .buffer = f, .result = {.kind = WALK_NONE}};
+    struct attempt t = {.b = b, .buffer = f, .result = {.kind = WALK_NONE}, .best = {.kind = WALK_NONE}};
 
     if (!f->why && !f->master) {
         return buckets_refuse(b, f, "it has no masters to prove it with", err);

@@ -260,6 +260,8 @@ static bool bucket_masters(struct bucket_map *m, uint64_t *len, const char **why
     (void)zf_pv_u64(zf_pv_get(m->values, "numel_unpadded"), len);
     if (m->param.ndim != 1 || !m->param.packed || *len > m->param.n) {
         *why = "its masters are not one vector of at least numel_unpadded elements";
+    } else if (*len == 0) {
+        *why = "numel_unpadded says that it is empty";
     }
     return true;
 }

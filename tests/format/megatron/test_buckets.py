@@ -3,11 +3,13 @@
 """Flat optimizer buffers: what is damaged unmaps its own buffer and nothing else; masters that are not the weights'."""
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from mkmegatron import Save  # noqa: E402 pylint: disable=wrong-import-position
 from tap import done, results  # noqa: E402 pylint: disable=wrong-import-position
 
 DUMP = os.path.join(os.environ.get("top_builddir", "."), "tests/unit/format/tree_dump")
@@ -114,8 +116,73 @@ def masters_are_held_against_weights():
     assert "the fp32 masters are not those of the weights" in out
 
 
+def made(edit, numel=None, boxes=None, states=("param", "exp_avg")):
+    """One weight of 64 elements and its flat buffer, after `edit`; (exit status, tensors, text, errors)."""
+    with tempfile.TemporaryDirectory() as tmp:
+        s = Save(tmp)
+        masters = b"".join(struct.pack("<f", i - 3.5) for i in range(64))  # which bfloat16 holds exactly
+        s.stack("a.weight", (64,), "bfloat16", axes=0, data=b"".join(masters[i + 2:i + 4] for i in range(0, 256, 4)))
+        for state in states:
+            s.boxes(KEY % (0, 0, state), (64,), boxes or [(0, (0,), (64,))], data=masters if state == "param" else None)
+        types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+        s.object("optimizer.distributed.dp_group_idx_0.per_bucket_numel_unpadded/shard_0_1",
+                 [{types: numel if numel is not None else [64]}])
+        edit(s)
+        s.finish()
+        code, out, err = dump(tmp)
+        return code, tensors(out), out, err
+
+
+def ranges_that_overlap():
+    code, have, _, err = made(lambda s: None, boxes=[(0, (0,), (40,)), (1, (40,), (24,))])
+    assert code == 0 and ("optim/exp_avg", "a.weight") in have, err
+    code, _, _, err = made(lambda s: None, boxes=[(0, (0,), (40,)), (1, (32,), (32,))])
+    assert code and "dp_group_idx_0" in err and "element 32, which is covered by more than one piece" in err, err
+
+
+def lengths_that_lie():
+    """Longer than the bucket, of other buckets, empty, negative: the buffer stays in bucket/, and the note says why."""
+    for numel, part in (([65], "has 64 elements of param, but per_bucket_numel_unpadded says 65"), ([1 << 62], "says 46116860"),
+                        ([32, 32], "no lengths of its buckets"), ([], "no lengths of its buckets"), ([-1], "no list of numbers"),
+                        ([0], "says that it is empty"), ([63], "no parameter fits behind element 0")):
+        code, have, out, err = made(lambda s: None, numel)
+        assert code == 0 and part in out and "is not mapped" in out, f"{numel}: {err} {out[-400:]}"
+        assert "0 of 1 flat optimizer buffers are mapped" in out, out[-400:]
+        assert names(have, "bucket") == {KEY % (0, 0, s) for s in ("param", "exp_avg")} and not names(have, "optim/exp_avg")
+        assert have["", "a.weight"][0] == "bf16"
+
+
+def a_shape_that_does_not_divide_a_bucket():
+    """mcore_data of a bucket, as of any flattened tensor."""
+    for shape, part in (((65,), "not cut evenly"), ((48,), "boxes of"), ((8, 8), "one less"), ((0,), "boxes of")):
+        def edit(s, shape=shape):
+            key = KEY % (0, 0, "exp_avg")
+            s.boxes(key, (2, 32), [(0, (0, 0), (1, 32)), (1, (1, 0), (1, 32))])
+            s.mcore[key] = {"nd_reformulated_orig_global_shape": shape}
+        code, _, _, err = made(edit, states=("param",))
+        assert code and part in err and "exp_avg" in err, f"{shape}: {code} {err}"
+
+
+def what_is_tried_is_bounded_for_all_buffers_together():
+    """1,400 fresh layers in 1,399 places, twenty times: each takes a million comparisons, of 2^24 that are made."""
+    with tempfile.TemporaryDirectory() as tmp:
+        s, layers, n = Save(tmp), 1400, 1399
+        s.stack("decoder.layers.scale", (layers, 1), "bfloat16", data=bytes(2 * layers))
+        types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+        for group in range(20):
+            s.boxes(KEY % (group, 0, "param"), (n,), [(0, (0,), (n,))], data=bytes(4 * n))
+            s.object(f"optimizer.distributed.dp_group_idx_{group}.per_bucket_numel_unpadded/shard_0_1", [{types: [n]}])
+        s.finish(num_layers=layers)
+        code, out, err = dump(tmp)
+        assert code == 0, err
+        several, many = out.count("fit parameters in more than one way"), out.count("too many ways to fill it begin well")
+        assert several + many == 20 and 14 <= several <= 17, (several, many, out[-1000:])
+
+
 def main():
-    for case in (one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
+    for case in (ranges_that_overlap, lengths_that_lie, a_shape_that_does_not_divide_a_bucket,
+                 what_is_tried_is_bounded_for_all_buffers_together,
+                 one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
                  masters_are_held_against_weights):
         results.run(case.__name__, case)
     done()
