@@ -15,6 +15,7 @@
 #include "tp_join.h"
 #include "trained.h"
 #include "universal.h"
+#include "universal_prove.h"
 #include "warn.h"
 #include "zero0.h"
 #include "zero12.h"
@@ -146,6 +147,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
         }
     }
     return ds_layers_frozen(ds, all, &layers, err) && ds_tp_join(ds, all, err) &&
+           (!ds->dir.universal || ds_universal_prove(ds, all, err)) &&
            ds_trained_show(ds, all, err);
 }
 

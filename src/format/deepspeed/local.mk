@@ -27,6 +27,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/tp_join.c \
 	src/format/deepspeed/trained.c \
 	src/format/deepspeed/universal.c \
+	src/format/deepspeed/universal_prove.c \
 	src/format/deepspeed/vectors.c \
 	src/format/deepspeed/warn.c \
 	src/format/deepspeed/zero0.c \
@@ -60,6 +61,7 @@ noinst_HEADERS += \
 	src/format/deepspeed/tp_join.h \
 	src/format/deepspeed/trained.h \
 	src/format/deepspeed/universal.h \
+	src/format/deepspeed/universal_prove.h \
 	src/format/deepspeed/vectors.h \
 	src/format/deepspeed/warn.h \
 	src/format/deepspeed/zero0.h \

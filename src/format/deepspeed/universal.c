@@ -6,23 +6,66 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/files.h>
-
 #include "universal.h"
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
+#include <zf/assemble/values.h>
+#include <zf/base/hash.h>
+#include <zf/base/num.h>
+#include <zf/base/table.h>
 
 #define MAX_DEPTH 16 /* a parameter's name may hold '/' */
 
+/* What the parameters of one group must have alike. */
+struct universal_group {
+    const char *path; /* of the first parameter of the group, or NULL */
+    struct zf_draft *step;
+    const struct zf_entry *entry; /* [n] its files */
+    size_t n;
+};
+
+struct universal_name {
+    uint64_t hash;
+    const struct ds_param *param;
+    struct universal_group *group;
+};
+
+struct universal {
+    struct ds_rank *mp; /* whose groups are those of all ranks */
+    struct zf_table by_name;
+    uint64_t left; /* parameters that were not trained */
+};
+
 /* The trained parameter of that name, or NULL. */
-static const struct ds_param *universal_find_param(const struct ds_rank *mp, struct ds_name name)
+static const struct universal_name *universal_find(const struct universal *u, struct ds_name name)
 {
-    for (uint32_t g = 0; g < mp->n_groups; g++) {
+    return zf_table_get(&u->by_name, zf_hash(0, name.p, name.n));
+}
+
+/* Of a parameter that several ranks name, the first one's group counts. */
+static bool universal_index(struct universal *u, struct zf_err *err)
+{
+    struct ds_rank *mp = u->mp;
+    struct universal_group *group =
+        zf_arena_get(mp->save->a, mp->n_groups, sizeof *group, err);
+
+    for (uint32_t g = 0; group && g < mp->n_groups; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
-            if (ds_name_eq(mp->group[g].param[i].name, name)) {
-                return &mp->group[g].param[i];
+            const struct ds_param *p = &mp->group[g].param[i];
+            struct universal_name *e =
+                zf_table_put(&u->by_name, zf_hash(0, p->name.p, p->name.n), sizeof *e, err);
+
+            if (!e) {
+                return false;
+            }
+            if (!e->param) {
+                e->param = p;
+                e->group = &group[g];
             }
         }
     }
-    return NULL;
+    return group != NULL;
 }
 
 static bool universal_draft_tensor(struct ds_rank *mp, const char *set, const struct ds_param *p,
@@ -36,19 +79,40 @@ static bool universal_draft_tensor(struct ds_rank *mp, const char *set, const st
     return zf_tensor_ref_draft(mp->save->b, ds_spot(set, p->name), v, NULL, err) != NULL;
 }
 
+/* Without tensor-parallel ranks the shape is that of param_shapes, but that a vocabulary's padding may be
+ * cut off, and that experts may be joined (is_expert_param). */
+static bool universal_check_shape(const struct ds_rank *mp, const struct ds_param *p,
+                                  const struct zf_tensor_ref *v, bool expert, struct zf_err *err)
+{
+    bool same = v->ndim == p->ndim;
+
+    for (uint32_t d = 0; same && d < p->ndim; d++) {
+        same = v->shape[d] == p->shape[d] || (d == 0 && v->shape[d] < p->shape[d]);
+    }
+    return same || expert || mp->save->tp > 1 || v->ndim == 0 ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "it has %llu elements in %u dimensions, but \"%s\" names a parameter of %llu in "
+                   "%u: a parameter of another save",
+                   (unsigned long long)v->n, v->ndim, mp->model.path, (unsigned long long)p->n,
+                   p->ndim);
+}
+
 /* A file holds a tensor, a number, or {"param": one of both, …}. */
 static bool universal_draft_value(struct ds_rank *mp, struct zf_torch *t, const char *set,
                                   const struct ds_param *p, struct zf_err *err)
 {
     const struct zf_pv *v = zf_torch_root(t);
     struct zf_tensor_ref view;
+    bool expert = false;
     int64_t i;
     double f;
 
+    (void)zf_pv_bool(zf_pv_get(v, "is_expert_param"), &expert);
     v = zf_pv_get(v, "param") ? zf_pv_get(v, "param") : v;
     if (zf_torch_kind(t, v) == ZF_TORCH_DENSE) {
         return zf_tensor_ref_read(&mp->save->keep, t, v, &view, err) &&
-               universal_draft_tensor(mp, set, p, &view, err);
+               universal_draft_tensor(mp, set, p, &view, err) &&
+               universal_check_shape(mp, p, &view, expert, err);
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
         return zf_build_scalar(mp->save->b, ds_spot(set, p->name), ZF_DT_I64, &i, err);
@@ -80,32 +144,100 @@ static bool universal_is_state_file(const struct zf_entry *e)
     return e->kind != ZF_ENTRY_DIR && n > 3 && strcmp(e->name + n - 3, ".pt") == 0;
 }
 
-/* The parameter whose files are in `path` ("zero/" and its name), if it has any. */
-static bool universal_draft_param(struct ds_rank *mp, const char *path, uint64_t *left,
+/* One parameter's files are those of the others of its group. */
+static bool universal_check_files(struct universal *u, struct universal_group *g, const char *path,
                                   struct zf_err *err)
 {
-    struct ds_name name = {path + strlen("zero/"), (uint32_t)strlen(path + strlen("zero/"))};
-    const struct ds_param *p = universal_find_param(mp, name);
-    const struct zf_entry *e;
-    size_t n;
+    char is[ZF_ABSENT_MAX];
 
-    if (!zf_store_list(mp->save->st, path, &e, &n, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (universal_is_state_file(&e[i]) && !p) {
-            *left += strcmp(e[i].name, "fp32.pt") == 0;
-        } else if (universal_is_state_file(&e[i]) &&
-                   !universal_draft_file(mp, path, e[i].name, p, err)) {
+    for (size_t i = 0; i < g->n; i++) {
+        const char *file = universal_is_state_file(&g->entry[i])
+                               ? zf_arena_fmt(u->mp->save->a, err, "%s/%s", path, g->entry[i].name)
+                               : "";
+
+        if (!file) {
             return false;
+        }
+        if (*file && !zf_store_find(u->mp->save->st, file) &&
+            strcmp(g->entry[i].name, "fp32.pt") != 0) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s/%s\" is there", file,
+                    zf_absent(u->mp->save->st, file, is), g->path, g->entry[i].name);
+            return zf_forgive(u->mp->save->b, err);
         }
     }
     return true;
 }
 
-/* Every directory below zero/, without recursion: at[d] is the place in the listing of level d. */
-static bool universal_walk(struct ds_rank *mp, uint64_t *left, struct zf_err *err)
+/* All parameters of a group were stepped together.  Values of two saves are refused degraded, too. */
+static bool universal_check_step(struct universal *u, struct universal_group *g, const char *path,
+                                 struct ds_name name, struct zf_err *err)
 {
+    struct zf_draft *d = zf_build_find(u->mp->save->b, ds_spot("optim/step", name));
+    unsigned char a[16], b[16];
+    uint64_t n;
+
+    if (!d || !zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) || n != 1) {
+        return true;
+    }
+    if (!g->step) {
+        g->step = d;
+        return true;
+    }
+    if (!zf_draft_read(g->step, 0, 1, a, err) || !zf_draft_read(d, 0, 1, b, err)) {
+        return false;
+    }
+    enum zf_dtype dtype = zf_draft_type(d).dtype;
+    return (dtype == zf_draft_type(g->step).dtype &&
+            memcmp(a, b, zf_dtype_info(dtype)->bytes) == 0) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "%s/step.pt has another step than %s/step.pt: parameters of different saves",
+                   path, g->path);
+}
+
+/* Degraded: a file that cannot be read is as good as missing. */
+static bool universal_draft_files(struct universal *u, const struct universal_name *who,
+                                  const char *path, const struct zf_entry *e, size_t n,
+                                  struct zf_err *err)
+{
+    struct universal_group *g = who->group;
+
+    for (size_t i = 0; i < n; i++) {
+        if (universal_is_state_file(&e[i]) &&
+            !universal_draft_file(u->mp, path, e[i].name, who->param, err) &&
+            !zf_forgive(u->mp->save->b, err)) {
+            return false;
+        }
+    }
+    if (!g->path) {
+        g->path = path;
+        g->entry = e;
+        g->n = n;
+    }
+    return universal_check_files(u, g, path, err) &&
+           universal_check_step(u, g, path, who->param->name, err);
+}
+
+/* The parameter whose files are in `path` ("zero/" and its name), if it has any. */
+static bool universal_draft_param(struct universal *u, const char *path, struct zf_err *err)
+{
+    struct ds_name name = {path + strlen("zero/"), (uint32_t)strlen(path + strlen("zero/"))};
+    const struct universal_name *who = universal_find(u, name);
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(u->mp->save->st, path, &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; !who && i < n; i++) {
+        u->left += universal_is_state_file(&e[i]) && strcmp(e[i].name, "fp32.pt") == 0;
+    }
+    return !who || universal_draft_files(u, who, path, e, n, err);
+}
+
+/* Every directory below zero/, without recursion: at[d] is the place in the listing of level d. */
+static bool universal_walk(struct universal *u, struct zf_err *err)
+{
+    struct ds_rank *mp = u->mp;
     const char *path[MAX_DEPTH] = {"zero"};
     size_t at[MAX_DEPTH] = {0}, n;
     const struct zf_entry *e;
@@ -122,7 +254,7 @@ static bool universal_walk(struct ds_rank *mp, uint64_t *left, struct zf_err *er
             continue;
         }
         path[d + 1] = zf_arena_fmt(mp->save->a, err, "%s/%s", path[d], e[at[d]++].name);
-        if (!path[d + 1] || !universal_draft_param(mp, path[d + 1], left, err)) {
+        if (!path[d + 1] || !universal_draft_param(u, path[d + 1], err)) {
             return false;
         }
         at[++d] = 0;
@@ -137,7 +269,8 @@ static bool universal_lose(struct ds_rank *mp, struct zf_draft *d, struct ds_nam
 
     (void)snprintf(path, sizeof path, "%s/zero/%.*s/fp32.pt", zf_store_name(mp->save->st),
                    (int)name.n, name.p);
-    return zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.file = path, .why = "is missing"}, err);
+    return zf_draft_lost_flat(
+        d, 0, n, &(struct zf_lost){.file = path, .why = "is missing or damaged"}, err);
 }
 
 static bool universal_no_master(const struct ds_rank *mp, struct ds_name name, struct zf_err *err)
@@ -184,15 +317,13 @@ static bool universal_check_all(struct ds_rank *mp, struct zf_err *err)
 
 bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
 {
-    uint64_t left = 0;
+    struct universal u = {.mp = mp};
+    bool ok = universal_index(&u, err) && universal_walk(&u, err) && universal_check_all(mp, err);
 
-    if (!universal_walk(mp, &left, err) || !universal_check_all(mp, err)) {
-        return false;
-    }
-    return left == 0 ||
-           zf_build_note(
-               mp->save->b, err,
-               "%llu float32 copies of what was not trained are left out: the originals are "
-               "served",
-               (unsigned long long)left);
+    zf_table_fini(&u.by_name);
+    return ok && (u.left == 0 ||
+                  zf_build_note(mp->save->b, err,
+                                "%llu float32 copies of what was not trained are left out: the "
+                                "originals are served",
+                                (unsigned long long)u.left));
 }

@@ -6,6 +6,7 @@
 
 #include "rank.h"
 
+/* mp: all ranks as one.  Errors: ZF_E_FORMAT a parameter is missing, or of another save than the others. */
 bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -215,6 +215,18 @@ def zero3(state, ranks, prefix="bf16_", **more):
     return files
 
 
+def universal3(state, ranks):
+    """What ds_to_universal.py makes of stage 3: bare vectors, and all that rank 0's optimizer had."""
+    files = zero3(state, ranks)
+    inner = files["bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"]["optimizer_state_dict"]
+    files = {n: v for n, v in files.items() if "model_states" in n}
+    files["zero/optimizer_state.pt"] = inner
+    for n in state.names():
+        for k in ("fp32", *state.moments):
+            files[f"zero/{n}/{k}.pt"] = f32(state.values(n, k))
+    return files
+
+
 def universal(state, ranks):
     """What ds_to_universal.py makes of stages 1 and 2."""
     files = {"mp_rank_00_model_states.pt": model(state, ranks), "zero/optimizer_state.pt": {"param_groups": []}}
@@ -227,4 +239,4 @@ def universal(state, ranks):
 
 __all__ = ["Call", "Empty", "Half", "OrderedDict", "Size", "State", "Storage", "Tensor", "bf16", "dealt", "f32", "flat", "model",
            "module_of", "numel", "old_shapes", "optim12", "partitions", "rebuild", "settings", "sizes", "slots", "strides",
-           "universal", "values_of", "write", "zero1_0_3_14", "zero12", "zero3"]
+           "universal", "universal3", "values_of", "write", "zero1_0_3_14", "zero12", "zero3"]

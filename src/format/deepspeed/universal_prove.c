@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A conversion writes a file for each parameter, into whatever the directory holds, and several releases
+ * made wrong ones: those of round_robin_gradients are scrambled, and those of stage 3 by 0.14.5 … 0.17
+ * are so from the second sub-group on.
+ * Source: deepspeed/checkpoint/ds_to_universal.py (_save_optimizer_state, _save_optimizer_state_stage3),
+ * 0.14.5 … 0.19.8, and what they made of real saves. */
+#include "universal_prove.h"
+
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/values.h>
+#include <zf/base/num.h>
+
+#define STATE_FILE "zero/optimizer_state.pt"
+
+/* Bytes that are lost prove nothing. */
+static bool prove_skip(struct ds_save *ds, struct zf_err *err)
+{
+    if (!ds->o->degraded || err->code != ZF_E_IO) {
+        return false;
+    }
+    zf_err_clear(err);
+    return true;
+}
+
+static const char *prove_why(const struct ds_model *m)
+{
+    return m->round_robin ? "what ds_to_universal.py makes of round_robin_gradients is scrambled"
+                          : "a parameter of another save, or converted wrongly";
+}
+
+static uint64_t prove_elements(const struct zf_draft *d)
+{
+    uint64_t n = 0;
+
+    return zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) ? n : 0;
+}
+
+/* ---- stages 1 and 2 ---- */
+
+/* A vocabulary whose padding was cut off is in front of that padding. */
+static bool prove_rounds(struct ds_save *ds, const struct ds_rank *mp, struct ds_name name,
+                         struct zf_err *err)
+{
+    struct zf_draft *master = zf_build_find(ds->b, ds_spot("", name));
+    struct zf_draft *weight = zf_build_find(ds->b, ds_spot("stored", name));
+    struct zf_mismatch miss;
+    uint64_t n = master && weight ? prove_elements(master) : 0;
+
+    if (n == 0 || n > prove_elements(weight) ||
+        !zf_values_can_round(zf_draft_type(master).dtype, zf_draft_type(weight).dtype)) {
+        return true;
+    }
+    if (!zf_drafts_round_at((struct zf_draft_at){master, 0}, (struct zf_draft_at){weight, 0}, n,
+                            ZF_VALUES_ENDS, &miss, err)) {
+        return prove_skip(ds, err);
+    }
+    return !miss.found ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "zero/%.*s/fp32.pt: element %llu is %.9g, which does not round to its weight "
+                   "%.9g in \"module\" of \"%s\": %s",
+                   (int)(name.n < 100 ? name.n : 100), name.p, (unsigned long long)miss.at,
+                   miss.master, miss.weight, mp->model.path, prove_why(&mp->model));
+}
+
+static bool prove_all_round(struct ds_save *ds, const struct ds_rank *mp, struct zf_err *err)
+{
+    for (uint32_t g = 0; !mp->model.zenflow && g < mp->n_groups; g++) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++) {
+            if (!prove_rounds(ds, mp, mp->group[g].param[i].name, err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- stage 3 ---- */
+
+/* Rank 0's vector of one state of a group, and where its parameters are. */
+struct prove_vector {
+    const struct ds_group *group;
+    const char *set; /* of the tree */
+    struct ds_name key;
+    struct zf_draft *flat;
+    uint64_t ranks;
+};
+
+static bool prove_slots(struct ds_save *ds, const struct prove_vector *v, struct zf_err *err)
+{
+    struct zf_mismatch miss;
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < v->group->n; i++) {
+        const struct ds_param *p = &v->group->param[i];
+        uint64_t slot = p->n / v->ranks + (p->n % v->ranks != 0);
+        struct zf_draft *d = zf_build_find(ds->b, ds_spot(v->set, p->name));
+
+        miss.found = false;
+        if (d && prove_elements(d) == p->n &&
+            zf_values_can_round(zf_draft_type(v->flat).dtype, zf_draft_type(d).dtype) &&
+            !zf_drafts_round_at((struct zf_draft_at){v->flat, at}, (struct zf_draft_at){d, 0}, slot,
+                                ZF_VALUES_ENDS, &miss, err) &&
+            !prove_skip(ds, err)) {
+            return false;
+        }
+        if (miss.found) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "zero/%.*s/%.*s.pt: element %llu is %.9g, but %.9g in " STATE_FILE
+                           ": a parameter of another save, or converted wrongly (releases before "
+                           "0.18 could not several sub-groups)",
+                           (int)(p->name.n < 100 ? p->name.n : 100), p->name.p,
+                           (int)(v->key.n < 40 ? v->key.n : 40), v->key.p,
+                           (unsigned long long)miss.at, miss.weight, miss.master);
+        }
+        at += slot;
+    }
+    return true;
+}
+
+/* The length of rank 0's vectors of the group; 0: there is no such. */
+static uint64_t prove_length(const struct ds_group *g, uint64_t ranks)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (!zf_add(n, g->param[i].n / ranks + (g->param[i].n % ranks != 0), &n)) {
+            return 0;
+        }
+    }
+    return n;
+}
+
+/* value: a vector of the group, if it is as long as that is. */
+static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *value,
+                        struct prove_vector *v, struct zf_err *err)
+{
+    struct zf_tensor_ref ref;
+    bool ok;
+
+    if (zf_torch_kind(t, value) != ZF_TORCH_DENSE) {
+        return true;
+    }
+    if (!zf_tensor_ref_read(&ds->keep, t, value, &ref, err)) {
+        return false;
+    }
+    if (ref.ndim != 1 || ref.n == 0 || ref.n != prove_length(v->group, v->ranks)) {
+        return true;
+    }
+    if (!zf_build_mark(ds->b, err)) {
+        return false;
+    }
+    v->flat = zf_tensor_ref_draft(ds->b, ds_spot("bucket/prove", v->key), &ref, STATE_FILE, err);
+    ok = v->flat && prove_slots(ds, v, err);
+    zf_build_undo(ds->b);
+    return ok;
+}
+
+static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp, uint32_t g,
+                        struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(t);
+    const struct zf_pv *masters = zf_pv_get(root, "fp32_flat_groups");
+    const struct zf_pv *states =
+        ds_by_id(zf_pv_get(zf_pv_get(root, "optimizer_state_dict"), "state"), g);
+    struct prove_vector v = {
+        .group = &mp->group[g], .set = "", .key = {"fp32", 4}, .ranks = mp->n_dp};
+
+    if (!prove_value(ds, t, zf_pv_item(masters, g), &v, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; zf_pv_is_map(states) && i < zf_pv_len(states); i++) {
+        if (zf_pv_kind(zf_pv_key(states, i)) != ZF_PV_STR) {
+            continue;
+        }
+        if (!ds_name_of(ds->a, zf_pv_key(states, i), "the optimizer's state", &v.key, err) ||
+            !(v.set = ds_optim_set(ds->a, v.key, err)) ||
+            !prove_value(ds, t, zf_pv_val(states, i), &v, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, struct zf_err *err)
+{
+    uint64_t ranks;
+
+    if (!zf_store_find(ds->st, STATE_FILE)) {
+        return true;
+    }
+    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, STATE_FILE, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+
+    if (!t) {
+        return zf_forgive(ds->b, err);
+    }
+    if (!zf_pv_u64(zf_pv_get(zf_torch_root(t), "partition_count"), &ranks) || ranks != mp->n_dp ||
+        zf_pv_len(zf_pv_get(zf_torch_root(t), "fp32_flat_groups")) != mp->n_groups) {
+        return true;
+    }
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        if (!prove_group(ds, t, mp, g, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ds_universal_prove(struct ds_save *ds, const struct ds_ranks *all, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (!prove_all_round(ds, &all->rank[i], err)) {
+            return false;
+        }
+    }
+    return !ds->dir.by_rank || ds->dir.n_mp > 1 || all->n == 0 ||
+           prove_vectors(ds, &all->rank[0], err);
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Universal checkpoints: parameters that are missing, damaged or of other saves are found by what lies beside them."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import makeds  # noqa: E402
+from makeds import State  # noqa: E402
+from tap import check, done  # noqa: E402
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
+STATE = State({"embed.weight": (6, 4), "l1.weight": (4, 4), "l1.bias": (4,)}, {"norm": (3,), "one": (1,), "scale": ()},
+              frozen={"base": (5, 2)}, buffers={"count": (2,)})
+OTHER = State(*STATE.groups, frozen=STATE.frozen, buffers=STATE.buffers, seed=1, step=STATE.step)
+LATER = State(*STATE.groups, frozen=STATE.frozen, buffers=STATE.buffers, seed=1, step=STATE.step + 1)
+
+
+def dumped(files, *opts):
+    with tempfile.TemporaryDirectory() as d:
+        tag = os.path.join(d, "tag")
+        makeds.write(tag, {n: v for n, v in files.items() if not isinstance(v, bytes)})
+        for n, v in files.items():
+            if isinstance(v, bytes):
+                with open(os.path.join(tag, n), "wb") as f:
+                    f.write(v)
+        run = subprocess.run([DUMP, *opts, tag], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
+
+
+def good(name, files, state=STATE):
+    got, _, err = dumped(files)
+    want = state.expected()
+    wrong = [k for k in want if got.get(k) != want[k]]
+    check(name, not err and not wrong, (err, wrong))
+
+
+def refused(name, files, *parts):
+    """Degraded, too."""
+    for opts in ((), ("-d",)):
+        got, _, err = dumped(files, *opts)
+        check(" ".join([name, *opts]), not got and all(p in err for p in parts) and "\n" not in err, (err, len(got)))
+
+
+def mixed(files, other, word):
+    return {n: other[n] if word in n else v for n, v in files.items()}
+
+
+one, three = makeds.universal(STATE, 1), makeds.universal3(STATE, 2)
+good("stages 1 and 2", one)
+for ranks in (1, 2, 3, 7):
+    good(f"stage 3, {ranks} ranks", makeds.universal3(STATE, ranks))
+
+# ---- two saves ----------------------------------------------------------------------------------------------------------
+
+for n in ("embed.weight", "l1.bias", "scale"):
+    refused(f"one parameter of another save: {n}", mixed(one, makeds.universal(OTHER, 1), f"zero/{n}/fp32"),
+            f"zero/{n}/fp32.pt: element 0 is", "does not round", "mp_rank_00_model_states.pt")
+    for k in ("fp32", "exp_avg", "exp_avg_sq"):
+        refused(f"stage 3, one file of another save: {n} {k}", mixed(three, makeds.universal3(OTHER, 2), f"zero/{n}/{k}.pt"),
+                f"zero/{n}/{k}.pt: element 0 is", "in zero/optimizer_state.pt")
+refused("one parameter's files of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/"), "zero/l1.bias/step.pt", "step")
+refused("one step of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/step"), "different saves")
+scrambled = {n: dict(v) if isinstance(v, dict) else v for n, v in one.items()}
+scrambled["mp_rank_00_model_states.pt"]["ds_config"] = {"zero_optimization": {"stage": 2, "round_robin_gradients": True}}
+scrambled["zero/l1.bias/fp32.pt"] = {"cat_dim": 0, "param": makeds.f32(STATE.values("embed.weight")[:4], (4,))}
+refused("a conversion that scrambled", scrambled, "round_robin_gradients is scrambled")
+for stage, files, value in ((2, one, {"cat_dim": 0, "param": makeds.f32([1.0] * 24, (4, 6))}), (3, three, makeds.f32([1.0] * 25))):
+    got, _, err = dumped({**files, "zero/embed.weight/fp32.pt": value})
+    check(f"stage {stage}: another shape", not got and "names a parameter of 24 in 2" in err, err)
+cut = {n: makeds.f32(STATE.values("embed.weight", n)[:20], (5, 4)) for n in ("fp32", *STATE.moments)}
+got, _, err = dumped({**one, **{f"zero/embed.weight/{n}.pt": {"cat_dim": 0, "param": v, "vocab_tensor": True} for n, v in cut.items()}})
+check("a vocabulary without its padding", not err and got["", "embed.weight"][1:] == ("5,4", cut["fp32"].hex()), err)
+
+# ---- losses -------------------------------------------------------------------------------------------------------------
+
+for what, files in (("stage 2", one), ("stage 3", three)):
+    for file in ("fp32", "exp_avg"):
+        path = f"zero/l1.weight/{file}.pt"
+        for how in ("gone", "noise"):
+            hurt = {n: b"noise" if n == path else v for n, v in files.items() if how == "noise" or n != path}
+            got, _, err = dumped(hurt)
+            check(f"{what}, {path} {how}: refused", not got and path in err, err)
+            got, notes, err = dumped(hurt, "-d")
+            whole = dumped(files)[0]
+            kept = [k for k in whole if k[1] != "l1.weight" or k[0] not in ("" if file == "fp32" else f"optim/{file}", "trained")]
+            check(f"{what}, {path} {how}, degraded: nothing else is lost", not err and all(got.get(k) == whole[k] for k in kept) and
+                  got.get(("" if file == "fp32" else f"optim/{file}", "l1.weight")) != whole["" if file == "fp32" else f"optim/{file}", "l1.weight"],
+                  (err, notes))
+done()
