@@ -16,7 +16,6 @@
 #include <zf/base/num.h>
 
 #include "bucket_order.h"
-#include "parts.h"
 
 #define ROWS_CHUNKS 16u /* of one rank in one weight */
 
@@ -123,25 +122,14 @@ static void rows_fill(const struct mg_param *p, struct bucket_target *t)
     }
 }
 
-/* The parts of joined parameters, by the name of the whole and the part's number. */
-static uint64_t rows_part_hash(struct mg_text whole, uint32_t part)
-{
-    return zf_hash(10 + part, whole.p, whole.n);
-}
-
 static bool rows_see(struct bucket_rows *r, struct zf_err *err)
 {
     const struct mg_save *s = r->s;
 
     for (size_t i = 0; i < s->param.n; i++) {
         const struct mg_param *p = &s->param.at[i];
-        struct mg_part part;
 
         r->weight[i] = (struct bucket_weight){p->of, p->first, p->type};
-        if (p->state.n == 0 && p->apart && mg_part_of(p->name, &part) &&
-            !rows_least(&r->parts, rows_part_hash(part.whole, part.part), i, err)) {
-            return false;
-        }
         if (rows_wanted(p)) {
             struct bucket_target *t = zf_vec_push(&r->target, err);
 
@@ -155,12 +143,16 @@ static bool rows_see(struct bucket_rows *r, struct zf_err *err)
     return true;
 }
 
-/* Part k of a joined parameter, or NULL. */
-static const struct mg_param *rows_part(const struct bucket_rows *r, struct mg_text whole, uint32_t k)
+/* Of how many tensors a parameter is; part k is one of these, or all of it. */
+static uint32_t rows_parts(const struct mg_param *p)
 {
-    const struct rows_entry *e = zf_table_get(&r->parts, rows_part_hash(whole, k));
+    return p->n_parts ? p->n_parts : 1;
+}
 
-    return e ? &r->s->param.at[e->value - 1] : NULL;
+static const struct mg_param *rows_part(const struct bucket_rows *r, const struct mg_param *p,
+                                        uint32_t k)
+{
+    return p->n_parts ? &r->s->param.at[p->part[k]] : p;
 }
 
 static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
@@ -171,9 +163,9 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
     r->ordered = true;
     for (size_t i = 0; i < r->target.n; i++) {
         struct bucket_target *t = &r->target.at[i];
-        const struct mg_param *first = rows_part(r, t->name, 0);
+        const struct mg_param *first = rows_part(r, &r->s->param.at[t->param], 0);
 
-        if (t->order == MG_NONE && first && first->from) {
+        if (t->order == MG_NONE && first->from) {
             t->order = first->from->order;
         }
         r->ordered = r->ordered && t->order != MG_NONE;
@@ -285,7 +277,6 @@ bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s, struct zf_
 void bucket_rows_fini(struct bucket_rows *r)
 {
     zf_vec_fini(&r->target);
-    zf_table_fini(&r->parts);
     zf_table_fini(&r->pieces);
     zf_table_fini(&r->rows);
     zf_arena_free(r->arena);
@@ -434,14 +425,12 @@ struct rows_piece {
 static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target, uint64_t n,
                        uint64_t t, struct bucket_piece **out, struct zf_err *err)
 {
-    const struct mg_param *p = &r->s->param.at[target->param], *part = rows_part(r, p->name, 0);
-    struct mg_part name = {.n = 1};
-    bool joined = !p->from && part && mg_part_of(part->name, &name);
+    const struct mg_param *p = &r->s->param.at[target->param];
+    uint32_t n_parts = rows_parts(p);
     uint64_t most = 1;
 
-    for (uint32_t k = 0; k < name.n; k++) {
-        const struct mg_param *q = joined ? rows_part(r, p->name, k) : p;
-        uint64_t cuts = q ? rows_most_cuts(q) : 1;
+    for (uint32_t k = 0; k < n_parts; k++) {
+        uint64_t cuts = rows_most_cuts(rows_part(r, p, k));
 
         most = cuts > most ? cuts : most;
     }
@@ -454,22 +443,20 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target
     }
     struct bucket_piece *piece = zf_arena_get(r->arena, 1, sizeof *piece, err);
     struct rows_share share = {.n = place[1], .t = place[2]};
-    share.box = piece ? zf_arena_get(r->arena, (uint64_t)name.n * ROWS_CHUNKS, sizeof *share.box, err)
+    share.box = piece ? zf_arena_get(r->arena, (uint64_t)n_parts * ROWS_CHUNKS, sizeof *share.box, err)
                       : NULL;
     if (!share.box) {
         return false;
     }
     piece->weight = (uint32_t)target->param;
     piece->box = share.box;
-    for (uint32_t k = 0; k < name.n && piece->n_boxes != UINT32_MAX; k++) {
-        const struct mg_param *q = joined ? rows_part(r, p->name, k) : p;
+    for (uint32_t k = 0; k < n_parts && piece->n_boxes != UINT32_MAX; k++) {
+        const struct mg_param *q = rows_part(r, p, k);
 
-        if (!q) {
-            piece->n_boxes = UINT32_MAX;
-        } else if (!rows_add_boxes(r, q, &share, piece, err)) {
+        if (!rows_add_boxes(r, q, &share, piece, err)) {
             return false;
         }
-        share.shift += q && q->type.ndim ? q->type.shape[0] : 0;
+        share.shift += q->type.ndim ? q->type.shape[0] : 0;
     }
     kept->known = true;
     kept->piece = piece->n_boxes == UINT32_MAX ? NULL : piece;

@@ -45,7 +45,7 @@ struct bucket_rows {
     uint64_t n_experts;                 /* of a layer; 0 = there are none */
     bool ordered;                       /* every key has a place */
     uint32_t *sorted[BUCKET_ORDERS][2]; /* [target.n] by order and grouping, when asked for */
-    struct zf_table parts, pieces, rows; /* of joined parameters; what ranks have; rows made so far */
+    struct zf_table pieces, rows; /* what ranks have; rows made so far */
 };
 
 /* Looks the save's list through.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */

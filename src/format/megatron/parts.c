@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A factory cuts a parameter along its first dimension before it is saved, so that each part is cut
- * among ranks by itself: the two halves of a gated linear unit, what Mamba's projection and convolution
- * give at once.  The parts follow each other in the live tensor, in the order below.
+ * among ranks by itself: the two halves of a gated linear unit, what the projection and the convolution
+ * of Mamba and of gated delta nets give at once.  The parts follow each other in the live tensor, in the
+ * order below.
  * Source: megatron/core/transformer/mlp.py apply_swiglu_sharded_factory (singleton_local_shards, 0.15 …
- * 0.19), megatron/core/ssm/mamba_mixer.py sharded_state_dict (0.9 … 0.19). */
+ * 0.19), megatron/core/ssm/mamba_mixer.py and gated_delta_net.py sharded_state_dict (0.9 … 0.19). */
 #include "parts.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 #include <zf/base/num.h>
 #include <zf/base/table.h>
 
-enum { PARTS_MAX = 5 };
+enum { PARTS_MAX = 6 };
 
 static const struct parts_kind {
     const char *whole; /* the end of the whole name, of full components */
@@ -25,7 +26,11 @@ static const struct parts_kind {
     {"in_proj.bias", {".z", ".x", ".B", ".C", ".dt"}, 5},
     {"conv1d.weight", {".x", ".B", ".C"}, 3},
     {"conv1d.bias", {".x", ".B", ".C"}, 3},
+    {"in_proj.weight", {".query", ".key", ".value", ".z", ".beta", ".alpha"}, 6},
+    {"conv1d.weight", {".query", ".key", ".value"}, 3},
+    {"conv1d.bias", {".query", ".key", ".value"}, 3},
 };
+#define PARTS_KINDS (sizeof parts_kinds / sizeof *parts_kinds)
 
 static bool parts_ends(struct mg_text t, const char *end)
 {
@@ -42,56 +47,56 @@ static bool parts_is_whole(struct mg_text t, const char *whole)
     return parts_ends(t, whole) && (t.n == n || t.p[t.n - n - 1] == '.');
 }
 
-bool mg_part_of(struct mg_text name, struct mg_part *out)
+/* Which part of that kind the name is, or n; *whole = the name of the parameter. */
+static uint32_t parts_which(const struct parts_kind *kind, struct mg_text name,
+                            struct mg_text *whole)
 {
-    for (size_t k = 0; k < sizeof parts_kinds / sizeof *parts_kinds; k++) {
-        for (uint32_t i = 0; i < parts_kinds[k].n; i++) {
-            struct mg_text whole = name;
-
-            if (!parts_ends(name, parts_kinds[k].end[i])) {
-                continue;
-            }
-            whole.n -= strlen(parts_kinds[k].end[i]);
-            if (parts_is_whole(whole, parts_kinds[k].whole)) {
-                *out = (struct mg_part){whole, i, parts_kinds[k].n};
-                return true;
+    for (uint32_t i = 0; i < kind->n; i++) {
+        if (parts_ends(name, kind->end[i])) {
+            *whole = (struct mg_text){name.p, name.n - strlen(kind->end[i])};
+            if (parts_is_whole(*whole, kind->whole)) {
+                return i;
             }
         }
     }
-    return false;
+    return kind->n;
 }
 
 /* A parameter that is met in parts. */
 struct parts_met {
-    uint64_t hash; /* of state and whole name */
+    uint64_t hash; /* of kind, state and whole name */
     struct mg_text whole, state;
     size_t part[PARTS_MAX]; /* number + 1 of the parameter; 0 = not met */
     uint32_t n;
     bool there; /* the whole name is in the list, or a part twice */
 };
 
-static uint64_t parts_hash(struct mg_text state, struct mg_text name)
+static uint64_t parts_hash(size_t kind, struct mg_text state, struct mg_text name)
 {
-    return zf_hash(zf_hash(1, state.p, state.n), name.p, name.n);
+    return zf_hash(zf_hash(1 + kind, state.p, state.n), name.p, name.n);
 }
 
+/* A name may be a part of several kinds: "in_proj.weight.z". */
 static bool parts_meet(struct zf_table *met, const struct mg_param *p, size_t i, struct zf_err *err)
 {
-    struct mg_part part;
-    struct parts_met *m;
+    for (size_t k = 0; k < PARTS_KINDS; k++) {
+        struct mg_text whole;
+        uint32_t part = parts_which(&parts_kinds[k], p->name, &whole);
+        struct parts_met *m;
 
-    if (!mg_part_of(p->name, &part)) {
-        return true;
+        if (part == parts_kinds[k].n) {
+            continue;
+        }
+        m = zf_table_put(met, parts_hash(k, p->state, whole), sizeof *m, err);
+        if (!m) {
+            return false;
+        }
+        m->whole = whole;
+        m->state = p->state;
+        m->n = parts_kinds[k].n;
+        m->there = m->there || m->part[part];
+        m->part[part] = i + 1;
     }
-    m = zf_table_put(met, parts_hash(p->state, part.whole), sizeof *m, err);
-    if (!m) {
-        return false;
-    }
-    m->whole = part.whole;
-    m->state = p->state;
-    m->n = part.n;
-    m->there = m->there || m->part[part.part];
-    m->part[part.part] = i + 1;
     return true;
 }
 
@@ -107,7 +112,7 @@ static bool parts_fit(const struct mg_save *s, const struct parts_met *m, uint64
     for (uint32_t i = 0; i < m->n; i++) {
         const struct mg_param *p = m->part[i] ? &s->param.at[m->part[i] - 1] : NULL;
 
-        if (!p || p->type.dtype != first->type.dtype || p->type.ndim != first->type.ndim ||
+        if (!p || p->apart || p->type.dtype != first->type.dtype || p->type.ndim != first->type.ndim ||
             memcmp(p->type.shape + 1, first->type.shape + 1,
                    (first->type.ndim - 1) * sizeof *first->type.shape) != 0 ||
             !zf_add(*rows, p->type.shape[0], rows)) {
@@ -139,14 +144,19 @@ static bool parts_join_one(struct mg_save *s, const struct parts_met *m, struct 
 {
     struct mg_param whole;
     uint64_t rows, *shape;
+    size_t *part;
 
     if (!parts_fit(s, m, &rows)) {
         return true;
     }
     whole = s->param.at[m->part[0] - 1];
     shape = zf_arena_get(s->arena, whole.type.ndim, sizeof *shape, err);
-    if (!shape) {
+    part = shape ? zf_arena_get(s->arena, m->n, sizeof *part, err) : NULL;
+    if (!part) {
         return false;
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        part[i] = m->part[i] - 1;
     }
     memcpy(shape, whole.type.shape, whole.type.ndim * sizeof *shape);
     shape[0] = rows;
@@ -154,6 +164,8 @@ static bool parts_join_one(struct mg_save *s, const struct parts_met *m, struct 
     whole.name = m->whole;
     whole.from = NULL;
     whole.first = 0;
+    whole.part = part;
+    whole.n_parts = m->n;
     whole.of = zf_build_hidden(s->b, m->whole.p, m->whole.n, whole.type, err);
     return whole.of && parts_fill(s, m, whole.of, err) && mg_save_param(s, &whole, err);
 }
@@ -168,10 +180,13 @@ bool mg_parts_join(struct mg_save *s, struct zf_err *err)
     }
     for (size_t i = 0; ok && i < s->param.n && met.index.n; i++) {
         const struct mg_param *p = &s->param.at[i];
-        struct parts_met *m = zf_table_get(&met, parts_hash(p->state, p->name));
 
-        if (m) {
-            m->there = true;
+        for (size_t k = 0; k < PARTS_KINDS; k++) {
+            struct parts_met *m = zf_table_get(&met, parts_hash(k, p->state, p->name));
+
+            if (m) {
+                m->there = true;
+            }
         }
     }
     for (size_t i = 0; ok && i < met.index.n; i++) {

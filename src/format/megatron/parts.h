@@ -10,12 +10,4 @@
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
 bool mg_parts_join(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 
-/* What a part is of: the length of the whole name, and which of n parts.  False: it is no part by its
- * name.  *whole is followed by the ending that tells the part. */
-struct mg_part {
-    struct mg_text whole;
-    uint32_t part, n;
-};
-bool mg_part_of(struct mg_text name, struct mg_part *out);
-
 #endif

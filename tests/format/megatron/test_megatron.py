@@ -231,7 +231,9 @@ def parts_are_joined():
     with Case() as c:
         s = Save(c.dir)
         keys = {"decoder.layers.mlp.linear_fc1.weight": ("_w", "_v"), "decoder.layers.3.mixer.in_proj.weight":
-                (".z", ".x", ".B", ".C", ".dt"), "decoder.layers.3.mixer.conv1d.bias": (".x", ".B", ".C")}
+                (".z", ".x", ".B", ".C", ".dt"), "decoder.layers.3.mixer.conv1d.bias": (".x", ".B", ".C"),
+                "decoder.layers.4.self_attention.in_proj.weight": (".query", ".key", ".value", ".z", ".beta", ".alpha"),
+                "decoder.layers.4.self_attention.conv1d.bias": (".query", ".key", ".value")}
         for key, ends in keys.items():
             for i, end in enumerate(ends):
                 n = () if "in_proj" in key or "bias" in key else (2,)
@@ -262,7 +264,7 @@ def parts_are_joined():
         whole = c.run("cat", "model.safetensors").stdout
         head = json.loads(whole[8:8 + int.from_bytes(whole[:8], "little")])
         assert set(keys) - {"decoder.layers.mlp.linear_fc1.weight"} < set(head), sorted(head)
-        assert not any(k.endswith((".z", ".dt", "fc1.weight_w", "fc1.weight_v")) for k in head), sorted(head)
+        assert not any(k.endswith((".z", ".dt", ".alpha", ".key", "fc1.weight_w", "fc1.weight_v")) for k in head), sorted(head)
         assert "a.weight_w" in head and "c.weight_w" in head and "c.weight" in head, sorted(head)
         for path in ("stacked/model.safetensors", "stacked/npy", "stacked/as", "npy/" + "a.weight.npy"):
             assert c.run("cat", path).returncode, path
