@@ -19,6 +19,7 @@ EXTRA_DIST += \
 	scripts/test \
 	scripts/test-arm64 \
 	scripts/test-frameworks \
+	scripts/test-libfuse \
 	scripts/test-musl \
 	scripts/test-sanitizers \
 	$(NULL)

@@ -11,6 +11,19 @@
 /* Extended attributes: named and listed; not at all; or named always, and listed where the tree is small. */
 enum zf_fs_xattrs { ZF_FS_XATTRS_AUTO, ZF_FS_XATTRS_ON, ZF_FS_XATTRS_OFF };
 
+/* How large files are read: past the page cache where mappings stay possible, never, or wherever it can be had. */
+enum zf_fs_io { ZF_FS_IO_AUTO, ZF_FS_IO_CACHED, ZF_FS_IO_DIRECT };
+
+/* What a mount does, once that is known. */
+struct zf_fs_modes {
+    bool direct;     /* large files are read past the page cache */
+    const char *why; /* a sentence: why they are, or are not */
+    bool io_uring;   /* requests come through io_uring */
+    /* Read-ahead of the kernel for this mount, and what was asked for; 0 = not known, or left alone. */
+    uint32_t read_ahead_kib, read_ahead_wanted;
+    char remedy[100]; /* "", or the command that raises it */
+};
+
 struct zf_fs_opts {
     const char *mountpoint, *fsname, *subtype;
     const char *const *fuse_opt; /* handed to libfuse as they are: allow_other … */
@@ -23,15 +36,18 @@ struct zf_fs_opts {
     uint32_t max_read;                  /* bytes of the largest request; 0 = the kernel's choice */
     uint32_t read_ahead_kib;            /* 0 = leave alone */
     enum zf_fs_xattrs xattrs;
+    enum zf_fs_io io;
+    bool io_uring;
     bool debug;
     int stop_fd; /* its end of file stops serving as a signal does; -1 = none */
     /* Called in the serving process for each failed read, by the thread that failed. */
     void (*log)(void *ctx, const struct zf_err *err);
     void *log_ctx;
     /* Each is called once at most, with session_ctx, and may be NULL.  mounted: at once, before
-     * anything is served; ready: from a thread of its own, when the mount answers; stopping: when
+     * anything is served; modes and then ready: from a thread of its own, when the mount answers; stopping: when
      * a signal, or the end of stop_fd, came, after the mount point was freed. */
     void (*mounted)(void *ctx, const struct zf_mount *m);
+    void (*modes)(void *ctx, const struct zf_fs_modes *m);
     void (*ready)(void *ctx);
     void (*stopping)(void *ctx);
     void *session_ctx;

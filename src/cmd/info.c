@@ -11,6 +11,7 @@
 
 #include "config_note.h"
 #include "lost.h"
+#include "mounted.h"
 #include "open.h"
 #include "print.h"
 
@@ -145,7 +146,12 @@ static int info_run(const struct cmd *self, int argc, char **argv)
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(argv[at], &o, &err);
     if (!c) {
-        return cmd_fail(&err);
+        char modes[400];
+
+        code = cmd_fail(&err);
+        mounted_modes_say(argv[at], modes, sizeof modes);
+        (void)fputs(modes, stderr);
+        return code;
     }
     zf_auto(mem) char *config = config_note(c, &o.lim);
     if (json) {

@@ -32,6 +32,8 @@ struct service {
     int link;           /* the worker's, to the supervisor */
     int lock;           /* of the mount point, the supervisor's until the mount answers */
     struct zf_log *log; /* the worker's */
+    struct zf_tree *tree; /* the same */
+    char remedy[100];     /* for its read-ahead, or "" */
 };
 
 static void mount_detach_stdio(void)
@@ -60,6 +62,31 @@ static void mount_worker_mounted(void *ctx, const struct zf_mount *m)
     supervise_mounted(v->link, m);
 }
 
+static void mount_worker_modes(void *ctx, const struct zf_fs_modes *m)
+{
+    struct service *v = ctx;
+    char *text = mounted_modes_text(m);
+
+    if (text) {
+        zf_control_set_modes(v->tree, text);
+    }
+    (void)snprintf(v->remedy, sizeof v->remedy, "%s", m->remedy);
+}
+
+/* Behind the terminal's back, where there is one: most who mount cannot do anything about it. */
+static void mount_worker_tell_remedy(const struct service *v)
+{
+    struct zf_err err;
+
+    if (v->remedy[0]) {
+        (void)zf_fail(&err, ZF_E_IO, ZF_OFF_NONE,
+                      "sequential reads are a third slower than they could be, because the kernel "
+                      "reads little ahead; as root: %s",
+                      v->remedy);
+        zf_log_say(v->log, &err);
+    }
+}
+
 static void mount_worker_ready(void *ctx)
 {
     const struct service *v = ctx;
@@ -68,6 +95,7 @@ static void mount_worker_ready(void *ctx)
         zf_log_detach(v->log);
         mount_leave_terminal();
     }
+    mount_worker_tell_remedy(v);
     supervise_ready(v->link);
 }
 
@@ -156,6 +184,13 @@ static void mount_keep_no_large_blocks(void)
 #endif
 }
 
+static enum zf_fs_io mount_io(const struct opts *o)
+{
+    return !o->io || strcmp(o->io, "auto") == 0 ? ZF_FS_IO_AUTO
+           : strcmp(o->io, "cached") == 0       ? ZF_FS_IO_CACHED
+                                                : ZF_FS_IO_DIRECT;
+}
+
 static enum zf_fs_xattrs mount_xattrs(const struct opts *o)
 {
     return !o->xattrs || strcmp(o->xattrs, "auto") == 0 ? ZF_FS_XATTRS_AUTO
@@ -196,11 +231,14 @@ static int mount_serve(void *ctx, int link)
         .max_read = o->max_read > UINT32_MAX ? UINT32_MAX : (uint32_t)o->max_read,
         .read_ahead_kib = (uint32_t)(o->read_ahead / 1024 > UINT32_MAX ? 0 : o->read_ahead / 1024),
         .xattrs = mount_xattrs(o),
+        .io = mount_io(o),
+        .io_uring = o->io_uring,
         .debug = o->debug,
         .log = mount_say,
         .log_ctx = v,
         .stop_fd = link,
         .mounted = mount_worker_mounted,
+        .modes = mount_worker_modes,
         .ready = mount_worker_ready,
         .stopping = mount_worker_stopping,
         .session_ctx = v,
@@ -208,6 +246,7 @@ static int mount_serve(void *ctx, int link)
 
     v->link = link;
     v->log = log;
+    v->tree = tree;
     mount_give_memory_back();
     /* A daemon keeps no directory busy; every path was made absolute before. */
     if (!tree || (v->notify >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||

@@ -84,14 +84,26 @@ char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *
     return text;
 }
 
+char *mounted_modes_text(const struct zf_fs_modes *m)
+{
+    json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s}", "schema", "zerofs.modes/1", "io",
+                          m->direct ? "direct" : "cached", "why", m->why, "io_uring", m->io_uring,
+                          "read_ahead_kib", (int)m->read_ahead_kib, "read_ahead_wanted_kib",
+                          (int)m->read_ahead_wanted, "remedy", m->remedy);
+    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+
+    json_decref(j);
+    return text;
+}
+
 /* ---- what is there --------------------------------------------------------------------------- */
 
-static json_t *mounted_load(const char *mountpoint)
+static json_t *mounted_load(const char *mountpoint, const char *name)
 {
     zf_auto(mem) char *path = NULL, *text = malloc(MAX_TEXT);
     size_t n = 0;
 
-    if (!text || asprintf(&path, "%s/.zerofs/mount.json", mountpoint) < 0) {
+    if (!text || asprintf(&path, "%s/.zerofs/%s", mountpoint, name) < 0) {
         errno = ENOMEM;
         return NULL;
     }
@@ -105,6 +117,23 @@ static json_t *mounted_load(const char *mountpoint)
     }
     errno = sys;
     return fd >= 0 ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+}
+
+void mounted_modes_say(const char *mountpoint, char *out, size_t n)
+{
+    json_t *j = mounted_load(mountpoint, "modes.json");
+    const char *io = json_string_value(json_object_get(j, "io"));
+    const char *why = json_string_value(json_object_get(j, "why"));
+    const char *remedy = json_string_value(json_object_get(j, "remedy"));
+
+    out[0] = '\0';
+    if (io && why) {
+        (void)snprintf(out, n, "zerofs: large files are read %s the page cache: %.140s\n%s%.100s%s",
+                       strcmp(io, "direct") == 0 ? "past" : "through", why,
+                       remedy && *remedy ? "zerofs: the kernel could read further ahead; as root: " : "",
+                       remedy ? remedy : "", remedy && *remedy ? "\n" : "");
+    }
+    json_decref(j);
 }
 
 static bool mounted_fail_foreign(const struct zf_mount *at, int sys, struct zf_err *err)
@@ -212,7 +241,7 @@ enum mounted mounted_check(const struct mount_job *job, struct zf_err *err)
     if (!zf_mount_at(job->mountpoint, &at) || !at.here || !at.fuse) {
         return MOUNTED_NOTHING;
     }
-    json_t *there = mounted_load(job->mountpoint);
+    json_t *there = mounted_load(job->mountpoint, "mount.json");
     if (!there) {
         return mounted_fail_foreign(&at, errno, err) ? MOUNTED_NOTHING : MOUNTED_OTHER;
     }

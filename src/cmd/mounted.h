@@ -3,6 +3,7 @@
 #ifndef ZF_CMD_MOUNTED_H
 #define ZF_CMD_MOUNTED_H
 
+#include <zf/fs.h>
 #include <zf/tree.h>
 
 #include "options.h"
@@ -17,6 +18,12 @@ struct mount_job {
 /* The document /.zerofs/mount.json of a mount: what it shows, from where, with which options.
  * tag: the save inside job->source, or "".  Gives malloc'ed text. */
 char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err) ZF_CHECKED;
+
+/* The document /.zerofs/modes.json: how the mount is read.  Gives malloc'ed text, or NULL. */
+char *mounted_modes_text(const struct zf_fs_modes *m);
+
+/* What that says of the mount at this path, as a line, and another on what to do about its read-ahead; "" = no mount. */
+void mounted_modes_say(const char *mountpoint, char *out, size_t n);
 
 enum mounted {
     MOUNTED_NOTHING, /* or nothing of ours: the mount point is to be looked at as any directory */

@@ -4,6 +4,7 @@ libzf_fs_la_SOURCES = \
 	src/fs/ahead.c \
 	src/fs/attach.c \
 	src/fs/buffer.c \
+	src/fs/mode.c \
 	src/fs/mountpoint.c \
 	src/fs/ops.c \
 	src/fs/park.c \
@@ -21,6 +22,7 @@ noinst_HEADERS += \
 	src/fs/ahead.h \
 	src/fs/attach.h \
 	src/fs/buffer.h \
+	src/fs/mode.h \
 	src/fs/ops.h \
 	src/fs/park.h \
 	src/fs/session.h \

@@ -25,15 +25,9 @@
 #include <zf/source/want.h>
 
 #include "buffer.h"
+#include "mode.h"
 #include "park.h"
 #include "xattrs.h"
-
-/* Lets a file that goes past the page cache be mapped with MAP_SHARED too (Linux 6.6, libfuse 3.16). */
-#ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
-#define SHARED_MAPS FUSE_CAP_DIRECT_IO_ALLOW_MMAP
-#else
-#define SHARED_MAPS 0
-#endif
 
 /* The time for which the kernel may remember a name whose file changes.  That a name is not there is not
  * remembered at all in a directory that may grow. */
@@ -192,8 +186,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     }
     /* Contents that never change stay in the page cache over opens; others are never put there.  Neither
      * is a damaged file: the cache would widen an error to whole pages. */
-    fi->direct_io = s.live || s.lost;
-    fi->keep_cache = !fi->direct_io;
+    fi->direct_io = s.live || s.lost || mode_direct(fs, &s);
+    fi->keep_cache = !s.live && !s.lost;
     if (s.lost && !atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)) {
         ops_tell_maps(fs);
     }
@@ -504,15 +498,13 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
     struct fs *fs = userdata;
 
-    atomic_store_explicit(&fs->shared_maps, SHARED_MAPS && (conn->capable & SHARED_MAPS) != 0,
-                          memory_order_relaxed);
-
+    mode_choose(fs, conn);
     /* One copy out of our buffer is cheaper than pipes; measured, docs/architecture.md. */
     conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
                               FUSE_CAP_AUTO_INVAL_DATA);
     conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO |
                                    FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT |
-                                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | SHARED_MAPS);
+                                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | MODE_SHARED_MAPS);
     /* libfuse wants to hear it here as well as among the mount options. */
     if (fs->opts->max_read) {
         conn->max_read = fs->opts->max_read;

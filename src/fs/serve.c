@@ -20,13 +20,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <zf/source/gate.h>
 
 #include "attach.h"
+#include "mode.h"
 #include "park.h"
 
 static void serve_auto_args(struct fuse_args *args)
@@ -48,6 +48,9 @@ static bool serve_build_args(struct fuse_args *args, const struct zf_fs_opts *o,
         (void)snprintf(text, sizeof text, "-omax_read=%u", o->max_read);
         ok = fuse_opt_add_arg(args, text) == 0;
     }
+    if (ok && o->io_uring && mode_has_io_uring()) {
+        ok = fuse_opt_add_arg(args, "-oio_uring") == 0;
+    }
     if (ok && o->debug) {
         ok = fuse_opt_add_arg(args, "-d") == 0;
     }
@@ -60,6 +63,7 @@ enum stage { LOOPING, LEAVING, OVER };
 
 struct session {
     const struct zf_fs_opts *o;
+    const struct fs *fs;
     struct fuse_session *se;
     struct zf_mount mount;
     bool attached;     /* we mounted */
@@ -130,24 +134,6 @@ static void serve_signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
     guard_wake = -1;
 }
 
-/* The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own setting
- * works, once INIT is over, for who may write it. */
-static void serve_raise_read_ahead(dev_t dev, uint32_t kib)
-{
-    char path[80], text[16];
-
-    (void)snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(dev), minor(dev));
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        int n = snprintf(text, sizeof text, "%u", kib);
-
-        if (write(fd, text, (size_t)n) < 0) {
-            /* Reads are only slower without it. */
-        }
-        (void)close(fd);
-    }
-}
-
 /* With /dev/fd/N somebody else mounts: where, and when, only they know. */
 static bool serve_mounted_by_others(const char *mountpoint)
 {
@@ -182,8 +168,11 @@ static void *serve_ready_run(void *arg)
         (void)pthread_join(asker, NULL);
     }
     if (s->answers) {
-        if (o->read_ahead_kib && s->known) {
-            serve_raise_read_ahead(s->mount.dev, o->read_ahead_kib);
+        struct zf_fs_modes modes;
+
+        mode_settle(s->fs, s->known ? &s->mount.dev : NULL, &modes);
+        if (o->modes) {
+            o->modes(o->session_ctx, &modes);
         }
         if (o->ready) {
             o->ready(o->session_ctx);
@@ -373,10 +362,13 @@ static bool serve_attach(struct session *s, struct zf_err *err)
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "libfuse does not take the descriptor of the mount");
 }
 
-/* Takes se. */
-static bool serve_session(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
+/* Takes fs->se. */
+static bool serve_session(const struct fs *fs, struct zf_err *err)
 {
+    const struct zf_fs_opts *o = fs->opts;
+    struct fuse_session *se = fs->se;
     struct session s = {.o = o,
+                        .fs = fs,
                         .se = se,
                         .serving = pthread_self(),
                         .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -423,7 +415,7 @@ bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *e
         return false;
     }
     ahead_init(&fs.ahead, AHEAD_BYTES);
-    bool ok = serve_session(se, o, err);
+    bool ok = serve_session(&fs, err);
     ahead_fini(&fs.ahead);
     serve_signals_restore(old);
     return ok;

@@ -18,6 +18,7 @@ struct fs {
     struct fuse_session *se;
     atomic_bool shared_maps; /* the kernel maps files shared that go past its cache */
     atomic_bool maps_told;
+    atomic_bool direct; /* large files go past the page cache */
     struct ahead ahead;
 };
 

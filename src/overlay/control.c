@@ -5,6 +5,7 @@
 #include <zf/overlay/control.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,15 @@
 /* Inode numbers no tree of a checkpoint reaches. */
 #define BASE (1ull << 63)
 
-/* MOUNT is the last: where there is none the others are listed alone. */
-enum control_file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, N_FILES };
+/* From MOUNT on: of a mount only, where there is none the others are listed alone. */
+enum control_file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, MODES, N_FILES };
 
 static const char *const names[N_FILES] = {[DIR_ITSELF] = ".zerofs",
                                            [INDEX] = "index.json",
                                            [STATS] = "stats.json",
                                            [LOG] = "log",
-                                           [MOUNT] = "mount.json"};
+                                           [MOUNT] = "mount.json",
+                                           [MODES] = "modes.json"};
 
 struct control {
     struct zf_tree base;
@@ -34,6 +36,7 @@ struct control {
     char *index;
     size_t index_len;
     char *mount;       /* NULL = none */
+    char *_Atomic modes; /* NULL = not known yet; set once */
     uint16_t withheld; /* from all modes */
 };
 
@@ -67,11 +70,12 @@ static const char *control_index_once(struct control *c, size_t *n_out, struct z
 static const char *control_text_of(struct control *c, enum control_file f, size_t *n_out,
                                    bool *owned_out, struct zf_err *err)
 {
-    *owned_out = f != MOUNT && (f != INDEX || c->o.live);
-    if (f == MOUNT) {
-        *n_out = c->mount ? strlen(c->mount) : 0;
-        return c->mount ? c->mount
-                        : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is no mount"), NULL);
+    *owned_out = f < MOUNT && (f != INDEX || c->o.live);
+    if (f >= MOUNT) {
+        const char *modes = c->modes, *known = f == MOUNT ? c->mount : modes ? modes : "";
+
+        *n_out = c->mount ? strlen(known) : 0;
+        return c->mount ? known : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is no mount"), NULL);
     }
     if (!*owned_out) {
         return control_index_once(c, n_out, err);
@@ -264,6 +268,7 @@ static void control_op_free(struct zf_tree *t)
     (void)pthread_mutex_destroy(&c->lock);
     free(c->index);
     free(c->mount);
+    free(c->modes);
     free(c);
 }
 
@@ -302,6 +307,15 @@ void zf_control_set_mount(struct zf_tree *t, char *text)
 {
     free(control_of(t)->mount);
     control_of(t)->mount = text;
+}
+
+void zf_control_set_modes(struct zf_tree *t, char *text)
+{
+    char *none = NULL;
+
+    if (!atomic_compare_exchange_strong(&control_of(t)->modes, &none, text)) {
+        free(text);
+    }
 }
 
 void zf_control_withhold(struct zf_tree *t, uint16_t bits)

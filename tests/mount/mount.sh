@@ -60,6 +60,17 @@ check 'unmounted' unmount "$mnt"
 check 'no attributes with xattrs=off' with deepspeed/zero3_w2 -o xattrs=off -- attributes_told "$mnt" embed.weight.f32 '' never
 check 'xattrs takes one of its words' says 2 'xattrs is auto, on or off, found "no"' "$ZEROFS" mount "$c" "$mnt" -o xattrs=no
 
+# Large files go past the page cache where that is granted, and are mapped either way.
+mkdir "$tmp/large"
+look large "$tmp/large/model.safetensors"
+for io in auto=direct cached=cached direct=direct; do
+    check 'a large file' "$ZEROFS" mount "$tmp/large" "$mnt" -o "io=${io%=*}"
+    check "with io=${io%=*}" look modes "$mnt" "${io#*=}" w.u8
+    check 'info says how it is read' says 3 "point at the checkpoint" "$ZEROFS" info "$mnt"
+    check 'in a line of its own' sh -c "'$ZEROFS' info '$mnt' 2>&1 | grep -Eq '^zerofs: large files are read (past|through) the page cache: '"
+    check 'taken off' unmount "$mnt"
+done
+
 # Many files: their attributes are there, but not listed unless one wants that.
 python3 "$top_srcdir/tests/support/mkdcp.py" "$tmp/many" --tensors 4200 --ranks 1 --rows 1 --cols 4 --hollow
 for how in auto=never on=listed; do

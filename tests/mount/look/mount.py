@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import mmap
 import os
 import re
 import stat
@@ -266,8 +267,46 @@ def casts(mnt):
 
 def hidden(mnt):
     assert ".zerofs" not in os.listdir(mnt)
-    assert os.listdir(os.path.join(mnt, ".zerofs")) == ["index.json", "stats.json", "log", "mount.json"]
+    assert os.listdir(os.path.join(mnt, ".zerofs")) == ["index.json", "stats.json", "log", "mount.json", "modes.json"]
     assert os.stat(os.path.join(mnt, ".zerofs/..")).st_ino == os.stat(mnt).st_ino
+
+
+def large(path):
+    """A file of 64 MiB and some of zeros between a 1 and a 2, written as a hole."""
+    n = (64 << 20) + 4096
+    head = json.dumps({"w": {"dtype": "U8", "shape": [n], "data_offsets": [0, n]}}).encode()
+    head += b" " * (-len(head) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head + b"\1")
+        f.seek(n - 2, 1)
+        f.write(b"\2")
+
+
+def modes(mnt, io, path):
+    """io: "cached", or "direct" where this kernel and libfuse grant it; path: a file of 64 MiB and more, all zeros but the
+    first and the last byte, which are 1 and 2.  It is mapped shared in either mode."""
+    m = json.loads(content(mnt, ".zerofs/modes.json"))
+    assert m["schema"] == "zerofs.modes/1" and m["why"] and not m["io_uring"], m
+    assert m["io"] in ("cached", io), m
+    assert m["io"] == "direct" or io == "cached" or "map" in m["why"], m
+    st = os.stat(mnt)
+    with open(f"/sys/class/bdi/{os.major(st.st_dev)}:{os.minor(st.st_dev)}/read_ahead_kb", encoding="ascii") as f:
+        assert int(f.read()) == m["read_ahead_kib"], m
+    assert bool(m["remedy"]) == (m["read_ahead_kib"] < m["read_ahead_wanted_kib"]), m
+    path = os.path.join(mnt, path)
+    size = os.stat(path).st_size
+    with open(path, "rb", buffering=0) as f, mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ) as shared:
+        for at, want in ((0, b"\1\0"), (size - 2, b"\0\2"), (size // 2, b"\0\0")):
+            assert shared[at:at + 2] == want == os.pread(f.fileno(), 2, at), at
+        assert os.pread(f.fileno(), 10, size - 1) == b"\2" and os.pread(f.fileno(), 10, size) == b""
+    # Which of the two it was, the counters tell: what goes past the cache is asked for again.
+    fd = os.open(path, os.O_RDONLY)
+    reads = lambda: sum(s["reads"] for s in json.loads(content(mnt, ".zerofs/stats.json"))["sources"])
+    os.pread(fd, 1 << 20, 1 << 20)
+    before = reads()
+    os.pread(fd, 1 << 20, 1 << 20)
+    assert (reads() > before) == (m["io"] == "direct"), m
+    os.close(fd)
 
 
 def index(mnt):

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* By which way contents are read, and how far the kernel reads ahead. */
+#ifndef ZF_FS_MODE_H
+#define ZF_FS_MODE_H
+
+#include "session.h"
+
+/* Lets a file that goes past the page cache be mapped with MAP_SHARED too (Linux 6.6, libfuse 3.17). */
+#ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+#define MODE_SHARED_MAPS FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+#else
+#define MODE_SHARED_MAPS 0
+#endif
+
+/* At INIT, when it is known what the kernel grants. */
+void mode_choose(struct fs *fs, const struct fuse_conn_info *conn);
+
+/* Is this file, when it is opened now, read past the page cache? */
+bool mode_direct(const struct fs *fs, const struct zf_stat *s);
+
+/* Can libfuse and this kernel speak over io_uring? */
+bool mode_has_io_uring(void);
+
+/* When the mount answers: raises the read-ahead of its device, which is NULL where it is not known, and tells all. */
+void mode_settle(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out);
+
+#endif
