@@ -52,6 +52,7 @@ include tests/format/local.mk
 include tests/frameworks/local.mk
 include tests/cli/local.mk
 include tests/mount/local.mk
+include tests/remote/local.mk
 include tests/fuzz/local.mk
 include tests/house/local.mk
 include tests/bench/local.mk

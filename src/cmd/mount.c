@@ -214,7 +214,7 @@ static int mount_serve(void *ctx, int link)
     }
     mount_keep_no_large_blocks();
     zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
-    const struct open_saves saves = {.o = o, .log = log};
+    const struct open_saves saves = {.o = o, .opener = open_opener(o), .log = log};
     zf_auto(tree) struct zf_tree *tree = log ? mount_open_described(job, &saves, &err) : NULL;
     struct zf_fs_opts fs = {
         .mountpoint = job->mountpoint,
@@ -479,7 +479,8 @@ static int mount_run(struct mount_job *job, bool foreground, bool *already_out)
     if (!where_check(job->source, &err)) {
         return cmd_fail(&err);
     }
-    zf_auto(mem) char *source = realpath(job->source, NULL);
+    bool remote = where_is_remote(job->source);
+    zf_auto(mem) char *source = remote ? strdup(job->source) : realpath(job->source, NULL);
     int lock = -1, code;
     if (!source) {
         return mount_fail_path("open the checkpoint", job->source);

@@ -7,10 +7,25 @@
 
 #include <zf/find.h>
 #include <zf/overlay/runs.h>
+#include <zf/remote.h>
 #include <zf/source/gate.h>
 
 #include "access.h"
 #include "where.h"
+
+static struct zf_store *open_place(void *ctx, const char *where, const struct zf_limits *lim,
+                                   struct zf_err *err)
+{
+    const struct opts *o = ctx;
+
+    return where_is_remote(where) ? zf_remote_open(o->remote, where, lim, err)
+                                  : zf_store_dir_xdev(where, o->xdev, lim, err);
+}
+
+struct zf_opener open_opener(const struct opts *o)
+{
+    return (struct zf_opener){.open = open_place, .ctx = (void *)(uintptr_t)o};
+}
 
 static bool open_wants_selection(const struct opts *o)
 {
@@ -44,8 +59,10 @@ static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct op
 static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opts *o,
                                            struct zf_err *err)
 {
+    const struct zf_opener opener = open_opener(o);
     struct zf_open_opts how = {
         .lim = &o->lim,
+        .opener = &opener,
         .format = o->format,
         .tag = o->tag,
         .side = o->side,
@@ -92,7 +109,8 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
     if (!where_check(path, err)) {
         return NULL;
     }
-    zf_auto(store) struct zf_store *st = zf_store_dir_xdev(path, o->xdev, &o->lim, err);
+    const struct zf_opener opener = open_opener(o);
+    zf_auto(store) struct zf_store *st = zf_store_by(&opener, path, &o->lim, err);
     struct zf_checkpoint *c = st ? open_selected(st, o, err) : NULL;
     struct zf_err changed;
 
@@ -155,7 +173,8 @@ uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct o
     zf_auto(access) struct access a = {.uid = (uid_t)o->uid, .gid = (gid_t)o->gid};
     struct zf_err why;
 
-    if (!opts_passes(o, "allow_other")) {
+    /* Whose an object is no mode says. */
+    if (!opts_passes(o, "allow_other") || where_is_remote(path)) {
         return 0;
     }
     access_add_checkpoint(&a, zf_tree_checkpoint(t), path);
@@ -187,7 +206,7 @@ static uint16_t open_save_withheld(void *ctx, const char *dir)
     const struct open_saves *s = ctx;
     zf_auto(access) struct access a = {.uid = (uid_t)s->o->uid, .gid = (gid_t)s->o->gid};
 
-    if (opts_passes(s->o, "allow_other")) {
+    if (opts_passes(s->o, "allow_other") && !where_is_remote(dir)) {
         access_add(&a, dir);
     }
     return (uint16_t)a.withheld;
@@ -197,7 +216,7 @@ struct zf_tree *open_run(const char *path, const struct open_saves *s, struct zf
 {
     const struct zf_run_opts how = {
         .lim = &s->o->lim,
-        .xdev = s->o->xdev,
+        .opener = &s->opener,
         .open = open_save,
         .withheld = open_save_withheld,
         .ctx = (void *)s,

@@ -21,9 +21,13 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
 uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct opts *o,
                        struct zf_log *log);
 
+/* How the paths and addresses of these options are opened; borrows them. */
+struct zf_opener open_opener(const struct opts *o);
+
 /* The options and the log with which the saves of a run are opened. */
 struct open_saves {
     const struct opts *o;
+    struct zf_opener opener; /* open_opener(o) */
     struct zf_log *log;
 };
 

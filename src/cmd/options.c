@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <zf/base/num.h>
+#include <zf/remote.h>
 #include <zf/view.h>
 
 #include "foreign.h"
@@ -51,8 +52,11 @@ struct opts opts_default(void)
         .max_threads = UNSET,
         .max_read = UNSET,
         .read_ahead = UNSET,
+        .connections = UNSET,
+        .cache_mem = UNSET,
         .entry_timeout = NAN,
         .attr_timeout = NAN,
+        .timeout = NAN,
         .lim = zf_limits_default(),
     };
 }
@@ -67,6 +71,8 @@ static void options_list_fini(struct opt_list *l)
 
 void opts_fini(struct opts *o)
 {
+    zf_remote_free(o->remote);
+    o->remote = NULL;
     for (size_t i = 0; i < N_ROWS; i++) {
         void *field = (char *)o + rows[i].at;
 
@@ -90,6 +96,20 @@ bool opts_passes(const struct opts *o, const char *word)
     return false;
 }
 
+/* What all addresses have in common. */
+static bool options_settle_remote(struct opts *o, struct zf_err *err)
+{
+    const struct zf_remote_opts r = {
+        .connections = (uint32_t)o->connections,
+        .cache_mem = o->cache_mem,
+        .timeout = o->timeout,
+        .cacert = o->cacert,
+    };
+
+    o->remote = zf_remote_new(&r, err);
+    return o->remote != NULL;
+}
+
 /* The table's "not given" becomes what the commands use. */
 static bool options_settle(struct opts *o, struct zf_err *err)
 {
@@ -98,6 +118,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
     } const numbers[] = {
         {&o->shard_size, 0},  {&o->uid, getuid()}, {&o->gid, getgid()},        {&o->umask, 0},
         {&o->max_threads, 0}, {&o->max_read, 0},   {&o->read_ahead, 1u << 20},
+        {&o->connections, 0}, {&o->cache_mem, 0},
     };
     /* Nothing in the tree ever changes. */
     const double for_ever = 1e9;
@@ -106,6 +127,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
         *numbers[i].field = *numbers[i].field == UNSET ? numbers[i].dflt : *numbers[i].field;
     }
     o->entry_timeout = isnan(o->entry_timeout) ? for_ever : o->entry_timeout;
+    o->timeout = isnan(o->timeout) ? 0 : o->timeout;
     o->attr_timeout = isnan(o->attr_timeout) ? for_ever : o->attr_timeout;
     if (opts_passes(o, "allow_other") && opts_passes(o, "allow_root")) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -117,7 +139,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
     }
     /* A daemon leaves the directory it was started in.  A missing path is reported when it is
      * opened. */
-    char **path[] = {&o->side, &o->tp_rules};
+    char **path[] = {&o->side, &o->tp_rules, &o->cacert};
     for (size_t i = 0; i < sizeof path / sizeof path[0]; i++) {
         char *real = *path[i] ? realpath(*path[i], NULL) : NULL;
 
@@ -137,7 +159,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
             return false;
         }
     }
-    return true;
+    return options_settle_remote(o, err);
 }
 
 static bool options_append(struct opt_list *l, const char *text, struct zf_err *err)

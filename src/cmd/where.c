@@ -3,7 +3,6 @@
  * stalled as it may be; only one that the user pointed at is asked which save it shows. */
 #include "where.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include <zf/base/auto.h>
 #include <zf/mountpoint.h>
+#include <zf/remote.h>
 
 /* The mount that is looked for, and what was found; the texts are malloc'ed. */
 struct where_mount {
@@ -82,15 +82,11 @@ static bool where_is_zerofs(const struct where_mount *m, const char *path)
     return m->zerofs || (m->fuse && getxattr(path, "user.zerofs.format", NULL, 0) >= 0);
 }
 
-/* scheme://…, by RFC 3986. */
-static bool where_is_address(const char *path)
+bool where_is_remote(const char *path)
 {
-    size_t n = 0;
+    struct stat st;
 
-    while (isalnum((unsigned char)path[n]) || (n && strchr("+-.", path[n]) && path[n])) {
-        n++;
-    }
-    return n > 1 && isalpha((unsigned char)path[0]) && strncmp(path + n, "://", 3) == 0;
+    return zf_remote_knows(path, NULL) && stat(path, &st) != 0;
 }
 
 bool where_check(const char *path, struct zf_err *err)
@@ -98,11 +94,13 @@ bool where_check(const char *path, struct zf_err *err)
     char shows[320];
     struct stat st;
 
-    if (where_is_address(path) && stat(path, &st) != 0) {
-        (void)zf_fail(
-            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "zerofs reads local paths: mount the bucket or download the checkpoint first");
-        return zf_err_in(err, "%s", path);
+    bool address, known = zf_remote_knows(path, &address);
+
+    if (address && stat(path, &st) != 0) {
+        return known || (zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                                 "zerofs reads local paths and addresses of the kinds http, https, "
+                                 "s3, r2, weka, gs, hf, file: mount this or download it first"),
+                         zf_err_in(err, "%s", path));
     }
     zf_auto(mem) char *real = realpath(path, NULL);
     zf_auto(where_mount) struct where_mount m = {.real = real};

@@ -82,7 +82,7 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
         !l.match.format->open(&l.match.save, o, b, err) || !open_side_files(&l, b, err)) {
         return open_refused(&l, err);
     }
-    if (o->side && !sidefiles_from(o->side, o->lim, b, err)) {
+    if (o->side && !sidefiles_from(o->side, o, b, err)) {
         return NULL;
     }
     whole = b;

@@ -172,11 +172,11 @@ bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *e
            sidefiles_try(st, name, b, err);
 }
 
-bool sidefiles_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,
+bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err)
 {
     struct zf_err why = {.code = ZF_OK};
-    zf_auto(store) struct zf_store *st = zf_store_dir(dir, lim, &why);
+    zf_auto(store) struct zf_store *st = zf_store_by(o->opener, dir, o->lim, &why);
     char file[sizeof "state/" + ZF_NAME_MAX];
     const struct zf_entry *e;
     size_t n, taken = 0;

@@ -3,6 +3,7 @@
 #ifndef FIND_SIDEFILES_H
 #define FIND_SIDEFILES_H
 
+#include <zf/assemble/open_opts.h>
 #include <zf/model/build.h>
 
 /* True for a file that is shown.  A training program's own settings are, too, as state/<name>. */
@@ -23,7 +24,7 @@ bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *e
 /* Adds the side files in the directory `dir` that are not there yet; -o side=DIR.  A training
  * program's own settings are left where they are; a file that cannot be read is noted.  Errors: ZF_E_USAGE dir
  * is no directory or cannot be read. */
-bool sidefiles_from(const char *dir, const struct zf_limits *lim, struct zf_build *b,
+bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -68,12 +68,13 @@ static void fingerprint_entry(struct fingerprint_walk *w, const char *dir, const
     }
 }
 
-struct fingerprint fingerprint_take(const char *root, const char *dir, const struct zf_limits *lim)
+struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *root,
+                                    const char *dir, const struct zf_limits *lim)
 {
     struct fingerprint_walk w = {.newest = 0};
     struct zf_err err = {.code = ZF_OK};
 
-    w.st = zf_store_dir(root, lim, &err);
+    w.st = zf_store_by(opener, root, lim, &err);
     fingerprint_push(&w, strdup(dir));
     while (w.st && w.dir.n) {
         zf_auto(mem) char *path = w.dir.at[--w.dir.n];

@@ -12,6 +12,7 @@ struct fingerprint {
 
 /* Looks at every directory below `dir` of the directory `root`, without opening a file.  What
  * cannot be listed counts as its error, so that it changes when it can. */
-struct fingerprint fingerprint_take(const char *root, const char *dir, const struct zf_limits *lim);
+struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *root,
+                                    const char *dir, const struct zf_limits *lim);
 
 #endif

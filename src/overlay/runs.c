@@ -125,7 +125,7 @@ static bool runs_take_list(struct tags *t, struct zf_store *st, const struct zf_
 /* Under the lock.  A new store each time: a store's listing never changes. */
 static bool runs_look(struct tags *t, struct zf_err *err)
 {
-    zf_auto(store) struct zf_store *st = zf_store_dir_xdev(t->path, t->o.xdev, t->o.lim, err);
+    zf_auto(store) struct zf_store *st = zf_store_by(t->o.opener, t->path, t->o.lim, err);
     struct zf_saves list = {0};
 
     if (!st || !zf_saves_list(st, t->o.lim, &list, err)) {

@@ -194,7 +194,7 @@ static bool save_worth_trying(struct save *s)
         return false;
     }
     s->tried_ns = now ? now : 1;
-    s->seen = fingerprint_take(s->run, s->name, s->o->lim);
+    s->seen = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim);
     return first || !before.settled || before.hash != s->seen.hash;
 }
 

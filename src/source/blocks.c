@@ -24,12 +24,12 @@ bool blocks_init(struct blocks *b, const struct zf_source_ops *ops, struct zf_so
     }
     struct zf_shared shared = zf_source_shared(parent);
     struct zf_cache *cache =
-        shared.cache ? cache_ref(shared.cache) : cache_new(lim->cache_bytes, err);
+        shared.cache ? zf_cache_ref(shared.cache) : zf_cache_new(lim->cache_bytes, err);
     if (!cache) {
         return false;
     }
     if (!zf_source_init(&b->src, ops, parent->name, size, err)) {
-        cache_unref(&cache);
+        zf_cache_unref(&cache);
         return false;
     }
     b->src.stored = parent->stored < size ? parent->stored : size;
@@ -46,7 +46,7 @@ bool blocks_init(struct blocks *b, const struct zf_source_ops *ops, struct zf_so
 void blocks_fini(struct blocks *b)
 {
     cache_drop(b->cache, b->owner);
-    cache_unref(&b->cache);
+    zf_cache_unref(&b->cache);
     zf_source_unref(&b->parent);
     zf_source_fini(&b->src);
 }
@@ -69,12 +69,12 @@ static struct block *blocks_load_inside(struct blocks *b, uint64_t k, struct zf_
 {
     bool held;
 
-    if (!gate_enter(b->gate, &held, err)) {
+    if (!zf_gate_enter(b->gate, &held, err)) {
         (void)zf_err_in(err, "%s", b->src.name);
         return NULL;
     }
     struct block *block = b->load(b, k, err);
-    gate_leave(b->gate, held);
+    zf_gate_leave(b->gate, held);
     return block;
 }
 

@@ -57,7 +57,7 @@ void block_unref(struct block **b)
     }
 }
 
-struct zf_cache *cache_new(uint64_t bytes, struct zf_err *err)
+struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err)
 {
     struct zf_cache *c = calloc(1, sizeof *c);
 
@@ -72,7 +72,7 @@ struct zf_cache *cache_new(uint64_t bytes, struct zf_err *err)
     return c;
 }
 
-struct zf_cache *cache_ref(struct zf_cache *c)
+struct zf_cache *zf_cache_ref(struct zf_cache *c)
 {
     atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     return c;
@@ -87,7 +87,7 @@ static void cache_evict(struct zf_cache *c, struct entry *e)
     free(e);
 }
 
-void cache_unref(struct zf_cache **c)
+void zf_cache_unref(struct zf_cache **c)
 {
     struct zf_cache *gone = *c;
 

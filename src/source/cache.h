@@ -8,6 +8,7 @@
 
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
+#include <zf/source/store_kind.h>
 
 /* A counted piece of memory: whoever copies from it holds a reference, so no lock is
  * held meanwhile. */
@@ -24,13 +25,6 @@ static inline void zf_auto_block(struct block **b)
 {
     block_unref(b);
 }
-
-struct zf_cache;
-
-/* Errors: ZF_E_NOMEM. */
-struct zf_cache *cache_new(uint64_t bytes, struct zf_err *err) ZF_CHECKED;
-struct zf_cache *cache_ref(struct zf_cache *c);
-void cache_unref(struct zf_cache **c);
 
 /* A number for an owner of blocks that no other owner has. */
 uint64_t cache_owner(struct zf_cache *c);

@@ -277,7 +277,7 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
     struct timespec began;
     bool held;
 
-    if (!gate_enter(f->gate, &held, err)) {
+    if (!zf_gate_enter(f->gate, &held, err)) {
         return false;
     }
     if (watched) {
@@ -292,7 +292,7 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
         ok = ok && file_guard(f, fd, err);
         slot_leave(&f->slot);
     }
-    gate_leave(f->gate, held);
+    zf_gate_leave(f->gate, held);
     uint64_t bytes = 0;
     for (int i = 0; i < n_iov; i++) {
         bytes += iov[i].iov_len;
@@ -390,7 +390,7 @@ static void file_fini(struct zf_source *s)
 
     pool_drop(f->pool, &f->slot);
     pool_unref(&f->pool);
-    gate_unref(f->gate);
+    zf_gate_unref(f->gate);
     zf_source_fini(s);
     free(f->path);
     free(f);
@@ -446,12 +446,12 @@ static struct file *file_shut(struct pool *pool, const char *path, const char *n
 {
     struct file *f = calloc(1, sizeof *f);
     char *copy = strdup(path);
-    struct zf_gate *gate = gate_new();
+    struct zf_gate *gate = zf_gate_new();
 
     if (!f || !copy || !gate || !zf_source_init(&f->src, &file_ops, name, id->size, err)) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         free(copy);
-        gate_unref(gate);
+        zf_gate_unref(gate);
         free(f);
         return NULL;
     }

@@ -20,6 +20,8 @@ static _Thread_local struct {
     bool yields;
     bool holds;           /* is inside a gate */
     struct zf_gate *busy; /* where it could not go in; counted */
+    bool (*given_up)(void *ctx);
+    void *given_up_ctx;
 } gate_thread;
 
 void zf_gate_room(uint32_t reads)
@@ -35,7 +37,18 @@ bool zf_gate_yielding(bool yes)
     return was;
 }
 
-struct zf_gate *gate_new(void)
+void zf_gate_interruptible(bool (*given_up)(void *ctx), void *ctx)
+{
+    gate_thread.given_up = given_up;
+    gate_thread.given_up_ctx = ctx;
+}
+
+bool zf_gate_interrupted(void)
+{
+    return gate_thread.given_up && gate_thread.given_up(gate_thread.given_up_ctx);
+}
+
+struct zf_gate *zf_gate_new(void)
 {
     struct zf_gate *g = calloc(1, sizeof *g);
 
@@ -51,7 +64,7 @@ static struct zf_gate *gate_ref(struct zf_gate *g)
     return g;
 }
 
-void gate_unref(struct zf_gate *g)
+void zf_gate_unref(struct zf_gate *g)
 {
     if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1) {
         free(g);
@@ -68,12 +81,12 @@ static bool gate_has_room(unsigned in, unsigned all)
 
 static bool gate_is_busy(struct zf_gate *g, struct zf_err *err)
 {
-    gate_unref(gate_thread.busy);
+    zf_gate_unref(gate_thread.busy);
     gate_thread.busy = gate_ref(g);
     return zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "too many reads wait for this file already");
 }
 
-bool gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)
+bool zf_gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)
 {
     *held_out = false;
     if (!g || !gate_thread.yields || gate_thread.holds) {
@@ -81,14 +94,14 @@ bool gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)
     }
     unsigned in = atomic_fetch_add(&g->inside, 1), all = atomic_fetch_add(&gates.inside, 1);
     if (!gate_has_room(in, all)) {
-        gate_leave(g, true);
+        zf_gate_leave(g, true);
         return gate_is_busy(g, err);
     }
     gate_thread.holds = *held_out = true;
     return true;
 }
 
-void gate_leave(struct zf_gate *g, bool held)
+void zf_gate_leave(struct zf_gate *g, bool held)
 {
     if (held) {
         gate_thread.holds = false;
@@ -108,7 +121,7 @@ static void gate_take_out(struct zf_gate_waiter *w)
         DL_DELETE(gates.queued, g);
     }
     atomic_fetch_sub(&gates.waiting, 1);
-    gate_unref(g);
+    zf_gate_unref(g);
 }
 
 void zf_gate_wait(struct zf_gate_waiter *w)

@@ -99,11 +99,11 @@ static bool items_locate_inside(struct items *t, const struct zf_item *it, uint6
 {
     bool held;
 
-    if (!gate_enter(t->gate, &held, err)) {
+    if (!zf_gate_enter(t->gate, &held, err)) {
         return false;
     }
     bool ok = items_locate(t, it, word_out, err);
-    gate_leave(t->gate, held);
+    zf_gate_leave(t->gate, held);
     return ok;
 }
 

@@ -23,7 +23,6 @@ libzf_source_la_SOURCES = \
 	src/source/source.c \
 	src/source/store.c \
 	src/source/store_dir.c \
-	src/source/store_kind.h \
 	src/source/store_look.c \
 	src/source/store_table.h \
 	src/source/swap.c \
@@ -40,5 +39,6 @@ noinst_HEADERS += \
 	include/zf/source/items.h \
 	include/zf/source/source.h \
 	include/zf/source/store.h \
+	include/zf/source/store_kind.h \
 	include/zf/source/want.h \
 	$(NULL)

@@ -31,9 +31,9 @@ struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_er
         (void)zf_fail_sys(err, "make a file table");
         return NULL;
     }
-    p->cache = cache_new(lim->cache_bytes, err);
+    p->cache = zf_cache_new(lim->cache_bytes, err);
     if (!p->cache || !reach_init(&p->reach, abs, err)) {
-        cache_unref(&p->cache);
+        zf_cache_unref(&p->cache);
         free(p);
         return NULL;
     }
@@ -57,7 +57,7 @@ void pool_unref(struct pool **p)
     if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    cache_unref(&gone->cache);
+    zf_cache_unref(&gone->cache);
     reach_fini(&gone->reach);
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone->ring);

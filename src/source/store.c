@@ -46,7 +46,7 @@ static void store_table_unref(struct store_table *t)
     free(t);
 }
 
-static struct store_table *store_table_new(const struct store_ops *ops, void *self,
+static struct store_table *store_table_new(const struct zf_store_ops *ops, void *self,
                                            const char *shown, const struct zf_limits *lim)
 {
     struct store_table *t = calloc(1, sizeof *t);
@@ -91,7 +91,7 @@ struct zf_store *zf_store_ref(struct zf_store *st)
 }
 
 /* Takes a reference on t; on failure gives it back. */
-static struct zf_store *store_of(struct store_table *t, struct store_look look, const char *prefix,
+static struct zf_store *store_of(struct store_table *t, struct zf_store_look look, const char *prefix,
                                  struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = calloc(1, sizeof *st);
@@ -118,7 +118,7 @@ static struct zf_store *store_of(struct store_table *t, struct store_look look, 
     return zf_store_ref(st);
 }
 
-struct zf_store *store_new(const struct store_ops *ops, void *self, struct store_look look,
+struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
                            const struct zf_limits *lim, struct zf_err *err)
 {
     struct store_table *t = store_table_new(ops, self, look.shown, lim);
@@ -130,7 +130,7 @@ struct zf_store *store_new(const struct store_ops *ops, void *self, struct store
     return store_of(t, look, "", err);
 }
 
-void *store_self(struct zf_store *st, const struct store_ops *ops)
+void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops)
 {
     return st->t->ops == ops ? st->t->self : NULL;
 }
@@ -185,7 +185,7 @@ struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_er
         return NULL;
     }
     atomic_fetch_add_explicit(&st->t->refs, 1, memory_order_relaxed);
-    return store_of(st->t, (struct store_look){.name = name}, prefix, err);
+    return store_of(st->t, (struct zf_store_look){.name = name}, prefix, err);
 }
 
 const char *zf_store_focus(const struct zf_store *st)
@@ -201,6 +201,19 @@ const char *zf_store_name(const struct zf_store *st)
 const char *zf_store_base(const struct zf_store *st)
 {
     return st->base;
+}
+
+struct zf_store *zf_store_by(const struct zf_opener *how, const char *where,
+                             const struct zf_limits *lim, struct zf_err *err)
+{
+    return how ? how->open(how->ctx, where, lim, err) : zf_store_dir(where, lim, err);
+}
+
+void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
+{
+    if (st->t->ops->hosts) {
+        st->t->ops->hosts(st->t->self, fn, ctx);
+    }
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
@@ -275,7 +288,7 @@ static struct kept *store_kept_get(struct store_table *t, struct kept **table, c
 
 /* ---- listings -------------------------------------------------------------------------------- */
 
-bool listing_add(struct listing *l, const struct zf_entry *e, struct zf_err *err)
+bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err)
 {
     if (l->n >= l->limit) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -301,9 +314,9 @@ static int store_by_name(const void *a, const void *b)
     return zf_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
 }
 
-bool listing_read(struct store_table *t, const char *dir, struct listing *l, struct zf_err *err)
+bool listing_read(struct store_table *t, const char *dir, struct zf_listing *l, struct zf_err *err)
 {
-    *l = (struct listing){.limit = t->lim.dir_entries};
+    *l = (struct zf_listing){.limit = t->lim.dir_entries};
     l->names = zf_arena_new(UINT64_MAX, err); /* bounded by the number of entries */
     if (!l->names || !t->ops->list(t->self, dir, l, err)) {
         listing_fini(l);
@@ -312,14 +325,14 @@ bool listing_read(struct store_table *t, const char *dir, struct listing *l, str
     return true;
 }
 
-void listing_sort(struct listing *l)
+void listing_sort(struct zf_listing *l)
 {
     if (l->n) {
         qsort(l->entry, l->n, sizeof *l->entry, store_by_name);
     }
 }
 
-void listing_fini(struct listing *l)
+void listing_fini(struct zf_listing *l)
 {
     zf_arena_free(l->names);
     free(l->entry);

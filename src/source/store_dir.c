@@ -11,7 +11,7 @@
 
 #include "beneath.h"
 #include "file.h"
-#include "store_kind.h"
+#include <zf/source/store_kind.h>
 
 /* The descriptor behind a path that is only looked at; the entry itself is never opened.  False: errno
  * says why. */
@@ -92,7 +92,7 @@ static void store_dir_classify(const struct reach *r, const char *dir, int fd,
     }
 }
 
-static bool store_dir_read_names(const struct reach *r, const char *dir, DIR *d, struct listing *l,
+static bool store_dir_read_names(const struct reach *r, const char *dir, DIR *d, struct zf_listing *l,
                                  struct zf_err *err)
 {
     const struct dirent *de;
@@ -106,7 +106,7 @@ static bool store_dir_read_names(const struct reach *r, const char *dir, DIR *d,
         const struct timespec began = file_clock();
         store_dir_classify(r, dir, dirfd(d), de, &e);
         e.fresh = file_fresh(e.id.ctime, began);
-        if (!listing_add(l, &e, err)) {
+        if (!zf_listing_add(l, &e, err)) {
             return false;
         }
     }
@@ -119,7 +119,7 @@ static bool store_dir_no_directory(const struct reach *r, const char *dir, struc
                             : reach_fail(r, dir, "open the directory", err);
 }
 
-static bool dir_list(void *self, const char *dir, struct listing *l, struct zf_err *err)
+static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
 {
     struct pool *pool = self;
     int fd = pool_open(pool, dir, O_RDONLY | O_DIRECTORY);
@@ -192,7 +192,7 @@ static void dir_fini(void *self)
     pool_unref(&pool);
 }
 
-static const struct store_ops dir_ops = {
+static const struct zf_store_ops dir_ops = {
     .list = dir_list,
     .open = dir_open,
     .reaches = dir_reaches,
@@ -314,7 +314,7 @@ struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_
         (void)zf_err_in(err, "%s", path);
         return NULL;
     }
-    return store_new(&dir_ops, pool,
-                     (struct store_look){.name = path, .shown = cut.dir, .focus = cut.file}, lim,
+    return zf_store_new(&dir_ops, pool,
+                     (struct zf_store_look){.name = path, .shown = cut.dir, .focus = cut.file}, lim,
                      err);
 }

@@ -107,6 +107,11 @@ static void look_count(struct store_table *t, const struct kept *f)
     if (d && f->known) {
         d->l.entry[f->known - d->l.entry].later = true;
     }
+    for (size_t i = 0; d && !f->known && t->ops->unchanged && i < d->l.n; i++) {
+        struct zf_entry *e = &d->l.entry[i];
+
+        e->later = e->later || (e->exact && strcmp(e->name, slash ? slash + 1 : f->path) == 0);
+    }
 }
 
 /* A file that its entry cannot vouch for. */
@@ -148,7 +153,7 @@ static bool look_same_entry(const struct zf_entry *x, const struct zf_entry *y)
            (!x->later || memcmp(&x->id, &y->id, sizeof x->id) == 0);
 }
 
-static bool look_same_sorted(const struct listing *a, const struct listing *b)
+static bool look_same_sorted(const struct zf_listing *a, const struct zf_listing *b)
 {
     bool same = a->n == b->n;
 
@@ -160,7 +165,7 @@ static bool look_same_sorted(const struct listing *a, const struct listing *b)
 
 /* b is as it was read.  A directory that did not change is nearly always read in the same order, so that
  * sorting it once was enough. */
-static bool look_same_entries(const struct listing *a, struct listing *b)
+static bool look_same_entries(const struct zf_listing *a, struct zf_listing *b)
 {
     zf_auto(mem) uint32_t *sorted = a->n == b->n ? calloc(a->n + 1, sizeof *sorted) : NULL;
     bool same = sorted != NULL;
@@ -179,11 +184,14 @@ static bool look_same_entries(const struct listing *a, struct listing *b)
 
 static bool look_at_dir(struct store_table *t, const struct kept *d, struct zf_err *err)
 {
-    struct listing now;
+    struct zf_listing now;
     bool same;
 
     if (!listing_read(t, d->path, &now, err)) {
-        return store_look_being_written(t, d->path, "directory", err);
+        /* That a server cannot be asked says nothing of the directory. */
+        return t->ops->unchanged && err->code == ZF_E_IO
+                   ? false
+                   : store_look_being_written(t, d->path, "directory", err);
     }
     same = look_same_entries(&d->l, &now);
     listing_fini(&now);
@@ -230,6 +238,32 @@ static bool look_at_dirs(struct store_table *t, struct kept **dir, size_t n, str
     return ahead != NULL;
 }
 
+/* All files at once, where the kind can do that. */
+static bool look_at_files(struct store_table *t, struct kept *const *file, size_t n,
+                          struct zf_err *err)
+{
+    zf_auto(mem) struct zf_source **src = calloc(n + 1, sizeof(struct zf_source *));
+    zf_auto(mem) size_t *at = calloc(n + 1, sizeof(size_t));
+    size_t some = 0, bad = 0;
+
+    if (!src || !at) {
+        return zf_fail_sys(err, "look at the files once more");
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!file[i]->known) {
+            src[some] = file[i]->src;
+            at[some++] = i;
+        }
+    }
+    if (t->ops->unchanged(t->self, src, some, &bad, err)) {
+        return true;
+    }
+    /* That it cannot be asked for says nothing of the file. */
+    return err->code == ZF_E_STALE || err->code == ZF_E_NOENT
+               ? store_look_being_written(t, file[at[bad]]->path, "file", err)
+               : false;
+}
+
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 {
     struct store_table *t = st->t;
@@ -243,7 +277,10 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     zf_auto(mem) struct kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
     bool ok = dir != NULL;
-    for (size_t i = 0; ok && i < n_files; i++) {
+    if (ok && t->ops->unchanged) {
+        ok = look_at_files(t, file, n_files, err);
+    }
+    for (size_t i = 0; ok && !t->ops->unchanged && i < n_files; i++) {
         ok = look_at_file(t, file[i], err);
     }
     return ok && look_at_dirs(t, dir, n_dirs, err);

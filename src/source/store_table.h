@@ -12,7 +12,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "store_kind.h"
+#include <zf/source/store_kind.h>
 
 /* A file that was opened, or a directory that was listed. */
 struct kept {
@@ -20,7 +20,7 @@ struct kept {
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
-    struct listing l;             /* of a directory */
+    struct zf_listing l;             /* of a directory */
     bool counts;                  /* a file in it was opened; for zf_store_unchanged alone */
     bool relied;                  /* of a directory: all that its listing says counts as well */
     char path[];
@@ -29,7 +29,7 @@ struct kept {
 /* Shared by a store and its sub-stores. */
 struct store_table {
     atomic_uint refs;
-    const struct store_ops *ops;
+    const struct zf_store_ops *ops;
     void *self;
     struct zf_limits lim;
     /* Of the two tables.  An entry that is made stays until the end; while one is made, which may
@@ -53,10 +53,10 @@ struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err 
 
 /* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.
  * Errors: without a path. */
-bool listing_read(struct store_table *t, const char *dir, struct listing *l,
+bool listing_read(struct store_table *t, const char *dir, struct zf_listing *l,
                   struct zf_err *err) ZF_CHECKED;
 /* Into natural order. */
-void listing_sort(struct listing *l);
-void listing_fini(struct listing *l);
+void listing_sort(struct zf_listing *l);
+void listing_fini(struct zf_listing *l);
 
 #endif

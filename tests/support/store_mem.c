@@ -7,7 +7,7 @@
 
 #include <zf/base/vec.h>
 
-#include "src/source/store_kind.h"
+#include <zf/source/store_kind.h>
 
 struct store_mem_file {
     char *path;
@@ -39,7 +39,7 @@ static bool store_mem_has_dir(const struct store_mem_tree *t, const char *dir)
     return dir[0] == '\0';
 }
 
-static bool store_mem_listed(const struct listing *l, const char *name)
+static bool store_mem_listed(const struct zf_listing *l, const char *name)
 {
     for (size_t i = 0; i < l->n; i++) {
         if (strcmp(l->entry[i].name, name) == 0) {
@@ -49,7 +49,7 @@ static bool store_mem_listed(const struct listing *l, const char *name)
     return false;
 }
 
-static bool mem_list(void *self, const char *dir, struct listing *l, struct zf_err *err)
+static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
 {
     const struct store_mem_tree *t = self;
 
@@ -70,7 +70,7 @@ static bool mem_list(void *self, const char *dir, struct listing *l, struct zf_e
         struct zf_entry e = {.name = name, .kind = rest[len] ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
         e.id.size = e.kind == ZF_ENTRY_FILE ? t->file.at[i].src->size : 0;
         e.what = e.kind == ZF_ENTRY_FILE ? "a file" : "a directory";
-        if (!listing_add(l, &e, err)) {
+        if (!zf_listing_add(l, &e, err)) {
             return false;
         }
     }
@@ -124,7 +124,7 @@ static void mem_fini(void *self)
     free(t);
 }
 
-static const struct store_ops mem_ops = {
+static const struct zf_store_ops mem_ops = {
     .list = mem_list,
     .open = mem_open,
     .base = mem_base,
@@ -139,7 +139,7 @@ struct zf_store *store_mem_new(const struct zf_limits *lim, struct zf_err *err)
         (void)zf_fail_sys(err, "make a store");
         return NULL;
     }
-    return store_new(&mem_ops, t, (struct store_look){.name = "", .shown = ""}, lim, err);
+    return zf_store_new(&mem_ops, t, (struct zf_store_look){.name = "", .shown = ""}, lim, err);
 }
 
 /* A source with a copy of p. */
@@ -165,7 +165,7 @@ static struct zf_source *store_mem_copy_of(const char *path, const void *p, uint
 bool store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
                    struct zf_err *err)
 {
-    struct store_mem_tree *t = store_self(st, &mem_ops);
+    struct store_mem_tree *t = zf_store_self(st, &mem_ops);
 
     if (!t) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this store is not in memory");

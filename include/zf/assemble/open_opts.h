@@ -5,11 +5,12 @@
 
 #include <stdbool.h>
 
-#include <zf/base/limits.h>
+#include <zf/source/store.h>
 
 /* What the user asked for. */
 struct zf_open_opts {
     const struct zf_limits *lim;
+    const struct zf_opener *opener; /* of what else is named (side); NULL = zf_store_dir */
     const char *format; /* -o format=NAME, or NULL */
     const char *tag;    /* -o tag=NAME, or NULL: a path, a step, or latest, newest, whole */
     const char *side;   /* -o side=DIR, or NULL */

@@ -3,13 +3,13 @@
 #ifndef ZF_OVERLAY_RUN_OPTS_H
 #define ZF_OVERLAY_RUN_OPTS_H
 
-#include <zf/base/limits.h>
+#include <zf/source/store.h>
 #include <zf/tree.h>
 
 /* Filled by whoever knows what the user asked for. */
 struct zf_run_opts {
     const struct zf_limits *lim;
-    bool xdev; /* sources may lie in other file systems than the run */
+    const struct zf_opener *opener; /* of the run; NULL = zf_store_dir */
     /* Gives the tree of the save `tag` of the directory `run`.  *withheld_out: bits of 0555 that are
      * taken off its modes. */
     struct zf_tree *(*open)(void *ctx, const char *run, const char *tag, uint16_t *withheld_out,

@@ -48,4 +48,22 @@ struct zf_gate_waiter *zf_gate_next(void);
 /* Takes any waiter out, room or not, for the end. */
 struct zf_gate_waiter *zf_gate_any(void);
 
+/* Says how this thread finds out that nobody waits for its work any more; NULL = never. */
+void zf_gate_interruptible(bool (*given_up)(void *ctx), void *ctx);
+
+/* ---- for makers of sources ------------------------------------------------------------------- */
+
+/* NULL: out of memory. */
+struct zf_gate *zf_gate_new(void);
+void zf_gate_unref(struct zf_gate *g);
+
+/* g may be NULL: nothing to wait for.  Goes in, or fails with ZF_E_BUSY (only in a thread that
+ * yields).  Who is inside a gate already goes in anywhere: *held_out is for zf_gate_leave. */
+bool zf_gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err) ZF_CHECKED;
+void zf_gate_leave(struct zf_gate *g, bool held);
+
+/* Has the work of this thread been given up?  To be asked now and then by whoever waits in a way that can
+ * be left. */
+bool zf_gate_interrupted(void);
+
 #endif

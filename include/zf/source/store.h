@@ -54,6 +54,7 @@ struct zf_entry {
     enum zf_entry_kind kind;
     bool
         fresh; /* perhaps looked at in the clock's tick that is in ctime: a change may not move id */
+    bool exact; /* id changes whenever the bytes do, without any other look: set by the kind */
     bool later;            /* set by the store: opened by zf_store_open_later */
     uint32_t place;        /* of the store: where it was among the names as they were read */
     struct zf_identity id; /* of what a link leads to */
@@ -126,5 +127,25 @@ struct zf_file_stats {
 /* Calls fn for every file opened so far, in the order of their paths; fn must not use the store. */
 typedef void zf_file_stats_fn(void *ctx, const struct zf_file_stats *s);
 void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx);
+
+/* A host that bytes were fetched from, and what it took. */
+struct zf_host_stats {
+    const char *host; /* "bucket.s3.amazonaws.com", with ":port" where that was said */
+    uint64_t requests, retries, bytes, errors;
+    uint64_t hits; /* blocks that were asked for and were in memory already, or on disk */
+};
+/* Calls fn for every host that the store asked; none for one of local files. */
+typedef void zf_host_stats_fn(void *ctx, const struct zf_host_stats *s);
+void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx);
+
+/* How what a user names, a path or an address, becomes a store: for those who open several. */
+struct zf_opener {
+    struct zf_store *(*open)(void *ctx, const char *where, const struct zf_limits *lim,
+                             struct zf_err *err);
+    void *ctx;
+};
+/* how: NULL = zf_store_dir. */
+struct zf_store *zf_store_by(const struct zf_opener *how, const char *where,
+                             const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -26,7 +26,7 @@ static bool has(struct zf_cache *c, uint64_t owner, uint64_t k)
 static void the_longest_unused_goes_first(void **state)
 {
     struct zf_err err;
-    struct zf_cache *c = cache_new(300, &err);
+    struct zf_cache *c = zf_cache_new(300, &err);
 
     (void)state;
     put(c, 1, 0, 100);
@@ -41,13 +41,13 @@ static void the_longest_unused_goes_first(void **state)
     put(c, 3, 0, 301);
     assert_false(has(c, 3, 0));
     assert_true(has(c, 1, 0));
-    cache_unref(&c);
+    zf_cache_unref(&c);
 }
 
 static void one_giant_is_kept_besides(void **state)
 {
     struct zf_err err;
-    struct zf_cache *c = cache_new(300, &err);
+    struct zf_cache *c = zf_cache_new(300, &err);
 
     (void)state;
     put(c, 1, 0, 200);
@@ -67,13 +67,13 @@ static void one_giant_is_kept_besides(void **state)
     cache_put_any(c, 3, 0, small); /* as any other */
     assert_false(has(c, 1, 0));
     assert_true(has(c, 3, 0));
-    cache_unref(&c);
+    zf_cache_unref(&c);
 }
 
 static void owners_are_dropped_alone(void **state)
 {
     struct zf_err err;
-    struct zf_cache *c = cache_new(1000, &err);
+    struct zf_cache *c = zf_cache_new(1000, &err);
     uint64_t a = cache_owner(c), b = cache_owner(c);
 
     (void)state;
@@ -85,7 +85,7 @@ static void owners_are_dropped_alone(void **state)
     assert_false(has(c, a, 0));
     assert_true(has(c, b, 0));
     assert_int_equal(held->n, 10); /* whoever reads it may finish */
-    cache_unref(&c);
+    zf_cache_unref(&c);
 }
 
 int main(void)

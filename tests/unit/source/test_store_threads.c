@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "source/store_kind.h"
+#include <zf/source/store_kind.h>
 
 #define THREADS 8
 
@@ -53,10 +53,10 @@ static struct zf_source *kind_open(void *self, const char *path, const char *nam
     return zf_mem_new(name, (void *)(uintptr_t) "abc", strlen(path) ? 3 : 0, false, err);
 }
 
-static bool kind_list(void *self, const char *dir, struct listing *l, struct zf_err *err)
+static bool kind_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
 {
     (void)kind_pass(self);
-    return listing_add(l, &(struct zf_entry){.name = dir, .kind = ZF_ENTRY_FILE}, err);
+    return zf_listing_add(l, &(struct zf_entry){.name = dir, .kind = ZF_ENTRY_FILE}, err);
 }
 
 static char *kind_base(void *self, const char *dir, struct zf_err *err)
@@ -72,12 +72,12 @@ static void kind_fini(void *self)
 
 static struct zf_store *store_of(struct kind *k)
 {
-    static const struct store_ops ops = {
+    static const struct zf_store_ops ops = {
         .list = kind_list, .open = kind_open, .base = kind_base, .fini = kind_fini};
     struct zf_limits lim = zf_limits_default();
     struct zf_err err;
     struct zf_store *st =
-        store_new(&ops, k, (struct store_look){.name = "made", .shown = "made"}, &lim, &err);
+        zf_store_new(&ops, k, (struct zf_store_look){.name = "made", .shown = "made"}, &lim, &err);
 
     assert_ok(st, &err);
     return st;

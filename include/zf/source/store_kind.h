@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of store (directory, memory) give to the common part.  Paths are relative to the
+/* What the kinds of store (directory, memory, remote places) give to the common part.  Paths are relative to the
  * root and were checked by the door; "" is the root. */
-#ifndef SOURCE_STORE_KIND_H
-#define SOURCE_STORE_KIND_H
+#ifndef ZF_SOURCE_STORE_KIND_H
+#define ZF_SOURCE_STORE_KIND_H
 
 #include <zf/base/arena.h>
 #include <zf/source/store.h>
 
 /* Entries in the making, sorted afterwards by the common part. */
-struct listing {
+struct zf_listing {
     struct zf_arena *names;
     struct zf_entry *entry;
     size_t n, cap;
@@ -16,10 +16,10 @@ struct listing {
 };
 
 /* Adds an entry (the name is copied).  Errors: ZF_E_LIMIT, ZF_E_NOMEM. */
-bool listing_add(struct listing *l, const struct zf_entry *e, struct zf_err *err) ZF_CHECKED;
+bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err) ZF_CHECKED;
 
-struct store_ops {
-    bool (*list)(void *self, const char *dir, struct listing *l, struct zf_err *err);
+struct zf_store_ops {
+    bool (*list)(void *self, const char *dir, struct zf_listing *l, struct zf_err *err);
     /* Gives a reference, asked for once a path; by several threads at once.  known: the file's entry
      * (no fresh one, and it outlives the source's first read), by which the first read may open it;
      * NULL = now.  The common part puts `name` in front of errors. */
@@ -30,21 +30,32 @@ struct store_ops {
     /* The directory's own name with links resolved, malloc'ed.  Errors: ZF_E_NOENT not
      * a directory. */
     char *(*base)(void *self, const char *dir, struct zf_err *err);
+    /* NULL, or: looks at all these files of the store once more, at once, as zf_source_ops.unchanged
+     * would one after the other.  On failure *bad_out is the file that the error is about. */
+    bool (*unchanged)(void *self, struct zf_source *const *file, size_t n, size_t *bad_out,
+                      struct zf_err *err);
+    /* NULL, or as zf_store_hosts. */
+    void (*hosts)(void *self, zf_host_stats_fn *fn, void *ctx);
     void (*fini)(void *self);
 };
 
 /* How a new store presents itself; the strings are copied. */
-struct store_look {
+struct zf_store_look {
     const char *name;  /* what the user gave */
     const char *shown; /* in front of a file's path in messages, without a '/' at its end */
     const char *focus; /* or NULL */
 };
 
 /* Takes self (also on failure). */
-struct zf_store *store_new(const struct store_ops *ops, void *self, struct store_look look,
+struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
                            const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 /* The kind's own object, to which the store belongs, or NULL when it is of another kind. */
-void *store_self(struct zf_store *st, const struct store_ops *ops);
+void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops);
+
+/* A bound on the decompressed blocks of all files of a store, for zf_shared.  Errors: ZF_E_NOMEM. */
+struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+struct zf_cache *zf_cache_ref(struct zf_cache *c);
+void zf_cache_unref(struct zf_cache **c);
 
 #endif

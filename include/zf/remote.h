@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints that lie behind an address instead of a path: http(s)://host/dir/, s3://bucket/prefix
+ * and so on.  What comes out is a store like any other, read by ranges. */
+#ifndef ZF_REMOTE_H
+#define ZF_REMOTE_H
+
+#include <zf/source/store.h>
+
+struct zf_remote;
+
+/* What the user may choose; texts are borrowed until zf_remote_free. */
+struct zf_remote_opts {
+    uint32_t connections; /* to one host at a time; 0 = 16 */
+    uint64_t cache_mem;   /* bytes of blocks kept in memory; 0 = 256 MiB */
+    double timeout;       /* seconds until a read fails, all retries together; 0 = 120 */
+    const char *cacert;   /* PEM file of the authorities to believe; NULL = the system's */
+    const char *cache_dir, *local_cache; /* NULL = none */
+    uint64_t cache_size;                 /* of cache_dir, bytes; 0 = no bound */
+    /* NULL, or told of each attempt in one line without a newline, query or credential.  From any
+     * thread. */
+    void (*say)(void *ctx, const char *line);
+    void *say_ctx;
+};
+
+/* Makes nothing but a record of *o: the client and its thread begin with the first address that is
+ * opened, so that a fork before that does no harm.  Errors: ZF_E_NOMEM. */
+struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *err) ZF_CHECKED;
+/* No store that it opened may be left. */
+void zf_remote_free(struct zf_remote *r);
+static inline void zf_auto_remote(struct zf_remote **r)
+{
+    zf_remote_free(*r);
+}
+
+/* Is this an address, scheme://…, of a kind that zf_remote_open knows?  *address_out, which may be
+ * NULL: is it one of any kind? */
+bool zf_remote_knows(const char *where, bool *address_out);
+
+/* Opens the directory behind an address, or the directory of the one file that is behind it
+ * (zf_store_focus).  Errors: ZF_E_USAGE credentials in the address, which other users can see;
+ * ZF_E_UNSUPPORTED unknown, or left out when zerofs was built; ZF_E_NOENT; ZF_E_IO. */
+struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
+                                const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a request is signed.  One of these belongs to a place; all its requests go through it, and none
+ * that a redirect sends to another host.  No function is called from the client's own thread, so all
+ * of them may ask for credentials with http_do; they may be called by several threads at once. */
+#ifndef REMOTE_AUTH_H
+#define REMOTE_AUTH_H
+
+#include <zf/base/err.h>
+
+struct auth;
+struct http_reply;
+
+/* The request as it goes out. */
+struct auth_ask {
+    const char *method, *url;  /* url: percent-encoded, as on the wire */
+    const char *const *header; /* "Name: value", what is sent besides (Range, If-Match, the caller's) */
+    size_t n_header;
+    const void *body;
+    size_t n_body;
+};
+
+/* Headers that signing adds; never logged, freed after the attempt. */
+struct auth_headers {
+    char *line[16];
+    size_t n;
+};
+/* Adds "name: value".  Errors: ZF_E_NOMEM, ZF_E_LIMIT too many. */
+bool auth_add(struct auth_headers *h, const char *name, const char *value,
+              struct zf_err *err) ZF_CHECKED;
+void auth_headers_fini(struct auth_headers *h);
+
+struct auth_ops {
+    bool (*sign)(struct auth *a, const struct auth_ask *ask, struct auth_headers *add,
+                 struct zf_err *err);
+    /* The server answered 400, 401 or 403 (refused has status, headers and body): has something
+     * been renewed or learnt, so that one more attempt is worth it?  False with err->code ZF_OK:
+     * no.  NULL = never. */
+    bool (*renew)(struct auth *a, const struct http_reply *refused, struct zf_err *err);
+    void (*fini)(struct auth *a);
+};
+
+struct auth {
+    const struct auth_ops *ops;
+};
+
+#endif

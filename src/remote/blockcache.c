@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockcache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <zf/base/hash.h>
+#include <zf/source/gate.h>
+
+#define HASH_FUNCTION(p, n, hashv) ((hashv) = (unsigned)zf_hash(0, p, n))
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+struct block_key {
+    uint64_t owner, k;
+};
+
+struct blockcache_entry {
+    struct block block; /* first, so that it can be cast back */
+    UT_hash_handle hh;
+    struct blockcache_entry *prev, *next; /* of those that are not pinned; longest unused first */
+    struct block_key key;
+    unsigned pins;
+    bool loading, kept; /* kept: in the table */
+    bool used;          /* somebody has waited for it, or found it */
+    bool failed;
+    struct zf_err *why; /* NULL: out of memory */
+};
+
+struct blockcache {
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t moved;
+    uint64_t limit, bytes, idle, owners; /* idle: bytes in the list */
+    struct blockcache_entry *table, *list;
+};
+
+struct blockcache *blockcache_new(uint64_t bytes, struct zf_err *err)
+{
+    struct blockcache *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    c->limit = bytes;
+    (void)pthread_mutex_init(&c->lock, NULL);
+    (void)pthread_cond_init(&c->moved, NULL);
+    return c;
+}
+
+/* The lock is held, nobody pins it. */
+static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry *e)
+{
+    if (e->kept) {
+        HASH_DEL(c->table, e);
+        DL_DELETE(c->list, e);
+        c->idle -= e->block.n;
+    }
+    c->bytes -= e->block.n;
+    free(e->block.data);
+    free(e->why);
+    free(e);
+}
+
+void blockcache_free(struct blockcache *c)
+{
+    if (!c) {
+        return;
+    }
+    while (c->list) {
+        blockcache_free_entry(c, c->list);
+    }
+    (void)pthread_cond_destroy(&c->moved);
+    (void)pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+uint64_t blockcache_owner(struct blockcache *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    uint64_t owner = ++c->owners;
+    (void)pthread_mutex_unlock(&c->lock);
+    return owner;
+}
+
+static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t owner, uint64_t k)
+{
+    const struct block_key key = {.owner = owner, .k = k};
+    struct blockcache_entry *e = NULL;
+
+    HASH_FIND(hh, c->table, &key, sizeof key, e);
+    return e;
+}
+
+/* The lock is held.  What is pinned is on its way to a reader, and stays beyond the bound. */
+static void blockcache_shrink(struct blockcache *c)
+{
+    while (c->bytes > c->limit && c->list) {
+        blockcache_free_entry(c, c->list);
+    }
+}
+
+static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint64_t owner,
+                                                     uint64_t k, size_t n)
+{
+    struct blockcache_entry *e = calloc(1, sizeof *e);
+    uint8_t *data = malloc(n ? n : 1);
+
+    if (e && data) {
+        e->block = (struct block){.data = data, .n = n};
+        e->key = (struct block_key){.owner = owner, .k = k};
+        e->loading = e->kept = true;
+        HASH_ADD(hh, c->table, key, sizeof e->key, e);
+    }
+    if (!e || !data || !e->hh.tbl) {
+        free(e);
+        free(data);
+        return NULL;
+    }
+    c->bytes += n;
+    blockcache_shrink(c);
+    return e;
+}
+
+/* The lock is held. */
+static void blockcache_pin(struct blockcache *c, struct blockcache_entry *e)
+{
+    if (e->pins++ == 0) {
+        DL_DELETE(c->list, e);
+        c->idle -= e->block.n;
+    }
+}
+
+enum blockcache_find blockcache_claim(struct blockcache *c, uint64_t owner, uint64_t k, size_t n,
+                                      struct block **out, bool *ready_out)
+{
+    enum blockcache_find found = BLOCKCACHE_THERE;
+
+    (void)pthread_mutex_lock(&c->lock);
+    struct blockcache_entry *e = blockcache_find(c, owner, k);
+    if (e) {
+        blockcache_pin(c, e);
+    } else {
+        e = blockcache_new_entry(c, owner, k, n);
+        found = e ? BLOCKCACHE_MINE : BLOCKCACHE_NONE;
+        if (e) {
+            e->pins = 1;
+        }
+    }
+    *ready_out = e && !e->loading;
+    *out = e ? &e->block : NULL;
+    (void)pthread_mutex_unlock(&c->lock);
+    return found;
+}
+
+void blockcache_again(struct blockcache *c, struct block *b)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    ((struct blockcache_entry *)b)->pins++;
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+bool blockcache_has(struct blockcache *c, uint64_t owner, uint64_t k)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    bool has = blockcache_find(c, owner, k) != NULL;
+    (void)pthread_mutex_unlock(&c->lock);
+    return has;
+}
+
+uint64_t blockcache_room(struct blockcache *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    uint64_t room = c->limit > c->bytes ? c->limit - c->bytes : 0;
+    const struct blockcache_entry *e;
+    DL_FOREACH(c->list, e)
+    {
+        if (!e->used) {
+            break;
+        }
+        room += e->block.n;
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return room;
+}
+
+/* The lock is held: it is found no more. */
+static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
+{
+    if (!e->kept) {
+        return;
+    }
+    HASH_DEL(c->table, e);
+    if (e->pins == 0) {
+        DL_DELETE(c->list, e);
+        c->idle -= e->block.n;
+    }
+    e->kept = false;
+}
+
+void blockcache_loaded(struct blockcache *c, struct block *b, const struct zf_err *why)
+{
+    struct blockcache_entry *e = (struct blockcache_entry *)b;
+
+    (void)pthread_mutex_lock(&c->lock);
+    e->loading = false;
+    e->failed = why != NULL;
+    if (why) {
+        e->why = malloc(sizeof *e->why);
+        if (e->why) {
+            *e->why = *why;
+        }
+        blockcache_forget(c, e);
+    }
+    (void)pthread_cond_broadcast(&c->moved);
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
+{
+    struct blockcache_entry *e = (struct blockcache_entry *)b;
+
+    (void)pthread_mutex_lock(&c->lock);
+    e->used = true;
+    while (e->loading) {
+        struct timespec until;
+
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 100000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&c->moved, &c->lock, &until);
+        if (e->loading && zf_gate_interrupted()) {
+            (void)pthread_mutex_unlock(&c->lock);
+            (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the read was interrupted");
+            err->sys = EINTR;
+            return false;
+        }
+    }
+    bool ok = !e->failed;
+    if (e->why) {
+        *err = *e->why;
+    } else if (!ok) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return ok;
+}
+
+void blockcache_unpin(struct blockcache *c, struct block *b)
+{
+    struct blockcache_entry *e = (struct blockcache_entry *)b;
+
+    (void)pthread_mutex_lock(&c->lock);
+    if (--e->pins == 0) {
+        if (e->kept) {
+            DL_APPEND(c->list, e);
+            c->idle += e->block.n;
+            blockcache_shrink(c);
+        } else {
+            blockcache_free_entry(c, e);
+        }
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A fetch owns what it writes to: the reader that began it may leave, and the blocks are there for the
+ * next one.  Blocks of one fetch become ready together, when all of its answer was proved. */
+#include "fetch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What one read claims at a time. */
+#define FETCH_WINDOW 512
+/* A longer stretch is split over connections, into parts of so many blocks at least and at most. */
+#define FETCH_PART_LEAST 16
+#define FETCH_PART_MOST 128
+#define FETCH_PARTS 16
+
+struct fetch {
+    struct object *o; /* a reference */
+    size_t n;
+    struct block *block[]; /* pinned */
+};
+
+static size_t fetch_block_len(const struct object *o, uint64_t k)
+{
+    uint64_t left = o->src.size - k * BLOCK_SIZE;
+
+    return left < BLOCK_SIZE ? (size_t)left : BLOCK_SIZE;
+}
+
+/* ---- in the client's thread ------------------------------------------------------------------ */
+
+static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
+{
+    const struct fetch *f = ctx;
+    const uint8_t *from = p;
+
+    while (n) {
+        size_t k = (size_t)(at / BLOCK_SIZE), into = (size_t)(at % BLOCK_SIZE);
+        size_t len = k < f->n && into < f->block[k]->n ? f->block[k]->n - into : 0;
+
+        len = len < n ? len : n;
+        if (!len) {
+            return; /* the client lets nothing through that was not asked for */
+        }
+        memcpy(f->block[k]->data + into, from, len);
+        at += len;
+        from += len;
+        n -= len;
+    }
+}
+
+/* What was not known of the object is learnt; what was known must be so. */
+static bool fetch_learn(struct object *o, const struct http_object *now, struct zf_err *err)
+{
+    bool same = true;
+
+    (void)pthread_mutex_lock(&o->lock);
+    struct http_object *was = &o->was;
+    if (!was->etag[0] && !was->version[0] && !was->mtime.tv_sec) {
+        uint64_t size = was->size;
+
+        *was = *now;
+        was->size = size != HTTP_SIZE_UNKNOWN ? size : o->src.size;
+    } else if (!was->etag[0] && now->etag[0]) {
+        memcpy(was->etag, now->etag, sizeof was->etag);
+    }
+    same = strcmp(was->etag, now->etag) == 0;
+    (void)pthread_mutex_unlock(&o->lock);
+    return same || zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                           "the object was replaced while it was opened: its ETag is another");
+}
+
+static void fetch_free(struct fetch *f, const struct zf_err *why)
+{
+    struct blockcache *cache = f->o->shared->cache;
+    struct zf_source *src = &f->o->src;
+
+    for (size_t i = 0; i < f->n; i++) {
+        blockcache_loaded(cache, f->block[i], why);
+        blockcache_unpin(cache, f->block[i]);
+    }
+    zf_source_unref(&src);
+    free(f);
+}
+
+static void fetch_done(void *ctx, const struct http_reply *r, const struct zf_err *err)
+{
+    struct fetch *f = ctx;
+    struct zf_err why = {.code = ZF_OK};
+    bool ok = !err && fetch_learn(f->o, &r->object, &why);
+
+    if (err) {
+        why = *err;
+    }
+    if (!ok && why.code == ZF_E_STALE) {
+        atomic_store_explicit(&f->o->stale, true, memory_order_relaxed);
+    }
+    why.path[0] = '\0'; /* the source names itself as the user does */
+    fetch_free(f, ok ? NULL : &why);
+}
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+/* Fetches n claimed blocks from k on. */
+static void fetch_begin_part(struct object *o, struct block **block, uint64_t k, size_t n,
+                             bool ahead)
+{
+    struct fetch *f = malloc(sizeof *f + n * sizeof f->block[0]);
+    struct http_ask ask = place_ask(&o->at);
+    struct http_object was;
+    struct zf_err err = {.code = ZF_OK};
+
+    if (!f) {
+        (void)zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        for (size_t i = 0; i < n; i++) {
+            blockcache_loaded(o->shared->cache, block[i], &err);
+        }
+        return;
+    }
+    *f = (struct fetch){.o = o, .n = n};
+    (void)zf_source_ref(&o->src);
+    for (size_t i = 0; i < n; i++) {
+        f->block[i] = block[i];
+        blockcache_again(o->shared->cache, block[i]);
+        ask.len += block[i]->n;
+    }
+    (void)pthread_mutex_lock(&o->lock);
+    was = o->was;
+    (void)pthread_mutex_unlock(&o->lock);
+    was.size = o->src.size;
+    ask.same = &was;
+    ask.off = k * BLOCK_SIZE;
+    ask.lane = o->owner;
+    ask.ahead = ahead;
+    ask.sink = (struct http_sink){.put = fetch_put, .done = fetch_done, .ctx = f};
+    struct http_call *c = http_start(o->shared->place->http, &ask, &err);
+    if (!c) {
+        err.path[0] = '\0';
+        fetch_free(f, &err);
+        return;
+    }
+    http_leave(c);
+}
+
+static void fetch_begin(struct object *o, struct block **block, uint64_t k, size_t n, bool ahead)
+{
+    size_t part = n / FETCH_PARTS;
+
+    part = part < FETCH_PART_LEAST ? FETCH_PART_LEAST : part;
+    part = part > FETCH_PART_MOST ? FETCH_PART_MOST : part;
+    for (size_t i = 0; i < n; i += part) {
+        fetch_begin_part(o, block + i, k + i, n - i < part ? n - i : part, ahead);
+    }
+}
+
+/* Claims n blocks from k on and fetches what is not there.  Gives how many were claimed: fewer than n
+ * without memory. */
+static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block **block, bool ahead)
+{
+    size_t i = 0, run = 0;
+    uint64_t hits = 0;
+
+    for (; i < n; i++) {
+        bool ready;
+        enum blockcache_find found = blockcache_claim(
+            o->shared->cache, o->owner, k + i, fetch_block_len(o, k + i), &block[i], &ready);
+
+        if (found == BLOCKCACHE_NONE) {
+            break;
+        }
+        hits += ready;
+        if (found == BLOCKCACHE_MINE) {
+            run++;
+        } else if (run) {
+            fetch_begin(o, block + i - run, k + i - run, run, ahead);
+            run = 0;
+        }
+    }
+    if (run) {
+        fetch_begin(o, block + i - run, k + i - run, run, ahead);
+    }
+    if (!ahead) {
+        http_count_hits(o->host, hits);
+    }
+    return i;
+}
+
+static void fetch_unpin(struct object *o, struct block **block, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        blockcache_unpin(o->shared->cache, block[i]);
+    }
+}
+
+/* Blocks [k, end) that nobody waits for. */
+static void fetch_ahead(struct object *o, uint64_t k, uint64_t end)
+{
+    struct block *block[FETCH_WINDOW];
+
+    while (k < end) {
+        size_t n = end - k < FETCH_WINDOW ? (size_t)(end - k) : FETCH_WINDOW;
+
+        if (blockcache_room(o->shared->cache) < (uint64_t)n * BLOCK_SIZE) {
+            return;
+        }
+        size_t got = fetch_claim(o, k, n, block, true);
+        fetch_unpin(o, block, got);
+        if (got < n) {
+            return;
+        }
+        k += n;
+    }
+}
+
+static uint64_t fetch_blocks(const struct object *o)
+{
+    return o->src.size / BLOCK_SIZE + (o->src.size % BLOCK_SIZE != 0);
+}
+
+void fetch_want(struct object *o, const struct fetch_range *range, size_t n)
+{
+    uint64_t begin = 0, end = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t a = range[i].off / BLOCK_SIZE;
+        uint64_t b = (range[i].off + range[i].len + BLOCK_SIZE - 1) / BLOCK_SIZE;
+
+        b = b < fetch_blocks(o) ? b : fetch_blocks(o);
+        if (range[i].len == 0 || a >= b) {
+            continue;
+        }
+        if (end > begin && a >= begin && a <= end + FETCH_GAP / BLOCK_SIZE) {
+            end = b > end ? b : end;
+            continue;
+        }
+        fetch_ahead(o, begin, end);
+        begin = a;
+        end = b;
+    }
+    fetch_ahead(o, begin, end);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A place in an iov. */
+struct fetch_to {
+    const struct iovec *iov;
+    int n;
+    size_t into;
+};
+
+static void fetch_copy_out(struct fetch_to *to, const uint8_t *from, size_t n)
+{
+    while (n) {
+        size_t room = to->iov->iov_len - to->into, len = room < n ? room : n;
+
+        if (len) {
+            memcpy((uint8_t *)to->iov->iov_base + to->into, from, len);
+        }
+        to->into += len;
+        from += len;
+        n -= len;
+        if (to->into == to->iov->iov_len && to->n > 1) {
+            to->iov++;
+            to->n--;
+            to->into = 0;
+        }
+    }
+}
+
+/* One window: [off, off + n) is in n_blocks blocks from k on. */
+static bool fetch_window(struct object *o, struct fetch_to *to, uint64_t off, size_t n,
+                         struct zf_err *err)
+{
+    struct block *block[FETCH_WINDOW];
+    uint64_t k = off / BLOCK_SIZE;
+    size_t n_blocks = (size_t)((off + n - 1) / BLOCK_SIZE - k) + 1;
+    size_t got = fetch_claim(o, k, n_blocks, block, false);
+    bool ok = got == n_blocks || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    size_t into = (size_t)(off % BLOCK_SIZE);
+
+    for (size_t i = 0; ok && i < got; i++) {
+        ok = blockcache_wait(o->shared->cache, block[i], err);
+        if (ok) {
+            size_t len = block[i]->n - into;
+
+            len = len < n ? len : n;
+            fetch_copy_out(to, block[i]->data + into, len);
+            n -= len;
+            into = 0;
+        }
+    }
+    fetch_unpin(o, block, got);
+    return ok;
+}
+
+bool fetch_read(struct object *o, const struct iovec *iov, int n_iov, uint64_t off, size_t n,
+                uint64_t beyond, struct zf_err *err)
+{
+    struct fetch_to to = {.iov = iov, .n = n_iov};
+
+    if (beyond) {
+        uint64_t k = (off + n + BLOCK_SIZE - 1) / BLOCK_SIZE;
+        uint64_t end = k + beyond / BLOCK_SIZE, most = fetch_blocks(o);
+
+        fetch_ahead(o, k, end < most ? end : most);
+    }
+    while (n) {
+        size_t most = (size_t)FETCH_WINDOW * BLOCK_SIZE - (size_t)(off % BLOCK_SIZE);
+        size_t len = n < most ? n : most;
+
+        if (!fetch_window(o, &to, off, len, err)) {
+            return false;
+        }
+        off += len;
+        n -= len;
+    }
+    return true;
+}
+
+void fetch_keep(struct object *o, const void *p, uint64_t n)
+{
+    const uint8_t *from = p;
+
+    for (uint64_t k = 0; k < fetch_blocks(o) && fetch_block_len(o, k) <= n; k++) {
+        struct block *b;
+        bool ready;
+        enum blockcache_find found = blockcache_claim(o->shared->cache, o->owner, k,
+                                                      fetch_block_len(o, k), &b, &ready);
+
+        if (found == BLOCKCACHE_MINE) {
+            memcpy(b->data, from, b->n);
+            blockcache_loaded(o->shared->cache, b, NULL);
+        }
+        n -= fetch_block_len(o, k);
+        from += fetch_block_len(o, k);
+        if (found != BLOCKCACHE_NONE) {
+            blockcache_unpin(o->shared->cache, b);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The HTTP client: libcurl's multi interface in a thread of its own.  Requests run in parallel, a
+ * bounded number a host; each is tried again where that may help, follows redirects, is checked
+ * against what was asked for, and fails with one sentence. */
+#ifndef REMOTE_HTTP_H
+#define REMOTE_HTTP_H
+
+#include <time.h>
+
+#include <zf/base/auto.h>
+#include <zf/remote.h>
+
+#include "auth.h"
+
+#define HTTP_SIZE_UNKNOWN UINT64_MAX
+
+/* What an object is known to be.  Empty members are not known. */
+struct http_object {
+    uint64_t size;         /* HTTP_SIZE_UNKNOWN */
+    char etag[128];        /* as sent, with quotes and W/; "" */
+    struct timespec mtime; /* Last-Modified; tv_sec 0.  Not from a listing that rounds it */
+    char version[128];     /* x-amz-version-id, x-goog-generation; "" */
+};
+#define HTTP_OBJECT_UNKNOWN ((struct http_object){.size = HTTP_SIZE_UNKNOWN})
+
+/* Can this be found out to be a different one without looking at its bytes: by a strong ETag or a
+ * version? */
+bool http_object_exact(const struct http_object *o);
+
+struct http_reply {
+    long status; /* 0: there was no answer */
+    struct http_object object;
+    uint8_t *body; /* malloc'ed, a zero byte behind it; of an error the beginning */
+    size_t n_body;
+    uint64_t off, len; /* the range that came */
+    char *url;         /* that answered, behind all redirects */
+    char *head;        /* the header lines of all answers, redirects included */
+    size_t last;       /* where those of the last one begin */
+};
+/* The value of the header, of the last answer or (first) of the first, which may have been a
+ * redirect.  NULL: there is none.  Gives malloc'ed text. */
+char *http_header(const struct http_reply *r, const char *name, bool first);
+void http_reply_fini(struct http_reply *r);
+static inline void zf_auto_http_reply(struct http_reply *r)
+{
+    http_reply_fini(r);
+}
+
+/* Takes a body as it comes.  Both functions are called in the client's thread and must not block. */
+struct http_sink {
+    /* n bytes at `at` of the range; after a failed attempt they come again. */
+    void (*put)(void *ctx, uint64_t at, const void *p, size_t n);
+    /* Once, when all is done: err is NULL, or why it failed (also that it was cancelled). */
+    void (*done)(void *ctx, const struct http_reply *r, const struct zf_err *err);
+    void *ctx;
+};
+
+struct http_ask {
+    const char *method;        /* GET HEAD PUT POST; NULL = GET */
+    const char *url;           /* absolute, percent-encoded as on the wire, no user:password in it */
+    const char *const *header; /* "Name: value"; never logged */
+    size_t n_header;
+    const void *body; /* POST and PUT of the credential services only */
+    size_t n_body;
+    uint64_t off, len;              /* len > 0: a range; the answer must be 206 and these bytes */
+    bool to_end;                    /* the range may reach beyond the object's end */
+    const struct http_object *same; /* what the object was: If-Match and all checks; NULL: unknown */
+    uint64_t max_body;              /* without a range; 0 = 1 MiB.  Errors: ZF_E_LIMIT */
+    struct auth *auth;              /* NULL: none; signs each attempt */
+    struct http_sink sink;          /* put NULL: the body is kept in the reply */
+    uint64_t lane; /* those of one object have the same number and leave room for others; 0: none */
+    bool ahead;    /* nobody waits for it yet: others go first */
+    double timeout; /* seconds; 0 = the client's */
+    unsigned tries; /* at most; 0 = the client's choice */
+};
+
+struct http;
+struct http_host;
+/* Errors: ZF_E_NOMEM, ZF_E_IO no thread. */
+struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err) ZF_CHECKED;
+void http_free(struct http *h);
+
+/* Asks and waits.  Statuses from 200 to 299 are success.  *out is filled as far as it is known on
+ * failure too, and is for http_reply_fini in any case.
+ * Errors (path: the URL without its query): ZF_E_NOENT 404, 410; ZF_E_STALE another object than
+ * `same`; ZF_E_IO all else; ZF_E_LIMIT a body over max_body. */
+bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out,
+             struct zf_err *err) ZF_CHECKED;
+
+/* The same without waiting; *ask is copied, but for `auth`, `sink.ctx` and what they lead to.  Signs
+ * in the caller's thread, which must not be the client's own.  NULL: failed already (sink.done was
+ * not called). */
+struct http_call;
+struct http_call *http_start(struct http *h, const struct http_ask *ask,
+                             struct zf_err *err) ZF_CHECKED;
+/* Waits for the end, and gives the call back. */
+bool http_wait(struct http_call *c, struct http_reply *out, struct zf_err *err) ZF_CHECKED;
+/* Nobody waits for it: sink.done says what came of it. */
+void http_leave(struct http_call *c);
+/* Lets go at once, whatever it does; sink.done may come later. */
+void http_cancel(struct http_call *c);
+
+/* Calls fn for every host so far. */
+void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx);
+/* Counts blocks of the URL's host that need not be fetched.  The host lives as long as the client; NULL:
+ * out of memory. */
+struct http_host *http_host_for(struct http *h, const char *url);
+void http_count_hits(struct http_host *host, uint64_t hits);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http_call.h"
+
+#include <curl/curl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "url.h"
+
+_Static_assert(sizeof ((struct http_call *)0)->said >= CURL_ERROR_SIZE, "libcurl's own size");
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static bool http_call_copy(struct http_call *c, const struct http_ask *ask)
+{
+    c->header = calloc(ask->n_header + 1, sizeof *c->header);
+    c->at = strdup(ask->url);
+    c->origin = url_origin(ask->url);
+    c->payload = ask->n_body ? malloc(ask->n_body) : NULL;
+    if (!c->header || !c->at || !c->origin || (ask->n_body && !c->payload)) {
+        return false;
+    }
+    c->ask.n_header = 0;
+    for (; c->ask.n_header < ask->n_header; c->ask.n_header++) {
+        c->header[c->ask.n_header] = strdup(ask->header[c->ask.n_header]);
+        if (!c->header[c->ask.n_header]) {
+            return false;
+        }
+    }
+    if (ask->n_body) {
+        memcpy(c->payload, ask->body, ask->n_body);
+    }
+    c->same = ask->same ? *ask->same : HTTP_OBJECT_UNKNOWN;
+    c->ask.same = ask->same ? &c->same : NULL;
+    c->ask.header = (const char *const *)c->header;
+    c->ask.body = c->payload;
+    c->ask.method = ask->method ? ask->method : "GET";
+    c->ask.max_body = ask->max_body ? ask->max_body : 1 << 20;
+    return true;
+}
+
+struct http_call *http_call_new(const struct http_ask *ask, struct zf_err *err)
+{
+    struct http_call *c = url_check(ask->url, err) ? calloc(1, sizeof *c) : NULL;
+
+    if (!c) {
+        (void)(err->code == ZF_E_USAGE || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
+        return NULL;
+    }
+    c->refs = 1;
+    c->ask = *ask;
+    if (!http_call_copy(c, ask)) {
+        http_call_free(c);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    c->ask.url = NULL; /* c->at from here on */
+    (void)pthread_cond_init(&c->moved, NULL);
+    return c;
+}
+
+void http_call_free(struct http_call *c)
+{
+    http_call_end(c);
+    for (size_t i = 0; c->header && i < c->ask.n_header; i++) {
+        free(c->header[i]);
+    }
+    free(c->header);
+    free(c->payload);
+    free(c->origin);
+    free(c->at);
+    free(c->lines.p);
+    free(c->body.p);
+    auth_headers_fini(&c->sign);
+    (void)pthread_cond_destroy(&c->moved);
+    free(c);
+}
+
+/* ---- what goes out --------------------------------------------------------------------------- */
+
+bool http_call_at_home(const struct http_call *c)
+{
+    zf_auto(mem) char *origin = url_origin(c->at);
+
+    return origin && strcmp(origin, c->origin) == 0;
+}
+
+/* "Range" and what makes the server refuse another object; with those of the caller.  malloc'ed. */
+struct http_call_lines {
+    char *line[12];
+    size_t n;
+};
+
+static void http_call_lines_fini(struct http_call_lines *l)
+{
+    while (l->n) {
+        free(l->line[--l->n]);
+    }
+}
+
+static void zf_auto_http_call_lines(struct http_call_lines *l)
+{
+    http_call_lines_fini(l);
+}
+
+static bool http_call_add(struct http_call_lines *l, char *line)
+{
+    if (!line || l->n == sizeof l->line / sizeof l->line[0]) {
+        free(line);
+        return false;
+    }
+    l->line[l->n++] = line;
+    return true;
+}
+
+__attribute__((format(printf, 2, 3))) static bool http_call_say(struct http_call_lines *l,
+                                                                const char *fmt, ...)
+{
+    va_list ap;
+    char *line = NULL;
+
+    va_start(ap, fmt);
+    int n = vasprintf(&line, fmt, ap);
+    va_end(ap);
+    return http_call_add(l, n < 0 ? NULL : line);
+}
+
+/* A tag that a redirect promised is not the one its target goes by. */
+static bool http_call_say_same(const struct http_call *c, struct http_call_lines *l)
+{
+    const struct http_object *o = c->ask.same;
+    static const char day[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char month[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    struct tm t;
+
+    if (!o || strcmp(c->ask.method, "GET") != 0) {
+        return true;
+    }
+    if (o->etag[0] && strncmp(o->etag, "W/", 2) != 0) {
+        return http_call_say(l, "If-Match: %s", o->etag);
+    }
+    /* Not strftime, which speaks the user's language. */
+    return !o->mtime.tv_sec || !gmtime_r(&o->mtime.tv_sec, &t) ||
+           http_call_say(l, "If-Unmodified-Since: %s, %02d %s %d %02d:%02d:%02d GMT",
+                         day[t.tm_wday], t.tm_mday, month[t.tm_mon], t.tm_year + 1900, t.tm_hour,
+                         t.tm_min, t.tm_sec);
+}
+
+/* What is sent besides libcurl's own; to strangers only what is asked for. */
+static bool http_call_lines(const struct http_call *c, struct http_call_lines *l)
+{
+    bool home = http_call_at_home(c), ok = true;
+
+    if (c->ask.len) {
+        ok = http_call_say(l, "Range: bytes=%llu-%llu", (unsigned long long)c->ask.off,
+                           (unsigned long long)(c->ask.off + c->ask.len - 1));
+    }
+    for (size_t i = 0; ok && home && i < c->ask.n_header; i++) {
+        ok = http_call_add(l, strdup(c->header[i]));
+    }
+    return ok && (!home || http_call_say_same(c, l));
+}
+
+bool http_call_sign(struct http_call *c, struct zf_err *err)
+{
+    zf_auto(http_call_lines) struct http_call_lines l = {.n = 0};
+
+    auth_headers_fini(&c->sign);
+    if (!c->ask.auth || !http_call_at_home(c)) {
+        return true;
+    }
+    const struct auth_ask ask = {.method = c->ask.method,
+                                 .url = c->at,
+                                 .header = (const char *const *)l.line,
+                                 .body = c->payload,
+                                 .n_body = c->ask.n_body};
+    if (!http_call_lines(c, &l)) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    struct auth_ask now = ask;
+    now.n_header = l.n;
+    return c->ask.auth->ops->sign(c->ask.auth, &now, &c->sign, err);
+}
+
+/* ---- what comes in --------------------------------------------------------------------------- */
+
+/* In the client's thread, as all below. */
+static size_t http_call_on_head(char *p, size_t size, size_t n, void *ctx)
+{
+    struct http_call *c = ctx;
+
+    n *= size;
+    if (c->lines.n + n > HTTP_HEAD_MOST) {
+        c->refused = true;
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the answer has more than %u bytes of headers",
+                      HTTP_HEAD_MOST);
+        return 0;
+    }
+    if (n > 5 && memcmp(p, "HTTP/", 5) == 0) {
+        c->last = c->lines.n;
+    }
+    zf_out_add(&c->lines, p, n);
+    http_head_line(&c->head, p, n, time(NULL));
+    return n;
+}
+
+static bool http_call_succeeded(const struct http_call *c)
+{
+    return c->head.status >= 200 && c->head.status < 300;
+}
+
+static size_t http_call_too_long(struct http_call *c, const char *what)
+{
+    c->refused = true;
+    (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server sends more than the %s", what);
+    return 0;
+}
+
+/* The body of a range goes where it belongs, once its head was found good. */
+static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
+{
+    uint64_t want = c->head.last - c->head.first + 1;
+
+    if (n > want - c->got) {
+        return http_call_too_long(c, "bytes it announced");
+    }
+    if (c->ask.sink.put) {
+        c->ask.sink.put(c->ask.sink.ctx, c->got, p, n);
+    } else {
+        zf_out_add(&c->body, p, n);
+    }
+    c->got += n;
+    return n;
+}
+
+static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
+{
+    struct http_call *c = ctx;
+
+    n *= size;
+    if (c->host) {
+        atomic_fetch_add_explicit(&c->host->bytes, n, memory_order_relaxed);
+    }
+    if (!http_call_succeeded(c)) {
+        size_t room = HTTP_SAID_MOST - c->body.n;
+
+        zf_out_add(&c->body, p, n < room ? n : room);
+        return n <= room ? n : 0;
+    }
+    if (!c->checked) {
+        c->checked = true;
+        c->refused = !http_check(&c->ask, &c->head, &c->err);
+    }
+    if (c->refused) {
+        return 0;
+    }
+    if (c->ask.len) {
+        return http_call_on_range(c, p, n);
+    }
+    if (n > c->ask.max_body - c->body.n) {
+        c->refused = true;
+        (void)zf_fail(&c->err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "the answer has more than the %llu bytes that are expected here at most",
+                      (unsigned long long)c->ask.max_body);
+        return 0;
+    }
+    zf_out_add(&c->body, p, n);
+    c->got += n;
+    return n;
+}
+
+/* ---- the attempt ----------------------------------------------------------------------------- */
+
+static bool http_call_headers(struct http_call *c)
+{
+    zf_auto(http_call_lines) struct http_call_lines l = {.n = 0};
+    struct curl_slist *list = NULL, *more;
+    bool ok = http_call_lines(c, &l) && (more = curl_slist_append(list, "Accept-Encoding: identity"));
+
+    list = ok ? more : NULL;
+    for (size_t i = 0; ok && i < l.n; i++) {
+        ok = (more = curl_slist_append(list, l.line[i])) != NULL;
+        list = ok ? more : list;
+    }
+    for (size_t i = 0; ok && i < c->sign.n; i++) {
+        ok = (more = curl_slist_append(list, c->sign.line[i])) != NULL;
+        list = ok ? more : list;
+    }
+    /* No "Expect: 100-continue", whose answer libcurl waits for. */
+    ok = ok && (!c->ask.n_body || (more = curl_slist_append(list, "Expect:")));
+    list = ok && c->ask.n_body ? more : list;
+    c->list = list;
+    return ok;
+}
+
+static void http_call_method(const struct http_call *c, CURL *e)
+{
+    if (strcmp(c->ask.method, "HEAD") == 0) {
+        (void)curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
+    } else if (strcmp(c->ask.method, "GET") != 0) {
+        (void)curl_easy_setopt(e, CURLOPT_POST, 1L);
+        (void)curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, c->ask.method);
+        (void)curl_easy_setopt(e, CURLOPT_POSTFIELDS, c->payload ? (const char *)c->payload : "");
+        (void)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->ask.n_body);
+    }
+}
+
+/* Nothing but http and https, over TLS that verifies, and no redirect but by our own hand. */
+static void http_call_bounds(CURL *e, const struct http_ways *w, double left)
+{
+#if LIBCURL_VERSION_NUM >= 0x075500
+    (void)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    (void)curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+    /* A resolver that hangs is not waited for. */
+    (void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+#endif
+    (void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+    (void)curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
+    (void)curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
+    if (w->cacert) {
+        (void)curl_easy_setopt(e, CURLOPT_CAINFO, w->cacert);
+    }
+    if (w->capath) {
+        (void)curl_easy_setopt(e, CURLOPT_CAPATH, w->capath);
+    }
+    (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(w->connect * 1000));
+    (void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    (void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)(w->stall < 1 ? 1 : w->stall));
+    (void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(left < .001 ? 1 : left * 1000));
+}
+
+static void http_call_plain(struct http_call *c, CURL *e)
+{
+    (void)curl_easy_setopt(e, CURLOPT_URL, c->at);
+    (void)curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    (void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(e, CURLOPT_NOPROGRESS, 1L);
+    (void)curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    /* Over HTTP/2 all requests would share one connection and its window. */
+    (void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    (void)curl_easy_setopt(e, CURLOPT_USERAGENT, "zerofs");
+    (void)curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 256L << 10);
+    (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->said);
+    (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, c->list);
+    (void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, http_call_on_head);
+    (void)curl_easy_setopt(e, CURLOPT_HEADERDATA, c);
+    (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, http_call_on_body);
+    (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
+    (void)curl_easy_setopt(e, CURLOPT_PRIVATE, c);
+}
+
+bool http_call_begin(struct http_call *c, const struct http_ways *ways, double now,
+                     struct zf_err *err)
+{
+    CURL *e = curl_easy_init();
+
+    c->easy = e;
+    if (!e || !http_call_headers(c)) {
+        http_call_end(c);
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (!c->redirects) {
+        zf_out_cut(&c->lines, 0);
+        c->head.linked = false;
+    }
+    http_head_begin(&c->head);
+    zf_out_cut(&c->body, 0);
+    c->got = 0;
+    c->checked = c->refused = false;
+    c->said[0] = '\0';
+    zf_err_clear(&c->err);
+    http_call_plain(c, e);
+    http_call_bounds(e, ways, c->deadline - now);
+    http_call_method(c, e);
+    return true;
+}
+
+void http_call_end(struct http_call *c)
+{
+    if (c->easy) {
+        curl_easy_cleanup(c->easy);
+    }
+    curl_slist_free_all(c->list);
+    c->easy = c->list = NULL;
+}
+
+void http_call_reply(struct http_call *c, struct http_reply *out)
+{
+    *out = (struct http_reply){.status = c->head.status, .object = c->head.object};
+    if (c->ask.len && c->head.has_range) {
+        out->object.size = c->head.total;
+        out->off = c->head.first;
+        out->len = c->got;
+    } else if (c->ask.len && c->head.unsatisfied) {
+        out->object.size = c->head.total;
+    } else if (!c->ask.len && c->head.has_length && out->object.size == HTTP_SIZE_UNKNOWN) {
+        out->object.size = c->head.length;
+    }
+    out->url = strdup(c->at);
+    zf_out_str(&c->body, "");
+    out->n_body = c->body.n;
+    out->body = c->body.p ? (uint8_t *)c->body.p : calloc(1, 1);
+    out->head = c->lines.p ? c->lines.p : calloc(1, 1);
+    out->last = c->last;
+    c->body = c->lines = (struct zf_out){0};
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is an answer the one that was asked for?  A range must come as 206, with the bytes that were asked
+ * for, of the object that was seen first; what cannot be proved is refused and not guessed. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "http_call.h"
+
+bool http_object_exact(const struct http_object *o)
+{
+    return o->version[0] || (o->etag[0] && strncmp(o->etag, "W/", 2) != 0);
+}
+
+static bool http_check_stale(struct zf_err *err, const char *what)
+{
+    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced since it was opened: %s",
+                   what);
+}
+
+static bool http_check_same(const struct http_object *was, const struct http_object *is,
+                            struct zf_err *err)
+{
+    if (was->size != HTTP_SIZE_UNKNOWN && is->size != HTTP_SIZE_UNKNOWN && was->size != is->size) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                       "the object was replaced since it was opened: it had %" PRIu64
+                       " bytes, now it has %" PRIu64,
+                       was->size, is->size);
+    }
+    if (was->version[0] && strcmp(was->version, is->version) != 0) {
+        return http_check_stale(err, "its version is another");
+    }
+    if (was->etag[0] && strcmp(was->etag, is->etag) != 0) {
+        return http_check_stale(err, is->etag[0] ? "its ETag is another" : "its ETag is gone");
+    }
+    /* A strong ETag says more than a time of whole seconds. */
+    if (!http_object_exact(was) && was->mtime.tv_sec &&
+        was->mtime.tv_sec != is->mtime.tv_sec) {
+        return http_check_stale(err, "its Last-Modified is another");
+    }
+    return true;
+}
+
+static bool http_check_range(const struct http_ask *ask, const struct http_head *h,
+                             struct zf_err *err)
+{
+    if (h->status != 206) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the server answers a request for a part of the file with status %ld, not "
+                       "206: it serves no ranges, which zerofs needs",
+                       h->status);
+    }
+    if (h->multipart || h->bad_range || !h->has_range) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the answer to a request for one range %s",
+                       h->multipart   ? "is multipart/byteranges"
+                       : h->bad_range ? "has a Content-Range that is none"
+                                      : "has no Content-Range");
+    }
+    uint64_t n = h->last - h->first + 1;
+    bool fits = n == ask->len || (ask->to_end && n < ask->len && h->total != HTTP_SIZE_UNKNOWN &&
+                                  h->last + 1 == h->total);
+    if (h->first != ask->off || !fits || (h->has_length && h->length != n)) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "bytes %" PRIu64 " to %" PRIu64
+                       " were asked for, but the server sends %" PRIu64 " to %" PRIu64
+                       "%s",
+                       ask->off, ask->off + ask->len - 1, h->first, h->last,
+                       h->has_length && h->length != n ? " with another Content-Length" : "");
+    }
+    return h->total != HTTP_SIZE_UNKNOWN || (ask->same && ask->same->size != HTTP_SIZE_UNKNOWN) ||
+           zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                   "the server does not say how many bytes the object has");
+}
+
+bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf_err *err)
+{
+    if (h->encoded) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the answer has a Content-Encoding: its bytes are not the object's");
+    }
+    if (ask->len && h->status != 416 && !http_check_range(ask, h, err)) {
+        return false;
+    }
+    struct http_object now = h->object;
+
+    if (ask->len) {
+        now.size = h->total;
+    } else if (h->has_length) {
+        now.size = h->length;
+    }
+    return !ask->same || http_check_same(ask->same, &now, err);
+}
+
+/* ---- the server's own words ------------------------------------------------------------------ */
+
+/* What stands between the two in the body; false when it is not there. */
+static bool http_check_between(const char *body, size_t n_body, const char *open, const char *close,
+                               struct zf_out *out)
+{
+    const char *at = memmem(body, n_body, open, strlen(open));
+
+    if (!at) {
+        return false;
+    }
+    at += strlen(open);
+    const char *end = memmem(at, n_body - (size_t)(at - body), close, strlen(close));
+    if (!end || end == at) {
+        return false;
+    }
+    if (out->n) {
+        zf_out_str(out, ": ");
+    }
+    zf_out_add(out, at, (size_t)(end - at));
+    return true;
+}
+
+/* Of S3's XML, JSON of the usual kinds, an HTML page's title, or a short text. */
+static void http_check_words(const char *body, size_t n, struct zf_out *out)
+{
+    bool code = http_check_between(body, n, "<Code>", "</Code>", out);
+
+    if (http_check_between(body, n, "<Message>", "</Message>", out) || code ||
+        http_check_between(body, n, "\"message\":\"", "\"", out) ||
+        http_check_between(body, n, "\"message\": \"", "\"", out) ||
+        http_check_between(body, n, "\"error\":\"", "\"", out) ||
+        http_check_between(body, n, "<title>", "</title>", out) || body[0] == '<' ||
+        body[0] == '{') {
+        return;
+    }
+    zf_out_add(out, body, strcspn(body, "\r\n"));
+}
+
+void http_said(const char *body, size_t n_body, char *out, size_t n)
+{
+    zf_auto(out) struct zf_out o = {0};
+
+    out[0] = '\0';
+    if (n_body == 0 || n < 8) {
+        return;
+    }
+    http_check_words(body, n_body, &o);
+    if (o.n && !o.bad) {
+        size_t len = o.n < n - 1 ? o.n : n - 1;
+
+        memcpy(out, o.p, len);
+        out[len] = '\0';
+        for (size_t i = 0; i < len; i++) {
+            out[i] = (unsigned char)out[i] < ' ' ? ' ' : out[i];
+        }
+    }
+}

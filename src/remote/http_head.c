@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http_head.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <zf/base/num.h>
+
+/* At least one digit, and nothing that overflows. */
+static bool http_head_digits(const char **p, uint64_t *out)
+{
+    const char *begin = *p;
+    uint64_t v = 0;
+
+    for (; isdigit((unsigned char)**p); (*p)++) {
+        if (!zf_mul_add(v, 10, (uint64_t)(**p - '0'), &v)) {
+            return false;
+        }
+    }
+    *out = v;
+    return *p > begin;
+}
+
+static bool http_head_number(const char *text, uint64_t *out)
+{
+    return http_head_digits(&text, out) && *text == '\0';
+}
+
+bool http_date(const char *text, time_t *out)
+{
+    static const char month[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    char name[4] = "";
+    int day, year, h, m, s, end = 0;
+
+    if (sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &day, name, &year, &h, &m,
+               &s, &end) != 6 ||
+        end != 29 || text[end] != '\0') {
+        return false;
+    }
+    const char *at = strlen(name) == 3 ? strstr(month, name) : NULL;
+    if (!at || (at - month) % 3 != 0 || day < 1 || day > 31 || year < 1970 || h < 0 || h > 23 ||
+        m < 0 || m > 59 || s < 0 || s > 60) {
+        return false;
+    }
+    struct tm tm = {.tm_year = year - 1900,
+                    .tm_mon = (int)(at - month) / 3,
+                    .tm_mday = day,
+                    .tm_hour = h,
+                    .tm_min = m,
+                    .tm_sec = s};
+    *out = timegm(&tm);
+    return *out >= 0;
+}
+
+bool http_content_range(const char *text, struct http_head *out)
+{
+    uint64_t first = 0, last = 0, total = HTTP_SIZE_UNKNOWN;
+    bool none;
+
+    if (strncasecmp(text, "bytes", 5) != 0 || text[5] != ' ') {
+        return false;
+    }
+    text += 6;
+    none = *text == '*';
+    if (none) {
+        text++;
+    } else if (!http_head_digits(&text, &first) || *text++ != '-' ||
+               !http_head_digits(&text, &last)) {
+        return false;
+    }
+    if (*text++ != '/') {
+        return false;
+    }
+    if (strcmp(text, "*") != 0 && !http_head_number(text, &total)) {
+        return false;
+    }
+    if (none ? total == HTTP_SIZE_UNKNOWN
+             : last < first || last >= total || last == UINT64_MAX) {
+        return false;
+    }
+    out->unsatisfied = none;
+    out->has_range = !none;
+    out->first = first;
+    out->last = last;
+    out->total = total;
+    return true;
+}
+
+void http_head_begin(struct http_head *h)
+{
+    const struct http_object promised = h->object;
+
+    *h = (struct http_head){.object = h->linked ? promised : HTTP_OBJECT_UNKNOWN,
+                            .linked = h->linked,
+                            .total = HTTP_SIZE_UNKNOWN,
+                            .retry_after = -1};
+}
+
+/* One that does not fit, or is no tag, counts as not sent: two that differ behind the cut would be the same. */
+static void http_head_tag(char *out, size_t room, const char *value)
+{
+    size_t n = strlen(value);
+
+    if (n < room) {
+        memcpy(out, value, n + 1);
+    }
+}
+
+static void http_head_retry(struct http_head *h, const char *value, time_t now)
+{
+    uint64_t seconds;
+    time_t when;
+
+    if (http_head_number(value, &seconds)) {
+        h->retry_after = seconds > 86400 ? 86400 : (double)seconds;
+    } else if (http_date(value, &when)) {
+        h->retry_after = when > now ? (double)(when - now) : 0;
+    }
+}
+
+/* X-Linked-…: what the Hugging Face hub says, with the redirect, of the object it leads to (huggingface_hub
+ * 0.26, constants.py, HUGGINGFACE_HEADER_X_LINKED_ETAG). */
+static void http_head_linked(struct http_head *h, const char *name, const char *value)
+{
+    uint64_t size;
+
+    if (strcasecmp(name, "x-linked-etag") == 0) {
+        http_head_tag(h->object.etag, sizeof h->object.etag, value);
+        h->linked = true;
+    } else if (strcasecmp(name, "x-linked-size") == 0 && http_head_number(value, &size)) {
+        h->object.size = size;
+    }
+}
+
+static void http_head_field(struct http_head *h, const char *name, const char *value, time_t now)
+{
+    time_t when;
+
+    if (strcasecmp(name, "content-length") == 0) {
+        h->has_length = http_head_number(value, &h->length);
+    } else if (strcasecmp(name, "content-range") == 0) {
+        h->bad_range = !http_content_range(value, h);
+    } else if (strcasecmp(name, "content-encoding") == 0) {
+        h->encoded = value[0] && strcasecmp(value, "identity") != 0;
+    } else if (strcasecmp(name, "content-type") == 0) {
+        h->multipart = strncasecmp(value, "multipart/byteranges", 20) == 0;
+    } else if (strcasecmp(name, "etag") == 0 && !h->linked) {
+        http_head_tag(h->object.etag, sizeof h->object.etag, value);
+    } else if (strcasecmp(name, "last-modified") == 0 && http_date(value, &when)) {
+        h->object.mtime.tv_sec = when;
+    } else if (strcasecmp(name, "x-amz-version-id") == 0 ||
+               strcasecmp(name, "x-goog-generation") == 0) {
+        http_head_tag(h->object.version, sizeof h->object.version, value);
+    } else if (strcasecmp(name, "retry-after") == 0) {
+        http_head_retry(h, value, now);
+    } else if (strcasecmp(name, "location") == 0) {
+        h->has_location = true;
+    } else {
+        http_head_linked(h, name, value);
+    }
+}
+
+static void http_head_status(struct http_head *h, const char *line)
+{
+    unsigned status = 0;
+    int at = 0;
+
+    http_head_begin(h);
+    if (sscanf(line, "HTTP/%*[0-9.] %3u%n", &status, &at) == 1 && at > 0) {
+        h->status = (long)status;
+        (void)snprintf(h->reason, sizeof h->reason, "%.63s", line[at] == ' ' ? line + at + 1 : "");
+    }
+}
+
+void http_head_line(struct http_head *h, const char *line, size_t n, time_t now)
+{
+    char text[2048];
+
+    while (n && (line[n - 1] == '\n' || line[n - 1] == '\r' || line[n - 1] == ' ' ||
+                 line[n - 1] == '\t')) {
+        n--;
+    }
+    /* None of the fields that count is so long; Location is read elsewhere. */
+    if (n == 0 || memchr(line, '\0', n)) {
+        return;
+    }
+    n = n < sizeof text - 1 ? n : sizeof text - 1;
+    memcpy(text, line, n);
+    text[n] = '\0';
+    if (strncmp(text, "HTTP/", 5) == 0) {
+        http_head_status(h, text);
+        return;
+    }
+    char *value = strchr(text, ':');
+    if (!value) {
+        return;
+    }
+    *value++ = '\0';
+    http_head_field(h, text, value + strspn(value, " \t"), now);
+}

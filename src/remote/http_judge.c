@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of an attempt: good, worth another one, or a failure and its sentence. */
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <zf/base/hash.h>
+
+#include "http_call.h"
+#include "url.h"
+
+/* ---- redirects ------------------------------------------------------------------------------- */
+
+static bool http_judge_is_redirect(const struct http_call *c)
+{
+    long s = c->head.status;
+
+    return (s == 301 || s == 302 || s == 303 || s == 307 || s == 308) && c->head.has_location;
+}
+
+/* The URL that Location means, seen from the one that was asked; malloc'ed, or NULL. */
+static char *http_judge_target(const char *from, const char *location)
+{
+    CURLU *u = curl_url();
+    char *url = NULL, *out = NULL;
+
+    if (u && curl_url_set(u, CURLUPART_URL, from, CURLU_PATH_AS_IS) == CURLUE_OK &&
+        curl_url_set(u, CURLUPART_URL, location,
+                     CURLU_PATH_AS_IS | CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
+        curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
+        curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK) {
+        out = strdup(url);
+    }
+    curl_free(url);
+    curl_url_cleanup(u);
+    return out;
+}
+
+static enum http_next http_judge_redirect(struct http_call *c)
+{
+    const struct http_reply r = {.head = c->lines.p, .last = c->last};
+    zf_auto(mem) char *location = http_header(&r, "Location", false);
+    char *to = location ? http_judge_target(c->at, location) : NULL;
+    zf_auto(mem) char *shown = to ? url_shown(to) : NULL;
+    struct zf_err why;
+
+    if (c->redirects >= HTTP_REDIRECTS) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server redirects more than %d times",
+                      HTTP_REDIRECTS);
+    } else if (!to || (!url_is(to, "http") && !url_is(to, "https"))) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
+                      "the server redirects to \"%.120s\", which is no http or https address",
+                      shown ? shown : "?");
+    } else if (url_is(c->at, "https") && url_is(to, "http")) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
+                      "the server redirects from https to \"%.120s\", which is not protected",
+                      shown ? shown : "?");
+    } else if (!url_check(to, &why)) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server redirects: %s", why.msg);
+    } else {
+        free(c->at);
+        c->at = to;
+        c->redirects++;
+        return HTTP_ELSEWHERE;
+    }
+    free(to);
+    return HTTP_BAD;
+}
+
+/* ---- statuses -------------------------------------------------------------------------------- */
+
+static bool http_judge_temporary(long status)
+{
+    return status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505);
+}
+
+static const char *http_judge_advice(long status)
+{
+    switch (status) {
+    case 401:
+        return "; credentials are missing or wrong";
+    case 403:
+        return "; the credentials in use, or none, do not allow this";
+    case 407:
+        return "; the proxy wants credentials, which belong into its address in the environment";
+    case 429:
+    case 503:
+        return "; the server is busy, try again later or with fewer -o connections=";
+    default:
+        return "";
+    }
+}
+
+static enum zf_code http_judge_code(const struct http_call *c)
+{
+    long s = c->head.status;
+
+    if (s == 412 || ((s == 404 || s == 410 || s == 416) && c->ask.same)) {
+        return ZF_E_STALE;
+    }
+    return s == 404 || s == 410 ? ZF_E_NOENT : ZF_E_IO;
+}
+
+static enum http_next http_judge_status(struct http_call *c)
+{
+    long s = c->head.status;
+    char said[160];
+
+    if (http_judge_is_redirect(c)) {
+        return http_judge_redirect(c);
+    }
+    if ((s == 400 || s == 401 || s == 403) && c->ask.auth && c->ask.auth->ops->renew &&
+        !c->renewed && http_call_at_home(c)) {
+        c->renewed = true;
+        return HTTP_RENEW;
+    }
+    if (s == 416 && c->ask.to_end && !c->ask.same && c->head.unsatisfied && c->ask.off == 0 &&
+        c->head.total == 0) {
+        return HTTP_GOOD;
+    }
+    enum zf_code code = http_judge_code(c);
+    http_said(c->body.p, c->body.n, said, sizeof said);
+    if (code == ZF_E_STALE) {
+        (void)zf_fail(&c->err, code, ZF_OFF_NONE,
+                      s == 412   ? "the object was replaced since it was opened (status %ld)"
+                      : s == 416 ? "the object became shorter since it was opened (status %ld)"
+                                 : "the object is gone since it was opened (status %ld)",
+                      s);
+        return HTTP_BAD;
+    }
+    (void)zf_fail(&c->err, code, ZF_OFF_NONE, "the server answers %ld%s%s%s%s%s%s", s,
+                  c->head.reason[0] ? " " : "", c->head.reason, said[0] ? " (" : "", said,
+                  said[0] ? ")" : "", http_judge_advice(s));
+    return http_judge_temporary(s) ? HTTP_AGAIN : HTTP_BAD;
+}
+
+/* ---- libcurl's failures ---------------------------------------------------------------------- */
+
+/* What may be otherwise the next time.  What is not listed is wrong by itself: a certificate that does
+ * not verify, say. */
+static bool http_judge_passing(CURLcode code)
+{
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_AGAIN:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL: /* a version of HTTP that is none: garbage */
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const char *http_judge_hint(CURLcode code)
+{
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return "; -o cacert=FILE names the authority to believe";
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return "; is the host's name right, and the network up?";
+    case CURLE_COULDNT_CONNECT:
+        return "; is the server up, and the port right?";
+    default:
+        return "";
+    }
+}
+
+static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
+{
+    const char *why = c->said[0] ? c->said : curl_easy_strerror(code);
+    size_t n = strcspn(why, "\r\n");
+
+    if (code == CURLE_OUT_OF_MEMORY || c->body.bad || c->lines.bad) {
+        (void)zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return HTTP_BAD;
+    }
+    (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "cannot fetch it: %.*s%s",
+                  (int)(n < 180 ? n : 180), why, http_judge_hint(code));
+    return http_judge_passing(code) ? HTTP_AGAIN : HTTP_BAD;
+}
+
+/* The range is whole, or the connection was cut where nothing says how long the body was. */
+static enum http_next http_judge_good(struct http_call *c)
+{
+    bool head = strcmp(c->ask.method, "HEAD") == 0;
+
+    if (c->head.status == 204 || head) {
+        return !head || http_check(&c->ask, &c->head, &c->err) ? HTTP_GOOD : HTTP_BAD;
+    }
+    if (!c->checked && !http_check(&c->ask, &c->head, &c->err)) {
+        return HTTP_BAD;
+    }
+    uint64_t want = c->ask.len ? c->head.last - c->head.first + 1
+                    : c->head.has_length ? c->head.length
+                                         : c->got;
+    if (c->got < want) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
+                      "the server sent %llu bytes of %llu and closed the connection",
+                      (unsigned long long)c->got, (unsigned long long)want);
+        return HTTP_AGAIN;
+    }
+    return HTTP_GOOD;
+}
+
+enum http_next http_call_judge(struct http_call *c, int result)
+{
+    CURLcode code = (CURLcode)result;
+    bool whole = code == CURLE_OK;
+
+    if (c->refused) {
+        return HTTP_BAD; /* the sentence is there already */
+    }
+    if (c->body.bad || c->lines.bad) {
+        (void)zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return HTTP_BAD;
+    }
+    if (c->head.status >= 300 && (whole || c->body.n >= HTTP_SAID_MOST)) {
+        return http_judge_status(c);
+    }
+    if (whole && c->head.status < 200) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "what answers does not speak HTTP");
+        return HTTP_AGAIN;
+    }
+    return whole ? http_judge_good(c) : http_judge_failure(c, code);
+}
+
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+double http_call_pause(const struct http_call *c)
+{
+    double most = 0.1;
+    uint64_t key[2] = {(uint64_t)(uintptr_t)c, c->tries};
+    struct timespec t;
+
+    if (c->head.retry_after >= 0 && http_judge_temporary(c->head.status)) {
+        return c->head.retry_after;
+    }
+    for (unsigned i = 1; i < c->tries && most < 5; i++) {
+        most *= 2;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    key[0] ^= (uint64_t)t.tv_nsec;
+    /* Between half of it and all of it, so that those who failed together do not come back together. */
+    return most * (.5 + (double)(zf_hash(0, key, sizeof key) % 1000) / 2000);
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+noinst_LTLIBRARIES += libzf-remote.la
+libzf_remote_la_SOURCES = \
+	src/remote/remote.c \
+	src/remote/url.c \
+	src/remote/url.h \
+	$(NULL)
+libzf_remote_la_LIBADD =
+if HAVE_CURL
+libzf_remote_la_SOURCES += \
+	src/remote/auth.h \
+	src/remote/blockcache.c \
+	src/remote/blockcache.h \
+	src/remote/fetch.c \
+	src/remote/fetch.h \
+	src/remote/http.h \
+	src/remote/http_call.c \
+	src/remote/http_call.h \
+	src/remote/http_check.c \
+	src/remote/http_client.c \
+	src/remote/http_head.c \
+	src/remote/http_head.h \
+	src/remote/http_host.c \
+	src/remote/http_host.h \
+	src/remote/http_inside.h \
+	src/remote/http_judge.c \
+	src/remote/http_loop.c \
+	src/remote/http_place.c \
+	src/remote/http_reply.c \
+	src/remote/object.c \
+	src/remote/object.h \
+	src/remote/object_inside.h \
+	src/remote/place.c \
+	src/remote/place.h \
+	src/remote/store.c \
+	src/remote/store.h \
+	src/remote/table.def \
+	$(NULL)
+libzf_remote_la_LIBADD += $(CURL_LIBS) $(EXPAT_LIBS) $(NETTLE_LIBS)
+endif
+
+noinst_HEADERS += include/zf/remote.h

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "object.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/num.h>
+#include <zf/source/gate.h>
+#include <zf/source/store_kind.h>
+
+#include "fetch.h"
+
+/* Of a file that is opened: enough for most headers, and for the end of an archive's directory. */
+#define OBJECT_HEAD ((uint64_t)BLOCK_SIZE)
+/* Parsers read in small steps; from the second of them on, more is fetched than they ask for. */
+#define OBJECT_STEP (32u << 10)
+#define OBJECT_AHEAD_MOST ((uint64_t)1 << 20)
+
+/* ---- identity -------------------------------------------------------------------------------- */
+
+uint64_t object_hash(uint64_t seed, const char *text)
+{
+    static const struct zf_hash_key key = {.k = {0x7a65726f66732072, 0x656d6f746520696e}};
+
+    return zf_hash_of(&key, seed, text, strlen(text));
+}
+
+struct zf_identity object_identity_of(const struct object_shared *s, const char *path,
+                                      const struct http_object *o)
+{
+    uint64_t h = object_hash(s->dev, path);
+
+    h = object_hash(h, o->etag);
+    h = object_hash(h, o->version);
+    return (struct zf_identity){.dev = s->dev,
+                                .ino = h,
+                                .size = o->size == HTTP_SIZE_UNKNOWN ? 0 : o->size,
+                                .mtime = o->mtime,
+                                .ctime = o->mtime};
+}
+
+void object_shared_unref(struct object_shared *s)
+{
+    if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+        s->place->ops->fini(s->place);
+        zf_cache_unref(&s->decoded);
+        free(s);
+    }
+}
+
+/* ---- reads ----------------------------------------------------------------------------------- */
+
+/* How far beyond the end of this read to fetch: a parser that goes through a file in small steps gets twice as
+ * much each time, any other reader nothing. */
+static uint64_t object_beyond(struct object *o, uint64_t off, size_t n)
+{
+    uint64_t end = off + n, was = atomic_exchange(&o->stepped_to, end);
+
+    if (n > OBJECT_STEP || off < was || off - was > OBJECT_STEP) {
+        atomic_store(&o->ahead, 0);
+        return 0;
+    }
+    uint64_t covered = atomic_load(&o->covered);
+    if (end <= covered) {
+        return 0;
+    }
+    uint64_t more = atomic_load(&o->ahead);
+    more = more ? more * 2 : BLOCK_SIZE;
+    more = more < OBJECT_AHEAD_MOST ? more : OBJECT_AHEAD_MOST;
+    atomic_store(&o->ahead, more);
+    atomic_store(&o->covered, end + more);
+    return more;
+}
+
+static bool object_read(struct object *o, const struct iovec *iov, int n_iov, uint64_t off,
+                        size_t n, struct zf_err *err)
+{
+    bool held;
+
+    if (atomic_load_explicit(&o->stale, memory_order_relaxed)) {
+        return zf_fail(err, ZF_E_STALE, off,
+                       "the object was seen replaced since it was opened; that it looks as before "
+                       "again does not prove its bytes");
+    }
+    if (!zf_gate_enter(o->gate, &held, err)) {
+        return false;
+    }
+    bool ok = fetch_read(o, iov, n_iov, off, n, object_beyond(o, off, n), err);
+    zf_gate_leave(o->gate, held);
+    return ok;
+}
+
+static bool object_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                          struct zf_err *err)
+{
+    struct object *o = (struct object *)s;
+    size_t n = 0;
+
+    for (int i = 0; i < n_iov; i++) {
+        n += iov[i].iov_len;
+    }
+    bool ok = object_read(o, iov, n_iov, off, n, err);
+    atomic_fetch_add_explicit(&o->reads, 1, memory_order_relaxed);
+    if (ok) {
+        atomic_fetch_add_explicit(&o->bytes, n, memory_order_relaxed);
+    } else if (err->code != ZF_E_BUSY) {
+        atomic_fetch_add_explicit(&o->errors, 1, memory_order_relaxed);
+        err->off = err->off == ZF_OFF_NONE ? off : err->off;
+    }
+    return ok;
+}
+
+static bool object_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    return object_preadv(s, &(struct iovec){.iov_base = buf, .iov_len = n}, 1, off, err);
+}
+
+static struct zf_identity object_identity(const struct zf_source *s)
+{
+    struct object *o = (struct object *)(uintptr_t)s;
+
+    (void)pthread_mutex_lock(&o->lock);
+    struct zf_identity id = object_identity_of(o->shared, o->path, &o->was);
+    (void)pthread_mutex_unlock(&o->lock);
+    return id;
+}
+
+static struct zf_shared object_shared(const struct zf_source *s)
+{
+    const struct object *o = (const struct object *)s;
+
+    return (struct zf_shared){.gate = o->gate, .cache = o->shared->decoded};
+}
+
+static struct zf_usage object_usage(const struct zf_source *s)
+{
+    const struct object *o = (const struct object *)s;
+
+    return (struct zf_usage){
+        .reads = atomic_load_explicit(&o->reads, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&o->bytes, memory_order_relaxed),
+        .errors = atomic_load_explicit(&o->errors, memory_order_relaxed),
+    };
+}
+
+static bool object_op_unchanged(struct zf_source *s, struct zf_err *err)
+{
+    size_t bad;
+
+    return object_unchanged(&s, 1, &bad, err);
+}
+
+static void object_fini(struct zf_source *s)
+{
+    struct object *o = (struct object *)s;
+
+    place_at_fini(&o->at);
+    object_shared_unref(o->shared);
+    zf_gate_unref(o->gate);
+    (void)pthread_mutex_destroy(&o->lock);
+    zf_source_fini(s);
+    free(o->path);
+    free(o);
+}
+
+static const struct zf_source_ops object_ops = {
+    .kind = "object",
+    .pread = object_pread,
+    .preadv = object_preadv,
+    .identity = object_identity,
+    .shared = object_shared,
+    .usage = object_usage,
+    .unchanged = object_op_unchanged,
+    .fini = object_fini,
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static struct object *object_new(struct object_shared *s, const char *path, const char *name,
+                                 struct zf_err *err)
+{
+    struct object *o = calloc(1, sizeof *o);
+    char *copy = strdup(path);
+    struct zf_gate *gate = zf_gate_new();
+
+    if (!o || !copy || !gate || !zf_source_init(&o->src, &object_ops, name, 0, err)) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        free(copy);
+        zf_gate_unref(gate);
+        free(o);
+        return NULL;
+    }
+    o->path = copy;
+    o->gate = gate;
+    o->shared = s;
+    o->was = HTTP_OBJECT_UNKNOWN;
+    (void)pthread_mutex_init(&o->lock, NULL);
+    o->owner = blockcache_owner(s->cache);
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    if (!s->place->ops->at(s->place, path, &o->at, err)) {
+        object_fini(&o->src);
+        return NULL;
+    }
+    o->host = http_host_for(s->place->http, o->at.url);
+    return o;
+}
+
+/* Archives are read from their end: while the head is looked at, that is on its way. */
+static bool object_is_archive(const char *path)
+{
+    static const char *const suffix[] = {".pt", ".pth", ".bin", ".ckpt", ".zip"};
+    const char *dot = strrchr(path, '.');
+
+    for (size_t i = 0; dot && i < sizeof suffix / sizeof suffix[0]; i++) {
+        if (strcmp(dot, suffix[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The size is known: head and perhaps tail come through the cache, and prove the listing right. */
+static bool object_open_sized(struct object *o, struct zf_err *err)
+{
+    uint64_t size = o->src.size, head = size < OBJECT_HEAD ? size : OBJECT_HEAD;
+    const struct fetch_range tail = {.off = size - head, .len = head};
+    char byte;
+
+    if (size == 0) {
+        return true;
+    }
+    if (object_is_archive(o->path) && tail.off >= head) {
+        fetch_want(o, &tail, 1);
+    }
+    return fetch_read(o, &(struct iovec){.iov_base = &byte, .iov_len = 1}, 1, 0, 1, 0, err);
+}
+
+static bool object_provable(struct object *o, struct zf_err *err)
+{
+    return o->was.etag[0] || o->was.version[0] || o->was.mtime.tv_sec || o->src.size == 0 ||
+           o->shared->place->pinned ||
+           zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                   "the server gives the file neither ETag nor Last-Modified, so that it could be "
+                   "replaced unnoticed while it is read");
+}
+
+/* Nothing is known: the first block says what it is. */
+static bool object_open_unknown(struct object *o, struct zf_err *err)
+{
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+    struct http_ask ask = place_ask(&o->at);
+
+    ask.len = OBJECT_HEAD;
+    ask.to_end = true;
+    ask.same = o->was.etag[0] ? &o->was : NULL;
+    if (!http_do(o->shared->place->http, &ask, &r, err)) {
+        if (r.status != 416) {
+            return false;
+        }
+        /* Of an empty object some servers do not say that it is empty. */
+        http_reply_fini(&r);
+        ask = place_ask(&o->at);
+        ask.method = "HEAD";
+        if (!http_do(o->shared->place->http, &ask, &r, err)) {
+            return false;
+        }
+    }
+    if (r.object.size == HTTP_SIZE_UNKNOWN) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the server does not say how large the file is");
+    }
+    o->src.size = o->src.stored = r.object.size;
+    o->was = r.object;
+    fetch_keep(o, r.body, r.len);
+    return true;
+}
+
+struct zf_source *object_open(struct object_shared *s, const char *path, const char *name,
+                              const struct http_object *known, bool later, struct zf_err *err)
+{
+    struct object *o = object_new(s, path, name, err);
+
+    if (!o) {
+        return NULL;
+    }
+    o->was = known ? *known : HTTP_OBJECT_UNKNOWN;
+    o->listed = known && http_object_exact(known);
+    bool sized = known && known->size != HTTP_SIZE_UNKNOWN;
+    if (sized) {
+        o->src.size = o->src.stored = known->size;
+    }
+    bool ok = sized ? later || object_open_sized(o, err) : object_open_unknown(o, err);
+
+    if (!ok || !((sized && later) || object_provable(o, err))) {
+        err->path[0] = '\0'; /* the store names it as the user does */
+        object_fini(&o->src);
+        return NULL;
+    }
+    return &o->src;
+}
+
+/* ---- once more ------------------------------------------------------------------------------- */
+
+/* Asked at the same time at most; the client has fewer connections. */
+#define OBJECT_LOOKS 64
+
+static struct http_call *object_look(struct object *o, struct zf_err *err)
+{
+    struct http_ask ask = place_ask(&o->at);
+
+    ask.method = "HEAD";
+    ask.same = &o->was;
+    return http_start(o->shared->place->http, &ask, err);
+}
+
+static bool object_looked(struct http_call *c, struct object *o, struct zf_err *err)
+{
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+
+    bool ok = http_wait(c, &r, err);
+    if (!ok && err->code == ZF_E_STALE) {
+        atomic_store_explicit(&o->stale, true, memory_order_relaxed);
+    }
+    err->path[0] = ok ? err->path[0] : '\0';
+    return ok;
+}
+
+static bool object_vouched(const struct object *o)
+{
+    return o->listed || o->shared->place->pinned;
+}
+
+bool object_unchanged(struct zf_source *const *src, size_t n, size_t *bad_out, struct zf_err *err)
+{
+    struct http_call *call[OBJECT_LOOKS];
+    size_t begun = 0, at[OBJECT_LOOKS], n_calls = 0, waited = 0;
+    bool ok = true;
+
+    while (ok && (begun < n || waited < n_calls)) {
+        if (begun < n && n_calls - waited < OBJECT_LOOKS) {
+            struct object *o = (struct object *)src[begun];
+
+            if (!object_vouched(o)) {
+                at[n_calls % OBJECT_LOOKS] = begun;
+                call[n_calls % OBJECT_LOOKS] = object_look(o, err);
+                ok = call[n_calls % OBJECT_LOOKS] != NULL;
+                n_calls += ok;
+                *bad_out = begun;
+            }
+            begun++;
+            continue;
+        }
+        *bad_out = at[waited % OBJECT_LOOKS];
+        ok = object_looked(call[waited % OBJECT_LOOKS], (struct object *)src[*bad_out], err);
+        waited++;
+    }
+    for (; waited < n_calls; waited++) {
+        http_cancel(call[waited % OBJECT_LOOKS]);
+    }
+    return ok;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An object and what it shares with the others of its store. */
+#ifndef REMOTE_OBJECT_INSIDE_H
+#define REMOTE_OBJECT_INSIDE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <zf/source/source.h>
+
+#include "blockcache.h"
+#include "place.h"
+
+/* What the objects of a store have in common; counted, because a fetch may outlive its reader. */
+struct object_shared {
+    atomic_uint refs;
+    struct place *place;      /* owned */
+    struct blockcache *cache; /* borrowed */
+    struct zf_cache *decoded; /* owned: what is decompressed */
+    uint64_t dev;             /* of identities */
+};
+struct object {
+    struct zf_source src;
+    struct object_shared *shared;
+    char *path;
+    struct place_at at;
+    struct zf_gate *gate;
+    struct http_host *host;
+    uint64_t owner;
+    bool listed;      /* the listing vouches for it */
+    atomic_bool stale;
+    pthread_mutex_t lock;
+    struct http_object was; /* under the lock: learns what the listing did not say from the first answer */
+    atomic_uint_least64_t reads, bytes, errors;
+    atomic_uint_least64_t stepped_to, covered, ahead; /* of a parser that goes through it */
+};
+
+#endif

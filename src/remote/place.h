@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A directory behind an address: what is in it, and how its objects are asked for. */
+#ifndef REMOTE_PLACE_H
+#define REMOTE_PLACE_H
+
+#include <zf/base/limits.h>
+
+#include "http.h"
+
+struct place;
+
+struct place_entry {
+    const char *name; /* one component, decoded; unsafe ones are refused by the store */
+    bool dir;
+    struct http_object object; /* of a file, as far as the listing says; members unknown otherwise */
+};
+typedef bool place_add_fn(void *ctx, const struct place_entry *e, struct zf_err *err);
+
+/* How an object is asked for. */
+struct place_at {
+    char *url;         /* malloc'ed */
+    char *header[8];   /* malloc'ed "Name: value" */
+    size_t n_header;
+    struct auth *auth; /* borrowed from the place; NULL = none */
+};
+void place_at_fini(struct place_at *at);
+static inline void zf_auto_place_at(struct place_at *at)
+{
+    place_at_fini(at);
+}
+/* An ask made of it, which borrows from it. */
+struct http_ask place_ask(const struct place_at *at);
+
+/* Paths are relative, of plain components, not encoded; "" is the place itself. */
+struct place_ops {
+    const char *kind; /* "http", "s3", … */
+    /* The entries of the directory.  ZF_E_NOENT: there is none; ZF_E_UNSUPPORTED: this place lists
+     * nothing, but names may be asked for. */
+    bool (*list)(struct place *p, const char *dir, place_add_fn *add, void *ctx,
+                 struct zf_err *err);
+    /* Errors: ZF_E_NOMEM. */
+    bool (*at)(struct place *p, const char *path, struct place_at *out, struct zf_err *err);
+    void (*fini)(struct place *p);
+};
+
+struct place {
+    const struct place_ops *ops;
+    struct http *http;                    /* borrowed */
+    const struct zf_remote_opts *options; /* borrowed */
+    char *shown; /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
+    bool pinned; /* what is there never changes: a commit */
+};
+
+/* What a scheme's opener gets. */
+struct place_new {
+    struct http *http;
+    const struct zf_remote_opts *options;
+    const struct zf_limits *lim;
+    const char *address; /* as the user gave it, without user info or a slash at the end: "s3://b/p" */
+};
+/* Frees what place_init made; for ops->fini. */
+bool place_init(struct place *p, const struct place_ops *ops, const struct place_new *n,
+                struct zf_err *err) ZF_CHECKED;
+void place_fini(struct place *p);
+
+/* The openers of table.def: place_open_http and so on. */
+#define SCHEME(name, kind) struct place *place_open_##kind(const struct place_new *n, struct zf_err *err);
+#include "table.def"
+#undef SCHEME
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include <zf/remote.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "url.h"
+
+/* Every scheme that any build knows: so that one which was left out is not taken for a mistake. */
+static const char *const remote_scheme[] = {"http", "https", "s3", "r2",
+                                            "weka", "gs",    "hf", "file"};
+
+bool zf_remote_knows(const char *where, bool *address_out)
+{
+    size_t n = url_scheme(where);
+
+    if (address_out) {
+        *address_out = n > 1;
+    }
+    for (size_t i = 0; n && i < sizeof remote_scheme / sizeof remote_scheme[0]; i++) {
+        if (url_is(where, remote_scheme[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* file:///a%20b, of this machine alone. */
+static struct zf_store *remote_open_file(const char *address, const struct zf_limits *lim,
+                                         struct zf_err *err)
+{
+    size_t n;
+    const char *host = url_authority(address, &n), *path = host + n;
+    size_t len = strlen(path);
+    zf_auto(mem) char *local = malloc(len + 1);
+
+    if (!local) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    if ((n && !(n == 9 && strncasecmp(host, "localhost", n) == 0)) || path[0] != '/' ||
+        !url_unquote(path, len, local, len + 1)) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "an address of a file is file:///PATH, with %%XX for bytes that are special");
+        (void)zf_err_in(err, "%s", address);
+        return NULL;
+    }
+    return zf_store_dir(local, lim, err);
+}
+
+#ifdef HAVE_CURL
+
+#include "store.h"
+
+struct zf_remote {
+    struct zf_remote_opts opts;
+    pthread_mutex_t lock; /* of what is made at the first address */
+    struct http *http;
+    struct blockcache *cache;
+};
+
+#define REMOTE_CACHE (256ull << 20)
+
+struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *err)
+{
+    struct zf_remote *r = calloc(1, sizeof *r);
+
+    if (!r) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    r->opts = *o;
+    (void)pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+void zf_remote_free(struct zf_remote *r)
+{
+    if (!r) {
+        return;
+    }
+    http_free(r->http);
+    blockcache_free(r->cache);
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+/* The client, with the first address. */
+static bool remote_begin(struct zf_remote *r, struct zf_err *err)
+{
+    uint64_t bytes = r->opts.cache_mem ? r->opts.cache_mem : REMOTE_CACHE;
+
+    (void)pthread_mutex_lock(&r->lock);
+    r->cache = r->cache ? r->cache : blockcache_new(bytes, err);
+    r->http = r->cache && !r->http ? http_new(&r->opts, err) : r->http;
+    bool ok = r->cache && r->http;
+    (void)pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static struct place *remote_place(struct zf_remote *r, const char *address,
+                                  const struct zf_limits *lim, struct zf_err *err)
+{
+    const struct place_new n = {
+        .http = r->http, .options = &r->opts, .lim = lim, .address = address};
+
+#define SCHEME(name, kind)                                                                         \
+    if (url_is(address, #name)) {                                                                  \
+        return place_open_##kind(&n, err);                                                         \
+    }
+#include "table.def"
+#undef SCHEME
+    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this build of zerofs does not read %.*s://",
+                  (int)url_scheme(address), address);
+    return NULL;
+}
+
+static struct zf_store *remote_store(struct zf_remote *r, const char *address, const char *focus,
+                                     const struct zf_limits *lim, struct zf_err *err)
+{
+    struct place *p = remote_place(r, address, lim, err);
+
+    return p ? store_of_place(p, focus, r->cache, lim, err) : NULL;
+}
+
+static struct zf_store *remote_open_dir(struct zf_remote *r, const char *address,
+                                        const struct zf_limits *lim, struct zf_err *err)
+{
+    struct zf_store *st = remote_store(r, address, NULL, lim, err);
+    const struct zf_entry *e;
+    size_t n = 0;
+
+    /* Where nothing can be listed, names may be asked for. */
+    if (st && !zf_store_list(st, "", &e, &n, err) && err->code != ZF_E_UNSUPPORTED) {
+        zf_store_unref(&st);
+    }
+    return st;
+}
+
+/* Most addresses without a slash at their end are directories; what has the name of a file of weights
+ * is tried as a file first. */
+static bool remote_is_file_name(const char *name)
+{
+    static const char *const suffix[] = {".safetensors", ".pt",   ".pth", ".bin",
+                                         ".ckpt",        ".json", ".tar", ".nemo"};
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
+        size_t s = strlen(suffix[i]);
+
+        if (n > s && strcasecmp(name + n - s, suffix[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The directory of the file; NULL also when there is no such file. */
+static struct zf_store *remote_open_one(struct zf_remote *r, const char *address, const char *slash,
+                                        const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(mem) char *dir = strndup(address, (size_t)(slash - address));
+    size_t n = strlen(slash + 1);
+    zf_auto(mem) char *name = malloc(n + 1);
+
+    if (!dir || !name) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    /* Only URLs of the web are percent-encoded. */
+    bool web = url_is(address, "http") || url_is(address, "https");
+    if (!web || !url_unquote(slash + 1, n, name, n + 1)) {
+        memcpy(name, slash + 1, n + 1);
+    }
+    struct zf_store *st = remote_store(r, dir, name, lim, err);
+    struct zf_source *src = st ? zf_store_open(st, name, err) : NULL;
+    if (st && !src) {
+        zf_store_unref(&st);
+    }
+    zf_source_unref(&src);
+    return st;
+}
+
+static struct zf_store *remote_open_url(struct zf_remote *r, const char *address,
+                                        const struct zf_limits *lim, struct zf_err *err)
+{
+    size_t n;
+    const char *host = url_authority(address, &n), *slash = strrchr(host, '/');
+    bool inner = slash && slash[1] && slash > host + n; /* the last part is not all of the path */
+    struct zf_err why = {.code = ZF_OK};
+
+    if (slash && slash[1] && remote_is_file_name(slash + 1)) {
+        struct zf_store *st = remote_open_one(r, address, slash, lim, err);
+        if (st || err->code != ZF_E_NOENT) {
+            return st;
+        }
+    }
+    struct zf_store *st = remote_open_dir(r, address, lim, err);
+    if (!st && err->code == ZF_E_NOENT && inner && !remote_is_file_name(slash + 1)) {
+        st = remote_open_one(r, address, slash, lim, &why);
+    }
+    return st;
+}
+
+/* Whoever lists processes sees the address, and so does /proc/mounts. */
+static bool remote_check(const char *address, struct zf_err *err)
+{
+    size_t n;
+    const char *host = url_authority(address, &n);
+
+    if (memchr(host, '@', n) && !url_is(address, "hf")) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "the address names a user or password, which other users of this machine "
+                       "would see: put them into ~/.netrc or the environment");
+    }
+    if ((url_is(address, "http") || url_is(address, "https")) && strpbrk(address, "?#")) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "an address with a query or fragment names no directory or file that could "
+                       "be read by its name");
+    }
+    return true;
+}
+
+struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
+                                const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(mem) char *plain = strdup(address);
+    size_t n = plain ? strlen(plain) : 0, least = url_scheme(address) + 3;
+    struct zf_store *st = NULL;
+
+    if (url_is(address, "file")) {
+        return remote_open_file(address, lim, err);
+    }
+    while (n > least && plain[n - 1] == '/') {
+        plain[--n] = '\0';
+    }
+    if (!plain) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    } else if (remote_check(address, err) && remote_begin(r, err)) {
+        st = remote_open_url(r, plain, lim, err);
+    }
+    if (!st && !err->path[0]) {
+        zf_auto(mem) char *shown = url_shown(address);
+        (void)zf_err_in(err, "%s", shown ? shown : "the address");
+    }
+    return st;
+}
+
+#else
+
+struct zf_remote {
+    char nothing;
+};
+
+struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *err)
+{
+    struct zf_remote *r = calloc(1, sizeof *r);
+
+    (void)o;
+    if (!r) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return r;
+}
+
+void zf_remote_free(struct zf_remote *r)
+{
+    free(r);
+}
+
+struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
+                                const struct zf_limits *lim, struct zf_err *err)
+{
+    (void)r;
+    if (url_is(address, "file")) {
+        return remote_open_file(address, lim, err);
+    }
+    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                  "this zerofs was built without libcurl, so it reads local paths only (configure "
+                  "--with-curl)");
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a listing says of a file beyond what a directory's entries hold (its ETag, say) is kept here by
+ * path, for the moment it is opened. */
+#include "store.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/path.h>
+#include <zf/base/table.h>
+#include <zf/source/store_kind.h>
+
+#include "object.h"
+
+/* As a listing said. */
+struct store_listed {
+    uint64_t hash; /* of the path */
+    uint64_t size;
+    struct timespec mtime;
+    char *etag, *version; /* malloc'ed; NULL = not said */
+};
+
+struct store {
+    struct object_shared *shared;
+    pthread_mutex_t lock; /* of the table */
+    struct zf_table listed;
+};
+
+/* ---- what was listed ------------------------------------------------------------------------- */
+
+static char *store_text(const char *text)
+{
+    return text[0] ? strdup(text) : NULL;
+}
+
+static bool store_remember(struct store *s, const char *path, const struct http_object *o,
+                           struct zf_err *err)
+{
+    uint64_t hash = zf_hash_str(0, path);
+
+    (void)pthread_mutex_lock(&s->lock);
+    struct store_listed *l = zf_table_put(&s->listed, hash, sizeof *l, err);
+    if (l) {
+        free(l->etag);
+        free(l->version);
+        *l = (struct store_listed){.hash = hash,
+                                   .size = o->size,
+                                   .mtime = o->mtime,
+                                   .etag = store_text(o->etag),
+                                   .version = store_text(o->version)};
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return l != NULL;
+}
+
+static bool store_recall(struct store *s, const char *path, struct http_object *out)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const struct store_listed *l =
+        zf_table_get(&s->listed, zf_hash_str(0, path));
+    *out = HTTP_OBJECT_UNKNOWN;
+    if (l) {
+        out->size = l->size;
+        out->mtime = l->mtime;
+        if (l->etag) {
+            memcpy(out->etag, l->etag, strlen(l->etag) + 1);
+        }
+        if (l->version) {
+            memcpy(out->version, l->version, strlen(l->version) + 1);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return l != NULL;
+}
+
+/* ---- listing --------------------------------------------------------------------------------- */
+
+struct store_adding {
+    struct store *s;
+    const char *dir;
+    struct zf_listing *l;
+};
+
+/* A name that is no plain component ("..", one with a slash) is no way to a file: it is left out, as a
+ * directory's own entry "." would be. */
+static bool store_add(void *ctx, const struct place_entry *e, struct zf_err *err)
+{
+    struct store_adding *a = ctx;
+
+    if (!zf_relpath_ok(e->name) || strchr(e->name, '/')) {
+        return true;
+    }
+    zf_auto(mem) char *path = zf_relpath_join(a->dir, e->name, err);
+    if (!path || (!e->dir && !store_remember(a->s, path, &e->object, err))) {
+        return false;
+    }
+    struct zf_entry entry = {.name = e->name,
+                             .what = e->dir ? "a directory" : "a file",
+                             .kind = e->dir ? ZF_ENTRY_DIR : ZF_ENTRY_FILE,
+                             .exact = !e->dir && http_object_exact(&e->object)};
+    if (!e->dir) {
+        entry.id = object_identity_of(a->s->shared, path, &e->object);
+    }
+    /* Without a size, nothing can be opened by what the listing says. */
+    entry.fresh = !e->dir && e->object.size == HTTP_SIZE_UNKNOWN;
+    return zf_listing_add(a->l, &entry, err);
+}
+
+static bool store_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
+{
+    struct store *s = self;
+    struct place *p = s->shared->place;
+    struct store_adding a = {.s = s, .dir = dir, .l = l};
+
+    if (!p->ops->list(p, dir, store_add, &a, err)) {
+        err->path[0] = '\0';
+        return false;
+    }
+    return true;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static struct zf_source *store_open(void *self, const char *path, const char *name,
+                                    const struct zf_entry *known, struct zf_err *err)
+{
+    struct store *s = self;
+    struct http_object o;
+    bool listed = store_recall(s, path, &o);
+
+    return object_open(s->shared, path, name, listed ? &o : NULL, known != NULL, err);
+}
+
+static char *store_base(void *self, const char *dir, struct zf_err *err)
+{
+    const struct store *s = self;
+    const char *from = dir[0] ? dir : s->shared->place->shown, *slash = strrchr(from, '/');
+    char *base = strdup(slash ? slash + 1 : from);
+
+    if (!base) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return base;
+}
+
+static bool store_unchanged(void *self, struct zf_source *const *file, size_t n, size_t *bad_out,
+                            struct zf_err *err)
+{
+    (void)self;
+    return object_unchanged(file, n, bad_out, err);
+}
+
+static void store_hosts(void *self, zf_host_stats_fn *fn, void *ctx)
+{
+    const struct store *s = self;
+
+    http_hosts(s->shared->place->http, fn, ctx);
+}
+
+static void store_fini(void *self)
+{
+    struct store *s = self;
+
+    for (size_t i = 0; i < s->listed.index.n; i++) {
+        struct store_listed *l = (struct store_listed *)s->listed.entry + i;
+
+        free(l->etag);
+        free(l->version);
+    }
+    zf_table_fini(&s->listed);
+    object_shared_unref(s->shared);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static const struct zf_store_ops store_ops = {
+    .list = store_list,
+    .open = store_open,
+    .base = store_base,
+    .unchanged = store_unchanged,
+    .hosts = store_hosts,
+    .fini = store_fini,
+};
+
+/* Takes the place. */
+static struct store *store_make(struct place *p, struct blockcache *cache,
+                                const struct zf_limits *lim, struct zf_err *err)
+{
+    struct store *s = calloc(1, sizeof *s);
+    struct object_shared *shared = calloc(1, sizeof *shared);
+    struct zf_cache *decoded = zf_cache_new(lim->cache_bytes, err);
+
+    if (!s || !shared || !decoded) {
+        free(s);
+        free(shared);
+        zf_cache_unref(&decoded);
+        p->ops->fini(p);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    atomic_init(&shared->refs, 1);
+    shared->place = p;
+    shared->cache = cache;
+    shared->decoded = decoded;
+    shared->dev = object_hash(0, p->shown);
+    s->shared = shared;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+struct zf_store *store_of_place(struct place *p, const char *focus, struct blockcache *cache,
+                                const struct zf_limits *lim, struct zf_err *err)
+{
+    struct store *s = store_make(p, cache, lim, err);
+    zf_auto(mem) char *name = NULL;
+
+    if (!s) {
+        return NULL;
+    }
+    if (focus && asprintf(&name, "%s/%s", p->shown, focus) < 0) {
+        name = NULL;
+    }
+    return zf_store_new(&store_ops, s,
+                        (struct zf_store_look){.name = name ? name : p->shown,
+                                               .shown = p->shown,
+                                               .focus = focus},
+                        lim, err);
+}

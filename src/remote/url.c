@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "url.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+size_t url_scheme(const char *address)
+{
+    size_t n = 0;
+
+    while (isalnum((unsigned char)address[n]) ||
+           (n && address[n] && strchr("+-.", address[n]))) {
+        n++;
+    }
+    return n && isalpha((unsigned char)address[0]) && strncmp(address + n, "://", 3) == 0 ? n : 0;
+}
+
+bool url_is(const char *address, const char *scheme)
+{
+    size_t n = url_scheme(address);
+
+    return n && strlen(scheme) == n && strncasecmp(address, scheme, n) == 0;
+}
+
+const char *url_authority(const char *address, size_t *n_out)
+{
+    size_t n = url_scheme(address);
+    const char *at = address + (n ? n + 3 : 0);
+
+    *n_out = strcspn(at, "/?#");
+    return at;
+}
+
+bool url_check(const char *url, struct zf_err *err)
+{
+    size_t n;
+    const char *host = url_authority(url, &n);
+
+    if (!url_is(url, "http") && !url_is(url, "https")) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is no http or https address");
+    }
+    if (n == 0 || host[0] == ':') {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the address names no host");
+    }
+    if (memchr(host, '@', n)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "an address with a user or password in it is seen by other users: put them "
+                       "into ~/.netrc");
+    }
+    for (const char *p = url; *p; p++) {
+        if (*p <= ' ' || *p >= 0x7f) {
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                           "the address holds a byte %02x that should be percent-encoded",
+                           (unsigned char)*p);
+        }
+    }
+    return true;
+}
+
+char *url_host(const char *url)
+{
+    size_t n;
+    const char *at = url_authority(url, &n);
+    const char *user = memchr(at, '@', n);
+
+    if (user) {
+        n -= (size_t)(user + 1 - at);
+        at = user + 1;
+    }
+    char *out = strndup(at, n);
+    for (char *p = out; p && *p; p++) {
+        *p = (char)tolower((unsigned char)*p);
+    }
+    return out;
+}
+
+char *url_origin(const char *url)
+{
+    bool tls = url_is(url, "https");
+    char *host = url_host(url), *out = NULL;
+    /* An IPv6 address has colons of its own, in brackets. */
+    const char *behind = host ? strrchr(host, ']') : NULL;
+    bool port = host && strchr(behind ? behind : host, ':');
+
+    if (!host || asprintf(&out, "%s://%s%s", tls ? "https" : "http", host,
+                          port  ? ""
+                          : tls ? ":443"
+                                : ":80") < 0) {
+        out = NULL;
+    }
+    free(host);
+    return out;
+}
+
+char *url_shown(const char *url)
+{
+    size_t n, all = strcspn(url, "?#");
+    const char *at = url_authority(url, &n);
+    const char *user = memchr(at, '@', n);
+    char *out = NULL;
+
+    if (!user) {
+        return strndup(url, all);
+    }
+    return asprintf(&out, "%.*s%.*s", (int)(at - url), url, (int)(url + all - user - 1),
+                    user + 1) < 0
+               ? NULL
+               : out;
+}
+
+void url_quote(struct zf_out *o, const char *text, const char *keep)
+{
+    static const char hex[] = "0123456789ABCDEF";
+
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        bool plain = (*p < 0x80 && isalnum(*p)) || strchr("-._~/", *p) || strchr(keep, *p);
+        const char c[3] = {'%', hex[*p >> 4], hex[*p & 15]};
+
+        zf_out_add(o, plain ? (const void *)p : c, plain ? 1 : 3);
+    }
+}
+
+static int url_hex(char c)
+{
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
+                                        : -1;
+}
+
+bool url_unquote(const char *text, size_t n, char *out, size_t room)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+
+        if (c == '%') {
+            int hi = n - i > 2 ? url_hex(text[i + 1]) : -1;
+            int lo = hi >= 0 ? url_hex(text[i + 2]) : -1;
+
+            if (lo < 0) {
+                return false;
+            }
+            c = (char)(hi * 16 + lo);
+            i += 2;
+        }
+        if (!c || at + 1 >= room) {
+            return false;
+        }
+        out[at++] = c;
+    }
+    if (at >= room) {
+        return false;
+    }
+    out[at] = '\0';
+    return true;
+}

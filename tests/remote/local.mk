@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += tests/remote/serve.py
