@@ -8,7 +8,7 @@
 
 struct zf_remote;
 
-/* What the user may choose; texts are borrowed until zf_remote_free. */
+/* What the user may choose; texts are copied. */
 struct zf_remote_opts {
     uint32_t connections; /* to one host at a time; 0 = 16 */
     uint64_t cache_mem;   /* bytes of blocks kept in memory; 0 = 256 MiB */

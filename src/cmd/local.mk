@@ -31,6 +31,8 @@ zerofs_SOURCES = \
 	src/cmd/options.h \
 	src/cmd/print.c \
 	src/cmd/print.h \
+	src/cmd/remote.c \
+	src/cmd/remote.h \
 	src/cmd/supervise.c \
 	src/cmd/supervise.h \
 	src/cmd/table.def \

@@ -17,6 +17,7 @@
 #include <zf/base/nearest.h>
 #include <zf/codec/yaml.h>
 #include "options.h"
+#include "remote.h"
 
 #define CMD(name) extern const struct cmd cmd_##name;
 #include "table.def"
@@ -206,7 +207,7 @@ static void main_settle_zone(void)
     (void)setenv("TZ", ":/etc/localtime", 0);
 }
 
-int main(int argc, char **argv)
+static int main_run(int argc, char **argv)
 {
     static const char mount_prefix[] = "mount.";
     const char *self = argc > 0 ? basename(argv[0]) : "zerofs";
@@ -241,4 +242,12 @@ int main(int argc, char **argv)
         return cmd_mount_bare(argc, argv);
     }
     return main_no_command(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code = main_run(argc, argv);
+
+    remote_end();
+    return code;
 }

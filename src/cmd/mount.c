@@ -20,6 +20,7 @@
 #include "mount.h"
 #include "mounted.h"
 #include "open.h"
+#include "remote.h"
 #include "supervise.h"
 #include "where.h"
 
@@ -256,11 +257,20 @@ static int mount_serve(void *ctx, int link)
     return EXIT_OK;
 }
 
+/* The tree is gone when the client ends. */
+static int mount_work(void *ctx, int link)
+{
+    int code = mount_serve(ctx, link);
+
+    remote_end();
+    return code;
+}
+
 static int mount_serve_supervised(struct service *v)
 {
     struct supervise s = {
         .mountpoint = v->job->mountpoint,
-        .work = mount_serve,
+        .work = mount_work,
         .ready = mount_announce,
         .ctx = v,
         .background = v->notify >= 0,

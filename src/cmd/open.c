@@ -7,10 +7,10 @@
 
 #include <zf/find.h>
 #include <zf/overlay/runs.h>
-#include <zf/remote.h>
 #include <zf/source/gate.h>
 
 #include "access.h"
+#include "remote.h"
 #include "where.h"
 
 static struct zf_store *open_place(void *ctx, const char *where, const struct zf_limits *lim,
@@ -18,8 +18,11 @@ static struct zf_store *open_place(void *ctx, const char *where, const struct zf
 {
     const struct opts *o = ctx;
 
-    return where_is_remote(where) ? zf_remote_open(o->remote, where, lim, err)
-                                  : zf_store_dir_xdev(where, o->xdev, lim, err);
+    if (!where_is_remote(where)) {
+        return zf_store_dir_xdev(where, o->xdev, lim, err);
+    }
+    struct zf_remote *remote = remote_of(o, err);
+    return remote ? zf_remote_open(remote, where, lim, err) : NULL;
 }
 
 struct zf_opener open_opener(const struct opts *o)

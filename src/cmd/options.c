@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <zf/base/num.h>
-#include <zf/remote.h>
 #include <zf/view.h>
 
 #include "foreign.h"
@@ -71,8 +70,6 @@ static void options_list_fini(struct opt_list *l)
 
 void opts_fini(struct opts *o)
 {
-    zf_remote_free(o->remote);
-    o->remote = NULL;
     for (size_t i = 0; i < N_ROWS; i++) {
         void *field = (char *)o + rows[i].at;
 
@@ -94,20 +91,6 @@ bool opts_passes(const struct opts *o, const char *word)
         }
     }
     return false;
-}
-
-/* What all addresses have in common. */
-static bool options_settle_remote(struct opts *o, struct zf_err *err)
-{
-    const struct zf_remote_opts r = {
-        .connections = (uint32_t)o->connections,
-        .cache_mem = o->cache_mem,
-        .timeout = o->timeout,
-        .cacert = o->cacert,
-    };
-
-    o->remote = zf_remote_new(&r, err);
-    return o->remote != NULL;
 }
 
 /* The table's "not given" becomes what the commands use. */
@@ -159,7 +142,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
             return false;
         }
     }
-    return options_settle_remote(o, err);
+    return true;
 }
 
 static bool options_append(struct opt_list *l, const char *text, struct zf_err *err)

@@ -26,7 +26,6 @@ struct opts {
     bool auto_unmount; /* the supervisor does it anyway */
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem;
     double entry_timeout, attr_timeout, timeout;
-    struct zf_remote *remote; /* of all addresses; made when the options are read */
     struct zf_limits lim;
 };
 

@@ -66,6 +66,15 @@ struct zf_remote {
 
 #define REMOTE_CACHE (256ull << 20)
 
+/* A copy in its place. */
+static bool remote_keep(const char **text)
+{
+    const char *was = *text;
+
+    *text = was ? strdup(was) : NULL;
+    return !was || *text;
+}
+
 struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *err)
 {
     struct zf_remote *r = calloc(1, sizeof *r);
@@ -76,6 +85,12 @@ struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *e
     }
     r->opts = *o;
     (void)pthread_mutex_init(&r->lock, NULL);
+    if (!remote_keep(&r->opts.cacert) || !remote_keep(&r->opts.cache_dir) ||
+        !remote_keep(&r->opts.local_cache)) {
+        zf_remote_free(r);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
     return r;
 }
 
@@ -86,6 +101,9 @@ void zf_remote_free(struct zf_remote *r)
     }
     http_free(r->http);
     blockcache_free(r->cache);
+    free((char *)(uintptr_t)r->opts.cacert);
+    free((char *)(uintptr_t)r->opts.cache_dir);
+    free((char *)(uintptr_t)r->opts.local_cache);
     (void)pthread_mutex_destroy(&r->lock);
     free(r);
 }

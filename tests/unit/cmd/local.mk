@@ -6,5 +6,5 @@ TESTS += tests/unit/cmd/test_options
 
 tests_unit_cmd_test_options_SOURCES = tests/unit/cmd/test_options.c src/cmd/foreign.c src/cmd/options.c
 tests_unit_cmd_test_options_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
-tests_unit_cmd_test_options_LDADD = libzf-remote.la $(ZF_VIEW) $(CMOCKA_LIBS)
+tests_unit_cmd_test_options_LDADD = $(ZF_VIEW) $(CMOCKA_LIBS)
 endif

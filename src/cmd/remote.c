@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote.h"
+
+#include <pthread.h>
+
+static struct {
+    pthread_mutex_t lock;
+    struct zf_remote *one;
+} remote_made = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
+{
+    const struct zf_remote_opts r = {
+        .connections = (uint32_t)o->connections,
+        .cache_mem = o->cache_mem,
+        .timeout = o->timeout,
+        .cacert = o->cacert,
+    };
+
+    (void)pthread_mutex_lock(&remote_made.lock);
+    if (!remote_made.one) {
+        remote_made.one = zf_remote_new(&r, err);
+    }
+    struct zf_remote *one = remote_made.one;
+    (void)pthread_mutex_unlock(&remote_made.lock);
+    return one;
+}
+
+void remote_end(void)
+{
+    zf_remote_free(remote_made.one);
+    remote_made.one = NULL;
+}
