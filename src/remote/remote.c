@@ -85,8 +85,10 @@ struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *e
     }
     r->opts = *o;
     (void)pthread_mutex_init(&r->lock, NULL);
-    if (!remote_keep(&r->opts.cacert) || !remote_keep(&r->opts.cache_dir) ||
-        !remote_keep(&r->opts.local_cache)) {
+    bool kept = remote_keep(&r->opts.cacert);
+    kept = remote_keep(&r->opts.cache_dir) && kept;
+    kept = remote_keep(&r->opts.local_cache) && kept;
+    if (!kept) {
         zf_remote_free(r);
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
