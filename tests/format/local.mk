@@ -14,6 +14,7 @@ TESTS += \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
 	tests/format/megatron/test_buckets.py \
+	tests/format/megatron/test_fsdp.py \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \
@@ -49,6 +50,7 @@ EXTRA_DIST += \
 	tests/format/hf/test_hf.py \
 	tests/format/megatron/makelegacy.py \
 	tests/format/megatron/test_buckets.py \
+	tests/format/megatron/test_fsdp.py \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \

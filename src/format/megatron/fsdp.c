@@ -12,6 +12,7 @@
 #include <zf/codec/pvjson.h>
 
 #include "dcp_lists.h"
+#include "fsdp_ids.h"
 #include "fsdp_keys.h"
 #include "iteration.h"
 
@@ -153,7 +154,7 @@ static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size
 
 bool mg_fsdp(struct mg_save *s, struct zf_err *err)
 {
-    return mg_dcp_lists(s, mg_fsdp_key, err) &&
+    return mg_dcp_lists(s, mg_fsdp_key, err) && mg_fsdp_ids(s, err) &&
            fsdp_state(s, "state/common.json", false, FSDP_COMMON, err) &&
            fsdp_state(s, "state/optimizer.json", true, FSDP_OPTIMIZER, err);
 }

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define MASTERS "fp32_from_fp16_params"
-
 /* Takes every "module." from the front, but never all of the name. */
 static struct mg_text fsdp_bare(struct mg_text t)
 {
@@ -75,9 +73,9 @@ void mg_fsdp_key(const char *key, size_t n, struct mg_key *out)
     struct mg_text rest = t;
     if (mg_text_take(&rest, "state.") && fsdp_take_state(out, rest)) {
         out->what = MG_STATE;
-    } else if (mg_text_take(&t, MASTERS ".") && t.n) {
+    } else if (mg_text_take(&t, MG_FSDP_MASTERS ".") && t.n) {
         out->what = MG_STATE;
-        out->state = (struct mg_text){MASTERS, sizeof MASTERS - 1};
+        out->state = (struct mg_text){MG_FSDP_MASTERS, sizeof MG_FSDP_MASTERS - 1};
         out->name = t;
     }
 }

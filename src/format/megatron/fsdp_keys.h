@@ -16,6 +16,8 @@
 
 #include "keys.h"
 
+#define MG_FSDP_MASTERS "fp32_from_fp16_params"
+
 /* Always succeeds: what is not understood is MG_OTHER.  A master without a name is MG_STATE of the state
  * "fp32_from_fp16_params", its name "<group>.<i>". */
 void mg_fsdp_key(const char *key, size_t n, struct mg_key *out);

@@ -9,6 +9,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/beside.c \
 	src/format/megatron/dcp_lists.c \
 	src/format/megatron/fsdp.c \
+	src/format/megatron/fsdp_ids.c \
 	src/format/megatron/fsdp_keys.c \
 	src/format/megatron/iteration.c \
 	src/format/megatron/buckets.c \
@@ -48,6 +49,7 @@ noinst_HEADERS += \
 	src/format/megatron/beside.h \
 	src/format/megatron/dcp_lists.h \
 	src/format/megatron/fsdp.h \
+	src/format/megatron/fsdp_ids.h \
 	src/format/megatron/fsdp_keys.h \
 	src/format/megatron/iteration.h \
 	src/format/megatron/buckets.h \

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Megatron's plain DCP saves: numbers of an optimizer become names where its masters prove whose they are, else they stay."""
+import os
+import pickle
+import random
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, ".."), os.path.join(HERE, "../../support")]
+import torchfile as tf  # noqa: E402 pylint: disable=wrong-import-position
+from golden import Case, main  # noqa: E402 pylint: disable=wrong-import-position
+from mkmegatron import Save  # noqa: E402 pylint: disable=wrong-import-position
+from test_megatron import Tree  # noqa: E402 pylint: disable=wrong-import-position
+
+WEIGHTS = {"embedding.weight": (8, 4), "layers.0.norm.weight": (4,), "layers.0.fc.weight": (4, 4), "layers.1.norm.weight": (4,),
+           "layers.1.fc.weight": (4, 4), "frozen.weight": (4, 4), "final.weight": (4,)}
+GROUPS = [["embedding.weight", "layers.0.fc.weight", "layers.1.fc.weight"], ["layers.0.norm.weight", "layers.1.norm.weight", "final.weight"]]
+
+
+def number(n):
+    out = 1
+    for v in n:
+        out *= v
+    return out
+
+
+class Plain(Save):
+    """A state dict as torch.distributed.checkpoint flattens it, two ranks, rows cut between them."""
+
+    def value(self, key, obj):
+        data, at = tf.archive(obj, extra=[("archive/byteorder", "little"), ("archive/version", "3\n")]), self.out[0].at
+        self.out[0].write(data)
+        self.state[key] = self.w.BytesStorageMetadata()
+        self.storage[self.w.of(self.w.MetadataIndex, fqn=key, index=None)] = \
+            self.w.of(self.w.StorageInfo, relative_path=self.file[0], offset=at, length=len(data))
+
+    def finish(self, **_):
+        for o in self.out:
+            o.close()
+        with open(os.path.join(self.a.dir, ".metadata"), "wb") as f:
+            pickle.dump(self.metadata(), f, 4)
+
+
+def wide(name, rng):
+    """Random masters whose low halves round away."""
+    return [(rng.getrandbits(1) << 31) | (rng.randrange(100, 140) << 23) | (rng.getrandbits(7) << 16) | rng.getrandbits(15)
+            for _ in range(number(WEIGHTS[name]))]
+
+
+def made(folder, groups=None, ids=None, chain="", **edit):
+    """ids: the numbers of states; edit: lists, what param_groups says they are; masters, name -> elements; skip, keys that are not there; weights, name -> elements."""
+    s, rng, groups = Plain(folder), random.Random(5), groups or GROUPS
+    masters = {**{n: wide(n, rng) for n in WEIGHTS}, **edit.get("masters", {})}
+    weights = {**masters, **edit.get("weights", {})}
+    s.value("args", {"num_layers": 2})
+    s.value("iteration", 10)
+    s.value("checkpoint_version", 3.0)
+    for n in WEIGHTS:
+        s.stack("model." + n, WEIGHTS[n], "bfloat16", axes=0, data=struct.pack(f"<{len(weights[n])}H", *[v >> 16 for v in weights[n]]))
+    at = 0
+    for g, names in enumerate(groups):
+        numbers = list(range(at, at + len(names))) if ids is None else ids[g]
+        s.value(f"optimizer.{chain}optimizer.param_groups.{g}.params", edit["lists"][g] if "lists" in edit else numbers)
+        for i, n in enumerate(names):
+            s.stack(f"optimizer.{chain}fp32_from_fp16_params.{g}.{i}", WEIGHTS[n], axes=0, data=struct.pack(f"<{len(masters[n])}I", *masters[n]))
+            for state in ("exp_avg", "exp_avg_sq"):
+                s.stack(f"optimizer.{chain}optimizer.state.{numbers[i]}.{state}", WEIGHTS[n], axes=0)
+            s.boxes(f"optimizer.{chain}optimizer.state.{numbers[i]}.step", (), [(0, (), ())], data=struct.pack("<f", 10 + at))
+            at += 1
+    for key in edit.get("skip", ()):
+        del s.state[key]
+        for k in [k for k in s.storage if k.fqn == key]:
+            del s.storage[k]
+    s.finish()
+    return s, masters
+
+
+def names_are_proved():
+    for chain in ("", "0."):
+        for ids in (None, [[7, 3, 5], [0, 1, 2]]):
+            with Case() as c:
+                s, masters = made(c.dir, ids=ids, chain=chain)
+                t = Tree(c.dir)
+                assert not t.notes, t.notes
+                for g, names in enumerate(GROUPS):
+                    for i, n in enumerate(names):
+                        k = ids[g][i] if ids else 3 * g + i
+                        t.holds("", n, struct.pack(f"<{len(masters[n])}I", *masters[n]), WEIGHTS[n])
+                        t.holds("stored", n, s.bytes["model." + n])
+                        for state in ("exp_avg", "exp_avg_sq", "step"):
+                            t.holds("optim/" + state, n, s.bytes[f"optimizer.{chain}optimizer.state.{k}.{state}"])
+                t.holds("", "frozen.weight", s.bytes["model.frozen.weight"])
+                assert len(t.tensor) == 7 + 6 * 4, sorted(t.tensor)
+
+
+def stays(part, **how):
+    """Numbers stay, weights are the root's, and a note says why."""
+    with Case() as c:
+        s, _ = made(c.dir, **how)
+        t = Tree(c.dir)
+        assert any("not mapped to parameters" in n and part in n for n in t.notes), t.notes
+        for n in WEIGHTS:
+            t.holds("", n, s.bytes["model." + n])
+        assert not t.names("stored") and not t.names("optim/param"), sorted(t.tensor)
+        assert all(n[0].isdigit() for w in ("optim/exp_avg", "optim/fp32_from_fp16_params") for n in t.names(w)), sorted(t.tensor)
+        return t
+
+
+def names_are_not_proved():
+    rng = random.Random(6)
+    stays("fp32_from_fp16_params.0.1\" rounds to no weight", weights={"layers.0.fc.weight": wide("layers.0.fc.weight", rng)})
+    stays("rounds to no weight", groups=[list(reversed(GROUPS[0])), GROUPS[1]])
+    one = [0x3f800000] * 16
+    stays("as well as \"model.", masters={n: one for n in ("layers.0.fc.weight", "layers.1.fc.weight", "frozen.weight")})
+    stays("a master of a group is missing", skip=["optimizer.fp32_from_fp16_params.0.1"])
+    stays("another number of parameters", skip=["optimizer.fp32_from_fp16_params.0.2"])
+    stays("no list of the group's numbers", skip=["optimizer.optimizer.param_groups.1.params"])
+    stays("a number twice", lists=[[0, 1, 2], [2, 3, 4]])
+    stays("no list of numbers", lists=[[0, 1, -2], [3, 4, 5]])
+    stays("another number of parameters", lists=[[0, 1], [3, 4, 5]])
+
+
+def equal_norms_are_told_by_their_order():
+    with Case() as c:
+        one = [0x3f800000] * 4
+        _, masters = made(c.dir, masters={n: one for n in GROUPS[1]})
+        t = Tree(c.dir)
+        assert not t.notes and set(t.names("optim/exp_avg")) == {n for g in GROUPS for n in g}, t.notes
+        t.holds("", "final.weight", struct.pack("<4I", *masters["final.weight"]))
+
+
+def without_masters_numbers_stay():
+    with Case() as c:
+        made(c.dir, skip=[f"optimizer.fp32_from_fp16_params.{g}.{i}" for g in (0, 1) for i in range(3)])
+        t = Tree(c.dir)
+        assert t.names("optim/exp_avg") == list("012345") and not t.notes, t.notes
+
+
+def a_state_of_another_shape_keeps_its_number():
+    with Case() as c:
+        s, _ = made(c.dir, lists=[[3, 1, 2], [0, 4, 5]])
+        t = Tree(c.dir)
+        t.holds("optim/exp_avg", "0", s.bytes["optimizer.optimizer.state.0.exp_avg"])
+        t.holds("optim/exp_avg", "3", s.bytes["optimizer.optimizer.state.3.exp_avg"])
+        t.holds("optim/exp_avg", "layers.0.fc.weight", s.bytes["optimizer.optimizer.state.1.exp_avg"])
+
+
+if __name__ == "__main__":
+    main([names_are_proved, names_are_not_proved, equal_norms_are_told_by_their_order, without_masters_numbers_stay,
+          a_state_of_another_shape_keeps_its_number])
