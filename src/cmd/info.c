@@ -146,12 +146,10 @@ static int info_run(const struct cmd *self, int argc, char **argv)
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(argv[at], &o, &err);
     if (!c) {
-        char modes[400];
+        size_t n = strlen(err.msg);
 
-        code = cmd_fail(&err);
-        mounted_modes_say(argv[at], modes, sizeof modes);
-        (void)fputs(modes, stderr);
-        return code;
+        mounted_modes_say(argv[at], err.msg + n, sizeof err.msg - n);
+        return cmd_fail(&err);
     }
     zf_auto(mem) char *config = config_note(c, &o.lim);
     if (json) {

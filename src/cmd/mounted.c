@@ -123,15 +123,14 @@ void mounted_modes_say(const char *mountpoint, char *out, size_t n)
 {
     json_t *j = mounted_load(mountpoint, "modes.json");
     const char *io = json_string_value(json_object_get(j, "io"));
-    const char *why = json_string_value(json_object_get(j, "why"));
     const char *remedy = json_string_value(json_object_get(j, "remedy"));
 
     out[0] = '\0';
-    if (io && why) {
-        (void)snprintf(out, n, "zerofs: large files are read %s the page cache: %.140s\n%s%.100s%s",
-                       strcmp(io, "direct") == 0 ? "past" : "through", why,
-                       remedy && *remedy ? "zerofs: the kernel could read further ahead; as root: " : "",
-                       remedy ? remedy : "", remedy && *remedy ? "\n" : "");
+    if (io) {
+        (void)snprintf(out, n, "; large files are read %s the page cache%s%.100s",
+                       strcmp(io, "direct") == 0 ? "past" : "through",
+                       remedy && *remedy ? ", a third faster after root's " : "",
+                       remedy ? remedy : "");
     }
     json_decref(j);
 }
