@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Completion of zerofs(1) for bash.  Names inside a checkpoint come from `zerofs ls`.
 
-_zerofs_commands='mount umount ls info cat export'
+_zerofs_commands='mount umount ls info cat export cache'
 
 # Options that every command takes as --NAME or -o NAME; those that need a value end in "=".
 _zerofs_options='format= tag= degraded xdev lost= strip_prefix= rename= only= except= keep= shard_size= side= show= tp_rules= limit='
@@ -95,12 +95,19 @@ _zerofs() {
         return
     fi
     _zerofs_operands
-    if ((${#operands[@]} == 0)) && [[ $command != umount ]]; then
+    if ((${#operands[@]} == 0)) && [[ $command != umount && $command != cache ]]; then
         _zerofs_paths -f
         return
     fi
     case $command in
     mount | umount) _zerofs_paths -d ;;
+    cache)
+        if ((${#operands[@]} == 0)); then
+            _zerofs_offer ls clear
+        else
+            _zerofs_paths -d
+        fi
+        ;;
     ls | cat) _zerofs_names "${operands[0]}" ;;
     export)
         _zerofs_names "${operands[0]}"

@@ -36,6 +36,8 @@ complete -c zerofs -n __fish_use_subcommand -a ls -d 'List the files a mount wou
 complete -c zerofs -n __fish_use_subcommand -a info -d 'Say what a checkpoint is and what it holds'
 complete -c zerofs -n __fish_use_subcommand -a cat -d 'Write files of the tree to standard output'
 complete -c zerofs -n __fish_use_subcommand -a export -d 'Copy files of the tree to a directory'
+complete -c zerofs -n __fish_use_subcommand -a cache -d 'List or empty a cache of remote blocks'
+complete -c zerofs -n '__fish_seen_subcommand_from cache' -x -a 'ls clear'
 
 set -l any '__fish_seen_subcommand_from mount ls info cat export'
 complete -c zerofs -n $any -l format -x -d 'Read it as this format'

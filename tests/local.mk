@@ -48,6 +48,7 @@ include tests/unit/view/local.mk
 include tests/unit/fs/local.mk
 include tests/unit/export/local.mk
 include tests/unit/cmd/local.mk
+include tests/unit/remote/local.mk
 include tests/format/local.mk
 include tests/frameworks/local.mk
 include tests/cli/local.mk

@@ -42,4 +42,17 @@ bool zf_remote_knows(const char *where, bool *address_out);
 struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
+/* An object of which blocks are in a cache on disk. */
+struct zf_cached {
+    const char *url; /* without query; "" = not known */
+    uint64_t bytes;  /* on disk */
+    struct timespec used;
+};
+typedef void zf_cached_fn(void *ctx, const struct zf_cached *c);
+/* Calls fn for each object in the cache at `dir`.  Errors: ZF_E_USAGE this is no cache; ZF_E_IO. */
+bool zf_remote_cache_each(const char *dir, zf_cached_fn *fn, void *ctx,
+                          struct zf_err *err) ZF_CHECKED;
+/* Empties it, also while others use it; *bytes_out are free then.  Errors: the same. */
+bool zf_remote_cache_clear(const char *dir, uint64_t *bytes_out, struct zf_err *err) ZF_CHECKED;
+
 #endif

@@ -3,6 +3,7 @@ bin_PROGRAMS += zerofs
 zerofs_SOURCES = \
 	src/cmd/access.c \
 	src/cmd/access.h \
+	src/cmd/cache.c \
 	src/cmd/cat.c \
 	src/cmd/config_note.c \
 	src/cmd/config_note.h \

@@ -53,6 +53,7 @@ struct opts opts_default(void)
         .read_ahead = UNSET,
         .connections = UNSET,
         .cache_mem = UNSET,
+        .cache_size = UNSET,
         .entry_timeout = NAN,
         .attr_timeout = NAN,
         .timeout = NAN,
@@ -102,6 +103,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
         {&o->shard_size, 0},  {&o->uid, getuid()}, {&o->gid, getgid()},        {&o->umask, 0},
         {&o->max_threads, 0}, {&o->max_read, 0},   {&o->read_ahead, 1u << 20},
         {&o->connections, 0}, {&o->cache_mem, 0},
+        {&o->cache_size, 10ull << 30},
     };
     /* Nothing in the tree ever changes. */
     const double for_ever = 1e9;

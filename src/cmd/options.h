@@ -19,12 +19,13 @@ struct opt_list {
 /* As given; NULL or empty = not given.  Numbers hold their default. */
 struct opts {
     char *format, *tag, *lost, *strip_prefix, *side, *tp_rules, *fsname, *subtype, *xattrs, *io;
-    char *cacert; /* of addresses */
+    char *cacert, *cache_dir; /* of addresses */
     struct opt_list rename, only, except, keep, limit, pass, show;
     uint32_t shown; /* show, as bits of enum zf_show */
     bool degraded, xdev, all_tags, nonempty, debug, io_uring;
     bool auto_unmount; /* the supervisor does it anyway */
-    uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem;
+    uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,
+        cache_size;
     double entry_timeout, attr_timeout, timeout;
     struct zf_limits lim;
 };

@@ -15,6 +15,8 @@ struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
         .cache_mem = o->cache_mem,
         .timeout = o->timeout,
         .cacert = o->cacert,
+        .cache_dir = o->cache_dir,
+        .cache_size = o->cache_size,
     };
 
     (void)pthread_mutex_lock(&remote_made.lock);

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/source/want.h>
+
+#include "diskblocks.h"
+
 /* What one read claims at a time. */
 #define FETCH_WINDOW 512
 /* A longer stretch is split over connections, into parts of so many blocks at least and at most. */
@@ -15,6 +19,7 @@
 
 struct fetch {
     struct object *o; /* a reference */
+    uint64_t k; /* the first block */
     size_t n;
     struct block *block[]; /* pinned */
 };
@@ -95,6 +100,9 @@ static void fetch_done(void *ctx, const struct http_reply *r, const struct zf_er
         atomic_store_explicit(&f->o->stale, true, memory_order_relaxed);
     }
     why.path[0] = '\0'; /* the source names itself as the user does */
+    for (size_t i = 0; ok && i < f->n; i++) {
+        diskblocks_put(f->o, f->k + i, f->block[i]);
+    }
     fetch_free(f, ok ? NULL : &why);
 }
 
@@ -116,7 +124,7 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
         }
         return;
     }
-    *f = (struct fetch){.o = o, .n = n};
+    *f = (struct fetch){.o = o, .k = k, .n = n};
     (void)zf_source_ref(&o->src);
     for (size_t i = 0; i < n; i++) {
         f->block[i] = block[i];
@@ -158,6 +166,7 @@ static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block *
 {
     size_t i = 0, run = 0;
     uint64_t hits = 0;
+    bool waits = false;
 
     for (; i < n; i++) {
         bool ready;
@@ -167,7 +176,13 @@ static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block *
         if (found == BLOCKCACHE_NONE) {
             break;
         }
+        if (found == BLOCKCACHE_MINE && diskblocks_get(o, k + i, block[i])) {
+            blockcache_loaded(o->shared->cache, block[i], NULL);
+            found = BLOCKCACHE_THERE;
+            ready = true;
+        }
         hits += ready;
+        waits = waits || !ready;
         if (found == BLOCKCACHE_MINE) {
             run++;
         } else if (run) {
@@ -180,6 +195,9 @@ static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block *
     }
     if (!ahead) {
         http_count_hits(o->host, hits);
+        if (waits) {
+            zf_want_note_wait();
+        }
     }
     return i;
 }
@@ -329,6 +347,7 @@ void fetch_keep(struct object *o, const void *p, uint64_t n)
 
         if (found == BLOCKCACHE_MINE) {
             memcpy(b->data, from, b->n);
+            diskblocks_put(o, k, b);
             blockcache_loaded(o->shared->cache, b, NULL);
         }
         n -= fetch_block_len(o, k);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libzf-remote.la
 libzf_remote_la_SOURCES = \
+	src/remote/diskcache.h \
+	src/remote/diskcache_files.c \
 	src/remote/remote.c \
 	src/remote/url.c \
 	src/remote/url.h \
@@ -11,6 +13,9 @@ libzf_remote_la_SOURCES += \
 	src/remote/auth.h \
 	src/remote/blockcache.c \
 	src/remote/blockcache.h \
+	src/remote/diskblocks.c \
+	src/remote/diskblocks.h \
+	src/remote/diskcache.c \
 	src/remote/fetch.c \
 	src/remote/fetch.h \
 	src/remote/http.h \

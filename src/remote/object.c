@@ -153,10 +153,18 @@ static bool object_op_unchanged(struct zf_source *s, struct zf_err *err)
     return object_unchanged(&s, 1, &bad, err);
 }
 
+static void object_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    const struct fetch_range r = {.off = off, .len = n};
+
+    fetch_want((struct object *)s, &r, 1);
+}
+
 static void object_fini(struct zf_source *s)
 {
     struct object *o = (struct object *)s;
 
+    free(o->shown);
     place_at_fini(&o->at);
     object_shared_unref(o->shared);
     zf_gate_unref(o->gate);
@@ -174,6 +182,7 @@ static const struct zf_source_ops object_ops = {
     .shared = object_shared,
     .usage = object_usage,
     .unchanged = object_op_unchanged,
+    .want = object_want,
     .fini = object_fini,
 };
 

@@ -9,6 +9,7 @@
 #include <zf/source/source.h>
 
 #include "blockcache.h"
+#include "diskcache.h"
 #include "place.h"
 
 /* What the objects of a store have in common; counted, because a fetch may outlive its reader. */
@@ -16,6 +17,7 @@ struct object_shared {
     atomic_uint refs;
     struct place *place;      /* owned */
     struct blockcache *cache; /* borrowed */
+    struct diskcache *disk;   /* borrowed; NULL = none */
     struct zf_cache *decoded; /* owned: what is decompressed */
     uint64_t dev;             /* of identities */
 };
@@ -31,6 +33,10 @@ struct object {
     atomic_bool stale;
     pthread_mutex_t lock;
     struct http_object was; /* under the lock: learns what the listing did not say from the first answer */
+    atomic_bool keyed; /* the next three are known (diskblocks.c) */
+    struct diskcache_key key;
+    struct diskcache_about about;
+    char *shown;
     atomic_uint_least64_t reads, bytes, errors;
     atomic_uint_least64_t stepped_to, covered, ahead; /* of a parser that goes through it */
 };

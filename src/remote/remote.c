@@ -62,6 +62,7 @@ struct zf_remote {
     pthread_mutex_t lock; /* of what is made at the first address */
     struct http *http;
     struct blockcache *cache;
+    struct diskcache *disk;
 };
 
 #define REMOTE_CACHE (256ull << 20)
@@ -102,6 +103,7 @@ void zf_remote_free(struct zf_remote *r)
         return;
     }
     http_free(r->http);
+    diskcache_free(r->disk);
     blockcache_free(r->cache);
     free((char *)(uintptr_t)r->opts.cacert);
     free((char *)(uintptr_t)r->opts.cache_dir);
@@ -118,7 +120,10 @@ static bool remote_begin(struct zf_remote *r, struct zf_err *err)
     (void)pthread_mutex_lock(&r->lock);
     r->cache = r->cache ? r->cache : blockcache_new(bytes, err);
     r->http = r->cache && !r->http ? http_new(&r->opts, err) : r->http;
-    bool ok = r->cache && r->http;
+    if (r->http && r->opts.cache_dir && !r->disk) {
+        r->disk = diskcache_new(r->opts.cache_dir, r->opts.cache_size, err);
+    }
+    bool ok = r->cache && r->http && (r->disk || !r->opts.cache_dir);
     (void)pthread_mutex_unlock(&r->lock);
     return ok;
 }
@@ -147,7 +152,7 @@ static struct zf_store *remote_store(struct zf_remote *r, const char *address, c
 {
     struct place *p = remote_place(r, address, lim, err);
 
-    return p ? store_of_place(p, focus, r->cache, lim, err) : NULL;
+    return p ? store_of_place(p, focus, r->cache, r->disk, lim, err) : NULL;
 }
 
 static struct zf_store *remote_open_dir(struct zf_remote *r, const char *address,

@@ -212,7 +212,8 @@ static struct store *store_make(struct place *p, struct blockcache *cache,
 }
 
 struct zf_store *store_of_place(struct place *p, const char *focus, struct blockcache *cache,
-                                const struct zf_limits *lim, struct zf_err *err)
+                                struct diskcache *disk, const struct zf_limits *lim,
+                                struct zf_err *err)
 {
     struct store *s = store_make(p, cache, lim, err);
     zf_auto(mem) char *name = NULL;
@@ -220,6 +221,7 @@ struct zf_store *store_of_place(struct place *p, const char *focus, struct block
     if (!s) {
         return NULL;
     }
+    s->shared->disk = disk;
     if (focus && asprintf(&name, "%s/%s", p->shown, focus) < 0) {
         name = NULL;
     }

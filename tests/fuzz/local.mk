@@ -86,5 +86,13 @@ tests_fuzz_fuzz_zstd_SOURCES = tests/fuzz/fuzz_zstd.c $(fuzz_driver)
 tests_fuzz_fuzz_zstd_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_zstd_LDADD = $(ZF_SOURCE)
 
+if HAVE_CURL
+fuzz_programs += tests/fuzz/fuzz_diskcache
+endif
+tests_fuzz_fuzz_diskcache_SOURCES = tests/fuzz/fuzz_diskcache.c $(fuzz_driver)
+tests_fuzz_fuzz_diskcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_fuzz_fuzz_diskcache_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_diskcache_LDADD = libzf-remote.la $(ZF_SOURCE)
+
 noinst_HEADERS += tests/fuzz/fuzz.h
 EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/pack_open.py tests/fuzz/corpus

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diskcache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <zf/base/hash.h>
+
+/* What may wait to be written. */
+#define QUEUE_BYTES (64ull << 20)
+/* A file's mtime is when it was last used, to so many seconds. */
+#define USED_SECONDS 60
+
+struct diskcache_job {
+    struct diskcache_job *next;
+    struct diskcache_key key;
+    char *about; /* malloc'ed text of the file */
+    uint64_t k;
+    size_t n;
+    uint8_t data[];
+};
+
+struct diskcache {
+    int dir;
+    uint64_t most;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t more;
+    struct diskcache_job *first, **last;
+    uint64_t queued;
+    bool runs, ends;
+    pthread_t writer;
+};
+
+/* ---- names and sums -------------------------------------------------------------------------- */
+
+struct diskcache_key diskcache_key_of(const struct diskcache_about *a)
+{
+    struct diskcache_key key;
+    struct sha256_ctx ctx;
+    uint8_t sum[SHA256_DIGEST_SIZE];
+    char size[32];
+    int n = snprintf(size, sizeof size, "%" PRIu64, a->size);
+
+    sha256_init(&ctx);
+    /* With their zero bytes, which no text has inside. */
+    sha256_update(&ctx, strlen(a->url) + 1, (const uint8_t *)a->url);
+    sha256_update(&ctx, strlen(a->etag) + 1, (const uint8_t *)a->etag);
+    sha256_update(&ctx, strlen(a->version) + 1, (const uint8_t *)a->version);
+    sha256_update(&ctx, (size_t)n + 1, (const uint8_t *)size);
+    sha256_digest(&ctx, sizeof sum, sum);
+    base16_encode_update(key.hex, sizeof sum, sum);
+    key.hex[64] = '\0';
+    return key;
+}
+
+static void diskcache_u64(uint8_t *to, uint64_t v)
+{
+    for (int i = 0; i < 8; i++) {
+        to[i] = (uint8_t)(v >> (8 * i));
+    }
+}
+
+/* Length and sum, little-endian.  The sum is for what goes wrong by itself: whoever may write here could
+ * as well be us. */
+void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,
+                     uint8_t entry[DISKCACHE_ENTRY])
+{
+    static const struct zf_hash_key own = {.k = {0x7a65726f66732062, 0x6c6f636b73203031}};
+    uint8_t number[16];
+
+    diskcache_u64(number, k);
+    diskcache_u64(number + 8, n);
+    uint64_t h = zf_hash_of(&own, 1, key->hex, 64);
+    h = zf_hash_of(&own, h, number, sizeof number);
+    h = zf_hash_of(&own, h, p, n);
+    diskcache_u64(entry, n);
+    diskcache_u64(entry + 8, h);
+}
+
+/* The name of a block's file below the directory. */
+static void diskcache_path(char out[128], const struct diskcache_key *key, uint64_t k)
+{
+    (void)snprintf(out, 128, "o/%s/%" PRIu64, key->hex, k / DISKCACHE_SLOTS);
+}
+
+static off_t diskcache_place(uint64_t k)
+{
+    return (off_t)(DISKCACHE_HEAD + (k % DISKCACHE_SLOTS) * DISKCACHE_BLOCK);
+}
+
+static bool diskcache_read_all(int fd, void *buf, size_t n, off_t off)
+{
+    char *to = buf;
+
+    while (n > 0) {
+        ssize_t got = pread(fd, to, n, off);
+
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            return false;
+        }
+        got = got < 0 ? 0 : got;
+        to += got;
+        off += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+static bool diskcache_write_all(int fd, const void *buf, size_t n, off_t off)
+{
+    const char *from = buf;
+
+    while (n > 0) {
+        ssize_t got = pwrite(fd, from, n, off);
+
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            return false;
+        }
+        got = got < 0 ? 0 : got;
+        from += got;
+        off += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void diskcache_used(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtim.tv_sec > USED_SECONDS) {
+        (void)futimens(fd, NULL);
+    }
+}
+
+bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_t k, void *buf,
+                   size_t n)
+{
+    uint8_t entry[DISKCACHE_ENTRY], want[DISKCACHE_ENTRY];
+    char path[128];
+
+    diskcache_path(path, key, k);
+    int fd = openat(c->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        return false;
+    }
+    bool ok = n <= DISKCACHE_BLOCK &&
+              diskcache_read_all(fd, entry, sizeof entry,
+                                 (off_t)(k % DISKCACHE_SLOTS * DISKCACHE_ENTRY)) &&
+              diskcache_read_all(fd, buf, n, diskcache_place(k));
+    if (ok) {
+        diskcache_entry(key, k, buf, n, want);
+        ok = memcmp(entry, want, sizeof want) == 0;
+    }
+    if (ok) {
+        diskcache_used(fd);
+    }
+    (void)close(fd);
+    return ok;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void diskcache_write_about(struct diskcache *c, const struct diskcache_job *j)
+{
+    char path[128], temp[160];
+
+    (void)snprintf(path, sizeof path, "o/%s/about", j->key.hex);
+    if (faccessat(c->dir, path, F_OK, 0) == 0) {
+        return;
+    }
+    (void)snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
+    int fd = openat(c->dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return;
+    }
+    bool ok = diskcache_write_all(fd, j->about, strlen(j->about), 0);
+    (void)close(fd);
+    if (!ok || renameat(c->dir, temp, c->dir, path) != 0) {
+        (void)unlinkat(c->dir, temp, 0);
+    }
+}
+
+/* The directory may have been evicted since. */
+static int diskcache_open_file(struct diskcache *c, const struct diskcache_job *j)
+{
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    char path[128], object[80];
+
+    diskcache_path(path, &j->key, j->k);
+    int fd = openat(c->dir, path, flags, 0600);
+    if (fd < 0 && errno == ENOENT) {
+        (void)snprintf(object, sizeof object, "o/%s", j->key.hex);
+        (void)mkdirat(c->dir, object, 0700);
+        fd = openat(c->dir, path, flags, 0600);
+    }
+    return fd;
+}
+
+static void diskcache_write_locked(struct diskcache *c, const struct diskcache_job *j)
+{
+    uint8_t entry[DISKCACHE_ENTRY], there[DISKCACHE_ENTRY] = {0};
+    const off_t at = (off_t)(j->k % DISKCACHE_SLOTS * DISKCACHE_ENTRY);
+    /* Before it is written, so that who is killed in between leaves less than is counted. */
+    int fd = diskcache_count(c->dir, j->n + DISKCACHE_HEAD, c->most) ? diskcache_open_file(c, j) : -1;
+
+    if (fd < 0) {
+        return;
+    }
+    diskcache_entry(&j->key, j->k, j->data, j->n, entry);
+    /* What was rotten says the same of itself; so the entry is taken away first. */
+    if (diskcache_write_all(fd, there, sizeof there, at) &&
+        diskcache_write_all(fd, j->data, j->n, diskcache_place(j->k)) &&
+        diskcache_write_all(fd, entry, sizeof entry, at)) {
+        diskcache_write_about(c, j);
+    }
+    (void)close(fd);
+}
+
+static void diskcache_write(struct diskcache *c, const struct diskcache_job *j)
+{
+    int lock = diskcache_lock(c->dir);
+
+    if (lock >= 0) {
+        diskcache_write_locked(c, j);
+        (void)close(lock);
+    }
+}
+
+static struct diskcache_job *diskcache_next(struct diskcache *c)
+{
+    while (!c->first && !c->ends) {
+        (void)pthread_cond_wait(&c->more, &c->lock);
+    }
+    struct diskcache_job *j = c->first;
+    if (j) {
+        c->first = j->next;
+        c->last = c->first ? c->last : &c->first;
+    }
+    return j;
+}
+
+static void diskcache_job_free(struct diskcache_job *j)
+{
+    free(j->about);
+    free(j);
+}
+
+static void *diskcache_run(void *arg)
+{
+    struct diskcache *c = arg;
+
+    (void)pthread_mutex_lock(&c->lock);
+    for (struct diskcache_job *j; (j = diskcache_next(c));) {
+        (void)pthread_mutex_unlock(&c->lock);
+        diskcache_write(c, j);
+        (void)pthread_mutex_lock(&c->lock);
+        c->queued -= j->n;
+        diskcache_job_free(j);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Under the lock; signals are for others. */
+static bool diskcache_start(struct diskcache *c)
+{
+    sigset_t all, old;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    c->runs = c->runs || pthread_create(&c->writer, NULL, diskcache_run, c) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return c->runs;
+}
+
+void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
+                   const struct diskcache_about *about, uint64_t k, const void *p, size_t n)
+{
+    struct diskcache_job *j = n <= DISKCACHE_BLOCK ? malloc(sizeof *j + n) : NULL;
+
+    if (!j) {
+        return;
+    }
+    *j = (struct diskcache_job){.key = *key, .k = k, .n = n};
+    memcpy(j->data, p, n);
+    if (asprintf(&j->about, "%s\n%s\n%" PRIu64 "\n", about->url, about->etag, about->size) < 0) {
+        j->about = NULL;
+    }
+    (void)pthread_mutex_lock(&c->lock);
+    bool takes = j->about && c->queued + n <= QUEUE_BYTES && diskcache_start(c);
+    if (takes) {
+        c->queued += n;
+        *c->last = j;
+        c->last = &j->next;
+        (void)pthread_cond_signal(&c->more);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    if (!takes) {
+        diskcache_job_free(j);
+    }
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+struct diskcache *diskcache_new(const char *dir, uint64_t bytes, struct zf_err *err)
+{
+    struct diskcache *c = calloc(1, sizeof *c);
+    int fd = diskcache_open_dir(dir, true, err);
+
+    if (!c || fd < 0) {
+        if (fd >= 0) {
+            (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+            (void)close(fd);
+        }
+        free(c);
+        return NULL;
+    }
+    c->dir = fd;
+    c->most = bytes;
+    c->last = &c->first;
+    (void)pthread_mutex_init(&c->lock, NULL);
+    (void)pthread_cond_init(&c->more, NULL);
+    return c;
+}
+
+void diskcache_free(struct diskcache *c)
+{
+    if (!c) {
+        return;
+    }
+    (void)pthread_mutex_lock(&c->lock);
+    c->ends = true;
+    (void)pthread_cond_signal(&c->more);
+    bool runs = c->runs;
+    (void)pthread_mutex_unlock(&c->lock);
+    if (runs) {
+        (void)pthread_join(c->writer, NULL);
+    }
+    (void)pthread_mutex_destroy(&c->lock);
+    (void)pthread_cond_destroy(&c->more);
+    (void)close(c->dir);
+    free(c);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of remote objects on disk, for later mounts and other processes.
+ *
+ *   DIR/zerofs-cache        "1\n", and the lock that all processes take to count and to evict
+ *   DIR/used                bytes in use, as text; never less than there are
+ *   DIR/o/KEY/about         what the object is: its address, ETag and size, a line each
+ *   DIR/o/KEY/N             blocks 16 N … 16 N + 15: a page of 16 entries, then the blocks
+ *
+ * KEY is the SHA-256 of what identifies the object (address, size, ETag, version), so that another
+ * one under the same address is another KEY.  An entry has the length of its block and a checksum of
+ * KEY, number, length and bytes: what is torn, rotten or stands in the wrong place is not believed,
+ * and fetched and written anew.  So nothing has to be flushed, and nobody waits for anybody but
+ * while counting.  Only objects with a strong ETag or a version are kept. */
+#ifndef REMOTE_DISKCACHE_H
+#define REMOTE_DISKCACHE_H
+
+#include <zf/base/auto.h>
+#include <zf/base/err.h>
+
+#define DISKCACHE_BLOCK (64u << 10)
+#define DISKCACHE_SLOTS 16u
+#define DISKCACHE_ENTRY 16u
+#define DISKCACHE_HEAD 4096u
+
+struct diskcache;
+
+struct diskcache_key {
+    char hex[65];
+};
+
+/* What an object is; texts without a newline or credential. */
+struct diskcache_about {
+    const char *url, *etag, *version;
+    uint64_t size;
+};
+struct diskcache_key diskcache_key_of(const struct diskcache_about *a);
+
+/* Makes the directory (0700) if it is not there.  bytes: bound of all files; 0 = none.
+ * Errors: ZF_E_USAGE other users may write to it, or it holds something else; ZF_E_IO. */
+struct diskcache *diskcache_new(const char *dir, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+/* Writes what was put so far. */
+void diskcache_free(struct diskcache *c);
+
+/* Is block k, of n bytes, here?  Then it is in buf.  From any thread. */
+bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_t k, void *buf,
+                   size_t n);
+
+/* Keeps block k in a while: copies n bytes, which another thread writes; when that is behind, they are
+ * forgotten.  about is written with an object's first block. */
+void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
+                   const struct diskcache_about *about, uint64_t k, const void *p, size_t n);
+
+/* The entry of block k; what `entry` says of itself.  For tests. */
+void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,
+                     uint8_t entry[DISKCACHE_ENTRY]);
+
+/* ---- of the files (diskcache_files.c) -------------------------------------------------------- */
+
+/* Takes the lock; its descriptor, or -1.  Closing that gives it back. */
+int diskcache_lock(int dir);
+/* Under the lock: counts `more` bytes, and evicts what was unused longest if there are more than
+ * `most` (0 = no bound) then.  False: no room. */
+bool diskcache_count(int dir, uint64_t more, uint64_t most);
+/* Opens and, with make, makes the directory; -1 and err. */
+int diskcache_open_dir(const char *path, bool make, struct zf_err *err);
+
+#endif

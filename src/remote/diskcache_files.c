@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of the cache as a whole: counting, evicting, listing, clearing. */
+#include "diskcache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/base/vec.h>
+#include <zf/remote.h>
+
+#define MARK "zerofs-cache"
+#define MARK_TEXT "1\n"
+/* Temporary files of who was killed are removed after so long. */
+#define STALE_SECONDS 600
+
+struct files_item {
+    char key[65];
+    uint64_t number;
+    uint64_t bytes;
+    struct timespec used;
+};
+
+struct files {
+    zf_vec(struct files_item);
+    uint64_t bytes;
+};
+
+int diskcache_lock(int dir)
+{
+    int fd = openat(dir, MARK, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+        if (errno != EINTR) {
+            (void)close(fd);
+            fd = -1;
+        }
+    }
+    return fd;
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+static DIR *diskcache_files_dir(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (fd >= 0 && !d) {
+        (void)close(fd);
+    }
+    return d;
+}
+
+static bool diskcache_files_is_key(const char *name)
+{
+    return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
+}
+
+static bool diskcache_files_number(const char *name, uint64_t *out)
+{
+    char *end;
+
+    if (name[0] < '0' || name[0] > '9' || strlen(name) > 19) {
+        return false;
+    }
+    *out = strtoull(name, &end, 10);
+    return *end == '\0';
+}
+
+/* What was being written when its process was killed. */
+static void diskcache_files_sweep(int object, const char *name)
+{
+    struct timespec now;
+    struct stat st;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (strncmp(name, "about.", 6) == 0 && fstatat(object, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        now.tv_sec - st.st_mtim.tv_sec > STALE_SECONDS) {
+        (void)unlinkat(object, name, 0);
+    }
+}
+
+static bool diskcache_files_of(struct files *f, DIR *d, const char *key, struct zf_err *err)
+{
+    for (struct dirent *e; (e = readdir(d));) {
+        uint64_t number;
+        struct stat st;
+
+        if (!diskcache_files_number(e->d_name, &number)) {
+            diskcache_files_sweep(dirfd(d), e->d_name);
+            continue;
+        }
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) {
+            continue;
+        }
+        struct files_item *it = zf_vec_push(f, err);
+        if (!it) {
+            return false;
+        }
+        memcpy(it->key, key, 65);
+        it->number = number;
+        it->bytes = (uint64_t)st.st_blocks * 512;
+        it->used = st.st_mtim;
+        f->bytes += it->bytes;
+    }
+    return true;
+}
+
+static bool diskcache_files_all(int dir, struct files *f, struct zf_err *err)
+{
+    DIR *all = diskcache_files_dir(dir, "o");
+    bool ok = true;
+
+    if (!all) {
+        return errno == ENOENT || zf_fail_sys(err, "list the cache");
+    }
+    for (struct dirent *e; ok && (e = readdir(all));) {
+        DIR *d = diskcache_files_is_key(e->d_name) ? diskcache_files_dir(dirfd(all), e->d_name) : NULL;
+
+        if (d) {
+            ok = diskcache_files_of(f, d, e->d_name, err);
+            (void)closedir(d);
+        }
+    }
+    (void)closedir(all);
+    return ok;
+}
+
+/* ---- counting and evicting; under the lock --------------------------------------------------- */
+
+static int diskcache_files_older(const void *a, const void *b)
+{
+    const struct timespec *s = &((const struct files_item *)a)->used,
+                          *t = &((const struct files_item *)b)->used;
+
+    if (s->tv_sec != t->tv_sec) {
+        return s->tv_sec < t->tv_sec ? -1 : 1;
+    }
+    return (s->tv_nsec > t->tv_nsec) - (s->tv_nsec < t->tv_nsec);
+}
+
+/* With its directory, if it was the last one of it. */
+static bool diskcache_files_remove(int dir, const struct files_item *it)
+{
+    char path[128], object[80];
+
+    (void)snprintf(object, sizeof object, "o/%s", it->key);
+    (void)snprintf(path, sizeof path, "%s/%" PRIu64, object, it->number);
+    if (unlinkat(dir, path, 0) != 0 && errno != ENOENT) {
+        return false;
+    }
+    DIR *d = diskcache_files_dir(dir, object);
+    uint64_t number;
+    bool last = d != NULL;
+
+    for (struct dirent *e; last && (e = readdir(d));) {
+        last = !diskcache_files_number(e->d_name, &number);
+    }
+    if (d) {
+        (void)closedir(d);
+    }
+    if (last) {
+        (void)snprintf(path, sizeof path, "%s/about", object);
+        (void)unlinkat(dir, path, 0);
+        (void)unlinkat(dir, object, AT_REMOVEDIR);
+    }
+    return true;
+}
+
+/* Until at most `most` bytes are left, the longest unused first; gives what is left. */
+static bool diskcache_files_evict(int dir, uint64_t most, uint64_t *left_out)
+{
+    struct files f = {0};
+    struct zf_err err;
+    bool ok = diskcache_files_all(dir, &f, &err);
+
+    if (ok && f.n && f.bytes > most) {
+        qsort(f.at, f.n, sizeof *f.at, diskcache_files_older);
+    }
+    for (size_t i = 0; ok && i < f.n && f.bytes > most; i++) {
+        if (diskcache_files_remove(dir, &f.at[i])) {
+            f.bytes -= f.at[i].bytes;
+        }
+    }
+    *left_out = f.bytes;
+    zf_vec_fini(&f);
+    return ok;
+}
+
+static uint64_t diskcache_files_used(int dir)
+{
+    char text[32] = "";
+    int fd = openat(dir, "used", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    char *end;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    uint64_t used = strtoull(text, &end, 10);
+    /* What cannot be read is counted. */
+    return n > 0 && text[0] >= '0' && text[0] <= '9' && *end == '\n' ? used : UINT64_MAX;
+}
+
+static bool diskcache_files_set_used(int dir, uint64_t used)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%020" PRIu64 "\n", used);
+    int fd = openat(dir, "used", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool ok = fd >= 0 && pwrite(fd, text, (size_t)n, 0) == n;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return ok;
+}
+
+bool diskcache_count(int dir, uint64_t more, uint64_t most)
+{
+    uint64_t used = diskcache_files_used(dir);
+
+    if (used > UINT64_MAX - more || (most && used + more > most)) {
+        const uint64_t keep = most ? most - most / 8 : UINT64_MAX;
+
+        /* An eighth more than is needed, so that it is seldom. */
+        if ((most && more > keep) ||
+            !diskcache_files_evict(dir, most ? keep - more : UINT64_MAX, &used)) {
+            return false;
+        }
+    }
+    return (!most || used + more <= most) && diskcache_files_set_used(dir, used + more);
+}
+
+/* ---- the directory --------------------------------------------------------------------------- */
+
+static bool diskcache_files_is_empty(int fd)
+{
+    DIR *d = diskcache_files_dir(fd, ".");
+    bool empty = d != NULL;
+
+    for (struct dirent *e; empty && (e = readdir(d));) {
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+                strncmp(e->d_name, MARK, strlen(MARK)) == 0;
+    }
+    if (d) {
+        (void)closedir(d);
+    }
+    return empty;
+}
+
+/* A directory that is nobody's yet becomes a cache; one of something else does not. */
+static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
+{
+    char text[8] = "";
+    int mark = openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (mark < 0 && errno == ENOENT && make && diskcache_files_is_empty(fd)) {
+        char temp[64];
+
+        (void)snprintf(temp, sizeof temp, MARK ".%ld", (long)getpid());
+        int made = openat(fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        bool ok = made >= 0 && write(made, MARK_TEXT, 2) == 2;
+        if (made >= 0) {
+            (void)close(made);
+        }
+        /* Of two who make it at once one is first; the lock is on the file that stays. */
+        ok = ok && (linkat(fd, temp, fd, MARK, 0) == 0 || errno == EEXIST);
+        (void)unlinkat(fd, temp, 0);
+        if (!ok) {
+            return zf_fail_sys(err, "make the cache");
+        }
+        (void)mkdirat(fd, "o", 0700);
+        mark = openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    bool ok = mark >= 0 && read(mark, text, sizeof text - 1) == 2 && strcmp(text, MARK_TEXT) == 0;
+    if (mark >= 0) {
+        (void)close(mark);
+    }
+    return ok || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                         "this directory is no cache of zerofs: an empty or a new one can become one");
+}
+
+int diskcache_open_dir(const char *path, bool make, struct zf_err *err)
+{
+    struct stat st;
+
+    if (make && mkdir(path, 0700) != 0 && errno != EEXIST) {
+        (void)zf_fail_sys(err, "make the cache");
+        (void)zf_err_in(err, "%s", path);
+        return -1;
+    }
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        (void)zf_fail_sys(err, "open the cache");
+    } else if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "the directory of a cache must be yours, and closed to others (mode 0700)");
+    } else if (diskcache_files_mark(fd, make, err)) {
+        return fd;
+    }
+    (void)zf_err_in(err, "%s", path);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return -1;
+}
+
+/* ---- for the user ---------------------------------------------------------------------------- */
+
+/* The first line of `about`, up to n bytes, without what a terminal would obey. */
+static void diskcache_files_url(int dir, const char *key, char *out, size_t n)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof path, "o/%s/about", key);
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = fd >= 0 ? read(fd, out, n - 1) : -1;
+    size_t len = 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    while (got > 0 && len < (size_t)got && out[len] != '\n' && out[len] != '\0') {
+        out[len] = (unsigned char)out[len] < ' ' || out[len] == 0x7f ? '?' : out[len];
+        len++;
+    }
+    out[len] = '\0';
+}
+
+static int diskcache_files_by_key(const void *a, const void *b)
+{
+    return strcmp(((const struct files_item *)a)->key, ((const struct files_item *)b)->key);
+}
+
+static struct zf_cached diskcache_files_object(const struct files *f, size_t *i)
+{
+    const struct files_item *first = &f->at[*i];
+    struct zf_cached c = {.used = first->used};
+
+    for (; *i < f->n && strcmp(f->at[*i].key, first->key) == 0; (*i)++) {
+        const struct files_item *it = &f->at[*i];
+
+        c.bytes += it->bytes;
+        c.used = it->used.tv_sec > c.used.tv_sec ? it->used : c.used;
+    }
+    return c;
+}
+
+bool zf_remote_cache_each(const char *path, zf_cached_fn *fn, void *ctx, struct zf_err *err)
+{
+    int dir = diskcache_open_dir(path, false, err);
+    struct files f = {0};
+    char url[4096];
+
+    if (dir < 0) {
+        return false;
+    }
+    bool ok = diskcache_files_all(dir, &f, err);
+    if (ok && f.n) {
+        qsort(f.at, f.n, sizeof *f.at, diskcache_files_by_key);
+    }
+    for (size_t i = 0; ok && i < f.n;) {
+        const char *key = f.at[i].key;
+        struct zf_cached c = diskcache_files_object(&f, &i);
+
+        diskcache_files_url(dir, key, url, sizeof url);
+        c.url = url;
+        fn(ctx, &c);
+    }
+    zf_vec_fini(&f);
+    (void)close(dir);
+    return ok;
+}
+
+bool zf_remote_cache_clear(const char *path, uint64_t *bytes_out, struct zf_err *err)
+{
+    int dir = diskcache_open_dir(path, false, err), lock = dir >= 0 ? diskcache_lock(dir) : -1;
+    struct files f = {0};
+    uint64_t left = 0;
+
+    *bytes_out = 0;
+    if (dir < 0) {
+        return false;
+    }
+    bool ok = lock >= 0 || zf_fail_sys(err, "lock the cache");
+    ok = ok && diskcache_files_all(dir, &f, err);
+    ok = ok && ((diskcache_files_evict(dir, 0, &left) && diskcache_files_set_used(dir, left)) ||
+                zf_fail_sys(err, "clear the cache"));
+    *bytes_out = ok ? f.bytes - left : 0;
+    zf_vec_fini(&f);
+    if (lock >= 0) {
+        (void)close(lock);
+    }
+    (void)close(dir);
+    return ok;
+}

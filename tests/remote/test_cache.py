@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks kept on disk (-o cache_dir=): what was fetched once is not fetched again, and never believed when it is damaged."""
+import hashlib
+import json
+import os
+import random
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402 pylint: disable=wrong-import-position
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+BLOCK = 64 << 10
+SIZE = 6 << 20
+SECRET = "s3cr3t-w0rd"
+
+
+def make(path, word):
+    data = {f"t{i}": hashlib.shake_128(f"{word} {i}".encode()).digest(SIZE // 4) for i in range(4)}
+    at, head = 0, {}
+    for k, v in data.items():
+        head[k] = {"dtype": "U8", "shape": [len(v)], "data_offsets": [at, at + len(v)]}
+        at += len(v)
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(data.values()))
+    return data
+
+
+class Case:
+    """A server, a file on it and a cache of its own."""
+
+    def __enter__(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        self.root, self.cache = os.path.join(self.tmp.name, "root"), os.path.join(self.tmp.name, "cache")
+        os.mkdir(self.root)
+        self.want = make(os.path.join(self.root, "m.safetensors"), "first")
+        self.server = Server(self.root)
+        self.server.__enter__()
+        self.url = self.server.url + "m.safetensors"
+        return self
+
+    def __exit__(self, *exc):
+        self.server.__exit__(*exc)
+        self.tmp.cleanup()
+
+    def command(self, *args, **env):
+        return subprocess.Popen([ZEROFS, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **env})
+
+    def cat(self, *names, options="", ok=True, **env):
+        p = self.command("cat", self.url, *(f"{n}.u8" for n in names), "-o", f"cache_dir={self.cache}{options}", **env)
+        out, err = p.communicate(timeout=120)
+        assert (p.returncode == 0) == ok, err.decode()
+        return out
+
+    def right(self, *names, **more):
+        assert self.cat(*names, **more) == b"".join(self.want[n] for n in names), f"{names} are wrong"
+
+    def sent(self):
+        """Bytes that were sent since the last time."""
+        n, self.server.sent = self.server.sent, 0
+        return n
+
+    def files(self):
+        return [os.path.join(d, f) for d, _, fs in os.walk(self.cache) for f in fs]
+
+    def blocks(self):
+        return [f for f in self.files() if os.path.basename(f).isdigit()]
+
+
+def second_time_from_disk():
+    with Case() as c:
+        c.right("t0", "t3")
+        assert c.sent() >= SIZE // 2
+        c.right("t0", "t3")
+        # The beginning may be asked for, to see what the object is.
+        assert c.sent() <= 2 * BLOCK, "fetched again"
+        c.right("t1")
+        assert SIZE // 4 <= c.sent() <= SIZE // 4 + 4 * BLOCK
+
+
+def closed_and_without_secrets():
+    with Case() as c:
+        c.server.faults["auth"] = f"me:{SECRET}"
+        netrc = os.path.join(c.tmp.name, "netrc")
+        with open(netrc, "w", encoding="ascii") as f:
+            f.write(f"machine 127.0.0.1 login me password {SECRET}\n")
+        os.chmod(netrc, 0o600)
+        p = c.command("cat", c.url, "t0.u8", "-o", f"cache_dir={c.cache}", NETRC=netrc)
+        p.communicate(timeout=60)
+        if p.returncode != 0:
+            c.server.faults.clear()  # this build has no netrc yet
+            c.right("t0")
+        for path in [c.cache, *c.files(), *(os.path.dirname(f) for f in c.files())]:
+            assert stat.S_IMODE(os.stat(path).st_mode) & 0o077 == 0, path
+        for path in c.files():
+            assert SECRET not in path
+            with open(path, "rb") as f:
+                assert SECRET.encode() not in f.read(), path
+
+
+def a_replaced_object_is_another():
+    with Case() as c:
+        c.right("t0", "t1", "t2", "t3")
+        c.want = make(os.path.join(c.root, "m.safetensors"), "second")
+        os.utime(os.path.join(c.root, "m.safetensors"), (10, 10))
+        c.right("t0", "t1", "t2", "t3")
+
+
+def rot_is_fetched_again_and_replaced():
+    rng = random.Random(3)
+    with Case() as c:
+        for _ in range(5):
+            c.right("t0", "t1", "t2", "t3")
+            for path in c.blocks():
+                with open(path, "r+b") as f:
+                    size = os.fstat(f.fileno()).st_size
+                    for _ in range(8):
+                        f.seek(rng.randrange(size))
+                        f.write(bytes([rng.randrange(256)]))
+                    if rng.random() < 0.3:
+                        f.truncate(rng.randrange(size))
+            c.right("t0", "t1", "t2", "t3")
+            c.sent()
+            c.right("t0", "t1", "t2", "t3")
+            assert c.sent() <= 2 * BLOCK, "what was rotten was not replaced"
+
+
+def killed_while_writing():
+    rng = random.Random(4)
+    with Case() as c:
+        c.server.faults["slow"] = "0.01"
+        for _ in range(12):
+            p = c.command("cat", c.url, "t0.u8", "t1.u8", "t2.u8", "t3.u8", "-o", f"cache_dir={c.cache}")
+            p.stdout.read(rng.randrange(1, SIZE))
+            p.send_signal(signal.SIGKILL)
+            p.communicate()
+        c.right("t0", "t1", "t2", "t3")
+        c.sent()
+        c.right("t0", "t1", "t2", "t3")
+        assert c.sent() <= 2 * BLOCK
+
+
+def two_at_once_within_the_bound():
+    most = 2 << 20
+    with Case() as c:
+        failed = []
+
+        def reader(seed):
+            rng = random.Random(seed)
+            try:
+                for _ in range(6):
+                    c.right(*rng.sample(sorted(c.want), 2), options=f",cache_size={most}")
+                    used = sum(os.stat(f).st_blocks * 512 for f in c.blocks() if os.path.exists(f))
+                    assert used <= most, f"{used} bytes"
+            except FileNotFoundError:
+                pass
+            except BaseException as e:  # pylint: disable=broad-except
+                failed.append(e)
+
+        threads = [threading.Thread(target=reader, args=(i,)) for i in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        if failed:
+            raise failed[0]
+
+
+def listed_and_cleared():
+    with Case() as c:
+        c.right("t0")
+        out = subprocess.run([ZEROFS, "cache", "ls", c.cache], check=True, capture_output=True, text=True, timeout=60).stdout
+        assert c.url in out and out.endswith("iB\n") and "1 object," in out, out
+        subprocess.run([ZEROFS, "cache", "clear", c.cache], check=True, capture_output=True, timeout=60)
+        assert not c.blocks()
+        out = subprocess.run([ZEROFS, "cache", "ls", c.cache], check=True, capture_output=True, text=True, timeout=60).stdout
+        assert out.startswith("0 objects"), out
+        c.right("t0")
+
+
+def what_is_no_cache_is_refused():
+    with Case() as c:
+        os.mkdir(c.cache, 0o700)
+        with open(os.path.join(c.cache, "thesis.tex"), "w", encoding="ascii"):
+            pass
+        c.cat("t0", ok=False)
+        for word in ("ls", "clear"):
+            p = subprocess.run([ZEROFS, "cache", word, c.cache], check=False, capture_output=True, text=True, timeout=60)
+            assert p.returncode == 2 and "no cache" in p.stderr, p.stderr
+        os.unlink(os.path.join(c.cache, "thesis.tex"))
+        os.chmod(c.cache, 0o755)
+        p = subprocess.run([ZEROFS, "cache", "ls", c.cache], check=False, capture_output=True, text=True, timeout=60)
+        assert p.returncode == 2 and "0700" in p.stderr, p.stderr
+
+
+def one_without_an_etag_is_not_kept():
+    with Case() as c:
+        c.server.faults["no_etag"] = "1"
+        c.right("t0")
+        assert not c.blocks()
+
+
+def main():
+    tap = Tap()
+    built = subprocess.run([ZEROFS, "ls", "http://127.0.0.1:1/"], check=False, capture_output=True, text=True, timeout=60)
+    if "without libcurl" in built.stderr:
+        print("1..0 # SKIP built without libcurl")
+        return
+    for test in (second_time_from_disk, closed_and_without_secrets, a_replaced_object_is_another, rot_is_fetched_again_and_replaced,
+                 killed_while_writing, two_at_once_within_the_bound, listed_and_cleared, what_is_no_cache_is_refused,
+                 one_without_an_etag_is_not_kept):
+        tap.run(test.__name__.replace("_", " "), test)
+    tap.done()
+
+
+main()
