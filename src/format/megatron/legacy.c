@@ -14,6 +14,18 @@
 #include "legacy_rank.h"
 #include "legacy_same.h"
 
+/* What opening it says in full. */
+static bool legacy_probe_mixed(struct zf_probe *out, struct zf_err *err)
+{
+    if (err->code != ZF_E_FORMAT) {
+        return false;
+    }
+    zf_err_clear(err);
+    out->fit = ZF_FIT_PROOF;
+    (void)snprintf(out->why, sizeof out->why, "folders of Megatron's model-parallel ranks");
+    return true;
+}
+
 bool legacy_probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                   struct zf_err *err)
 {
@@ -26,7 +38,7 @@ bool legacy_probe(const struct zf_save *save, const struct zf_open_opts *o, stru
         return true;
     }
     if (!a || !legacy_files_list(save->store, a, &files, err)) {
-        return false;
+        return a && legacy_probe_mixed(out, err);
     }
     for (uint32_t i = 0; i < files.n; i++) {
         struct zf_err ignored = {.code = ZF_OK};
@@ -134,7 +146,7 @@ static bool legacy_read_all(struct legacy_save *ls, struct zf_err *err)
         n += !ls->rank[i].lost;
     }
     return n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                            "no folder of a rank has a model_optim_rng.pt that can be read");
+                            "no folder of a rank has a %s that can be read", ls->files.model);
 }
 
 /* ---- joining ---- */
@@ -233,7 +245,7 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
     }
     /* what has no names is shown nowhere else */
     return (!masters || legacy_note_unmapped(ls, j, err)) && legacy_draft_model(ls, j, masters, err) &&
-           legacy_draft_ranks(ls, !masters || ls->stray.n > 0, err);
+           legacy_draft_ranks(ls, !masters || ls->stray.n > 0, true, err);
 }
 
 static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *err)
@@ -245,13 +257,20 @@ static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *er
         ok = legacy_draft_joined(ls, &j, err);
     } else if (!settled || legacy_is_reason(err)) {
         ok = (!settled || zf_note_failure(ls->b, err, "the ranks are not joined: ")) &&
-             legacy_draft_ranks(ls, true, err);
+             legacy_draft_ranks(ls, true, false, err);
     }
     legacy_join_fini(&j);
     return ok;
 }
 
 /* ---- the save ---- */
+
+static uint32_t legacy_parts(const struct legacy_save *ls, enum zf_axis axis)
+{
+    uint32_t n = ls->files.mesh.size[axis];
+
+    return n ? n : 1;
+}
 
 static bool legacy_settle(struct legacy_save *ls, struct zf_err *err)
 {
@@ -262,22 +281,34 @@ static bool legacy_settle(struct legacy_save *ls, struct zf_err *err)
     }
     if (missing) {
         char why[ZF_ABSENT_MAX];
-        char *path = zf_arena_fmt(ls->a, err, "%s/model_optim_rng.pt", missing);
+        char *path = zf_arena_fmt(ls->a, err, "%s/%s", missing, ls->files.model);
 
         return path &&
                zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s %s: args say %u tensor, %u pipeline and %u expert ranks", path,
-                       zf_absent(ls->st, path, why), ls->files.mesh.size[ZF_AXIS_TENSOR],
-                       ls->files.mesh.size[ZF_AXIS_PIPELINE], ls->files.mesh.size[ZF_AXIS_EXPERT]);
+                       "%s %s: %s %u tensor, %u pipeline and %u expert ranks", path,
+                       zf_absent(ls->st, path, why),
+                       ls->files.said ? "args say" : "by the names of the folders there are",
+                       legacy_parts(ls, ZF_AXIS_TENSOR), legacy_parts(ls, ZF_AXIS_PIPELINE),
+                       legacy_parts(ls, ZF_AXIS_EXPERT));
     }
     return true;
+}
+
+static bool legacy_note_optim(struct legacy_save *ls, struct zf_err *err)
+{
+    return ls->files.n_optim == 0 ||
+           zf_build_note(ls->b, err,
+                         "the optimizer is not shown: optim.pt of %u folders holds parts of vectors, and "
+                         "nothing says which parameters are in them",
+                         ls->files.n_optim);
 }
 
 static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
 {
     bool settled;
 
-    if (!legacy_files_list(ls->st, ls->a, &ls->files, err) || !legacy_read_all(ls, err)) {
+    if (!legacy_files_list(ls->st, ls->a, &ls->files, err) || !legacy_read_all(ls, err) ||
+        !legacy_note_optim(ls, err)) {
         return false;
     }
     settled = legacy_settle(ls, err);

@@ -90,12 +90,13 @@ static bool draft_rank(struct legacy_save *ls, const struct legacy_rank *r, bool
     return true;
 }
 
-bool legacy_draft_ranks(struct legacy_save *ls, bool optim, struct zf_err *err)
+bool legacy_draft_ranks(struct legacy_save *ls, bool optim, bool joined, struct zf_err *err)
 {
     bool ok = true;
 
     for (uint32_t i = 0; ok && i < ls->files.n; i++) {
         ok = ls->rank[i].lost || (zf_build_prefix(ls->b, ls->rank[i].file->dir, err) &&
+                                  (!joined || zf_build_raw_only(ls->b, "", err)) &&
                                   draft_rank(ls, &ls->rank[i], optim, err));
     }
     return zf_build_prefix(ls->b, "", err) && ok;

@@ -7,8 +7,10 @@
 #include "legacy_save.h"
 
 /* Drafts mp_rank_…/ of every rank: its tensors, the flat vectors below bucket/, and, when
- * asked, the values of its optimizer below optim/, which are shown nowhere else then. */
-bool legacy_draft_ranks(struct legacy_save *ls, bool optim, struct zf_err *err) ZF_CHECKED;
+ * asked, the values of its optimizer below optim/, which are shown nowhere else then.
+ * joined: the root has the model, and these are the record of what is on disk, as raw bytes only. */
+bool legacy_draft_ranks(struct legacy_save *ls, bool optim, bool joined,
+                        struct zf_err *err) ZF_CHECKED;
 
 /* Drafts the tensors of the model in the root, after j; with masters, these, the weights they shadow
  * in stored/ and the moments below optim/. */

@@ -9,6 +9,8 @@
 
 #define FILES_PREFIX "mp_rank_"
 #define FILES_MODEL "model_optim_rng.pt"
+#define FILES_MODEL_ALONE "model_rng.pt" /* its optimizer: */
+#define FILES_OPTIM "optim.pt"
 #define FILES_DISTRIB "distrib_optim.pt"
 #define FILES_MESH (1u << 20) /* ranks of a mesh that sizes may claim */
 
@@ -62,6 +64,34 @@ static bool files_path(struct zf_store *st, struct zf_arena *a, const char *dir,
     return path != NULL;
 }
 
+/* The files of one folder.  One that has nothing but an optimizer's is of a data-parallel rank, and of no
+ * model-parallel one: *of_model = false.
+ * Source: megatron/checkpointing.py (get_checkpoint_names) of Megatron-LM 3.0. */
+static bool files_look(struct zf_store *st, struct zf_arena *a, struct legacy_file *f,
+                       struct legacy_files *out, bool *of_model, struct zf_err *err)
+{
+    const char *alone = NULL, *optim = NULL;
+
+    if (!files_path(st, a, f->dir, FILES_MODEL, &f->path, err) ||
+        !files_path(st, a, f->dir, FILES_MODEL_ALONE, &alone, err) ||
+        !files_path(st, a, f->dir, FILES_OPTIM, &optim, err) ||
+        !files_path(st, a, f->dir, FILES_DISTRIB, &f->distrib, err)) {
+        return false;
+    }
+    out->n_optim += optim != NULL;
+    *of_model = f->path || alone || !optim;
+    const char *model = f->path ? FILES_MODEL : alone ? FILES_MODEL_ALONE : NULL;
+    if ((f->path && alone) || (model && out->model && strcmp(model, out->model) != 0)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "%s: there is " FILES_MODEL " as well as " FILES_MODEL_ALONE
+                       " in the folders of ranks: two saves are mixed",
+                       f->dir);
+    }
+    out->model = model ? model : out->model;
+    f->path = f->path ? f->path : alone;
+    return true;
+}
+
 bool legacy_files_list(struct zf_store *st, struct zf_arena *a, struct legacy_files *out,
                        struct zf_err *err)
 {
@@ -75,17 +105,18 @@ bool legacy_files_list(struct zf_store *st, struct zf_arena *a, struct legacy_fi
     }
     for (size_t i = 0; i < n; i++) {
         struct legacy_file *f = &out->file[out->n];
+        bool of_model;
 
         if (e[i].kind != ZF_ENTRY_DIR || !legacy_files_parse(e[i].name, f)) {
             continue;
         }
         f->dir = zf_arena_str(a, e[i].name, strlen(e[i].name), err);
-        if (!f->dir || !files_path(st, a, f->dir, FILES_MODEL, &f->path, err) ||
-            !files_path(st, a, f->dir, FILES_DISTRIB, &f->distrib, err)) {
+        if (!f->dir || !files_look(st, a, f, out, &of_model, err)) {
             return false;
         }
-        out->n++;
+        out->n += of_model;
     }
+    out->model = out->model ? out->model : FILES_MODEL;
     return true;
 }
 
@@ -115,7 +146,8 @@ static uint32_t files_axes(struct legacy_files *f, const struct megatron_setting
     if (ep > 1) {
         axis[n++] = ZF_AXIS_EXPERT;
     }
-    if (pp == 0 && ep == 0 && s->tensor_model_parallel_size == 0) {
+    f->said = pp > 0 || ep > 0 || s->tensor_model_parallel_size > 0;
+    if (!f->said) {
         axis[1] = ZF_AXIS_PIPELINE; /* the sizes are not recorded: releases before experts */
         n = f->n > 0 ? f->file[0].n_numbers : 1;
         for (uint32_t k = 0; k < n && k < 2; k++) {

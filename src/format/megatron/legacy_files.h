@@ -11,7 +11,7 @@
 
 struct legacy_file {
     const char *dir;     /* "mp_rank_01_000" */
-    const char *path;    /* of model_optim_rng.pt; NULL = it is not there */
+    const char *path;    /* of its model; NULL = it is not there */
     const char *distrib; /* of distrib_optim.pt, or NULL */
     uint32_t n_numbers;  /* of the folder's name, 1 … 3 */
     uint32_t number[3];
@@ -26,6 +26,11 @@ struct legacy_files {
     uint32_t n;
     struct zf_mesh mesh;    /* parts along each axis; the virtual pipeline's are not known here */
     uint32_t expert_tensor; /* parts along the experts' own tensor axis */
+    bool said;              /* args say the sizes */
+    /* What a model's file is called: "model_optim_rng.pt", or "model_rng.pt" beside the optim.pt of the
+     * first distributed optimizer (Megatron-LM 3.0), of which there are so many. */
+    const char *model;
+    uint32_t n_optim;
 };
 
 /* Takes "mp_rank_01_000" apart.  False: no such name. */

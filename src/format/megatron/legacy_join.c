@@ -227,8 +227,54 @@ static bool join_add_whole(struct legacy_join *j, const struct legacy_whole *w, 
     return new->slot && zf_index_add(&j->by_name, hash, (uint32_t)(j->whole.n - 1), err);
 }
 
+/* How many experts have this tensor of their layer. */
+struct join_experts {
+    uint64_t hash; /* of the name without the expert's number */
+    uint64_t n;
+    const char *name; /* of one of them */
+};
+
+static bool join_count_expert(struct zf_table *experts, const struct legacy_whole *w,
+                              const struct legacy_part *p, const struct legacy_name *name,
+                              struct zf_err *err)
+{
+    size_t rest = p->name_n - name->expert_at - name->expert_n;
+    size_t digits = w->name_n - rest, end = digits;
+    struct join_experts *e;
+
+    if (name->expert_n == 0) {
+        return true;
+    }
+    while (digits > 0 && w->name[digits - 1] >= '0' && w->name[digits - 1] <= '9') {
+        digits--;
+    }
+    e = zf_table_put(experts, zf_hash(zf_hash(0, w->name, digits), w->name + end, rest), sizeof *e,
+                     err);
+    if (e) {
+        e->n++;
+        e->name = w->name;
+    }
+    return e != NULL;
+}
+
+static bool join_experts_complete(const struct legacy_join *j, const struct zf_table *experts,
+                                  struct zf_err *err)
+{
+    const struct join_experts *e = experts->entry;
+
+    for (size_t i = 0; i < experts->index.n; i++) {
+        if (e[i].n != j->settings->num_experts) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "%llu experts have a tensor like \"%.120s\", but args.num_experts is %llu",
+                           (unsigned long long)e[i].n, e[i].name,
+                           (unsigned long long)j->settings->num_experts);
+        }
+    }
+    return true;
+}
+
 static bool join_part(struct legacy_join *j, const struct legacy_layers *l, uint32_t i,
-                      struct zf_err *err)
+                      struct zf_table *experts, struct zf_err *err)
 {
     struct legacy_part *p = &j->part[i];
     const struct legacy_file *f = &j->files->file[p->file];
@@ -236,7 +282,9 @@ static bool join_part(struct legacy_join *j, const struct legacy_layers *l, uint
     struct legacy_whole w = {0};
     struct legacy_whole *have;
 
-    (void)legacy_names_parse(p->name, p->name_n, j->settings, &name); /* it is known */
+    if (!legacy_names_parse(p->name, p->name_n, j->settings, &name)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.120s\" is not known", p->name);
+    }
     if (!join_expert_is_there(j, &name, err) || !join_describe(j, p, &name, &w, err)) {
         return join_reason(j, p, err);
     }
@@ -249,7 +297,8 @@ static bool join_part(struct legacy_join *j, const struct legacy_layers *l, uint
     if (have && !join_same(have, &w, err)) {
         return join_reason(j, p, err);
     }
-    if (!have && !join_add_whole(j, &w, hash, err)) {
+    if (!have && (!join_add_whole(j, &w, hash, err) ||
+                  !join_count_expert(experts, &w, p, &name, err))) {
         return false;
     }
     have = have ? have : &j->whole.at[j->whole.n - 1];
@@ -316,17 +365,19 @@ static bool join_layers_complete(const struct legacy_join *j, const struct legac
 
 bool legacy_join(struct legacy_join *j, struct zf_err *err)
 {
+    zf_auto(table) struct zf_table experts = {0};
     struct legacy_layers l;
 
     if (!legacy_layers_count(&l, j, err)) {
         return false;
     }
     for (uint32_t i = 0; i < j->n_parts; i++) {
-        if (!join_part(j, &l, i, err)) {
+        if (!join_part(j, &l, i, &experts, err)) {
             return false;
         }
     }
-    return join_complete(j, err) && join_layers_complete(j, &l, err);
+    return join_complete(j, err) && join_layers_complete(j, &l, err) &&
+           join_experts_complete(j, &experts, err);
 }
 
 void legacy_join_fini(struct legacy_join *j)

@@ -111,6 +111,31 @@ def aside():
         buckets == ["mp_rank_00/bucket", "mp_rank_01/bucket"], f"{blobs} {extra} {buckets} {run.stderr}")
 
 
+def presentations():
+    """The record of what is on disk is raw files; only where there is nothing else the ranks have all forms."""
+    for name, model, more in (("joined", Model(tp=2), False), ("not joined", Model(tp=2, num_layers=2), True)):
+        with tempfile.TemporaryDirectory() as d:
+            makelegacy.write(d, edited(model, optimizer=None).files())
+            for path in ("model.safetensors", "npy/decoder.layers.0.mlp.linear_fc2.weight.npy"):
+                r = subprocess.run([os.environ.get("ZEROFS", "./zerofs"), "cat", d, "mp_rank_01/" + path], capture_output=True, timeout=60)
+                check(f"{path} of a rank that is {name}", (r.returncode == 0 and len(r.stdout) > 60) == more, r.stderr.decode())
+
+
+def pairs():
+    """Megatron-LM 3.0 with its first distributed optimizer: model_rng.pt a rank, optim.pt a data-parallel rank of it."""
+    model = edited(Model(tp=2), optimizer=None)
+    files = {k.replace("model_optim_rng", "model_rng"): v for k, v in model.files().items()}
+    for t in (0, 1):
+        for d in (0, 1):
+            files[f"mp_rank_0{t}_00{d}/optim.pt"] = {"optimizer": {"fp32_param": Mem((3,), [1, 2, 3]).torch()}}
+    got, notes, err = tree(files)
+    want = {**model.expected(), **in_ranks(model)}
+    wrong = sorted(k for k in want if got.get(k) != want[k])
+    check("a model's file and its optimizer's apart", not err and not wrong and len(notes) == 1 and "optim.pt of 4 folders" in notes[0], f"{err} {notes} {wrong[:4]}")
+    refused("one of these ranks is missing", {k: v for k, v in files.items() if k != "mp_rank_01/model_rng.pt"}, "mp_rank_01/model_rng.pt", "is missing", "args say 2")
+    refused("files of both kinds", {**files, "mp_rank_01/model_optim_rng.pt": files.pop("mp_rank_01/model_rng.pt")}, "mp_rank_01", "two saves are mixed")
+
+
 # ---- tied ----
 
 def ties(name, model, second, first):
@@ -158,6 +183,10 @@ without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mlp.linear_fc2.weig
               "dimension 1 of all ranks together is 10, but args demand 12", "a shape that args contradict")
 without_bytes(edited(Model(tp=2), edit=lambda r, m: m.pop("decoder.layers.0.mlp.linear_fc2.weight") if r[0] == 1 else None, optimizer=None),
               'part 1 of 2 of "decoder.layers.0.mlp.linear_fc2.weight" is in no file', "a piece that one rank lacks")
+without_bytes(edited(Model(ep=2, **MOE), edit=lambda r, m: m.pop("decoder.layers.0.mlp.experts.local_experts.1.linear_fc2.weight", None)
+                     if r[2] == 1 else None, optimizer=None), "3 experts have a tensor like", "an expert that no rank has")
+without_bytes(edited(Model(ep=2, **MOE), grouped=True, edit=lambda r, m: m.pop("decoder.layers.0.mlp.experts.linear_fc1.weight0", None)
+                     if r[2] == 0 else None, optimizer=None), "3 experts have a tensor like", "an expert of one module that no rank has")
 by_rank("another number of layers", edited(Model(tp=2, num_layers=2), optimizer=None), "but args.num_layers is 2")
 by_rank("no args", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args"), optimizer=None), "args")
 by_rank("no vocabulary size", edited(Model(tp=2, padded_vocab_size=16), edit_file=lambda r, v: v["args"].row[2].pop("padded_vocab_size"), optimizer=None),
@@ -167,6 +196,8 @@ by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda 
                                                       if cut == "rows" else Model.attrs(Model(tp=2), cut)), "by its master's attributes along 1")
 
 aside()
+presentations()
+pairs()
 
 # ---- masters without names ----
 
@@ -218,6 +249,12 @@ def one_byte(at):
     return model, tree(files)
 
 
+model = edited(Model(tp=2), optimizer="flat")
+files = model.files()
+files["mp_rank_01/distrib_optim.pt"][0][(makelegacy.BF16, makelegacy.FLOAT32)]["numel_unpadded"] = 0
+got, notes, err = tree(files)
+check("a buffer that says that it is empty has no map", not err and any("numel_unpadded says that it is empty" in n for n in notes) and
+      not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 for at in (3, -1):
     model, (got, notes, err) = one_byte(at)
     want = model.expected()
@@ -247,6 +284,9 @@ files = Model(tp=2, seed=3).files()
 files["mp_rank_01/model_optim_rng.pt"] = Model(tp=2, seed=7).files()["mp_rank_01/model_optim_rng.pt"]
 refused("two runs mixed", files, "args.seed")
 refused("a missing rank", lacks("mp_rank_01_000/model_optim_rng.pt"), "mp_rank_01_000/model_optim_rng.pt", "is missing", "2 tensor, 2 pipeline")
+bare = edited(Model(tp=2, pp=2), optimizer=None, edit_file=lambda r, v: v.pop("args")).files()
+bare.pop("mp_rank_01_000/model_optim_rng.pt")
+refused("a missing rank, without args", bare, "mp_rank_01_000/model_optim_rng.pt", "is missing: by the names of the folders there are 2 tensor, 2 pipeline and 1 expert")
 refused("a missing expert rank", lacks("mp_rank_01_001/model_optim_rng.pt", Model(tp=2, ep=2, etp=1, **MOE)), "mp_rank_01_001")
 files = Model(tp=2, ep=2, etp=1, **MOE).files()
 files["mp_rank_01_000/model_optim_rng.pt"] = files["mp_rank_00_000/model_optim_rng.pt"]
