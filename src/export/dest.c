@@ -58,6 +58,9 @@ static bool dest_refuse_inside(const char *path, const char *ckpt, bool force, s
     char dest[PATH_MAX], root[PATH_MAX];
     struct stat st;
 
+    if (!ckpt) {
+        return true;
+    }
     if (!dest_resolve(path, dest) || !realpath(ckpt, root) || stat(root, &st) != 0) {
         return zf_fail_sys(err, "find the destination");
     }
