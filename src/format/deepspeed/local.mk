@@ -23,6 +23,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/save.c \
 	src/format/deepspeed/stored.c \
 	src/format/deepspeed/ties.c \
+	src/format/deepspeed/tp_digest.c \
 	src/format/deepspeed/tp_info.c \
 	src/format/deepspeed/tp_join.c \
 	src/format/deepspeed/trained.c \
@@ -58,6 +59,7 @@ noinst_HEADERS += \
 	src/format/deepspeed/save.h \
 	src/format/deepspeed/stored.h \
 	src/format/deepspeed/ties.h \
+	src/format/deepspeed/tp_digest.h \
 	src/format/deepspeed/tp_info.h \
 	src/format/deepspeed/tp_join.h \
 	src/format/deepspeed/trained.h \

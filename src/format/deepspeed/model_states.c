@@ -11,6 +11,7 @@
 
 #include "agree.h"
 #include "extra_state.h"
+#include "tp_digest.h"
 
 /* A torch.Size, tuple or list of extents. */
 static bool model_read_shape(struct ds_save *ds, const struct zf_pv *v, struct ds_param *p,
@@ -293,6 +294,8 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
     m->moe = zf_pv_kind(zf_pv_get(root, "num_experts")) != ZF_PV_NONE;
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
     return model_read_mesh(root, m, err) &&
+           ds_tp_digest(zf_pv_get(zf_pv_get(root, "universal_checkpoint_info"), "affine_map"),
+                        &m->affine, err) &&
            (!m->has_shapes || ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
            (zf_pv_kind(frozen) == ZF_PV_NONE ||
             model_read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&

@@ -58,6 +58,7 @@ struct ds_model {
     bool pipeline;         /* `module` is None: the weights are in the files of layers */
     uint64_t mp_world;     /* mp_world_size; 0 = not recorded */
     uint32_t tp, pp;       /* checkpoint_parallel_dimensions; 0 = not recorded */
+    uint64_t affine;       /* digest of affine_map; 0 = there is none */
     int64_t steps; /* global_steps, -1 = not recorded */
     bool zenflow;
     bool round_robin;      /* round_robin_gradients */

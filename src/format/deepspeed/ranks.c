@@ -175,6 +175,30 @@ static void ranks_widen(struct ds_save *ds, struct ds_ranks *all, const struct d
     }
 }
 
+/* The map says how all ranks' slices join, and only the first rank's is read for that. */
+static bool ranks_same_maps(const struct ds_ranks *all, struct zf_err *err)
+{
+    const struct ds_rank *first = NULL; /* of the stage */
+
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct ds_rank *mp = &all->rank[i];
+
+        if (mp->lost) {
+            continue;
+        }
+        if (!first || first->stage != mp->stage) {
+            first = mp;
+        }
+        if (mp->model.affine != first->model.affine) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "its affine_map is another than in \"%s\": ranks of different saves",
+                    first->model.path);
+            return zf_err_in(err, "%s", mp->model.path);
+        }
+    }
+    return true;
+}
+
 bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 {
     const struct ds_model *first = &ds_ranks_first(all)->model;
@@ -200,7 +224,7 @@ bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
         mp->stage = mp->mp / ds->tp;
         mp->tensor = mp->mp % ds->tp;
     }
-    return true;
+    return ranks_same_maps(all, err);
 }
 
 void ds_ranks_enter(struct ds_save *ds, struct ds_ranks *all, struct ds_rank *mp)

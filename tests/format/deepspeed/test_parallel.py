@@ -315,6 +315,23 @@ def several_saves():
     refused("the same, degraded", files, "state[0].step is 4, but 3", None, "-d")
     case("ranks with other patterns", "universal_checkpoint_info",
          lambda f: f["mp_rank_01_model_states.pt"].update(universal_checkpoint_info={**INFO, "tp_replicated_parameter_patterns": []}))
+    for stage in (2, 3):
+        def other(f):
+            for n, v in f.items():
+                if "mp_rank_01_model" in n:
+                    params = v["universal_checkpoint_info"]["affine_map"]["params"]
+                    v["universal_checkpoint_info"] = {**makemp.affine(STATE, CUTS, 2), "affine_map": {"version": 1, "params": changed(params)}}
+
+        for what, changed in (("another offset", lambda p: {k: {**e, "ranks": {**e["ranks"], 1: {**e["ranks"][1], "pieces": []}}} for k, e in p.items()}),
+                              ("one parameter less", lambda p: dict(list(p.items())[1:])), ("none", lambda p: {})):
+            for opts in ((), ("-d",)):
+                files = makemp.tensor(STATE, CUTS, 2, 2, stage, makemp.affine(STATE, CUTS, 2))
+                other(files)
+                refused(f"stage {stage}, the second rank's affine map: {what} {opts}", files, "its affine_map is another than in", None, *opts)
+        files = makemp.tensor(STATE, CUTS, 2, 2, stage, makemp.affine(STATE, CUTS, 2))
+        changed = lambda p: dict(reversed(p.items()))  # noqa: E731 pylint: disable=unnecessary-lambda-assignment
+        other(files)
+        joined(f"stage {stage}, the second rank's affine map in another order", files, STATE)
     case("degrees that do not make the ranks", "do not make the 3",
          lambda f: [v.update(checkpoint_parallel_dimensions={"tp_degree": 2, "pp_degree": 1}) for n, v in f.items() if "model_states" in n])
     case("mp_world_size of another job", "mp_world_size is 5", lambda f: [v.update(mp_world_size=5) for n, v in f.items() if "model_states" in n])
