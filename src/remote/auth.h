@@ -36,6 +36,11 @@ struct auth_ops {
      * been renewed or learnt, so that one more attempt is worth it?  False with err->code ZF_OK:
      * no.  NULL = never. */
     bool (*renew)(struct auth *a, const struct http_reply *refused, struct zf_err *err);
+    /* Says in a sentence why the server refused (a status of 300 or more); false always.  Must not
+     * wait: the client's own thread calls it.  listing: it was a directory that was asked for.
+     * NULL = in the client's words. */
+    bool (*explain)(struct auth *a, const struct http_reply *refused, bool listing,
+                    struct zf_err *err);
     void (*fini)(struct auth *a);
 };
 

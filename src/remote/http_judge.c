@@ -103,6 +103,37 @@ static enum zf_code http_judge_code(const struct http_call *c)
     return s == 404 || s == 410 ? ZF_E_NOENT : ZF_E_IO;
 }
 
+/* The words of who signs, which knows the store's. */
+static bool http_judge_explained(struct http_call *c)
+{
+    struct auth *a = c->ask.auth;
+
+    if (!a || !a->ops->explain || !http_call_at_home(c)) {
+        return false;
+    }
+    const struct http_reply r = {.status = c->head.status,
+                                 .body = (uint8_t *)c->body.p,
+                                 .n_body = c->body.n,
+                                 .head = c->lines.p,
+                                 .last = c->last};
+    (void)a->ops->explain(a, &r, false, &c->err);
+    return true;
+}
+
+/* May other credentials help, which are looked for once?  The sentence is there already, should there
+ * be none. */
+static bool http_judge_renewable(struct http_call *c)
+{
+    long s = c->head.status;
+
+    if ((s != 400 && s != 401 && s != 403) || !c->ask.auth || !c->ask.auth->ops->renew ||
+        c->renewed || !http_call_at_home(c)) {
+        return false;
+    }
+    c->renewed = true;
+    return true;
+}
+
 static enum http_next http_judge_status(struct http_call *c)
 {
     long s = c->head.status;
@@ -110,11 +141,6 @@ static enum http_next http_judge_status(struct http_call *c)
 
     if (http_judge_is_redirect(c)) {
         return http_judge_redirect(c);
-    }
-    if ((s == 400 || s == 401 || s == 403) && c->ask.auth && c->ask.auth->ops->renew &&
-        !c->renewed && http_call_at_home(c)) {
-        c->renewed = true;
-        return HTTP_RENEW;
     }
     if (s == 416 && c->ask.to_end && !c->ask.same && c->head.unsatisfied && c->ask.off == 0 &&
         c->head.total == 0) {
@@ -130,10 +156,15 @@ static enum http_next http_judge_status(struct http_call *c)
                       s);
         return HTTP_BAD;
     }
+    if (!http_judge_temporary(s) && http_judge_explained(c)) {
+        return http_judge_renewable(c) ? HTTP_RENEW : HTTP_BAD;
+    }
     (void)zf_fail(&c->err, code, ZF_OFF_NONE, "the server answers %ld%s%s%s%s%s%s", s,
                   c->head.reason[0] ? " " : "", c->head.reason, said[0] ? " (" : "", said,
                   said[0] ? ")" : "", http_judge_advice(s));
-    return http_judge_temporary(s) ? HTTP_AGAIN : HTTP_BAD;
+    return http_judge_temporary(s)   ? HTTP_AGAIN
+           : http_judge_renewable(c) ? HTTP_RENEW
+                                     : HTTP_BAD;
 }
 
 /* ---- libcurl's failures ---------------------------------------------------------------------- */

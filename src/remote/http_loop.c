@@ -107,6 +107,12 @@ static bool http_renew(struct http_call *c, struct zf_err *err)
 
     http_call_reply(c, &refused);
     again = c->ask.auth->ops->renew(c->ask.auth, &refused, err);
+    /* Whoever asked gets to see it, should this have been the last attempt. */
+    size_t n = refused.head ? strlen(refused.head) : 0;
+    c->body = (struct zf_out){(char *)refused.body, refused.n_body, refused.n_body, false};
+    c->lines = (struct zf_out){refused.head, n, n, false};
+    refused.body = NULL;
+    refused.head = NULL;
     http_reply_fini(&refused);
     return again;
 }
