@@ -6,6 +6,7 @@
 fuzz_programs = \
 	tests/fuzz/fuzz_bucket \
 	tests/fuzz/fuzz_build \
+	tests/fuzz/fuzz_cred \
 	tests/fuzz/fuzz_dcp \
 	tests/fuzz/fuzz_hf \
 	tests/fuzz/fuzz_megatron \
@@ -13,6 +14,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz_legacy \
 	tests/fuzz/fuzz_open \
 	tests/fuzz/fuzz_pickle \
+	tests/fuzz/fuzz_s3 \
 	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_torch \
 	tests/fuzz/fuzz_tpinfo \
@@ -20,10 +22,6 @@ fuzz_programs = \
 	tests/fuzz/fuzz_zarr \
 	tests/fuzz/fuzz_zstd \
 	$(NULL)
-
-if HAVE_CURL
-fuzz_programs += tests/fuzz/fuzz_listing
-endif
 
 check_PROGRAMS += $(fuzz_programs)
 if FUZZING
@@ -57,10 +55,6 @@ tests_fuzz_fuzz_legacy_SOURCES = tests/fuzz/fuzz_legacy.c $(fuzz_driver)
 tests_fuzz_fuzz_legacy_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_legacy_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_legacy_LDADD = $(ZF_FORMAT)
-tests_fuzz_fuzz_listing_SOURCES = tests/fuzz/fuzz_listing.c $(fuzz_driver)
-tests_fuzz_fuzz_listing_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
-tests_fuzz_fuzz_listing_LDFLAGS = $(fuzz_ldflags)
-tests_fuzz_fuzz_listing_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS)
 tests_fuzz_fuzz_megatron_SOURCES = tests/fuzz/fuzz_megatron.c $(fuzz_driver)
 tests_fuzz_fuzz_megatron_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_megatron_LDFLAGS = $(fuzz_ldflags)
@@ -104,3 +98,11 @@ tests_fuzz_fuzz_diskcache_LDADD = libzf-remote.la $(ZF_SOURCE)
 
 noinst_HEADERS += tests/fuzz/fuzz.h
 EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/pack_open.py tests/fuzz/corpus
+tests_fuzz_fuzz_cred_SOURCES = tests/fuzz/fuzz_cred.c $(fuzz_driver)
+tests_fuzz_fuzz_cred_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_cred_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_cred_LDADD = libzf-remote.la $(ZF_CODEC) $(JANSSON_LIBS)
+tests_fuzz_fuzz_s3_SOURCES = tests/fuzz/fuzz_s3.c $(fuzz_driver)
+tests_fuzz_fuzz_s3_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_s3_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_s3_LDADD = libzf-remote.la $(ZF_CODEC) $(JANSSON_LIBS)

@@ -4,3 +4,15 @@ EXTRA_DIST += tests/remote/serve.py
 # What is kept on disk.
 TESTS += tests/remote/test_cache.py
 EXTRA_DIST += tests/remote/test_cache.py
+
+ZF_REMOTE = libzf-remote.la $(ZF_CODEC)
+
+# What src/remote does without a network, against botocore and Python's own modules.
+check_PROGRAMS += tests/remote/aws_dump
+tests_remote_aws_dump_SOURCES = tests/remote/aws_dump.c
+tests_remote_aws_dump_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+tests_remote_aws_dump_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS)
+
+TESTS += tests/remote/test_aws.py tests/remote/test_s3.py tests/remote/test_s3_list.py
+EXTRA_DIST += tests/remote/aws_dump.py tests/remote/s3server.py \
+	tests/remote/test_aws.py tests/remote/test_s3.py tests/remote/test_s3_list.py

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aws_auth.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aws_fetch.h"
+#include "s3_error.h"
+#include "sigv4.h"
+
+/* botocore renews from 15 minutes before the end, and must within 10 (credentials.py, 1.43); what lives shorter
+ * than that is renewed in its last quarter. */
+#define AUTH_EARLY 600
+#define AUTH_RETRY 10 /* seconds until a failed renewal is tried again while the old key is still good */
+
+struct aws_auth {
+    struct auth auth;
+    struct http *http;
+    char *profile, *bucket, *store;
+    pthread_mutex_t facts; /* of the three below; never held for long, the client's thread takes it */
+    char region[40];
+    bool blind;           /* the bucket may not be listed: what is not there is refused as well */
+    const char *from;     /* where the key is from; NULL: requests are not signed */
+    pthread_mutex_t lock; /* of all below; held while credentials are fetched, so that one thread does */
+    struct aws_plan plan;
+    char *sts;
+    char *sts_region;
+    struct aws_key key;
+    bool own;       /* plan is not from the settings of AWS */
+    bool asked;     /* key was fetched; without an id there are no credentials */
+    time_t renew;   /* when to fetch again; 0: never */
+};
+
+static struct aws_auth *auth_of(struct auth *a)
+{
+    return (struct aws_auth *)a;
+}
+
+static void auth_fini(struct auth *a)
+{
+    struct aws_auth *s = auth_of(a);
+
+    aws_plan_fini(&s->plan);
+    aws_key_fini(&s->key);
+    free(s->profile);
+    free(s->bucket);
+    free(s->store);
+    free(s->sts);
+    free(s->sts_region);
+    (void)pthread_mutex_destroy(&s->lock);
+    (void)pthread_mutex_destroy(&s->facts);
+    free(s);
+}
+
+/* Reads the settings; also when credentials ran out, as tools write new ones to the files. */
+static bool auth_plan(struct aws_auth *s, struct zf_err *err)
+{
+    zf_auto(aws_conf) struct aws_conf c = {0};
+    zf_auto(aws_plan) struct aws_plan plan = {0};
+    zf_auto(mem) char *sts = NULL;
+
+    if (!aws_conf_load(&c, s->profile, err) || !aws_plan_make(&plan, &c, err) ||
+        !aws_conf_endpoint(&c, "sts", &sts, err)) {
+        return false;
+    }
+    const char *region = aws_conf_region(&c);
+    char *copy = region ? strdup(region) : NULL;
+    if (region && !copy) {
+        return zf_fail_sys(err, "read settings");
+    }
+    free(s->sts_region);
+    free(s->sts);
+    aws_plan_fini(&s->plan);
+    s->sts_region = copy;
+    s->sts = sts;
+    s->plan = plan;
+    sts = NULL;
+    plan = (struct aws_plan){0};
+    return true;
+}
+
+/* Fetches a key; under the lock.  An old one that is still good is kept when that fails. */
+static bool auth_fetch(struct aws_auth *s, struct zf_err *err)
+{
+    struct aws_fetch f = {s->http, &s->plan, s->sts_region, s->sts};
+    zf_auto(aws_key) struct aws_key key = {0};
+    time_t now = time(NULL);
+
+    if (!aws_fetch_key(&f, &key, err)) {
+        if (s->key.id && s->key.expires > now) {
+            s->renew = now + AUTH_RETRY;
+            zf_err_clear(err);
+            return true;
+        }
+        return zf_err_in(err, "credentials");
+    }
+    if (key.expires && key.expires <= now) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the credentials of %s had expired when they came; is this machine's clock right?",
+                       s->plan.from);
+    }
+    aws_key_fini(&s->key);
+    s->key = key;
+    key = (struct aws_key){0};
+    s->asked = true;
+    (void)pthread_mutex_lock(&s->facts);
+    s->from = s->key.id ? s->plan.from : NULL;
+    (void)pthread_mutex_unlock(&s->facts);
+    time_t left = s->key.expires - now;
+    s->renew = s->key.expires ? s->key.expires - (left / 4 < AUTH_EARLY ? left / 4 : AUTH_EARLY) : 0;
+    return true;
+}
+
+static bool auth_add_line(struct auth_headers *add, const struct zf_out *line, struct zf_err *err)
+{
+    const char *text = zf_out_text(line), *colon = strchr(text, ':');
+    char name[64];
+
+    if (!colon) {
+        return true;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
+    return auth_add(add, name, colon + 2, err);
+}
+
+static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, struct auth_headers *add,
+                             struct zf_err *err)
+{
+    zf_auto(sigv4_headers) struct sigv4_headers h = {0};
+    char region[sizeof s->region];
+    time_t now = time(NULL);
+
+    if ((!s->asked || (s->renew && now >= s->renew)) && !auth_fetch(s, err)) {
+        return false;
+    }
+    if (!s->key.id) {
+        return true;
+    }
+    aws_auth_region(&s->auth, region, sizeof region);
+    struct sigv4_key key = {s->key.id, s->key.secret, s->key.token};
+    struct sigv4_ask sign = {.method = ask->method, .url = ask->url, .header = ask->header,
+                             .n_header = ask->n_header, .body = ask->body, .n_body = ask->n_body,
+                             .region = region, .service = "s3", .now = now};
+    return sigv4_sign(&sign, &key, &h, err) && auth_add_line(add, &h.date, err) &&
+           auth_add_line(add, &h.sha256, err) && auth_add_line(add, &h.token, err) &&
+           auth_add_line(add, &h.authorization, err);
+}
+
+static bool auth_sign(struct auth *a, const struct auth_ask *ask, struct auth_headers *add,
+                      struct zf_err *err)
+{
+    struct aws_auth *s = auth_of(a);
+
+    (void)pthread_mutex_lock(&s->lock);
+    bool good = auth_sign_locked(s, ask, add, err);
+    (void)pthread_mutex_unlock(&s->lock);
+    return good;
+}
+
+bool aws_auth_learn(struct auth *a, const struct http_reply *r)
+{
+    struct aws_auth *s = auth_of(a);
+    struct s3_error e;
+    zf_auto(mem) char *told = r->head ? http_header(r, "x-amz-bucket-region", false) : NULL;
+
+    s3_error_read(&e, r->body, r->n_body);
+    const char *region = told && *told ? told : e.region;
+    size_t n = strlen(region);
+    /* It goes into the name of a host. */
+    if (!n || n >= sizeof s->region || strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") != n) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&s->facts);
+    bool other = strcmp(s->region, region) != 0;
+    memcpy(s->region, region, n + 1);
+    (void)pthread_mutex_unlock(&s->facts);
+    return other;
+}
+
+/* The key that was refused has run out, or is unknown: is there a new one? */
+static bool auth_again(struct aws_auth *s)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(aws_key) struct aws_key old = s->key;
+
+    s->key = (struct aws_key){0};
+    s->asked = false;
+    if (s->own || !auth_plan(s, &ignored) || !auth_fetch(s, &ignored) || !s->key.id) {
+        aws_key_fini(&s->key);
+        s->key = old;
+        s->asked = true;
+        old = (struct aws_key){0};
+        return false;
+    }
+    return !old.id || strcmp(old.id, s->key.id) != 0 ||
+           strcmp(old.token ? old.token : "", s->key.token ? s->key.token : "") != 0;
+}
+
+static bool auth_renew(struct auth *a, const struct http_reply *refused, struct zf_err *err)
+{
+    struct aws_auth *s = auth_of(a);
+    struct s3_error e;
+
+    (void)err;
+    if (aws_auth_learn(a, refused)) {
+        return true;
+    }
+    s3_error_read(&e, refused->body, refused->n_body);
+    if (!s3_error_expired(&e)) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    bool again = auth_again(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return again;
+}
+
+static bool auth_explain(struct auth *a, const struct http_reply *r, bool listing, struct zf_err *err)
+{
+    struct aws_auth *s = auth_of(a);
+    struct s3_error e;
+    char region[sizeof s->region];
+
+    aws_auth_region(a, region, sizeof region);
+    s3_error_read(&e, r->body, r->n_body);
+    (void)pthread_mutex_lock(&s->facts);
+    bool denied = r->status == 403 && (!e.code[0] || strcmp(e.code, "AccessDenied") == 0);
+    bool absent = denied && s->blind && !listing;
+    s->blind = s->blind || (denied && listing);
+    struct s3_asked asked = {.store = s->store, .bucket = s->bucket, .from = s->from,
+                             .region = region, .listing = listing, .now = time(NULL)};
+    (void)pthread_mutex_unlock(&s->facts);
+    (void)s3_error_fail(&e, r->status, &asked, err);
+    err->code = absent ? ZF_E_NOENT : err->code;
+    return false;
+}
+
+void aws_auth_region(struct auth *a, char *out, size_t n)
+{
+    struct aws_auth *s = auth_of(a);
+
+    (void)pthread_mutex_lock(&s->facts);
+    snprintf(out, n, "%s", s->region);
+    (void)pthread_mutex_unlock(&s->facts);
+}
+
+static const struct auth_ops aws_auth_ops = {
+    .sign = auth_sign,
+    .renew = auth_renew,
+    .explain = auth_explain,
+    .fini = auth_fini,
+};
+
+struct auth *aws_auth_new(const struct aws_auth_opts *o, struct zf_err *err)
+{
+    struct aws_auth *s = calloc(1, sizeof *s);
+
+    if (!s) {
+        (void)zf_fail_sys(err, "sign requests");
+        return NULL;
+    }
+    s->auth.ops = &aws_auth_ops;
+    s->http = o->http;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_mutex_init(&s->facts, NULL);
+    snprintf(s->region, sizeof s->region, "%s", o->region);
+    s->profile = o->profile ? strdup(o->profile) : NULL;
+    s->bucket = strdup(o->bucket);
+    s->store = strdup(o->store);
+    bool good = s->bucket && s->store && (!o->profile || s->profile);
+    if (o->id) {
+        s->own = true;
+        s->plan = (struct aws_plan){.base = AWS_STATIC, .id = strdup(o->id), .secret = strdup(o->secret),
+                                    .from = "the environment"};
+        good = good && s->plan.id && s->plan.secret;
+    }
+    if (!(good || zf_fail_sys(err, "sign requests")) || (!s->own && !auth_plan(s, err))) {
+        auth_fini(&s->auth);
+        return NULL;
+    }
+    return &s->auth;
+}

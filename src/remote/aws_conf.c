@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Source: botocore/configloader.py, session.py (full_config, get_scoped_config) and configprovider.py
+ * (ConfiguredEndpointProvider) of botocore 1.43.  AWS_REGION, which botocore leaves to others, is what the
+ * command line of AWS and all its other libraries read. */
+#include "aws_conf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/base/out.h>
+
+#include "uri.h"
+
+const char *aws_conf_env(const char *name)
+{
+    const char *v = getenv(name);
+
+    return v && *v ? v : NULL;
+}
+
+static inline void zf_auto_conf_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+    }
+}
+
+bool aws_conf_file(const char *path, size_t most, char **out, size_t *n_out, struct zf_err *err)
+{
+    zf_auto(conf_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+
+    *out = NULL;
+    *n_out = 0;
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        return true;
+    }
+    if (fd < 0 || fstat(fd, &st)) {
+        (void)zf_fail_sys(err, "read it");
+        return zf_err_in(err, "%s", path);
+    }
+    char *p = malloc(most + 2);
+    size_t n = 0;
+    while (p && n <= most) {
+        ssize_t got = read(fd, p + n, most + 1 - n);
+        if (got < 0 && errno != EINTR) {
+            (void)zf_fail_sys(err, "read it");
+            free(p);
+            return zf_err_in(err, "%s", path);
+        }
+        if (got == 0) {
+            break;
+        }
+        n += got > 0 ? (size_t)got : 0;
+    }
+    if (!p || n > most) {
+        free(p);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%s has more than %zu bytes", path, most);
+    }
+    p[n] = '\0';
+    *out = p;
+    *n_out = n;
+    return true;
+}
+
+/* $NAME's path, or the one below the home directory. */
+static char *conf_path(const char *name, const char *below, struct zf_err *err)
+{
+    const char *set = aws_conf_env(name), *home = aws_conf_env("HOME");
+    const char *first = "", *rest = set ? set : below;
+    char *path = NULL;
+
+    if (!set || strncmp(set, "~/", 2) == 0) {
+        first = home ? home : "";
+        rest = set ? set + 1 : below;
+    }
+    if (asprintf(&path, "%s%s", first, rest) < 0) {
+        (void)zf_fail_sys(err, "find the settings of AWS");
+        return NULL;
+    }
+    return path;
+}
+
+static bool conf_read(const char *path, struct ini *out, struct zf_err *err)
+{
+    char *p;
+    size_t n;
+
+    if (!aws_conf_file(path, INI_BYTES, &p, &n, err)) {
+        return false;
+    }
+    bool good = !p || ini_parse(out, p, n, err) || zf_err_in(err, "%s", path);
+    if (p) {
+        explicit_bzero(p, n);
+    }
+    free(p);
+    return good;
+}
+
+bool aws_conf_load(struct aws_conf *c, const char *profile, struct zf_err *err)
+{
+    const char *named = profile ? profile : aws_conf_env("AWS_DEFAULT_PROFILE");
+
+    named = named ? named : aws_conf_env("AWS_PROFILE");
+    *c = (struct aws_conf){.chosen = profile != NULL};
+    c->config_path = conf_path("AWS_CONFIG_FILE", "/.aws/config", err);
+    c->shared_path = c->config_path ? conf_path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials", err) : NULL;
+    c->profile = strdup(named ? named : "default");
+    if (!c->shared_path || !c->profile) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the settings of AWS");
+    }
+    if (!conf_read(c->config_path, &c->config, err) || !conf_read(c->shared_path, &c->shared, err)) {
+        return false;
+    }
+    if (named && !aws_conf_has(c, named)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no profile \"%.60s\" in %.100s or %.100s",
+                       named, c->config_path, c->shared_path);
+    }
+    return true;
+}
+
+void aws_conf_fini(struct aws_conf *c)
+{
+    ini_fini(&c->config);
+    ini_fini(&c->shared);
+    free(c->config_path);
+    free(c->shared_path);
+    free(c->profile);
+    *c = (struct aws_conf){0};
+}
+
+/* In the config file a profile is [profile NAME], but for [default]; in the other it is [NAME]. */
+static size_t conf_section(const struct aws_conf *c, const char *profile)
+{
+    size_t plain = strcmp(profile, "default") == 0 ? ini_section(&c->config, "default") : INI_NONE;
+    size_t at = ini_section_of(&c->config, "profile", profile);
+
+    /* Of [default] and [profile default] the later one counts. */
+    return at == INI_NONE || (plain != INI_NONE && plain > at) ? plain : at;
+}
+
+bool aws_conf_has(const struct aws_conf *c, const char *profile)
+{
+    return conf_section(c, profile) != INI_NONE || ini_section(&c->shared, profile) != INI_NONE;
+}
+
+const char *aws_conf_get(const struct aws_conf *c, const char *profile, const char *option)
+{
+    const char *v = ini_get(&c->shared, ini_section(&c->shared, profile), option);
+
+    return v ? v : ini_get(&c->config, conf_section(c, profile), option);
+}
+
+static bool conf_yes(const char *v)
+{
+    return v && strcasecmp(v, "true") == 0;
+}
+
+/* `endpoint_url` of the service in the services section that the profile names. */
+static bool conf_services(const struct aws_conf *c, const char *service, char **out,
+                          struct zf_err *err)
+{
+    const char *name = aws_conf_get(c, c->profile, "services");
+
+    *out = NULL;
+    if (!name) {
+        return true;
+    }
+    size_t at = ini_section_of(&c->config, "services", name);
+    if (at == INI_NONE) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "the profile \"%.60s\" names a section [services %.60s], which is not in %.100s",
+                       c->profile, name, c->config_path);
+    }
+    *out = ini_nested(ini_get(&c->config, at, service), "endpoint_url");
+    return true;
+}
+
+static bool conf_is_url(const char *url, struct zf_err *err)
+{
+    struct uri u;
+
+    if (uri_split(url, &u) && (uri_part_is(u.scheme, "http") || uri_part_is(u.scheme, "https")) && !u.user.n && !u.query.n) {
+        return true;
+    }
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                   "an endpoint is set that is no plain http:// or https:// URL (AWS_ENDPOINT_URL, "
+                   "endpoint_url of a profile)");
+}
+
+bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out,
+                       struct zf_err *err)
+{
+    char name[40] = "AWS_ENDPOINT_URL_";
+    const char *ignore = aws_conf_env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+    size_t n = strlen(name);
+
+    for (const char *p = service; *p && n < sizeof name - 1; p++) {
+        name[n++] = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+    }
+    *out = NULL;
+    if (conf_yes(ignore ? ignore : aws_conf_get(c, c->profile, "ignore_configured_endpoint_urls"))) {
+        return true;
+    }
+    const char *url = aws_conf_env(name);
+    url = url ? url : aws_conf_env("AWS_ENDPOINT_URL");
+    if (!url && !conf_services(c, service, out, err)) {
+        return false;
+    }
+    url = url || *out ? url : aws_conf_get(c, c->profile, "endpoint_url");
+    if (url && *url) {
+        *out = strdup(url);
+        if (!*out) {
+            return zf_fail_sys(err, "read settings");
+        }
+    }
+    if (*out && !conf_is_url(*out, err)) {
+        free(*out);
+        *out = NULL;
+        return false;
+    }
+    return true;
+}
+
+const char *aws_conf_region(const struct aws_conf *c)
+{
+    const char *v = aws_conf_env("AWS_REGION");
+
+    v = v ? v : aws_conf_env("AWS_DEFAULT_REGION");
+    v = v ? v : aws_conf_get(c, c->profile, "region");
+    return v && *v ? v : NULL;
+}
+
+char *aws_conf_s3(const struct aws_conf *c, const char *name)
+{
+    return ini_nested(aws_conf_get(c, c->profile, "s3"), name);
+}

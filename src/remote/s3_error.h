@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an object store (or STS) says where it refuses, and what that means for who wants to mount. */
+#ifndef ZF_REMOTE_S3_ERROR_H
+#define ZF_REMOTE_S3_ERROR_H
+
+#include <time.h>
+
+#include <zf/base/err.h>
+
+struct s3_error {
+    char code[64];     /* "NoSuchKey"; "": the body does not say */
+    char message[160]; /* the server's own words, one line, cut */
+    char region[40];   /* where the bucket is; "": not said */
+    time_t server;     /* its clock, 0: not said */
+};
+
+/* What is known of the request that was refused. */
+struct s3_asked {
+    const char *store;  /* "S3", "Google Cloud Storage" */
+    const char *bucket;
+    const char *from;   /* where the credentials came from; NULL: the request was not signed */
+    const char *region; /* that it was signed for */
+    bool google;        /* whose variables and permissions are named */
+    bool listing;
+    time_t now;
+};
+
+/* Reads a body: <Error>, or STS' <ErrorResponse>.  What is no such document leaves *out empty. */
+void s3_error_read(struct s3_error *out, const void *p, size_t n);
+
+/* Fills *err with the sentence for a status of 300 or more: what is wrong and what to do.  False always. */
+bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked *asked,
+                   struct zf_err *err);
+
+/* May new credentials help: did they run out, or are they not known (any more)? */
+bool s3_error_expired(const struct s3_error *e);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Source: "ListObjectsV2" of the S3 API reference; botocore/handlers.py, decode_list_object_v2 (1.43):
+ * with encoding-type=url keys, prefixes and the delimiter are encoded as in forms ('+' is a space),
+ * but only where the reply says so. */
+#include "s3_list.h"
+
+#include <stdlib.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/num.h>
+
+#include "timestamp.h"
+#include "uri.h"
+#include "xml.h"
+
+#define S3_LIST_IDLE 100 /* pages in a row without a new name: S3 may send a few, ListObjectsV2 */
+
+struct list_seen {
+    uint64_t hash;
+    bool dir, empty;
+};
+
+struct list_page {
+    struct s3_list *l;
+    bool encoded, v2, root, fresh;
+    struct zf_out key, etag, version;
+    uint64_t size;
+    bool have_size;
+    struct timespec mtime;
+};
+
+static inline void zf_auto_list_page(struct list_page *p)
+{
+    zf_auto_out(&p->key);
+    zf_auto_out(&p->etag);
+    zf_auto_out(&p->version);
+}
+
+static bool list_is(const struct xml_event *e, const char *path)
+{
+    return !e->open && strcmp(e->path, path) == 0;
+}
+
+/* What must be known before the first key is read. */
+static bool list_head(void *ctx, const struct xml_event *e, struct zf_err *err)
+{
+    struct list_page *p = ctx;
+
+    if (!p->root && e->open) {
+        p->root = true;
+        if (strcmp(e->path, "ListBucketResult") != 0) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "found <%s>, expected <ListBucketResult>: this is no listing of an "
+                           "object store",
+                           e->path);
+        }
+    } else if (list_is(e, "ListBucketResult/EncodingType")) {
+        p->encoded = strcmp(e->text, "url") == 0;
+    } else if (list_is(e, "ListBucketResult/IsTruncated")) {
+        p->l->more = strcmp(e->text, "true") == 0;
+    } else if (list_is(e, "ListBucketResult/NextContinuationToken")) {
+        zf_out_cut(&p->l->token, 0);
+        zf_out_add(&p->l->token, e->text, e->n);
+        p->v2 = e->n > 0;
+    }
+    return true;
+}
+
+static bool list_key(struct list_page *p, const struct xml_event *e, struct zf_err *err)
+{
+    zf_out_cut(&p->key, 0);
+    if (!p->encoded) {
+        zf_out_add(&p->key, e->text, e->n);
+    } else if (!uri_decode(&p->key, e->text, e->n, true)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the listing names a key that is not encoded as it says: %.100s", e->text);
+    }
+    return zf_out_ok(&p->key, err);
+}
+
+/* The rest of the key below the prefix; NULL: it is no file of this directory, which is said where it
+ * is a fault. */
+static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf_err *err)
+{
+    const char *key = zf_out_text(&p->key);
+    size_t n = strlen(p->l->prefix), left;
+
+    *bad = true;
+    if (strncmp(key, p->l->prefix, n) != 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "the listing of \"%.100s\" names \"%.100s\", which is not below it",
+                      p->l->prefix, key);
+        return NULL;
+    }
+    char *name = p->key.p ? p->key.p + n : NULL;
+    left = p->key.n - n;
+    if (dir && left && name[left - 1] == '/') {
+        name[--left] = '\0';
+    }
+    /* The directory's own marker, and what lies behind two slashes, which no path can name. */
+    if (!left) {
+        p->l->marker = p->l->marker || !dir;
+        *bad = false;
+        return NULL;
+    }
+    if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "the listing names \"%.200s\", which no file in a directory can be called; "
+                      "remove that object, or point at a directory below",
+                      key);
+        return NULL;
+    }
+    return name;
+}
+
+/* A name that was listed before.  An empty object beside a directory of its name is the marker that some
+ * tools write for it; of the two the directory is shown.  *tell: it has not been told as that yet. */
+static bool list_again(const struct list_page *p, struct list_seen *old, const char *name, bool dir,
+                       bool *tell, struct zf_err *err)
+{
+    *tell = dir && !old->dir;
+    if (old->dir == dir) {
+        return dir || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                              "the server lists \"%.200s\" twice: an endless listing", name);
+    }
+    if (dir ? old->empty : p->size == 0) {
+        old->dir = true;
+        return true;
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "\"%.200s\" is an object and a directory as well: keys that differ by a trailing "
+                   "slash cannot both be shown; point at the one that is meant",
+                   name);
+}
+
+static bool list_note(struct list_page *p, const char *name, bool dir, bool *tell,
+                      struct zf_err *err)
+{
+    struct s3_list *l = p->l;
+    uint64_t hash = zf_hash_str(0, name);
+    struct list_seen *seen = zf_table_get(&l->names, hash);
+
+    if (seen) {
+        return list_again(p, seen, name, dir, tell, err);
+    }
+    if (l->names.index.n >= l->max) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "more than %llu names in one directory (--limit dir_entries=N allows more)",
+                       (unsigned long long)l->max);
+    }
+    seen = zf_table_put(&l->names, hash, sizeof *seen, err);
+    if (!seen) {
+        return false;
+    }
+    seen->dir = dir;
+    seen->empty = !dir && p->size == 0;
+    *tell = p->fresh = true;
+    return true;
+}
+
+static bool list_keep(struct list_page *p, const char *name, struct zf_err *err)
+{
+    struct s3_empty *e = zf_vec_push(&p->l->empty, err);
+
+    if (!e) {
+        return false;
+    }
+    *e = (struct s3_empty){strdup(name), strdup(zf_out_text(&p->etag)), strdup(zf_out_text(&p->version)), p->mtime};
+    return (e->name && e->etag && e->version) || zf_fail_sys(err, "list a directory");
+}
+
+static bool list_tell(struct list_page *p, bool dir, struct zf_err *err)
+{
+    bool bad, tell = false;
+    const char *name = list_name(p, dir, &bad, err);
+
+    if (!name) {
+        return !bad;
+    }
+    if (!dir && !p->have_size) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the listing does not say the size of %.200s",
+                       name);
+    }
+    if (!list_note(p, name, dir, &tell, err)) {
+        return false;
+    }
+    if (!tell) {
+        return true;
+    }
+    if (!dir && p->size == 0) {
+        return list_keep(p, name, err);
+    }
+    struct s3_item item = {.name = name, .dir = dir, .etag = "", .version = ""};
+    if (!dir) {
+        item.size = p->size;
+        item.etag = zf_out_text(&p->etag);
+        item.version = zf_out_text(&p->version);
+        item.mtime = p->mtime;
+    }
+    return zf_out_ok(&p->etag, err) && zf_out_ok(&p->version, err) && p->l->add(p->l->ctx, &item, err);
+}
+
+static bool list_size(struct list_page *p, const char *text, struct zf_err *err)
+{
+    uint64_t v = 0;
+    size_t i = 0;
+
+    for (; text[i] >= '0' && text[i] <= '9'; i++) {
+        if (!zf_mul_add(v, 10, (uint64_t)(text[i] - '0'), &v)) {
+            break;
+        }
+    }
+    p->size = v;
+    p->have_size = i > 0 && !text[i] && v <= INT64_MAX;
+    return p->have_size || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                   "the listing says a size of \"%.40s\", which is none", text);
+}
+
+static bool list_entry(void *ctx, const struct xml_event *e, struct zf_err *err)
+{
+    struct list_page *p = ctx;
+
+    if (e->open && strcmp(e->path, "ListBucketResult/Contents") == 0) {
+        zf_out_cut(&p->key, 0);
+        zf_out_cut(&p->etag, 0);
+        zf_out_cut(&p->version, 0);
+        p->have_size = false;
+        p->mtime = (struct timespec){0};
+    } else if (list_is(e, "ListBucketResult/Contents/Key") ||
+               list_is(e, "ListBucketResult/CommonPrefixes/Prefix")) {
+        return list_key(p, e, err) && (!strstr(e->path, "/Prefix") || list_tell(p, true, err));
+    } else if (list_is(e, "ListBucketResult/Contents/Size")) {
+        return list_size(p, e->text, err);
+    } else if (list_is(e, "ListBucketResult/Contents/ETag")) {
+        zf_out_add(&p->etag, e->text, e->n);
+    } else if (list_is(e, "ListBucketResult/Contents/Generation")) {
+        zf_out_add(&p->version, e->text, e->n);
+    } else if (list_is(e, "ListBucketResult/Contents/LastModified")) {
+        if (!timestamp_iso(e->text, &p->mtime)) {
+            p->mtime = (struct timespec){0};
+        }
+    } else if (list_is(e, "ListBucketResult/Contents")) {
+        return list_tell(p, false, err);
+    }
+    return true;
+}
+
+/* Does the listing get anywhere? */
+static bool list_goes_on(struct list_page *p, struct zf_err *err)
+{
+    struct s3_list *l = p->l;
+
+    l->idle = p->fresh ? 0 : l->idle + 1;
+    if (!l->more) {
+        return true;
+    }
+    if (!p->v2) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the server says that its listing goes on, but not where "
+                       "(NextContinuationToken): it does not speak ListObjectsV2");
+    }
+    uint64_t hash = zf_hash(0, zf_out_text(&l->token), l->token.n);
+    if (zf_table_get(&l->tokens, hash) || l->idle > S3_LIST_IDLE) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the server's listing is endless: after %zu names it %s", l->names.index.n,
+                       l->idle > S3_LIST_IDLE ? "brings nothing new any more"
+                                              : "leads back to a page it has shown");
+    }
+    return zf_table_put(&l->tokens, hash, sizeof(struct list_seen), err) != NULL;
+}
+
+bool s3_list_page(struct s3_list *l, const void *p, size_t n, struct zf_err *err)
+{
+    zf_auto(list_page) struct list_page page = {.l = l};
+
+    l->more = false;
+    return xml_walk(p, n, list_head, &page, err) && xml_walk(p, n, list_entry, &page, err) &&
+           zf_out_ok(&l->token, err) && list_goes_on(&page, err);
+}
+
+bool s3_list_end(struct s3_list *l, struct zf_err *err)
+{
+    for (size_t i = 0; i < l->empty.n; i++) {
+        const struct s3_empty *e = &l->empty.at[i];
+        const struct list_seen *seen = zf_table_get(&l->names, zf_hash_str(0, e->name));
+        struct s3_item item = {.name = e->name, .etag = e->etag, .version = e->version, .mtime = e->mtime};
+        if (!seen->dir && !l->add(l->ctx, &item, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void s3_list_fini(struct s3_list *l)
+{
+    for (size_t i = 0; i < l->empty.n; i++) {
+        free(l->empty.at[i].name);
+        free(l->empty.at[i].etag);
+        free(l->empty.at[i].version);
+    }
+    zf_vec_fini(&l->empty);
+    zf_auto_out(&l->token);
+    zf_table_fini(&l->names);
+    zf_table_fini(&l->tokens);
+}

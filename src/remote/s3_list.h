@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The listing of one directory of a bucket: the pages of ListObjectsV2 with delimiter "/", in their
+ * order.  What the server says is checked against what was asked: every key below the prefix, no
+ * name that no path can have, no file and directory of one name, no page that leads nowhere. */
+#ifndef ZF_REMOTE_S3_LIST_H
+#define ZF_REMOTE_S3_LIST_H
+
+#include <time.h>
+
+#include <zf/base/err.h>
+#include <zf/base/out.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
+
+struct s3_item {
+    const char *name; /* one component; good until the callback returns */
+    bool dir;
+    uint64_t size;
+    const char *etag;    /* as the server wrote it, quotes included; "": not said */
+    const char *version; /* Google's generation; "" */
+    struct timespec mtime; /* 0: not said */
+};
+
+typedef bool s3_item_fn(void *ctx, const struct s3_item *item, struct zf_err *err);
+
+struct s3_empty {
+    char *name, *etag, *version; /* owned */
+    struct timespec mtime;
+};
+
+struct s3_list {
+    const char *prefix; /* "" or ending in '/'; borrows */
+    uint64_t max;       /* names that the directory may have */
+    s3_item_fn *add;
+    void *ctx;
+    bool marker;         /* the directory itself is an object, "prefix/" */
+    bool more;           /* there is a next page, which `token` asks for */
+    struct zf_out token; /* raw */
+    struct zf_table names, tokens; /* seen so far */
+    unsigned idle;                 /* pages in a row that brought nothing new */
+    zf_vec(struct s3_empty) empty; /* told at the end, but for markers of directories */
+};
+
+/* Reads a page and tells its entries; `more` and `token` say what to ask for next.
+ * Errors: ZF_E_FORMAT with the byte, or the key; ZF_E_LIMIT; what `add` says. */
+bool s3_list_page(struct s3_list *l, const void *p, size_t n, struct zf_err *err) ZF_CHECKED;
+
+/* After the last page: tells what was kept back. */
+bool s3_list_end(struct s3_list *l, struct zf_err *err) ZF_CHECKED;
+
+void s3_list_fini(struct s3_list *l);
+
+static inline void zf_auto_s3_list(struct s3_list *l)
+{
+    s3_list_fini(l);
+}
+
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* s3://bucket/prefix, and what speaks its language elsewhere: r2:// (Cloudflare) and weka:// as OLMo names
+ * them, gs:// with HMAC keys.
+ * Source of the variables: OLMo, olmo/util.py (_get_s3_profile_name, _get_s3_endpoint_url); AWS_REQUEST_PAYER and
+ * AWS_NO_SIGN_REQUEST are GDAL's names (vsis3). */
+#include "s3_place.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "aws_auth.h"
+#include "gs_auth.h"
+#include "s3_list.h"
+#include "uri.h"
+#include "url.h"
+
+#define S3_PAGE_BYTES (16u << 20) /* of a page: 1000 keys of 1024 bytes, encoded, and what is around them */
+
+struct s3_place {
+    struct place place;
+    struct auth *auth;
+    char *bucket, *prefix; /* prefix: no slash at either end; "" */
+    char *endpoint;        /* NULL: Amazon's */
+    char *pays;  /* the header that says who pays; NULL: the owner */
+    bool aws;    /* auth is aws_auth.h's */
+    bool path_style;
+    uint64_t max;         /* names in a directory */
+    pthread_mutex_t lock; /* of settled */
+    bool settled;         /* the bucket has answered: its region is right */
+};
+
+static struct s3_place *s3_of(struct place *p)
+{
+    return (struct s3_place *)p;
+}
+
+static void s3_fini(struct place *p)
+{
+    struct s3_place *s = s3_of(p);
+
+    if (s->auth) {
+        s->auth->ops->fini(s->auth);
+    }
+    free(s->bucket);
+    free(s->prefix);
+    free(s->endpoint);
+    free(s->pays);
+    (void)pthread_mutex_destroy(&s->lock);
+    place_fini(p);
+    free(s);
+}
+
+static void s3_lower(struct zf_out *out, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char c = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] + 32) : p[i];
+        zf_out_add(out, &c, 1);
+    }
+}
+
+/* The bucket's URL, '/' at its end.  Amazon's ends in the region's name, which may be learnt later. */
+static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
+{
+    char region[40] = "auto", amazon[100];
+    struct uri u;
+
+    if (s->aws) {
+        aws_auth_region(s->auth, region, sizeof region);
+    }
+    snprintf(amazon, sizeof amazon, "https://s3.%s.amazonaws.com%s", region,
+             strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
+    if (!uri_split(s->endpoint ? s->endpoint : amazon, &u)) {
+        url->bad = true;
+        return;
+    }
+    s3_lower(url, u.scheme.p, u.scheme.n);
+    zf_out_str(url, "://");
+    if (!s->path_style) {
+        s3_lower(url, s->bucket, strlen(s->bucket));
+        zf_out_str(url, ".");
+    }
+    s3_lower(url, u.host.p, u.host.n);
+    if (!uri_default_port(&u)) {
+        zf_out_str(url, ":");
+        zf_out_add(url, u.port.p, u.port.n);
+    }
+    zf_out_add(url, u.path.p, u.path.n);
+    zf_out_str(url, u.path.n && u.path.p[u.path.n - 1] == '/' ? "" : "/");
+    if (s->path_style) {
+        uri_encode(url, s->bucket, strlen(s->bucket), false);
+        zf_out_str(url, "/");
+    }
+}
+
+/* "prefix/path" without a slash at its end; "" for the bucket. */
+static void s3_key(const struct s3_place *s, const char *path, struct zf_out *key)
+{
+    zf_out_str(key, s->prefix);
+    zf_out_str(key, s->prefix[0] && path[0] ? "/" : "");
+    zf_out_str(key, path);
+}
+
+static bool s3_header(const struct s3_place *s, struct place_at *out, struct zf_err *err)
+{
+    if (!s->pays) {
+        return true;
+    }
+    out->header[out->n_header] = strdup(s->pays);
+    return out->header[out->n_header++] || zf_fail_sys(err, "ask for an object");
+}
+
+/* Does the reply name another region, so that the same question may be answered there? */
+static bool s3_elsewhere(struct s3_place *s, const struct http_reply *r)
+{
+    bool moved = r->status == 301 || r->status == 307 || r->status == 400 || r->status == 403;
+
+    return moved && s->aws && aws_auth_learn(s->auth, r);
+}
+
+static void s3_settle_mark(struct s3_place *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->settled = true;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Before the first object of a bucket that was not listed: any answer to HEAD says its region.  What else it says
+ * does not matter, since who may not list may read. */
+static void s3_settle(struct s3_place *s)
+{
+    zf_auto(out) struct zf_out url = {0};
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+    struct zf_err ignored = {.code = ZF_OK};
+
+    (void)pthread_mutex_lock(&s->lock);
+    bool known = s->settled || !s->aws;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (known) {
+        return;
+    }
+    s3_bucket_url(s, &url);
+    struct http_ask ask = {.method = "HEAD", .url = zf_out_text(&url), .auth = s->auth, .tries = 1};
+    if (!url.bad && !http_do(s->place.http, &ask, &r, &ignored)) {
+        (void)s3_elsewhere(s, &r);
+    }
+    s3_settle_mark(s);
+}
+
+static bool s3_at(struct place *p, const char *path, struct place_at *out, struct zf_err *err)
+{
+    struct s3_place *s = s3_of(p);
+    zf_auto(out) struct zf_out key = {0};
+    zf_auto(out) struct zf_out url = {0};
+
+    *out = (struct place_at){.auth = s->auth};
+    s3_settle(s);
+    s3_key(s, path, &key);
+    s3_bucket_url(s, &url);
+    uri_encode(&url, zf_out_text(&key), key.n, true);
+    if (!zf_out_ok(&key, err) || !zf_out_ok(&url, err) || !s3_header(s, out, err)) {
+        place_at_fini(out);
+        return false;
+    }
+    out->url = url.p;
+    url = (struct zf_out){0};
+    return true;
+}
+
+struct s3_adding {
+    place_add_fn *add;
+    void *ctx;
+    bool any;
+};
+
+static bool s3_add(void *ctx, const struct s3_item *item, struct zf_err *err)
+{
+    struct s3_adding *a = ctx;
+    struct place_entry e = {.name = item->name, .dir = item->dir, .object = HTTP_OBJECT_UNKNOWN};
+
+    if (!item->dir) {
+        e.object.size = item->size;
+        e.object.mtime.tv_sec = item->mtime.tv_sec; /* the header has no fractions */
+        if (strlen(item->etag) < sizeof e.object.etag) {
+            memcpy(e.object.etag, item->etag, strlen(item->etag) + 1);
+        }
+        if (strlen(item->version) < sizeof e.object.version) {
+            memcpy(e.object.version, item->version, strlen(item->version) + 1);
+        }
+    }
+    a->any = true;
+    return a->add(a->ctx, &e, err);
+}
+
+/* The query of a page: its names in their order, which is the one that is signed. */
+static void s3_query(const struct s3_list *l, struct zf_out *url)
+{
+    const char *token = zf_out_text(&l->token);
+
+    zf_out_str(url, "?");
+    if (token[0]) {
+        zf_out_str(url, "continuation-token=");
+        uri_encode(url, token, l->token.n, false);
+        zf_out_str(url, "&");
+    }
+    zf_out_str(url, "delimiter=%2F&encoding-type=url&list-type=2&prefix=");
+    uri_encode(url, l->prefix, strlen(l->prefix), false);
+}
+
+/* Who may not list may know names and read. */
+static bool s3_no_list(struct s3_place *s, const struct http_reply *r, struct zf_err *err)
+{
+    if (!r->status) {
+        return false;
+    }
+    (void)s->auth->ops->explain(s->auth, r, true, err);
+    if (r->status == 403 && strstr(err->msg, "list the bucket")) {
+        err->code = ZF_E_UNSUPPORTED;
+    }
+    return false;
+}
+
+static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
+{
+    for (unsigned tries = 0;; tries++) {
+        zf_auto(out) struct zf_out url = {0};
+        zf_auto(http_reply) struct http_reply r = {.status = 0};
+        zf_auto(place_at) struct place_at at = {.auth = s->auth};
+        s3_bucket_url(s, &url);
+        s3_query(l, &url);
+        if (!zf_out_ok(&url, err) || !s3_header(s, &at, err)) {
+            return false;
+        }
+        struct http_ask ask = place_ask(&at);
+        ask.url = zf_out_text(&url);
+        ask.max_body = S3_PAGE_BYTES;
+        if (http_do(s->place.http, &ask, &r, err)) {
+            s3_settle_mark(s);
+            return s3_list_page(l, r.body, r.n_body, err);
+        }
+        if (tries || !s3_elsewhere(s, &r)) {
+            return s3_no_list(s, &r, err);
+        }
+        zf_err_clear(err);
+    }
+}
+
+static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
+                          struct zf_err *err)
+{
+    struct s3_place *s = s3_of(p);
+    struct s3_adding a = {.add = add, .ctx = ctx};
+    zf_auto(out) struct zf_out prefix = {0};
+
+    s3_key(s, dir, &prefix);
+    zf_out_str(&prefix, prefix.n ? "/" : "");
+    if (!zf_out_ok(&prefix, err)) {
+        return false;
+    }
+    zf_auto(s3_list) struct s3_list l = {.prefix = zf_out_text(&prefix), .max = s->max, .add = s3_add, .ctx = &a};
+    do {
+        if (!s3_page(s, &l, err)) {
+            return false;
+        }
+    } while (l.more);
+    if (!s3_list_end(&l, err)) {
+        return false;
+    }
+    return a.any || l.marker || !prefix.n ||
+           zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                   "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?", s->bucket,
+                   zf_out_text(&prefix));
+}
+
+static const struct place_ops s3_place_ops = {
+    .kind = "s3",
+    .list = s3_place_list,
+    .at = s3_at,
+    .fini = s3_fini,
+};
+
+/* "scheme://bucket/prefix". */
+static bool s3_address(struct s3_place *s, const char *address, struct zf_err *err)
+{
+    const char *bucket = strstr(address, "://"), *end, *prefix;
+
+    bucket = bucket ? bucket + 3 : address;
+    end = strchrnul(bucket, '/');
+    prefix = *end ? end + 1 : end;
+    size_t n = (size_t)(end - bucket), n_prefix = strlen(prefix);
+    while (n_prefix && prefix[n_prefix - 1] == '/') {
+        n_prefix--;
+    }
+    /* S3 has buckets of 3 to 63 of these; older ones of up to 255, with capitals and '_'. */
+    if (!n || n > 255 ||
+        strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n || bucket[0] == '.') {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "found no name of a bucket in the address; it is %.*s://BUCKET/PREFIX",
+                       (int)strcspn(address, ":"), address);
+    }
+    s->bucket = strndup(bucket, n);
+    s->prefix = strndup(prefix, n_prefix);
+    if (!s->bucket || !s->prefix) {
+        return zf_fail_sys(err, "open the bucket");
+    }
+    for (const char *p = s->prefix; *p; p += strcspn(p, "/"), p += *p == '/') {
+        size_t part = strcspn(p, "/");
+        if ((part == 1 && p[0] == '.') || (part == 2 && p[0] == '.' && p[1] == '.')) {
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the address has a \"%.*s\", which no key has", (int)part, p);
+        }
+    }
+    return true;
+}
+
+/* May the bucket be a part of a host's name?  With dots in it no certificate fits. */
+static bool s3_is_label(const char *bucket, bool https)
+{
+    size_t n = strlen(bucket);
+
+    return n >= 3 && n <= 63 && strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n &&
+           bucket[0] != '-' && bucket[n - 1] != '-' && bucket[n - 1] != '.' && !strstr(bucket, "..") &&
+           !(https && strchr(bucket, '.'));
+}
+
+/* The endpoint of the scheme: what it must have, or what the settings of AWS say. */
+static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struct aws_conf *c,
+                        struct zf_err *err)
+{
+    zf_auto(mem) char *style = c->profile ? aws_conf_s3(c, "addressing_style") : NULL;
+    const char *set = k->endpoint_variable ? aws_conf_env(k->endpoint_variable) : NULL;
+    struct uri u;
+
+    set = set ? set : k->endpoint;
+    if (set) {
+        s->endpoint = strdup(set);
+        if (!s->endpoint) {
+            return zf_fail_sys(err, "open the bucket");
+        }
+    } else if (k->endpoint_variable) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is not set: it says where %s:// is", k->endpoint_variable,
+                       k->scheme);
+    } else if (!aws_conf_endpoint(c, "s3", &s->endpoint, err)) {
+        return false;
+    }
+    if (s->endpoint && (!uri_split(s->endpoint, &u) || u.user.n || u.query.n ||
+                        !(uri_part_is(u.scheme, "http") || uri_part_is(u.scheme, "https")))) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is no plain http:// or https:// URL",
+                       k->endpoint_variable ? k->endpoint_variable : "the endpoint");
+    }
+    bool https = !s->endpoint || uri_part_is(u.scheme, "https");
+    s->path_style = s->endpoint ? !style || strcmp(style, "virtual") != 0 : style && strcmp(style, "path") == 0;
+    s->path_style = s->path_style || !s3_is_label(s->bucket, https);
+    return true;
+}
+
+static bool s3_pays(struct s3_place *s, bool google, struct zf_err *err)
+{
+    const char *payer = aws_conf_env("AWS_REQUEST_PAYER"), *project = aws_conf_env("GOOGLE_CLOUD_QUOTA_PROJECT");
+
+    if (google && project && !strpbrk(project, "\r\n")) {
+        return asprintf(&s->pays, "x-goog-user-project: %s", project) >= 0 || zf_fail_sys(err, "open the bucket");
+    }
+    if (!google && payer && strcasecmp(payer, "requester") == 0) {
+        s->pays = strdup("x-amz-request-payer: requester");
+        return s->pays || zf_fail_sys(err, "open the bucket");
+    }
+    return true;
+}
+
+/* Google's credentials: HMAC keys sign as Amazon's do, all else is a bearer token. */
+static bool s3_open_google(struct s3_place *s, const struct s3_kind *k, const struct place_new *n,
+                           struct zf_err *err)
+{
+    const struct aws_conf none = {0};
+    struct aws_auth_opts o = {.http = n->http, .bucket = s->bucket, .store = k->store, .region = k->region,
+                              .id = aws_conf_env("GS_ACCESS_KEY_ID"), .secret = aws_conf_env("GS_SECRET_ACCESS_KEY")};
+
+    if (!s3_endpoint(s, k, &none, err)) {
+        return false;
+    }
+    if (!o.id != !o.secret) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "of GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY one is set, the other is not");
+    }
+    s->aws = o.id != NULL;
+    s->auth = s->aws ? aws_auth_new(&o, err) : gs_auth_new(n->http, s->bucket, err);
+    return s->auth != NULL;
+}
+
+static bool s3_open_aws(struct s3_place *s, const struct s3_kind *k, const struct place_new *n,
+                        struct zf_err *err)
+{
+    zf_auto(aws_conf) struct aws_conf c = {0};
+    const char *profile = k->profile_variable ? aws_conf_env(k->profile_variable) : NULL;
+
+    if (!aws_conf_load(&c, profile, err) || !s3_endpoint(s, k, &c, err)) {
+        return false;
+    }
+    const char *region = aws_conf_region(&c);
+    struct aws_auth_opts o = {
+        .http = n->http,
+        .profile = profile,
+        .region = k->region ? k->region : region && strlen(region) < 40 ? region : "us-east-1",
+        .bucket = s->bucket,
+        .store = k->store,
+    };
+    s->aws = true;
+    s->auth = aws_auth_new(&o, err);
+    return s->auth != NULL;
+}
+
+static bool s3_open(struct s3_place *s, const struct s3_kind *k, const struct place_new *n,
+                    struct zf_err *err)
+{
+    s->max = n->lim->dir_entries;
+    return s3_address(s, n->address, err) && s3_pays(s, k->google, err) &&
+           (k->google ? s3_open_google(s, k, n, err) : s3_open_aws(s, k, n, err));
+}
+
+struct place *s3_place_new(const struct s3_kind *k, const struct place_new *n, struct zf_err *err)
+{
+    struct s3_place *s = calloc(1, sizeof *s);
+
+    if (!s) {
+        (void)zf_fail_sys(err, "open the bucket");
+        return NULL;
+    }
+    (void)pthread_mutex_init(&s->lock, NULL);
+    if (!place_init(&s->place, &s3_place_ops, n, err) || !s3_open(s, k, n, err)) {
+        s3_fini(&s->place);
+        return NULL;
+    }
+    return &s->place;
+}
+
+struct place *place_open_s3(const struct place_new *n, struct zf_err *err)
+{
+    return s3_place_new(&(struct s3_kind){.scheme = "s3", .store = "S3", .profile_variable = "S3_PROFILE"}, n, err);
+}
+
+struct place *place_open_r2(const struct place_new *n, struct zf_err *err)
+{
+    return s3_place_new(&(struct s3_kind){.scheme = "r2", .store = "R2", .profile_variable = "R2_PROFILE",
+                                          .endpoint_variable = "R2_ENDPOINT_URL", .region = "auto"},
+                        n, err);
+}
+
+struct place *place_open_weka(const struct place_new *n, struct zf_err *err)
+{
+    return s3_place_new(&(struct s3_kind){.scheme = "weka", .store = "WEKA", .profile_variable = "WEKA_PROFILE",
+                                          .endpoint_variable = "WEKA_ENDPOINT_URL"},
+                        n, err);
+}
+
+/* Google's XML API answers as S3 does.  STORAGE_EMULATOR_HOST is what Google's own libraries read. */
+struct place *place_open_gs(const struct place_new *n, struct zf_err *err)
+{
+    return s3_place_new(&(struct s3_kind){.scheme = "gs", .store = "Google Cloud Storage",
+                                          .endpoint_variable = "STORAGE_EMULATOR_HOST",
+                                          .endpoint = "https://storage.googleapis.com", .region = "auto",
+                                          .google = true},
+                        n, err);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AWS Signature Version 4, for S3 and its kin and for STS.  A pure function: what it is given is all
+ * it knows, the time as well, so that it can be compared with botocore's (tests/remote/test_sigv4.py).
+ *
+ * libcurl signs too (CURLOPT_AWS_SIGV4), but 7.88 sends no x-amz-content-sha256, and versions before
+ * 8.12 disagree with servers about queries and about which headers are signed (curl #8107, #11794,
+ * #13754); this works with any version of it, and signs what its own retries send again. */
+#ifndef ZF_REMOTE_SIGV4_H
+#define ZF_REMOTE_SIGV4_H
+
+#include <time.h>
+
+#include <zf/base/err.h>
+#include <zf/base/out.h>
+
+struct sigv4_key {
+    const char *id, *secret;
+    const char *token; /* of temporary credentials; NULL: none */
+};
+
+struct sigv4_ask {
+    const char *method;
+    const char *url;           /* as it goes over the wire; the path must be encoded once */
+    const char *const *header; /* "Name: value" that is sent and shall be signed; host need not be there */
+    size_t n_header;
+    const void *body;
+    size_t n_body;
+    const char *region;  /* "us-east-1" */
+    const char *service; /* "s3", "sts" */
+    time_t now;
+};
+
+/* The headers that a signed request has in addition, each as "name: value". */
+struct sigv4_headers {
+    struct zf_out date, sha256, token, authorization; /* token is empty where the key has none */
+};
+
+void sigv4_headers_fini(struct sigv4_headers *h);
+
+static inline void zf_auto_sigv4_headers(struct sigv4_headers *h)
+{
+    sigv4_headers_fini(h);
+}
+
+/* Signs; *out is empty at first.  Errors: ZF_E_USAGE not an absolute URL, ZF_E_NOMEM. */
+bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct sigv4_headers *out,
+                struct zf_err *err) ZF_CHECKED;
+
+#endif

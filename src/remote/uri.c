@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "uri.h"
+
+#include <strings.h>
+
+static size_t uri_span(const char *p, const char *stop)
+{
+    return strcspn(p, stop);
+}
+
+/* host[:port], where the host may be an address in brackets. */
+static bool uri_authority(struct uri_part text, struct uri *out)
+{
+    const char *at = text.n ? memrchr(text.p, '@', text.n) : NULL;
+
+    if (at) {
+        out->user = (struct uri_part){text.p, (size_t)(at - text.p)};
+        text.n -= out->user.n + 1;
+        text.p = at + 1;
+    }
+    const char *end = text.p + text.n;
+    const char *from = text.n && *text.p == '[' ? memchr(text.p, ']', text.n) : text.p;
+    if (!from) {
+        return false;
+    }
+    const char *colon = memchr(from, ':', (size_t)(end - from));
+    out->host = (struct uri_part){text.p, (size_t)((colon ? colon : end) - text.p)};
+    if (colon) {
+        out->port = (struct uri_part){colon + 1, (size_t)(end - colon - 1)};
+    }
+    for (size_t i = 0; i < out->port.n; i++) {
+        if (out->port.p[i] < '0' || out->port.p[i] > '9') {
+            return false;
+        }
+    }
+    return out->host.n > 0;
+}
+
+bool uri_split(const char *url, struct uri *out)
+{
+    size_t n = uri_span(url, ":/?#");
+
+    *out = (struct uri){0};
+    if (!n || strncmp(url + n, "://", 3) != 0) {
+        return false;
+    }
+    out->scheme = (struct uri_part){url, n};
+    const char *p = url + n + 3;
+    n = uri_span(p, "/?#");
+    if (!uri_authority((struct uri_part){p, n}, out)) {
+        return false;
+    }
+    p += n;
+    n = uri_span(p, "?#");
+    out->path = (struct uri_part){p, n};
+    p += n;
+    if (*p == '?') {
+        out->query = (struct uri_part){p + 1, uri_span(p + 1, "#")};
+    }
+    return true;
+}
+
+bool uri_part_is(struct uri_part part, const char *text)
+{
+    return strlen(text) == part.n && strncasecmp(part.p, text, part.n) == 0;
+}
+
+bool uri_default_port(const struct uri *u)
+{
+    return !u->port.n || (uri_part_is(u->scheme, "https") && uri_part_is(u->port, "443")) ||
+           (uri_part_is(u->scheme, "http") && uri_part_is(u->port, "80"));
+}
+
+static bool uri_plain(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~';
+}
+
+void uri_encode(struct zf_out *out, const char *p, size_t n, bool slash)
+{
+    static const char digit[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (uri_plain(c) || (slash && c == '/')) {
+            zf_out_add(out, &p[i], 1);
+        } else {
+            zf_out_add(out, (char[]){'%', digit[c >> 4], digit[c & 15]}, 3);
+        }
+    }
+}
+
+static int uri_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool uri_decode(struct zf_out *out, const char *p, size_t n, bool plus)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != '%') {
+            zf_out_add(out, plus && p[i] == '+' ? " " : &p[i], 1);
+            continue;
+        }
+        int high = n - i > 2 ? uri_digit(p[i + 1]) : -1;
+        int low = high >= 0 ? uri_digit(p[i + 2]) : -1;
+        char c = (char)(high * 16 + low);
+        if (low < 0 || !c) {
+            return false;
+        }
+        zf_out_add(out, &c, 1);
+        i += 2;
+    }
+    return true;
+}

@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints in buckets: every fixture gives the same digests as from disk, signed and checked by botocore;
+credentials from everywhere, renewed in time; what stores refuse, in one sentence; no credential anywhere."""
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__), "../support")]
+from aws_dump import CLEAN  # noqa: E402
+from s3server import Refused, Server, botocore  # noqa: E402
+from tap import Skip, main  # noqa: E402
+
+ZEROFS = os.environ["ZEROFS"]
+DATA = os.environ["ZF_DATA"]
+SMALL = "deepspeed/zero2_w2"
+KEY = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "sEcReT/key+of=the/tests"}
+SECRETS = [KEY["AWS_SECRET_ACCESS_KEY"], "secret1", "secretIMDS", "secretECS", "secretSTS", "t0ken+", "imds-token", "container-token",
+           "web-token", "ya29.", "Signature=", "hunter2"]
+
+
+def zerofs(*args, env=None, seconds=60):
+    """Runs it; nothing it says may hold a credential."""
+    try:
+        base = dict(CLEAN, HOME="/nonexistent", AWS_EC2_METADATA_DISABLED="true", NO_GCE_CHECK="true")
+        done = subprocess.run([ZEROFS, *args], env=dict(base, **{k: v for k, v in (env or {}).items() if v is not None}),
+                              capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as e:
+        raise AssertionError(f"{args} took longer than {seconds} s: {e.stderr}") from e
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if args[0] != "cat":
+        for secret in SECRETS:
+            assert secret not in said, f"{secret} is said: {said}"
+    return done
+
+
+def env_of(server, **more):
+    return dict(dict(KEY, AWS_ENDPOINT_URL=server.url), **more)
+
+
+def good(*args, **kw):
+    done = zerofs(*args, **kw)
+    assert done.returncode == 0, f"{args}: {done.returncode} {done.stderr.decode()}"
+    return done.stdout
+
+
+def refused(why, *args, code=5, **kw):
+    done = zerofs(*args, **kw)
+    said = done.stderr.decode()
+    assert done.returncode == code and why in said, f"{args}: {done.returncode} instead of {code}, {why!r} in {said!r}?"
+    assert said.count("\n") == 1, f"no single sentence: {said}"
+    return said
+
+
+def need():
+    if "built without" in zerofs("info", "s3://b/x", env={"AWS_NO_SIGN_REQUEST": "1", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}).stderr.decode():
+        raise Skip("built without libcurl or expat")
+    if botocore is None:
+        raise Skip("python3-botocore is not installed")
+
+
+def listing(*args, **kw):
+    return good("ls", "-l", *args, **kw)
+
+
+def digests(where, env=None):
+    """Of all that the tree lists, by an export of it."""
+    with tempfile.TemporaryDirectory() as d:
+        names = [n for n in good("ls", where, env=env).decode().splitlines() if n]
+        done = zerofs("export", "-q", where, *sorted({n.split("/", 1)[0] for n in names}), d, env=env, seconds=120)
+        sums = {}
+        for path in glob.glob(d + "/**", recursive=True):
+            if os.path.isfile(path):
+                with open(path, "rb") as f:
+                    sums[os.path.relpath(path, d)] = hashlib.sha256(f.read()).hexdigest()
+        return done.returncode, sums
+
+
+# ---- bytes --------------------------------------------------------------------------------------------
+
+FIXTURES = ["deepspeed/zero2_w2", "deepspeed/zero3_w2", "deepspeed/ds0_19_8_zero2_tag_slash_w2", "deepspeed/pp2_zero1", "dcp/torch2.14", "dcp/torch1.13",
+            "hf/bin_sharded_llama", "hf/torchsave_rezipped_deflate", "hf/transformers5.23.0_gpt2_sharded", "megatron/megatron_zarr_core_v0.4.0",
+            "megatron/run_folder_core_0.19.2", "megatron/pypi_0.16.1_legacy_tp2pp2_glu", "olmo/full", "olmo/torch2.14",
+            "olmo/synthetic_local_torch2.0_w3"]
+
+
+def fixtures():
+    """The ones named here, or with ZEROFS_TEST_ALL all."""
+    need()
+    names = sorted(os.path.relpath(p, DATA) for p in glob.glob(DATA + "/*/*")) if os.environ.get("ZEROFS_TEST_ALL") else FIXTURES
+    compared = 0
+    with Server({"b": DATA}) as server:
+        for name in names:
+            disk = zerofs("ls", os.path.join(DATA, name))
+            if disk.returncode:
+                there = zerofs("ls", f"s3://b/{name}", env=env_of(server))
+                assert there.returncode == disk.returncode, f"{name}: {disk.stderr} from disk, {there.stderr} from the bucket"
+                continue
+            want, found = digests(os.path.join(DATA, name)), digests(f"s3://b/{name}", env_of(server))
+            assert want == found and want[1], f"{name}: {want[0]} {found[0]} {set(want[1].items()) ^ set(found[1].items())}"
+            compared += len(want[1])
+        assert not [r for r in server.requests if r[0] not in ("GET", "HEAD")], "the bucket was written to"
+    assert compared > 100, compared
+
+
+def keys_that_want_encoding():
+    need()
+    odd = "a=b +c*d@e:f%g%2Fh/ä 日本/~(x)!'&?#"
+    with tempfile.TemporaryDirectory() as d:
+        shutil.copytree(os.path.join(DATA, SMALL), os.path.join(d, odd))
+        with Server({"bucket": d}) as server:
+            for more in ({}, {"AWS_REGION": "eu-central-1"}):
+                server.region = more.get("AWS_REGION", "us-east-1")
+                assert listing(f"s3://bucket/{odd}", env=env_of(server, **more)) == listing(os.path.join(DATA, SMALL))
+
+
+def virtual_hosts():
+    need()
+    with Server({"bucket": DATA}) as server, tempfile.TemporaryDirectory() as home:
+        os.mkdir(home + "/.aws")
+        with open(home + "/.aws/config", "w", encoding="utf-8") as f:
+            f.write(f"[default]\nendpoint_url = http://localhost:{server.port}\ns3 =\n  addressing_style = virtual\n")
+        done = zerofs("ls", "-l", f"s3://bucket/{SMALL}", env=dict(KEY, HOME=home))
+        if "resolve" in done.stderr.decode():
+            raise Skip("bucket.localhost is not resolved here")
+        assert done.returncode == 0 and done.stdout == listing(os.path.join(DATA, SMALL)), done.stderr
+        assert all(r[2]["host"] == f"bucket.localhost:{server.port}" for r in server.requests)
+
+
+def pages():
+    need()
+    with Server({"b": DATA}) as server:
+        server.page = 1
+        assert listing(f"s3://b/{SMALL}", env=env_of(server)) == listing(os.path.join(DATA, SMALL))
+        assert any("continuation-token=next%20" in r[1] for r in server.requests)
+
+
+def one_file():
+    need()
+    name = "hf/transformers5.23.0_llama_tied_bf16_single/model.safetensors"
+    with Server({"b": DATA}) as server:
+        assert listing(f"s3://b/{name}", env=env_of(server)) == listing(os.path.join(DATA, name))
+
+
+def other_schemes():
+    need()
+    want = listing(os.path.join(DATA, SMALL))
+    with Server({"b": DATA}) as server, tempfile.TemporaryDirectory() as home:
+        os.mkdir(home + "/.aws")
+        with open(home + "/.aws/credentials", "w", encoding="utf-8") as f:
+            f.write(f"[mine]\naws_access_key_id = AKIDTEST\naws_secret_access_key = {KEY['AWS_SECRET_ACCESS_KEY']}\n")
+        wrong = {"AWS_ACCESS_KEY_ID": "other", "AWS_SECRET_ACCESS_KEY": "hunter2", "HOME": home}
+        for scheme in ("r2", "weka"):
+            server.region = "auto" if scheme == "r2" else "us-east-1"
+            name = scheme.upper()
+            env = dict(wrong, **{f"{name}_PROFILE": "mine", f"{name}_ENDPOINT_URL": server.url})
+            assert listing(f"{scheme}://b/{SMALL}", env=env) == want
+            refused(f"{name}_ENDPOINT_URL is not set", "ls", f"{scheme}://b/{SMALL}", env=wrong, code=2)
+        assert listing(f"s3://b/{SMALL}", env=dict(wrong, S3_PROFILE="mine", AWS_ENDPOINT_URL_S3=server.url)) == want
+        refused("no profile", "ls", f"s3://b/{SMALL}", env=dict(wrong, S3_PROFILE="gone"), code=2)
+
+
+# ---- credentials --------------------------------------------------------------------------------------
+
+def public_buckets():
+    need()
+    with Server({"b": DATA}) as server:
+        server.public.add("b")
+        assert listing(f"s3://b/{SMALL}", env={"AWS_ENDPOINT_URL": server.url})
+        assert listing(f"s3://b/{SMALL}", env=env_of(server, AWS_NO_SIGN_REQUEST="YES"))
+        assert not [r for r in server.requests if "authorization" in r[2]]
+        server.public.clear()
+        refused("no credentials were found", "ls", f"s3://b/{SMALL}", env={"AWS_ENDPOINT_URL": server.url}, code=4)
+
+
+def requester_pays():
+    need()
+    with Server({"b": DATA}) as server:
+        server.payers.add("b")
+        assert listing(f"s3://b/{SMALL}", env=env_of(server, AWS_REQUEST_PAYER="requester"))
+        refused("Requester pays", "ls", f"s3://b/{SMALL}", env=env_of(server), code=4)
+
+
+def services():
+    """Instance, container, STS by web identity and by a chain of roles."""
+    need()
+    with Server({"b": DATA}) as server, tempfile.TemporaryDirectory() as home:
+        server.serve_instance()
+        server.serve_container()
+        server.serve_sts()
+        with open(home + "/token", "w", encoding="utf-8") as f:
+            f.write("web-token")
+        with open(home + "/auth", "w", encoding="utf-8") as f:
+            f.write("container-token")
+        os.mkdir(home + "/.aws")
+        with open(home + "/.aws/config", "w", encoding="utf-8") as f:
+            f.write(f"""[profile first]
+aws_access_key_id = AKIDTEST
+aws_secret_access_key = {KEY['AWS_SECRET_ACCESS_KEY']}
+[profile second]
+role_arn = arn:aws:iam::1:role/second
+source_profile = first
+[profile third]
+role_arn = arn:aws:iam::1:role/third
+source_profile = second
+external_id = ext
+[profile web]
+role_arn = arn:aws:iam::1:role/web
+web_identity_token_file = {home}/token
+role_session_name = me
+[profile instance]
+role_arn = arn:aws:iam::1:role/instance
+credential_source = Ec2InstanceMetadata
+""")
+        base = {"AWS_ENDPOINT_URL_S3": server.url, "AWS_ENDPOINT_URL_STS": server.url + "/sts/", "HOME": home}
+        imds = {"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": server.url}
+        ecs = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url + "/container/x"}
+        cases = {"IMDS": imds, "ECS": dict(ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN="container-token"),
+                 "ECS ": dict(ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=home + "/auth"), "STS": {"AWS_PROFILE": "third"},
+                 "STS ": {"AWS_PROFILE": "web"}, "STS  ": dict(imds, AWS_PROFILE="instance"),
+                 "STS   ": {"AWS_WEB_IDENTITY_TOKEN_FILE": home + "/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}}
+        want = listing(os.path.join(DATA, SMALL))
+        for kind, env in cases.items():
+            with server.lock:
+                server.requests.clear()
+            assert listing(f"s3://b/{SMALL}", env=dict(base, **env)) == want, kind
+            signed = [r[2]["authorization"] for r in server.requests if r[1].startswith("/b/")]
+            assert signed and all(f"Credential=ASIATEST{kind.strip()}" in s for s in signed), (kind, signed[:2])
+        refused("401", "ls", f"s3://b/{SMALL}", env=dict(base, **ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN="hunter2"))
+        refused("must be https", "ls", f"s3://b/{SMALL}", env=dict(base, AWS_CONTAINER_CREDENTIALS_FULL_URI="http://example.com/x"), code=2)
+
+
+def renewed_before_they_run_out():
+    """Credentials that live two seconds: each is replaced before the store would refuse it."""
+    need()
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise Skip("/dev/fuse cannot be opened")
+    with Server({"b": DATA}) as server, tempfile.TemporaryDirectory() as mnt:
+        server.serve_container(seconds=2)
+        env = {"AWS_ENDPOINT_URL_S3": server.url, "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url + "/container/",
+               "AWS_CONTAINER_AUTHORIZATION_TOKEN": "container-token"}
+        good("mount", "-o", "cache_mem=1", f"s3://b/{SMALL}", mnt, env=env)
+        try:
+            command_lines_and_attributes(mnt)
+            names = [n for n in sorted(os.listdir(mnt)) if n.endswith(".f32")]
+            end = time.monotonic() + 4
+            while time.monotonic() < end and not {"ASIATESTECS2", "ASIATESTECS3"} <= set(server.keys):
+                for name in names:
+                    with open(os.path.join(mnt, name), "rb") as f:
+                        f.read()
+                for name in names:  # what the kernel keeps would ask nobody
+                    fd = os.open(os.path.join(mnt, name), os.O_RDONLY)
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                    os.close(fd)
+                # Those handed out earlier are refused from now on, as they are when their time is over.
+                for key in [k for k in server.keys if k.startswith("ASIATESTECS")][:-1]:
+                    server.expired.add(key)
+            assert "ASIATESTECS2" in server.keys, list(server.keys)
+        finally:
+            zerofs("umount", mnt)
+
+
+def command_lines_and_attributes(mnt):
+    """Of all processes that belong to the mount, and of its files."""
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as f:
+                text = f.read()
+        except OSError:
+            continue
+        if mnt.encode() in text:
+            assert not [s for s in SECRETS if s.encode() in text], text
+    files = glob.glob(mnt + "/*") + glob.glob(mnt + "/.zerofs/*")
+    for path in files:
+        for name in os.listxattr(path):
+            value = os.getxattr(path, name).decode("utf-8", "replace")
+            assert not [s for s in SECRETS if s in value], (path, name, value)
+    for path in glob.glob(mnt + "/.zerofs/*"):
+        if os.path.isfile(path):
+            with open(path, "rb") as f:
+                text = f.read()
+            assert not [s for s in SECRETS if s.encode() in text], path
+
+
+def expired_once():
+    """The store refuses a key of the instance: a new one is fetched, and the request sent again."""
+    need()
+    with Server({"b": DATA}) as server:
+        server.serve_instance()
+        server.expired.add("ASIATESTIMDS1")
+        env = {"AWS_ENDPOINT_URL_S3": server.url, "AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": server.url}
+        assert listing(f"s3://b/{SMALL}", env=env)
+        assert "ASIATESTIMDS2" in server.keys
+
+
+# ---- what goes wrong ----------------------------------------------------------------------------------
+
+def refusals():
+    need()
+    with Server({"b": DATA, "c": {}}) as server:
+        path = f"s3://b/{SMALL}"
+        refused("no bucket nobucket", "ls", "s3://nobucket/x", env=env_of(server))
+        refused("no objects below", "ls", "s3://b/nothing/here", env=env_of(server))
+        refused("does not accept the signature", "ls", path, env=env_of(server, AWS_SECRET_ACCESS_KEY="hunter2"))
+        refused("does not know the access key", "ls", path, env=env_of(server, AWS_ACCESS_KEY_ID="nobody"))
+        server.expired.add("AKIDTEST")
+        refused("have expired", "ls", path, env=env_of(server))
+        server.expired.clear()
+        for address in ("s3://", "s3:///x", "s3://a b/x", "s3://b/../x", "s3://b/x/./y", "s3://user:hunter2@b/x"):
+            done = zerofs("ls", address, env=env_of(server))
+            assert done.returncode == 2 and "hunter2" not in done.stderr.decode(), (address, done)
+        refused("AWS_SECRET_ACCESS_KEY is not", "ls", path, env=env_of(server, AWS_SECRET_ACCESS_KEY=None), code=2)
+
+
+def clock_skew():
+    need()
+    with Server({"b": DATA}) as server:
+        def wrong(handler, number):
+            raise Refused(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.",
+                          "<ServerTime>2020-01-01T00:00:00Z</ServerTime>")
+        server.wrong = wrong
+        refused("ahead of the server's; set this machine's clock", "ls", f"s3://b/{SMALL}", env=env_of(server))
+
+
+def regions():
+    """400 with the right region and 301 with it in a header are followed; what names none is said."""
+    need()
+    with Server({"b": DATA}) as server:
+        server.region = "eu-west-3"
+        assert listing(f"s3://b/{SMALL}", env=env_of(server))
+        assert listing(f"s3://b/hf/transformers5.23.0_llama_tied_bf16_single/model.safetensors", env=env_of(server))
+
+        def moved(handler, number):
+            if "/eu-west-3/" not in handler.headers["Authorization"]:
+                raise Refused(301, "PermanentRedirect", "Use another endpoint.", head={"x-amz-bucket-region": "eu-west-3"})
+        server.wrong = moved
+        assert listing(f"s3://b/{SMALL}", env=env_of(server))
+        assert listing(f"s3://b/hf/transformers5.23.0_llama_tied_bf16_single/model.safetensors", env=env_of(server))
+
+        def lost(handler, number):
+            raise Refused(301, "PermanentRedirect", "Use another endpoint.")
+        server.wrong = lost
+        refused("set AWS_REGION", "ls", f"s3://b/{SMALL}", env=env_of(server))
+
+        def circle(handler, number):
+            raise Refused(301, "PermanentRedirect", "x", head={"x-amz-bucket-region": f"eu-west-{number % 2 + 1}"})
+        server.wrong = circle
+        refused("set AWS_REGION", "ls", f"s3://b/{SMALL}", env=env_of(server))
+
+        def evil(handler, number):
+            raise Refused(301, "PermanentRedirect", "x", head={"x-amz-bucket-region": "x.evil.example/"})
+        server.wrong = evil
+        refused("set AWS_REGION", "ls", f"s3://b/{SMALL}", env=env_of(server))
+
+
+def no_permission_to_list():
+    need()
+    with Server({"b": DATA}) as server:
+        server.no_list.add("b")
+        name = "hf/transformers5.23.0_llama_tied_bf16_single/model.safetensors"
+        for path in (name, SMALL):
+            done = zerofs("ls", "-l", f"s3://b/{path}", env=env_of(server))
+            if done.returncode:
+                assert "may not list the bucket" in done.stderr.decode(), done
+            else:
+                assert done.stdout == listing(os.path.join(DATA, path))
+
+
+def listings_that_lie():
+    need()
+    from test_s3_list import page
+    with Server({"b": DATA}) as server:
+        prefix = SMALL + "/"
+        bad = {"endless": page([(prefix + "a", 1)], more="t"), "called": page([(prefix + "..", 1)]), "not below it": page([("x", 1)]),
+               "document type": '<!DOCTYPE l [<!ENTITY a "b">]><ListBucketResult/>', "trailing slash": page([(prefix + "a", 1)], [prefix + "a/"]),
+               "<html>": "<html></html>", "well-formed": "\0\1\2"}
+        for why, body in bad.items():
+            server.wrong = lambda h, n, b=body: h.answer(200, b.encode()) or True
+            done = zerofs("ls", f"s3://b/{SMALL}", env=env_of(server))
+            assert done.returncode in (4, 5) and why in done.stderr.decode(), (why, done)
+
+
+def an_object_that_is_missing_or_replaced():
+    need()
+    with tempfile.TemporaryDirectory() as d:
+        shutil.copytree(os.path.join(DATA, SMALL), d + "/run")
+        with Server({"b": d}) as server:
+            rank = glob.glob(d + "/run/*/*rank_1*optim*")[0]
+
+            def gone(handler, number):
+                if "rank_1" in handler.path and "list-type" not in handler.path:
+                    raise Refused(404, "NoSuchKey", "The specified key does not exist.")
+            server.wrong = gone
+            done = zerofs("ls", "s3://b/run", env=env_of(server))
+            assert done.returncode in (4, 5) and os.path.basename(rank) in done.stderr.decode(), done
+
+            def replaced(handler, number):
+                if "rank_1" in handler.path and "list-type" not in handler.path:
+                    os.utime(rank, ns=(number, number * 10 ** 9))
+            server.wrong = replaced
+            done = zerofs("ls", "s3://b/run", env=env_of(server))
+            assert done.returncode == 5 and "replaced" in done.stderr.decode(), done
+
+
+def chaos():
+    """Faults that pass: the same digests, and no wrong byte."""
+    need()
+    with Server({"b": DATA}) as server:
+        lock = threading.Lock()
+        seen = {}
+
+        def wrong(handler, number):
+            with lock:
+                tries = seen[handler.path, handler.headers.get("Range")] = seen.get((handler.path, handler.headers.get("Range")), 0) + 1
+            if tries > 2 or handler.command != "GET":
+                return False
+            kind = hash((handler.path, tries)) % 5
+            if kind == 0:
+                raise Refused(503, "SlowDown", "Please reduce your request rate.", head={"Retry-After": "0"})
+            if kind == 1:
+                raise Refused(500, "InternalError", "We encountered an internal error.")
+            if kind == 2:
+                handler.answer(200 if "list-type" in handler.path else 206, b"short", {"Content-Range": "bytes 0-9/10"}, length=10)
+                handler.close_connection = True
+                return "list-type" in handler.path or True
+            if kind == 3:
+                handler.close_connection = True
+                return True
+            return False
+        server.wrong = wrong
+        found = zerofs("ls", "-l", f"s3://b/{SMALL}", env=env_of(server))
+        if found.returncode:  # a lying Content-Range is refused, not tried again
+            assert "were asked for" in found.stderr.decode(), found.stderr
+        else:
+            assert found.stdout == listing(os.path.join(DATA, SMALL))
+
+
+TESTS = [fixtures, keys_that_want_encoding, virtual_hosts, pages, one_file, other_schemes, public_buckets, requester_pays, services,
+         renewed_before_they_run_out, expired_once, refusals, clock_skew, regions, no_permission_to_list, listings_that_lie,
+         an_object_that_is_missing_or_replaced, chaos]
+if __name__ == "__main__":
+    main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
