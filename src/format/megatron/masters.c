@@ -90,7 +90,12 @@ static bool masters_check(struct mg_save *s, const struct mg_param *m, const str
                              n, m->name.p);
     }
     if (!masters_comparable(m, w)) {
-        return true;
+        s->masters_doubted = true;
+        return zf_build_note(s->b, err,
+                             "the fp32 masters are not those of the weights: %s values of \"%.*s\" do not "
+                             "round to %s; the root has the stored weights, optim/param/ the masters",
+                             zf_dtype_info(m->type.dtype)->suffix, n, m->name.p,
+                             zf_dtype_info(w->type.dtype)->suffix);
     }
     if (!masters_compare(s, m, w, &miss, err)) {
         return false;
@@ -105,8 +110,8 @@ static bool masters_check(struct mg_save *s, const struct mg_param *m, const str
 }
 
 /* Is it the only one of its name?  Nothing says which of two is the weight. */
-static bool masters_alone(struct mg_save *s, const struct mg_param *m, struct zf_table *met,
-                          struct zf_err *err)
+static bool masters_single(struct mg_save *s, const struct mg_param *m, struct zf_table *met,
+                           struct zf_err *err)
 {
     struct masters_weight *seen = zf_table_put(met, masters_hash(m->name), sizeof *seen, err);
 
@@ -124,22 +129,36 @@ static bool masters_alone(struct mg_save *s, const struct mg_param *m, struct zf
                          (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
 }
 
+/* What has no weight shadows none: it is the optimizer's alone.  In a degraded build its weight may be what
+ * is lost. */
+static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
+{
+    m->alone = !zf_build_degraded(s->b);
+    *n += m->alone;
+    return !m->alone || *n > 1 ||
+           zf_build_note(s->b, err,
+                         "there is no weight of the name \"%.*s\", so that its fp32 master is in "
+                         "optim/param/; so it is with others like it",
+                         (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
+}
+
 bool mg_masters_check(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(table) struct zf_table weights = {0}, met = {0};
+    uint64_t without = 0;
 
     if (!masters_see_weights(s, &weights, err)) {
         return false;
     }
     for (size_t i = 0; i < s->param.n && !s->masters_doubted; i++) {
-        const struct mg_param *m = &s->param.at[i];
+        struct mg_param *m = &s->param.at[i];
         const struct masters_weight *w;
 
         if (!mg_key_is_master(m->state)) {
             continue;
         }
         w = zf_table_get(&weights, masters_hash(m->name));
-        if (!masters_alone(s, m, &met, err) ||
+        if (!masters_single(s, m, &met, err) || (!w && !masters_without(s, m, &without, err)) ||
             (w && !s->masters_doubted && !masters_check(s, m, &s->param.at[w->param - 1], err))) {
             return false;
         }

@@ -43,7 +43,7 @@ static bool place_see_masters(struct place *p, struct zf_err *err)
     for (size_t i = 0; i < p->s->param.n; i++) {
         const struct mg_param *m = &p->s->param.at[i];
 
-        if (mg_key_is_master(m->state) &&
+        if (mg_key_is_master(m->state) && !m->alone &&
             !zf_table_put(&p->masters, place_hash(m->name), sizeof(uint64_t), err)) {
             return false;
         }
@@ -111,7 +111,7 @@ static const char *place_set(const struct place *p, const struct mg_param *m,
         return !doubted && zf_table_get(&p->masters, place_hash(m->name)) ? "stored" : "";
     }
     if (mg_key_is_master(m->state)) {
-        return doubted ? "optim/param" : "";
+        return doubted || m->alone ? "optim/param" : "";
     }
     memcpy(text, "optim/", 6);
     (void)zf_name_encode(text + 6, m->state.p, m->state.n, "");

@@ -156,6 +156,31 @@ def masters_that_are_not_the_weights():
             assert any("masters are not those" in n for n in t.notes) != sound, t.notes
 
 
+def masters_that_shadow_nothing():
+    """Of a name that no weight has, or of values that cannot be rounded to it: not in the root."""
+    exact = b"".join(struct.pack("<f", i - 3.5) for i in range(24))
+    with Case() as c:
+        s = Save(c.dir)
+        s.stack("a.weight", (6, 4), axes=0, data=exact)
+        s.stack("optimizer.state.fp32_param.a.weight", (6, 4), axes=0, data=exact)
+        s.stack("optimizer.state.fp32_param.b.weight", (6, 4), axes=0)
+        s.stack("optimizer.state.fp32_param.c.weight", (6, 4), axes=0)
+        s.finish()
+        t = Tree(c.dir)
+        assert t.names() == ["a.weight"] and t.names("optim/param") == ["b.weight", "c.weight"] and t.names("stored") == ["a.weight"]
+        assert len([n for n in t.notes if 'no weight of the name "b.weight"' in n]) == 1, t.notes
+    for dtype in ("uint8", "bfloat16"):
+        with Case() as c:
+            s = Save(c.dir)
+            s.stack("a.weight", (6, 4), axes=0, data=exact)
+            s.stack("optimizer.state.fp32_param.a.weight", (6, 4), dtype, axes=0)
+            s.finish()
+            t = Tree(c.dir)
+            t.holds("", "a.weight", exact)
+            t.holds("optim/param", "a.weight", s.bytes["optimizer.state.fp32_param.a.weight"])
+            assert any("do not round to f32" in n for n in t.notes), t.notes
+
+
 def tensors_called_as_objects_are():
     """They are in extra/ under their keys."""
     with Case() as c:
@@ -352,6 +377,6 @@ def lost_slices():
 
 
 if __name__ == "__main__":
-    main([axes_of_layers_and_experts, what_only_looks_stacked, masters_and_moments, masters_that_are_not_the_weights,
+    main([axes_of_layers_and_experts, what_only_looks_stacked, masters_and_moments, masters_that_are_not_the_weights, masters_that_shadow_nothing,
           tensors_called_as_objects_are, a_state_shorter_than_its_masters,
           a_name_that_is_taken, two_optimizers_of_one_parameter, parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
