@@ -13,6 +13,7 @@
 #include "legacy_draft.h"
 #include "legacy_rank.h"
 #include "legacy_same.h"
+#include "legacy_whose.h"
 
 /* What opening it says in full. */
 static bool legacy_probe_mixed(struct zf_probe *out, struct zf_err *err)
@@ -115,6 +116,7 @@ static void legacy_forget(struct legacy_save *ls, uint32_t i, const struct legac
 static bool legacy_read_rank(struct legacy_save *ls, uint32_t i, struct zf_err *err)
 {
     ls->rank[i] = (struct legacy_rank){.file = &ls->files.file[i],
+                                       .writer = LEGACY_NO_WRITER,
                                        .first_part = (uint32_t)ls->part.n,
                                        .first_stray = (uint32_t)ls->stray.n,
                                        .first_flat = (uint32_t)ls->flat.n};
@@ -194,7 +196,8 @@ static bool legacy_try_join(struct legacy_save *ls, struct legacy_join *j, struc
     j->part = ls->part.at;
     j->n_parts = (uint32_t)ls->part.n;
     j->n_chunks = ls->rank[0].n_chunks;
-    return legacy_may_join(ls, err) && legacy_order_known(ls, err) && legacy_join(j, err) && legacy_same_weights(ls, j, err);
+    return legacy_may_join(ls, err) && legacy_order_known(ls, err) && legacy_whose_check(ls, err) &&
+           legacy_join(j, err) && legacy_same_weights(ls, j, err);
 }
 
 /* Failures that are reasons, and not the end. */

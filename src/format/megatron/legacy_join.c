@@ -363,6 +363,57 @@ static bool join_layers_complete(const struct legacy_join *j, const struct legac
     return true;
 }
 
+/* Where in the model a part is: stages within chunks. */
+static uint64_t join_position(const struct legacy_join *j, const struct legacy_part *p)
+{
+    return (uint64_t)p->chunk * join_size(j, ZF_AXIS_PIPELINE) +
+           j->files->file[p->file].at.at[ZF_AXIS_PIPELINE];
+}
+
+static bool join_is_embedding(const struct legacy_part *p)
+{
+    return strcmp(p->name, "embedding.word_embeddings.weight") == 0 ||
+           strcmp(p->name, "language_model.embedding.word_embeddings.weight") == 0;
+}
+
+/* The first stage has the embedding, if there is one (others may have copies), and no layer is behind the
+ * last norm of its stack. */
+static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err)
+{
+    const struct legacy_part *norm[LEGACY_STACKS] = {NULL}, *embedding = NULL;
+    bool first = false;
+
+    for (uint32_t i = 0; i < j->n_parts; i++) {
+        const struct legacy_part *p = &j->part[i];
+        int stack = legacy_names_final(p->name, p->name_n);
+
+        if (join_is_embedding(p)) {
+            embedding = p;
+            first = first || join_position(j, p) == 0;
+        }
+        if (stack >= 0) {
+            norm[stack] = p;
+        }
+    }
+    if (embedding && !first) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not on the first stage: stages were exchanged");
+        return join_reason(j, embedding, err);
+    }
+    for (uint32_t i = 0; i < j->n_parts; i++) {
+        const struct legacy_part *p = &j->part[i];
+        struct legacy_name name;
+
+        if (legacy_names_parse(p->name, p->name_n, j->settings, &name) && name.stack.n > 0 &&
+            norm[name.stack_id] && join_position(j, p) > join_position(j, norm[name.stack_id])) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "it is behind \"%.60s\" in %s: stages were exchanged",
+                          norm[name.stack_id]->name, j->files->file[norm[name.stack_id]->file].dir);
+            return join_reason(j, p, err);
+        }
+    }
+    return true;
+}
+
 bool legacy_join(struct legacy_join *j, struct zf_err *err)
 {
     zf_auto(table) struct zf_table experts = {0};
@@ -376,7 +427,7 @@ bool legacy_join(struct legacy_join *j, struct zf_err *err)
             return false;
         }
     }
-    return join_complete(j, err) && join_layers_complete(j, &l, err) &&
+    return join_stages_in_order(j, err) && join_complete(j, err) && join_layers_complete(j, &l, err) &&
            join_experts_complete(j, &experts, err);
 }
 

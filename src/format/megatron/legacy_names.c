@@ -166,26 +166,41 @@ static bool names_find(enum names_where where, const char *p, size_t n,
     return false;
 }
 
+static const char *const names_stacks[LEGACY_STACKS] = {
+    "decoder.layers.",
+    "encoder.layers.",
+    "mtp.layers.",
+    "language_model.encoder.layers.",
+    "language_model.decoder.layers.",
+    "language_model.transformer.layers.",
+};
+
+int legacy_names_final(const char *p, size_t n)
+{
+    static const char layers[] = "layers.";
+
+    for (int i = 0; i < LEGACY_STACKS; i++) {
+        size_t len = strlen(names_stacks[i]) - (sizeof layers - 1);
+
+        if (n > len && memcmp(p, names_stacks[i], len) == 0 &&
+            (strncmp(p + len, "final_layernorm.", 16) == 0 || strncmp(p + len, "final_norm.", 11) == 0)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* Takes "<stack>N." off the front of a name: what it takes, 0 = there is none. */
 static size_t names_take_layer(const char *p, size_t n, struct legacy_name *out)
 {
-    static const char *const stacks[LEGACY_STACKS] = {
-        "decoder.layers.",
-        "encoder.layers.",
-        "mtp.layers.",
-        "language_model.encoder.layers.",
-        "language_model.decoder.layers.",
-        "language_model.transformer.layers.",
-    };
-
     for (size_t i = 0; i < LEGACY_STACKS; i++) {
-        size_t len = strlen(stacks[i]);
+        size_t len = strlen(names_stacks[i]);
 
-        if (n <= len || memcmp(p, stacks[i], len) != 0) {
+        if (n <= len || memcmp(p, names_stacks[i], len) != 0) {
             continue;
         }
         out->layer_n = names_digits(p + len, n - len, &out->layer);
-        out->stack = (struct legacy_text){stacks[i], len};
+        out->stack = (struct legacy_text){names_stacks[i], len};
         out->stack_id = (uint32_t)i;
         out->mtp = i == 2;
         len += out->layer_n;

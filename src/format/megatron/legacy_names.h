@@ -41,6 +41,9 @@ struct legacy_name {
 bool legacy_names_parse(const char *p, size_t n, const struct megatron_settings *s,
                         struct legacy_name *out);
 
+/* The stack whose last norm this terminated name is of; -1: of none. */
+int legacy_names_final(const char *p, size_t n);
+
 /* The name that a tied copy of the embedding stands for; NULL: it is none. */
 const char *legacy_names_tied(const char *p, size_t n);
 

@@ -164,15 +164,18 @@ static bool rank_own_setting(const char *key, const char *name)
     return false;
 }
 
-static bool rank_agree(struct legacy_save *ls, const char *path, struct zf_torch *t,
+static bool rank_agree(struct legacy_save *ls, struct legacy_rank *r, struct zf_torch *t,
                        struct zf_err *err)
 {
     static const char *const keys[] = {"iteration", "checkpoint_version", "opt_param_scheduler",
                                        "lr_scheduler"};
     const struct zf_pv *root = zf_torch_root(t), *args = zf_pv_get(root, "args");
-    zf_auto(agree) struct zf_agree *said = zf_agree_new(path, ls->o->lim->model_memory, err);
+    zf_auto(agree) struct zf_agree *said = zf_agree_new(r->file->path, ls->o->lim->model_memory, err);
 
     args = zf_pv_is_map(args) ? args : zf_pv_state(args);
+    if (!zf_pv_u64(zf_pv_get(args, "rank"), &r->writer)) {
+        r->writer = LEGACY_NO_WRITER;
+    }
     for (size_t i = 0; said && i < sizeof keys / sizeof keys[0]; i++) {
         const struct zf_pv *v = zf_pv_get(root, keys[i]);
 
@@ -243,7 +246,7 @@ bool legacy_rank_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, st
     }
     bool ok = zf_pv_is_map(root) ||
               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds no mapping of names");
-    ok = ok && rank_draft_extra(ls, x.r, t, err) && rank_agree(ls, x.r->file->path, t, err) &&
+    ok = ok && rank_draft_extra(ls, x.r, t, err) && rank_agree(ls, x.r, t, err) &&
          rank_read_models(&x, err) && legacy_optim_read(ls, x.r, t, err);
     zf_auto_out(&x.name);
     if (!ok && (!err->path[0] || err->path[0] == '!')) {

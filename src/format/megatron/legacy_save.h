@@ -33,8 +33,10 @@ struct legacy_stray {
     struct legacy_value value;
 };
 
+#define LEGACY_NO_WRITER UINT64_MAX
 struct legacy_rank {
     const struct legacy_file *file;
+    uint64_t writer;               /* args.rank, the process that wrote the file; or LEGACY_NO_WRITER */
     bool lost;                     /* degraded: it could not be read */
     uint32_t first_part, n_parts;  /* of the save */
     uint32_t first_stray, n_strays;

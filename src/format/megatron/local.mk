@@ -25,6 +25,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/legacy_rank.c \
 	src/format/megatron/legacy_same.c \
 	src/format/megatron/legacy_save.c \
+	src/format/megatron/legacy_whose.c \
 	src/format/megatron/masters.c \
 	src/format/megatron/megatron.c \
 	src/format/megatron/local_save.c \
@@ -68,6 +69,7 @@ noinst_HEADERS += \
 	src/format/megatron/legacy_rank.h \
 	src/format/megatron/legacy_same.h \
 	src/format/megatron/legacy_save.h \
+	src/format/megatron/legacy_whose.h \
 	src/format/megatron/local_save.h \
 	src/format/megatron/parts.h \
 	src/format/megatron/place.h \

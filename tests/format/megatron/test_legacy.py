@@ -264,6 +264,46 @@ for at in (3, -1):
         all(k not in got if k[0].startswith("optim") else k[0] == "stored" or got[k][2] == want["stored", k[1]][2] for k in stage1)
     check(f"byte {at} of a buffer: that buffer alone has no map", not err and ok and any("mp_rank_01_001/distrib_optim.pt: buffer 0" in n for n in notes), f"{err} {notes}")
 
+# ---- another rank's file in a folder ----
+
+
+def exchanged(model, moves):
+    """The files of these folders are those of others."""
+    files = model.files()
+    return {**files, **{a + "/" + k.split("/")[1]: v for a, b in moves.items() for k, v in files.items() if k.startswith(b + "/")}}
+
+
+def not_joined(name, files, *parts):
+    got, notes, err = tree(files)
+    check(name, not err and not any(k[0] in ("", "stored") for k in got) and any(all(p in n for p in parts) for n in notes), f"{err} {notes}")
+
+
+def numbered(rank, value):
+    """args.rank: processes count along the tensor axis first; two data-parallel ones."""
+    value["args"].row[2]["rank"] = rank[0] + 2 * 2 * rank[1]
+
+
+not_joined("a folder copied over its neighbour", exchanged(edited(Model(tp=2), optimizer=None), {"mp_rank_01": "mp_rank_00"}),
+           "mp_rank_00 and mp_rank_01 hold the same bytes")
+not_joined("a stage copied over another", exchanged(edited(Model(pp=3), optimizer=None), {"mp_rank_00_002": "mp_rank_00_001"}),
+           "mp_rank_00_001 and mp_rank_00_002 hold the same bytes")
+not_joined("an expert rank copied over another", exchanged(edited(Model(ep=2, **MOE), optimizer=None), {"mp_rank_00_001": "mp_rank_00_000"}),
+           "hold the same bytes")
+not_joined("the first stage and the last exchanged", exchanged(edited(Model(pp=2), optimizer=None), {"mp_rank_00_001": "mp_rank_00_000", "mp_rank_00_000": "mp_rank_00_001"}),
+           "embedding.word_embeddings.weight", "not on the first stage")
+not_joined("the last stage and one before it exchanged", exchanged(edited(Model(pp=3), optimizer=None), {"mp_rank_00_001": "mp_rank_00_002", "mp_rank_00_002": "mp_rank_00_001"}),
+           "is behind", "decoder.final_layernorm.weight", "mp_rank_00_001")
+not_joined("tensor ranks exchanged, by args", exchanged(edited(Model(tp=2), optimizer=None, edit_file=numbered), {"mp_rank_01": "mp_rank_00", "mp_rank_00": "mp_rank_01"}),
+           "written by process 1", "mp_rank_00")
+not_joined("inner stages exchanged, by args", exchanged(edited(Model(pp=4), optimizer=None, edit_file=numbered), {"mp_rank_00_001": "mp_rank_00_002", "mp_rank_00_002": "mp_rank_00_001"}),
+           "mp_rank_00_001 was written by process 8 and mp_rank_00_002 by 4")
+joins("processes as they should be", edited(Model(tp=2, pp=2), edit_file=numbered))
+joins("one process that wrote all", edited(Model(tp=2, pp=2), edit_file=lambda r, v: v["args"].row[2].update(rank=0)))
+joins("stages of experts, numbered", edited(Model(tp=2, pp=2, ep=2, etp=1, **MOE), edit_file=lambda r, v: v["args"].row[2].update(rank=r[0] + 4 * r[1] + 0 * r[2])))
+same = edited(Model(tp=2), optimizer=None, edit=lambda r, m: [m.update({k: Mem(t.shape, [0x3f80] * t.storage.n, "bf16").torch()}) for k, t in list(m.items())])
+got, notes, err = tree(same.files())
+check("a model of ones", not err and not notes and got["", "embedding.word_embeddings.weight"][1] == "16,8", f"{err} {notes}")
+
 # ---- refused ----
 
 

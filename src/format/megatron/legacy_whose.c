@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A folder that was copied over another, or two that were exchanged, have all the names and shapes that they
+ * should have.  What gives them away: no two ranks hold the same bytes in all of their tensors, and args
+ * have the number of the process that wrote the file, in which tensor ranks come first.
+ * Source: megatron/core/parallel_state.py (RankGenerator, "tp-cp-ep-dp-pp" and "tp-cp-ep-pp-dp");
+ * megatron/training/arguments.py (args.rank), 0.4 … 0.19.  tools/checkpoint writes all ranks from one
+ * process, whose number is in all files then. */
+#include "legacy_whose.h"
+
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/table.h>
+
+#define WHOSE_HEAD 64u /* elements of each tensor that are compared */
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* A file by the hash of its names and the heads of its tensors. */
+struct whose_file {
+    uint64_t hash;
+    uint32_t file; /* + 1 */
+};
+
+/* Is it one value again and again?  Fresh norms and biases are. */
+static bool whose_is_plain(const uint8_t *p, uint64_t n, uint32_t width)
+{
+    return n < 2 || memcmp(p, p + width, (n - 1) * width) == 0;
+}
+
+static bool whose_add_tensor(const struct legacy_part *p, const struct zf_tensor_ref *r,
+                             uint64_t *hash, bool *tells, struct zf_err *err)
+{
+    uint64_t n = r->packed && r->src ? (r->n < WHOSE_HEAD ? r->n : WHOSE_HEAD) : 0;
+    uint32_t width = zf_dtype_info(r->dtype)->bytes;
+    uint8_t head[16 * WHOSE_HEAD];
+
+    if (n > 0 && !zf_source_pread(r->src, head, n * width, r->off, err)) {
+        return false;
+    }
+    *hash = zf_hash(zf_hash(*hash ^ p->chunk, p->name, p->name_n), p->shape,
+                    p->ndim * sizeof *p->shape);
+    *hash = zf_hash(*hash ^ (uint64_t)r->dtype, head, n * width);
+    *tells = *tells || (n > 0 && !whose_is_plain(head, n, width));
+    return true;
+}
+
+static bool whose_add_file(const struct legacy_save *ls, uint32_t i, struct zf_table *files,
+                           struct zf_err *err)
+{
+    const struct legacy_rank *r = &ls->rank[i];
+    struct whose_file *met;
+    uint64_t hash = 0;
+    bool tells = false;
+
+    for (uint32_t k = r->first_part; k < r->first_part + r->n_parts; k++) {
+        if (!whose_add_tensor(&ls->part.at[k], &ls->tensor.at[k].ref, &hash, &tells, err)) {
+            return false;
+        }
+    }
+    met = tells ? zf_table_put(files, hash, sizeof *met, err) : NULL;
+    if (!met) {
+        return !tells;
+    }
+    if (met->file) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "%s and %s hold the same bytes in all tensors: one is a copy of the other",
+                       ls->files.file[met->file - 1].dir, r->file->dir);
+    }
+    met->file = i + 1;
+    return true;
+}
+
+/* ---- writers -------------------------------------------------------------------------------- */
+
+static bool whose_one_wrote_all(const struct legacy_save *ls)
+{
+    for (uint32_t i = 1; i < ls->files.n; i++) {
+        if (ls->rank[i].writer != ls->rank[0].writer) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The tensor rank is the number's remainder. */
+static bool whose_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *err)
+{
+    const struct legacy_rank *r = &ls->rank[i];
+    uint32_t n = ls->files.mesh.size[ZF_AXIS_TENSOR], tensor = r->file->at.at[ZF_AXIS_TENSOR];
+
+    n = n ? n : 1;
+    return r->writer == LEGACY_NO_WRITER || r->writer % n == tensor ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the folder is of tensor rank %u, but by args.rank it was written by process %llu, "
+                   "which is tensor rank %llu of %u: folders were exchanged",
+                   tensor, (unsigned long long)r->writer, (unsigned long long)(r->writer % n), n) ||
+           zf_err_in(err, "%s!", r->file->dir);
+}
+
+/* The file that a process wrote, or the last stage so far of one tensor and expert rank. */
+struct whose_seen {
+    uint64_t hash;
+    uint32_t file; /* + 1 */
+};
+
+/* No process writes two files; and of those that differ in their stage only, which come in its order, the
+ * later stage has the higher number. */
+static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct zf_table *processes,
+                           struct zf_table *lines, struct zf_err *err)
+{
+    const struct legacy_rank *r = &ls->rank[i];
+    uint64_t line = (uint64_t)r->file->at.at[ZF_AXIS_TENSOR] << 32 | r->file->at.at[ZF_AXIS_EXPERT];
+
+    if (r->writer == LEGACY_NO_WRITER) {
+        return true;
+    }
+    struct whose_seen *p = zf_table_put(processes, zf_hash_number(r->writer), sizeof *p, err);
+    struct whose_seen *l = p ? zf_table_put(lines, zf_hash_number(line), sizeof *l, err) : NULL;
+    if (!l) {
+        return false;
+    }
+    uint32_t of = p->file                                            ? p->file
+                  : l->file && ls->rank[l->file - 1].writer > r->writer ? l->file
+                                                                        : 0;
+    p->file = l->file = i + 1;
+    return of == 0 ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "by args.rank %s was written by process %llu and %s by %llu: folders were exchanged "
+                   "or copied",
+                   ls->rank[of - 1].file->dir, (unsigned long long)ls->rank[of - 1].writer, r->file->dir,
+                   (unsigned long long)r->writer);
+}
+
+static bool whose_wrote(const struct legacy_save *ls, struct zf_err *err)
+{
+    zf_auto(table) struct zf_table processes = {0}, lines = {0};
+
+    if (whose_one_wrote_all(ls)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < ls->files.n; i++) {
+        if (!whose_fits(ls, i, err) || !whose_in_order(ls, i, &processes, &lines, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool legacy_whose_check(const struct legacy_save *ls, struct zf_err *err)
+{
+    zf_auto(table) struct zf_table files = {0};
+
+    for (uint32_t i = 0; i < ls->files.n; i++) {
+        if (!whose_add_file(ls, i, &files, err)) {
+            return false;
+        }
+    }
+    return whose_wrote(ls, err);
+}
