@@ -32,7 +32,13 @@ static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path,
 {
     a->path = path;
     a->n = n;
-    a->made = zf_ahead_new((struct zf_ahead_work){ahead_make, ahead_drop, a}, n, err);
+    const struct zf_ahead_work work = {
+        .make = ahead_make,
+        .drop = ahead_drop,
+        .ctx = a,
+        .width = zf_store_is_far(a->st) ? ZF_AHEAD_WIDEST : ZF_AHEAD_MOST,
+    };
+    a->made = zf_ahead_new(work, n, err);
     return a->made != NULL;
 }
 

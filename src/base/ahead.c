@@ -19,21 +19,22 @@ struct ahead_place {
 struct zf_ahead {
     struct zf_ahead_work work;
     uint64_t n;
-    pthread_t thread[ZF_AHEAD_MOST];
+    unsigned width;
+    pthread_t thread[ZF_AHEAD_WIDEST];
     unsigned n_threads;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t moved;
     bool stop;
     unsigned failures;     /* that wait to be taken */
     uint64_t begun, taken; /* begun - taken places are in use */
-    struct ahead_place place[ZF_AHEAD_MOST];
+    struct ahead_place place[ZF_AHEAD_WIDEST];
 };
 
 /* Makes the next thing; the lock is held, but not meanwhile. */
 static void ahead_make(struct zf_ahead *a)
 {
     uint64_t i = a->begun++;
-    struct ahead_place *p = &a->place[i % ZF_AHEAD_MOST];
+    struct ahead_place *p = &a->place[i % a->width];
 
     (void)pthread_mutex_unlock(&a->lock);
     p->made = a->work.make(a->work.ctx, i, &p->err);
@@ -45,7 +46,7 @@ static void ahead_make(struct zf_ahead *a)
 
 static bool ahead_may_begin(const struct zf_ahead *a)
 {
-    return a->failures == 0 && a->begun - a->taken < ZF_AHEAD_MOST;
+    return a->failures == 0 && a->begun - a->taken < a->width;
 }
 
 static void *ahead_run(void *arg)
@@ -71,7 +72,7 @@ static void ahead_start(struct zf_ahead *a)
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &was);
-    while (a->n_threads < ZF_AHEAD_MOST && a->n_threads + 1 < a->n &&
+    while (a->n_threads < a->width && a->n_threads + 1 < a->n &&
            pthread_create(&a->thread[a->n_threads], NULL, ahead_run, a) == 0) {
         a->n_threads++;
     }
@@ -87,6 +88,8 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
         return NULL;
     }
     a->work = work;
+    a->width = work.width ? work.width : ZF_AHEAD_MOST;
+    a->width = a->width < ZF_AHEAD_WIDEST ? a->width : ZF_AHEAD_WIDEST;
     a->n = n;
     (void)pthread_mutex_init(&a->lock, NULL);
     (void)pthread_cond_init(&a->moved, NULL);
@@ -96,7 +99,7 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
 
 void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err)
 {
-    struct ahead_place *p = &a->place[a->taken % ZF_AHEAD_MOST];
+    struct ahead_place *p = &a->place[a->taken % a->width];
 
     assert(a->taken < a->n);
     (void)pthread_mutex_lock(&a->lock);
@@ -131,7 +134,7 @@ void zf_ahead_free(struct zf_ahead *a)
     while (a->n_threads) {
         (void)pthread_join(a->thread[--a->n_threads], NULL);
     }
-    for (size_t i = 0; i < ZF_AHEAD_MOST; i++) {
+    for (size_t i = 0; i < a->width; i++) {
         if (a->place[i].made) {
             a->work.drop(a->place[i].made);
         }

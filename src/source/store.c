@@ -209,6 +209,11 @@ struct zf_store *zf_store_by(const struct zf_opener *how, const char *where,
     return how ? how->open(how->ctx, where, lim, err) : zf_store_dir(where, lim, err);
 }
 
+bool zf_store_is_far(const struct zf_store *st)
+{
+    return st->t->ops->hosts != NULL;
+}
+
 void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 {
     if (st->t->ops->hosts) {

@@ -227,7 +227,7 @@ static void look_done(void *looked)
 static bool look_at_dirs(struct store_table *t, struct kept **dir, size_t n, struct zf_err *err)
 {
     struct look_dirs l = {t, dir};
-    const struct zf_ahead_work work = {look_ahead, look_done, &l};
+    const struct zf_ahead_work work = {.make = look_ahead, .drop = look_done, .ctx = &l};
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, n, err);
 
     for (size_t i = 0; ahead && i < n; i++) {

@@ -138,6 +138,9 @@ struct zf_host_stats {
 typedef void zf_host_stats_fn(void *ctx, const struct zf_host_stats *s);
 void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx);
 
+/* Is it behind an address?  Then whoever reads many files does well to read several at once. */
+bool zf_store_is_far(const struct zf_store *st);
+
 /* How what a user names, a path or an address, becomes a store: for those who open several. */
 struct zf_opener {
     struct zf_store *(*open)(void *ctx, const char *where, const struct zf_limits *lim,

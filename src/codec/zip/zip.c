@@ -11,6 +11,7 @@
 
 #include <zf/base/bytes.h>
 #include <zf/base/num.h>
+#include <zf/source/want.h>
 
 #include "end.h"
 #include "reader.h"
@@ -222,6 +223,31 @@ static bool zip_list_members(struct zf_zip *z, struct zf_err *err)
     return true;
 }
 
+/* More members than this are small ones, whose headers lie close together. */
+#define FEW_MEMBERS 64
+#define LOCAL_ALIGN 64u
+#define DESCRIPTOR 24u
+
+/* Of an archive that takes its time, the members' headers are fetched together before they are asked for
+ * one by one.  libzip does not say where they are, but members follow one another as they are listed,
+ * in torch's archives with their data at multiples of 64 (torch/csrc, caffe2/serialize/inline_container.cc,
+ * 2.x); a wrong guess costs a block. */
+static void zip_want_headers(struct zf_zip *z)
+{
+    uint64_t at = 0;
+
+    for (uint64_t i = 0; z->n <= FEW_MEMBERS && i < z->n; i++) {
+        const struct zf_zip_member *m = &z->member[i];
+        uint64_t data = at + LOCAL_BYTES + strlen(m->name);
+
+        zf_source_want(z->src, at > LOCAL_ALIGN ? at - LOCAL_ALIGN : 0, 4ull * LOCAL_ALIGN);
+        data = (data + LOCAL_ALIGN - 1) / LOCAL_ALIGN * LOCAL_ALIGN;
+        if (!zf_add(data + DESCRIPTOR, m->comp_size, &at) || at > z->src->size) {
+            return;
+        }
+    }
+}
+
 struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(zip) struct zf_zip *z = calloc(1, sizeof *z);
@@ -233,8 +259,14 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
     z->src = zf_source_ref(src);
     z->lim = *lim;
     zip_reader_init(&z->reader, src);
-    if (!zip_open_archive(z, err) || !zip_list_members(z, err)) {
+    const bool watched = zf_want_watch(true);
+    bool ok = zip_open_archive(z, err) && zip_list_members(z, err), waited = zf_want_waited();
+    (void)zf_want_watch(watched);
+    if (!ok) {
         return NULL;
+    }
+    if (waited) {
+        zip_want_headers(z);
     }
     struct zf_zip *done = z;
 

@@ -101,7 +101,7 @@ static bool zarr_keys(struct mg_save *s, struct zf_err *err)
     if (!zarr_find_keys(s, &k, err)) {
         return false;
     }
-    const struct zf_ahead_work work = {zarr_list_ahead, zarr_keep_listing, &k};
+    const struct zf_ahead_work work = {.make = zarr_list_ahead, .drop = zarr_keep_listing, .ctx = &k};
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, k.n, err);
     for (uint64_t i = 0; ahead && i < k.n; i++) {
         if (!zf_ahead_take(ahead, err) || !zarr_key(s, k.key[i], err)) {

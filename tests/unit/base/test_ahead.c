@@ -75,7 +75,7 @@ static struct zf_ahead *ahead_of(struct job *j, uint64_t n)
     struct zf_err err;
 
     j->n = n;
-    struct zf_ahead *a = zf_ahead_new((struct zf_ahead_work){make, drop, j}, n, &err);
+    struct zf_ahead *a = zf_ahead_new((struct zf_ahead_work){.make = make, .drop = drop, .ctx = j}, n, &err);
 
     assert_ok(a, &err);
     return a;
