@@ -551,12 +551,5 @@ bool join_finish(struct join *j, struct zf_err *err)
             return false;
         }
     }
-    uint64_t n = j->replicas.check.unchecked;
-
-    return n == 0 ||
-           zf_build_note(
-               j->b, err,
-               "%" PRIu64
-               " copies of tensors in several ranks' files were not compared: rank 0's are shown",
-               n);
+    return zf_copy_check_note(&j->replicas.check, j->b, err);
 }

@@ -263,23 +263,6 @@ static bool tree_join_all(struct tree_work *w, struct zf_err *err)
     return !w->j->done || w->j->done(w->j->ctx, err);
 }
 
-/* What of the copies is taken on trust. */
-static bool tree_note_copies(struct tree_work *w, struct zf_err *err)
-{
-    const struct zf_copy_check *c = &w->check;
-
-    return (c->sampled == 0 ||
-            zf_build_note(w->j->b, err,
-                          "%llu copies of replicated parameters are longer than 1 MiB: they were "
-                          "compared at both ends and in the middle only",
-                          (unsigned long long)c->sampled)) &&
-           (c->unchecked == 0 ||
-            zf_build_note(w->j->b, err,
-                          "%llu copies of replicated parameters were not compared: those "
-                          "before have 256 MiB",
-                          (unsigned long long)c->unchecked));
-}
-
 bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
 {
     struct tree_work w = {.j = j};
@@ -293,7 +276,7 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
     ok = ok && tree_list(&w, err) && tree_check_counts(&w, err) && zf_build_mark(j->b, err);
     if (ok) {
         ok = tree_join_all(&w, err);
-        ok = ok && tree_note_copies(&w, err);
+        ok = ok && zf_copy_check_note(&w.check, j->b, err);
         if (ok) {
             zf_build_keep(j->b);
         } else {

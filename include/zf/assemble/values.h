@@ -61,7 +61,7 @@ bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, ui
 struct zf_copy_check {
     uint64_t compared;  /* bytes */
     uint64_t unchecked; /* comparisons that were not made */
-    uint64_t sampled;   /* of boxes: those compared in some places only (zf/assemble/cut.h) */
+    uint64_t sampled;   /* those that were compared in some places only */
     unsigned char *buf;
 };
 void zf_copy_check_fini(struct zf_copy_check *c);
@@ -70,5 +70,8 @@ void zf_copy_check_fini(struct zf_copy_check *c);
  * Errors: of reading; ZF_E_NOMEM. */
 bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
                          const struct zf_tensor_ref *b, bool *same, struct zf_err *err) ZF_CHECKED;
+/* Notes what of the copies is taken on trust. */
+bool zf_copy_check_note(const struct zf_copy_check *c, struct zf_build *b,
+                        struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -72,14 +72,6 @@ static bool same_tie(struct same_check *c, struct legacy_whole *w, struct zf_err
     return true;
 }
 
-static bool same_note(struct same_check *c, struct zf_err *err)
-{
-    return c->copies.unchecked == 0 ||
-           zf_build_note(c->ls->b, err,
-                         "%llu copies that ranks hold of one tensor were not compared",
-                         (unsigned long long)c->copies.unchecked);
-}
-
 static bool same_check_weights(struct same_check *c, struct legacy_join *j, struct zf_err *err)
 {
     const struct legacy_part *part = c->ls->part.at;
@@ -96,7 +88,7 @@ static bool same_check_weights(struct same_check *c, struct legacy_join *j, stru
             return false;
         }
     }
-    return same_note(c, err);
+    return zf_copy_check_note(&c->copies, c->ls->b, err);
 }
 
 bool legacy_same_weights(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
@@ -195,7 +187,7 @@ static bool same_check_optim(struct same_check *c, struct zf_err *err)
             return false;
         }
     }
-    return same_note(c, err);
+    return zf_copy_check_note(&c->copies, c->ls->b, err);
 }
 
 bool legacy_same_optim(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)

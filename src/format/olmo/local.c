@@ -260,7 +260,8 @@ static bool local_read_all(struct local_reading *r, struct zf_err *err)
 static bool local_open_model(struct olmo_local *l, struct zf_err *err)
 {
     struct local_reading r = {.l = l};
-    bool ok = local_read_all(&r, err) && local_draft(&r, err);
+    bool ok = local_read_all(&r, err) && local_draft(&r, err) &&
+              zf_copy_check_note(&r.copies, l->save->b, err);
 
     zf_copy_check_fini(&r.copies);
     return ok;

@@ -484,7 +484,7 @@ bool local_optim_draft(struct olmo_local *l, struct zf_err *err)
                        r.ranks.path[r.ranks.n - 1], l->model.n);
     }
     bool ok = (zf_build_degraded(l->save->b) || rank_files_complete(&r.ranks, err)) &&
-              optim_read_all(&r, err);
+              optim_read_all(&r, err) && zf_copy_check_note(&r.copies, l->save->b, err);
     zf_copy_check_fini(&r.copies);
     zf_table_fini(&r.state);
     zf_table_fini(&r.id);

@@ -139,12 +139,24 @@ static void copies(void **state)
     assert_true(zf_copy_check_equal(&c, &ra, &rb, &same, &err));
     assert_false(same);
     assert_int_equal(c.unchecked, 0);
+    assert_int_equal(c.sampled, 1 + sizeof "01234" - 1); /* those of 8 MiB */
     c.compared = 256u << 20;
     b[0] = 1;
     const struct zf_tensor_ref rc = ref(sb, 0, &n[0]);
     assert_true(zf_copy_check_equal(&c, &ra, &rc, &same, &err));
     assert_true(same);
     assert_int_equal(c.unchecked, 1);
+    const struct zf_tensor_ref rd = ref(sb, 0, &n[1]), re = ref(sa, 0, &n[1]);
+    assert_true(zf_copy_check_equal(&c, &re, &rd, &same, &err));
+    assert_int_equal(c.unchecked, 2);
+    assert_int_equal(c.sampled, 6);
+
+    struct zf_limits lim = zf_limits_default();
+    zf_auto(build) struct zf_build *build = zf_build_new(NULL, &lim, false, &err);
+    assert_true(zf_copy_check_note(&(struct zf_copy_check){.compared = 5}, build, &err));
+    assert_null(zf_build_first_note(build));
+    assert_true(zf_copy_check_note(&c, build, &err));
+    assert_non_null(strstr(zf_build_first_note(build), "6 copies that ranks hold of one tensor"));
     zf_copy_check_fini(&c);
 }
 
