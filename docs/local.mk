@@ -3,5 +3,6 @@ EXTRA_DIST += \
 	docs/HACKING.md \
 	docs/architecture.md \
 	docs/formats \
+	docs/remote.md \
 	docs/tour.md \
 	$(NULL)

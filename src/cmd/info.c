@@ -62,6 +62,15 @@ static void info_print_set(const struct zf_set *s)
     (void)fputc('\n', stdout);
 }
 
+static void info_print_host(void *ctx, const struct zf_host_stats *s)
+{
+    (void)ctx;
+    (void)printf("fetched  ");
+    print_bytes(stdout, s->bytes);
+    (void)printf(" from %s in %" PRIu64 " requests, %" PRIu64 " of them again\n", s->host,
+                 s->requests, s->retries);
+}
+
 static void info_print_text(const char *path, const struct zf_checkpoint *c, const char *config)
 {
     (void)printf("%s\n", path);
@@ -82,6 +91,7 @@ static void info_print_text(const char *path, const struct zf_checkpoint *c, con
     if (c->n_blobs) {
         (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
     }
+    zf_store_hosts(c->store, info_print_host, NULL);
     lost_print(stdout, c);
     for (uint32_t i = 0; i < c->n_notes + (config != NULL); i++) {
         (void)fputs(i ? "         " : "notes    ", stdout);
@@ -106,6 +116,17 @@ static json_t *info_json_set(const struct zf_set *s)
                      (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
 }
 
+static void info_json_host(void *ctx, const struct zf_host_stats *s)
+{
+    json_t *hosts = ctx;
+
+    (void)json_array_append_new(
+        hosts, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "host", s->host, "requests",
+                         (json_int_t)s->requests, "retries", (json_int_t)s->retries, "bytes",
+                         (json_int_t)s->bytes, "cache_hits", (json_int_t)s->hits, "errors",
+                         (json_int_t)s->errors));
+}
+
 static void info_print_json(const char *path, const struct zf_checkpoint *c, const char *config)
 {
     json_t *sets = json_array(), *notes = json_array();
@@ -125,6 +146,12 @@ static void info_print_json(const char *path, const struct zf_checkpoint *c, con
         zf_json_string(c->why, strlen(c->why)), "tag", zf_json_string(c->tag, strlen(c->tag)),
         "step", c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces,
         "sets", sets, "files", (json_int_t)c->n_blobs, "notes", notes, "lost", zf_lost_json(c));
+    json_t *hosts = json_array();
+    zf_store_hosts(c->store, info_json_host, hosts);
+    if (json_array_size(hosts)) {
+        (void)json_object_set(j, "hosts", hosts);
+    }
+    json_decref(hosts);
     (void)json_dumpf(j, stdout, JSON_INDENT(1));
     (void)fputc('\n', stdout);
     json_decref(j);

@@ -281,13 +281,20 @@ static void ops_answer_read(const struct park_read *r)
     }
     (void)zf_want_watch(true);
     (void)zf_gate_yielding(true);
+    zf_gate_interruptible(park_given_up, (void *)(uintptr_t)r);
     bool ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
     (void)zf_gate_yielding(false);
     if (!ok && err.code == ZF_E_BUSY) {
         if (park(r)) {
+            zf_gate_interruptible(NULL, NULL);
             return;
         }
         ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
+    }
+    zf_gate_interruptible(NULL, NULL);
+    if (!ok && err.sys == EINTR) {
+        (void)fuse_reply_err(r->req, EINTR);
+        return;
     }
     if (!ok) {
         ops_fail_read(r, buf, &err);

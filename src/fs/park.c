@@ -57,6 +57,13 @@ static bool park_is_killed(fuse_req_t req)
     return park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:");
 }
 
+bool park_given_up(void *ctx)
+{
+    const struct park_read *r = ctx;
+
+    return fuse_req_interrupted(r->req) && park_is_killed(r->req);
+}
+
 /* libfuse holds on to req while this runs. */
 static void park_interrupted(fuse_req_t req, void *data)
 {

@@ -25,4 +25,7 @@ void park_serve(struct fuse_session *se, void (*run)(const struct park_read *r))
 /* After the last thread: answers all that still wait with an error. */
 void park_end(void);
 
+/* Was the reader killed?  For zf_gate_interruptible; ctx: the struct park_read. */
+bool park_given_up(void *ctx);
+
 #endif

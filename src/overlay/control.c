@@ -341,12 +341,27 @@ static void control_add_file(void *ctx, const struct zf_file_stats *s)
                                                  (json_int_t)s->errors));
 }
 
+static void control_add_host(void *ctx, const struct zf_host_stats *s)
+{
+    json_t *hosts = ctx;
+
+    (void)json_array_append_new(
+        hosts, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "host",
+                         zf_json_string(s->host, strlen(s->host)), "requests",
+                         (json_int_t)s->requests, "retries", (json_int_t)s->retries, "bytes",
+                         (json_int_t)s->bytes, "cache_hits", (json_int_t)s->hits, "errors",
+                         (json_int_t)s->errors));
+}
+
 static char *control_checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *err)
 {
-    json_t *files = json_array();
+    struct zf_store *st = zf_tree_checkpoint(ctx)->store;
+    json_t *files = json_array(), *hosts = json_array();
 
-    zf_store_stats(zf_tree_checkpoint(ctx)->store, control_add_file, files);
-    return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.stats/1", "sources", files),
+    zf_store_stats(st, control_add_file, files);
+    zf_store_hosts(st, control_add_host, hosts);
+    return zf_index_dump(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.stats/1", "sources", files,
+                                   "hosts", hosts),
                          n_out, err);
 }
 

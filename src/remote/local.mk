@@ -69,6 +69,8 @@ libzf_remote_la_SOURCES += \
 	src/remote/place.h \
 	src/remote/s3_place.c \
 	src/remote/s3_place.h \
+	src/remote/sizes.c \
+	src/remote/sizes.h \
 	src/remote/store.c \
 	src/remote/store.h \
 	src/remote/table.def \

@@ -14,6 +14,7 @@
 #include <zf/source/store_kind.h>
 
 #include "object.h"
+#include "sizes.h"
 
 /* As a listing said. */
 struct store_listed {
@@ -78,48 +79,42 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
-struct store_adding {
-    struct store *s;
-    const char *dir;
-    struct zf_listing *l;
-};
-
-/* A name that is no plain component ("..", one with a slash) is no way to a file: it is left out, as a
- * directory's own entry "." would be. */
-static bool store_add(void *ctx, const struct place_entry *e, struct zf_err *err)
+/* What cannot be said of a file is found out before anybody believes it. */
+static bool store_add(struct store *s, const char *dir, const struct sizes_entry *e,
+                      struct zf_listing *l, struct zf_err *err)
 {
-    struct store_adding *a = ctx;
-
-    if (!zf_relpath_ok(e->name) || strchr(e->name, '/')) {
-        return true;
-    }
-    zf_auto(mem) char *path = zf_relpath_join(a->dir, e->name, err);
-    if (!path || (!e->dir && !store_remember(a->s, path, &e->object, err))) {
-        return false;
-    }
+    zf_auto(mem) char *path = zf_relpath_join(dir, e->name, err);
     struct zf_entry entry = {.name = e->name,
                              .what = e->dir ? "a directory" : "a file",
-                             .kind = e->dir ? ZF_ENTRY_DIR : ZF_ENTRY_FILE,
-                             .exact = !e->dir && http_object_exact(&e->object)};
-    if (!e->dir) {
-        entry.id = object_identity_of(a->s->shared, path, &e->object);
+                             .kind = e->dir ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
+
+    if (!path || (!e->dir && !store_remember(s, path, &e->object, err))) {
+        return false;
     }
-    /* Without a size, nothing can be opened by what the listing says. */
-    entry.fresh = !e->dir && e->object.size == HTTP_SIZE_UNKNOWN;
-    return zf_listing_add(a->l, &entry, err);
+    if (!e->dir) {
+        entry.id = object_identity_of(s->shared, path, &e->object);
+        entry.exact = http_object_exact(&e->object);
+        entry.fresh = e->gone; /* opened at once, which says why it cannot be */
+        entry.id.size = e->gone ? UINT64_MAX : entry.id.size;
+    }
+    return zf_listing_add(l, &entry, err);
 }
 
 static bool store_list(void *self, const char *dir, struct zf_listing *l, struct zf_err *err)
 {
     struct store *s = self;
     struct place *p = s->shared->place;
-    struct store_adding a = {.s = s, .dir = dir, .l = l};
+    zf_auto(sizes) struct sizes all = {0};
+    struct sizes_adding a = {.all = &all, .most = l->limit};
+    bool ok = p->ops->list(p, dir, sizes_add, &a, err) && sizes_complete(p, dir, &all, err);
 
-    if (!p->ops->list(p, dir, store_add, &a, err)) {
-        err->path[0] = '\0';
-        return false;
+    if (!ok) {
+        err->path[0] = '\0'; /* the store names it as the user does */
     }
-    return true;
+    for (size_t i = 0; ok && i < all.n; i++) {
+        ok = store_add(s, dir, &all.at[i], l, err);
+    }
+    return ok;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

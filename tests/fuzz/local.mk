@@ -22,6 +22,13 @@ fuzz_programs = \
 	tests/fuzz/fuzz_zarr \
 	tests/fuzz/fuzz_zstd \
 	$(NULL)
+if HAVE_CURL
+fuzz_programs += tests/fuzz/fuzz_http
+tests_fuzz_fuzz_http_SOURCES = tests/fuzz/fuzz_http.c $(fuzz_driver)
+tests_fuzz_fuzz_http_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_http_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_http_LDADD = libzf-remote.la $(ZF_CODEC)
+endif
 
 check_PROGRAMS += $(fuzz_programs)
 if FUZZING

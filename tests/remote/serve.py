@@ -5,7 +5,7 @@
 As a program:  serve.py [--port N] [--fault NAME=VALUE]... DIR   prints "http://127.0.0.1:PORT/" and serves until it is ended.
 In a test:     with Server(dir) as s:  … s.url …  s.faults["status"] = "503"  … s.log
 
-Faults (a value "PATTERN@VALUE" concerns paths that hold PATTERN; "N*VALUE" the next N requests only):
+Faults (a value "VALUE@PATTERN" concerns paths that hold PATTERN; "N*VALUE" the next N requests only):
   status=CODE[,HEADER:VALUE]  answers that, e.g. 503,Retry-After:1
   short=BYTES        closes after so many bytes of a body       reset=BYTES      the same with RST
   stall=SECONDS      sends half of the body, then nothing       slow=SECONDS     waits before it answers
@@ -35,6 +35,8 @@ import urllib.parse
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "serve"
+    wbufsize = 1 << 16  # head and body in one piece
+    disable_nagle_algorithm = True
 
     def log_message(self, *args):
         pass
@@ -226,15 +228,16 @@ class Server(http.server.ThreadingHTTPServer):
             value = self.faults.get(name)
             if value is None:
                 return None
-            pattern, at, rest = value.rpartition("@")
-            if at and pattern.split("*", 1)[-1] not in path:
+            rest, at, pattern = value.rpartition("@")
+            if at and pattern not in path:
                 return None
-            count, star, one = value.partition("*")
+            rest = rest if at else value
+            count, star, one = rest.partition("*")
             if star and count.isdigit():
                 if int(count) == 0:
                     return None
-                self.faults[name] = f"{int(count) - 1}*{one}"
-                rest = one.rpartition("@")[2]
+                self.faults[name] = f"{int(count) - 1}*{one}" + at + (pattern if at else "")
+                rest = one
             return rest
 
     def __enter__(self):

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints over HTTP: the same as from disk; and what servers, networks and proxies do wrong."""
+import hashlib
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
+from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
+from tap import Skip, main  # noqa: E402 pylint: disable=wrong-import-position
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+DATA = os.environ.get("ZF_DATA", os.path.join(HERE, "..", "data"))
+ENV = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy") and k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")}
+MODEL = "hf/transformers5.23.0_llama_tied_bf16_single"
+
+
+def run(*args, timeout=60, **env):
+    return subprocess.run([ZEROFS, *args], capture_output=True, timeout=timeout, env={**ENV, **env})
+
+
+def has_http():
+    r = run("info", "http://127.0.0.1:1/", "-o", "timeout=2")
+    if b"built without libcurl" in r.stderr:
+        print("1..0 # SKIP built without libcurl")
+        sys.exit(0)
+
+
+def good(*args, **env):
+    r = run(*args, **env)
+    assert r.returncode == 0, r.stderr.decode()
+    return r.stdout
+
+
+def refused(code, *parts, args, timeout=60, **env):
+    r = run(*args, timeout=timeout, **env)
+    text = r.stderr.decode()
+    assert r.returncode == code, f"exit status {r.returncode}: {text}"
+    for part in parts:
+        assert part in text, f"{part!r} is not in {text!r}"
+    assert len(text.strip().splitlines()) == 1, text
+    return text
+
+
+def weights(where, *opts):
+    return hashlib.sha256(good("cat", where, "model.safetensors", *opts)).hexdigest()
+
+
+def fixtures():
+    for family in ("dcp", "deepspeed", "hf", "megatron", "olmo"):
+        for name in sorted(os.listdir(os.path.join(DATA, family))):
+            d = os.path.join(family, name)
+            if os.path.isdir(os.path.join(DATA, d)):
+                yield d
+
+
+def big(tmp, n=24 << 20):
+    """A safetensors file of one tensor, and its bytes."""
+    data = hashlib.shake_256(b"zerofs").digest(n)
+    head = json.dumps({"w": {"dtype": "U8", "shape": [n], "data_offsets": [0, n]}}).encode()
+    with open(os.path.join(tmp, "model.safetensors"), "wb") as f:
+        f.write(len(head).to_bytes(8, "little") + head + data)
+    return data
+
+
+def tmpdir():
+    return tempfile.TemporaryDirectory(prefix="zf-remote-")
+
+
+# ---- what is right ----------------------------------------------------------------------------------
+
+
+def told(r):
+    """What `info` says, but for where it is and what was fetched."""
+    return set(x for x in r.stdout.split(b"\n")[1:] if not x.startswith(b"fetched"))
+
+
+def every_fixture_is_the_same_as_from_disk():
+    seen = 0
+    with Server(DATA) as s:
+        for d in fixtures():
+            disk = run("info", os.path.join(DATA, d))
+            there = run("info", s.url + d)
+            assert disk.returncode == there.returncode, f"{d}: {there.stderr.decode()}"
+            if disk.returncode:
+                continue
+            assert told(disk) == told(there), f"{d}: info differs: {told(disk) ^ told(there)}"
+            a, b = (run("cat", w, "model.safetensors") for w in (os.path.join(DATA, d), s.url + d))
+            assert (a.returncode, a.stdout) == (b.returncode, b.stdout), f"{d}: {b.stderr.decode()}"
+            seen += a.returncode == 0
+    assert seen > 30, f"only {seen} fixtures could be compared"
+
+
+def a_single_file_and_directories_with_odd_names():
+    with tmpdir() as tmp, Server(tmp) as s:
+        d = os.path.join(tmp, "run =+*@:%é 1")
+        shutil.copytree(os.path.join(DATA, MODEL), d)
+        want = weights(d)
+        odd = s.url + "run%20%3D%2B%2A%40%3A%25%C3%A9%201"
+        assert weights(odd) == want and weights(odd + "/") == want
+        assert weights(odd + "/model.safetensors") == want
+
+
+def a_large_read_uses_several_connections_and_few_bytes():
+    with tmpdir() as tmp, Server(tmp) as s:
+        data = big(tmp)
+        s.faults["slow"] = "0.05@model"
+        got = good("cat", s.url, "w.u8")
+        assert got == data, "the bytes differ"
+        assert s.most_busy > 1, "one request at a time"
+        assert s.sent < len(data) + (256 << 10), f"{s.sent} bytes for {len(data)}"
+        s.most_busy = 0
+        assert good("cat", s.url, "w.u8", "-o", "connections=2") == data
+        assert s.most_busy <= 2, f"{s.most_busy} connections"
+
+
+def memory_is_bounded():
+    with tmpdir() as tmp, Server(tmp) as s:
+        data = big(tmp)
+        assert good("cat", s.url, "w.u8", "-o", "cache_mem=1M") == data
+
+
+# ---- what passes ------------------------------------------------------------------------------------
+
+
+def failures_that_pass_are_tried_again():
+    with tmpdir() as tmp, Server(tmp) as s:
+        want = hashlib.sha256(big(tmp)).hexdigest()
+        for fault in ({"status": "2*503@safetensors"}, {"status": "1*429,Retry-After:1@safetensors"}, {"status": "2*408@safetensors"},
+                      {"short": "3*1000@safetensors"}, {"reset": "3*70000@safetensors"}, {"garbage": "1*1@safetensors"}):
+            s.faults = dict(fault)
+            begin = time.monotonic()
+            got = hashlib.sha256(good("cat", s.url, "w.u8")).hexdigest()
+            assert got == want, f"{fault}: wrong bytes"
+            if "429" in str(fault):
+                assert time.monotonic() - begin > .9, "Retry-After was not obeyed"
+
+
+def a_stalled_answer_is_given_up_and_asked_for_again():
+    with tmpdir() as tmp, Server(tmp) as s:
+        data = big(tmp, 1 << 20)
+        s.faults["stall"] = "1*30@safetensors"
+        begin = time.monotonic()
+        assert good("cat", s.url, "w.u8", "-o", "timeout=12") == data
+        assert time.monotonic() - begin < 12
+
+
+# ---- what does not ----------------------------------------------------------------------------------
+
+
+def never_tried_again():
+    with tmpdir() as tmp, Server(tmp) as s:
+        big(tmp, 1000)
+        for status in (400, 401, 403):
+            s.log.clear()
+            s.faults = {"status": f"{status}@safetensors"}
+            text = refused(5, str(status), "as the test wants it", args=("info", s.url))
+            assert s.url in text, text
+            # Each family that is asked opens it once.
+            n = len([x for x in s.log if "safetensors" in x[1]])
+            assert n <= 4, f"{n} requests of a file that answers {status}"
+        s.faults = {}
+        refused(5, "404", args=("info", s.url + "nothing"))
+
+
+def answers_that_are_not_what_was_asked_for():
+    with tmpdir() as tmp, Server(tmp) as s:
+        big(tmp, 3 << 20)
+        for fault, part in (("ignore_range=1", "serves no ranges"), ("wrong_range=5", "were asked for"),
+                            ("wrong_range=-1", ""), ("multipart=1", "multipart"), ("encoding=gzip", "Content-Encoding"),
+                            ("wrong_total=9", "")):
+            name, _, value = fault.partition("=")
+            s.faults = {name: value + "@safetensors"}
+            refused(5 if name != "wrong_total" else 5, part, args=("cat", s.url, "w.u8", "-o", "timeout=10"))
+
+
+def an_object_that_changes_is_never_mixed():
+    with tmpdir() as tmp, Server(tmp) as s:
+        data = big(tmp)
+        other = hashlib.shake_256(b"other").digest(len(data))
+        path = os.path.join(tmp, "model.safetensors")
+        head = open(path, "rb").read()[: -len(data)]
+
+        def replace():
+            with open(path + ".new", "wb") as f:
+                f.write(head + other)
+            os.rename(path + ".new", path)
+
+        s.faults["slow"] = "0.05@model"
+        t = threading.Thread(target=lambda: (until(lambda: s.sent > 4 << 20), replace()))
+        t.start()
+        r = run("cat", s.url, "w.u8")
+        t.join()
+        assert r.stdout in (data, other) or r.returncode != 0, "bytes of both"
+        if r.returncode:
+            assert data.startswith(r.stdout) or other.startswith(r.stdout), "bytes of both in front of the failure"
+
+
+def until(true, seconds=30):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(.01)
+
+
+def neither_etag_nor_time():
+    with tmpdir() as tmp, Server(tmp) as s:
+        big(tmp, 1000)
+        s.faults = {"no_etag": "1", "no_time": "1"}
+        refused(5, "neither ETag nor Last-Modified", args=("cat", s.url, "w.u8"))
+        s.faults = {"no_etag": "1"}
+        good("cat", s.url, "w.u8")
+
+
+def redirects():
+    with tmpdir() as tmp, Server(tmp) as s, Server(tmp) as t:
+        data = big(tmp, 1 << 20)
+        s.faults["redirect"] = t.url + "model.safetensors@safetensors"
+        assert good("cat", s.url, "w.u8") == data
+        for to, part in (("file:///etc/passwd", "no http or https"), ("ftp://127.0.0.1/", "no http or https"),
+                         (s.url + "model.safetensors", "more than 5"), ("http://a:b@127.0.0.1/x", "password")):
+            s.faults["redirect"] = to + "@safetensors"
+            refused(5, part, args=("info", s.url))
+
+
+def nobody_answers():
+    begin = time.monotonic()
+    refused(5, "127.0.0.1:1", "attempts", args=("info", "http://127.0.0.1:1/x"))
+    refused(5, "resolve", args=("info", "http://no.such.host.invalid/x"))
+    with tmpdir() as tmp, Server(tmp) as s:
+        big(tmp, 1000)
+        s.faults["slow"] = "60"
+        refused(5, s.url.rstrip("/"), args=("info", s.url, "-o", "timeout=3"))
+    assert time.monotonic() - begin < 40
+
+
+def addresses_with_secrets():
+    for url in ("http://me:secret@127.0.0.1:1/x", "http://127.0.0.1:1/x?token=secret"):
+        text = refused(2, "", args=("info", url))
+        assert "secret" not in text, text
+
+
+# ---- TLS --------------------------------------------------------------------------------------------
+
+
+def authority(tmp):
+    key, cert = os.path.join(tmp, "key.pem"), os.path.join(tmp, "cert.pem")
+    try:
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj",
+                        "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise Skip(f"openssl cannot make a certificate: {e}") from e
+    c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    c.load_cert_chain(cert, key)
+    return c, cert
+
+
+def tls_is_verified():
+    with tmpdir() as tmp, tmpdir() as keys:
+        data = big(tmp, 1 << 20)
+        context, cert = authority(keys)
+        with Server(tmp, tls=context) as s, Server(tmp) as plain:
+            refused(5, "certificate", args=("info", s.url))
+            assert good("cat", s.url, "w.u8", "-o", "cacert=" + cert) == data
+            assert good("cat", s.url, "w.u8", CURL_CA_BUNDLE=cert) == data
+            assert good("cat", s.url, "w.u8", SSL_CERT_FILE=cert) == data
+            s.faults["redirect"] = plain.url + "model.safetensors@safetensors"
+            refused(5, "from https to", args=("info", s.url, "-o", "cacert=" + cert))
+
+
+# ---- a mount ----------------------------------------------------------------------------------------
+
+
+class Mount:
+    def __init__(self, url, at, *opts):
+        self.at = at
+        good("mount", url, at, *opts)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        subprocess.run(["fusermount3", "-uz", self.at], capture_output=True)
+
+
+def stats(at):
+    with open(os.path.join(at, ".zerofs", "stats.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def the_network_goes_and_comes_back():
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise Skip("/dev/fuse cannot be opened")
+    with tmpdir() as tmp, tmpdir() as at, Server(tmp) as s:
+        data = big(tmp)
+        with Mount(s.url, at, "-o", "timeout=4"):
+            path = os.path.join(at, "w.u8")
+            with open(path, "rb", buffering=0) as f:
+                assert f.read(1 << 16) == data[: 1 << 16]
+                s.faults["status"] = "503"
+                begin = time.monotonic()
+                try:
+                    os.pread(f.fileno(), 4096, 20 << 20)
+                    raise AssertionError("a read without a server")
+                except OSError as e:
+                    assert e.errno == 5, e
+                assert time.monotonic() - begin < 8
+                assert os.listdir(at), "metadata waits for the network"
+                del s.faults["status"]
+                assert os.pread(f.fileno(), 4096, 20 << 20) == data[20 << 20 : (20 << 20) + 4096]
+            with open(os.path.join(at, ".zerofs", "log"), encoding="utf-8") as f:
+                log = f.read()
+            assert "503" in log and "model.safetensors" in log, log
+            host = stats(at)["hosts"][0]
+            assert host["requests"] > 3 and host["retries"] > 0 and host["bytes"] > 0, host
+            assert re.sub("^.*//|/$", "", s.url) == host["host"], host
+
+
+def a_replaced_object_is_stale_for_ever():
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise Skip("/dev/fuse cannot be opened")
+    with tmpdir() as tmp, tmpdir() as at, Server(tmp) as s:
+        data = big(tmp)
+        with Mount(s.url, at), open(os.path.join(at, "w.u8"), "rb", buffering=0) as f:
+            assert os.pread(f.fileno(), 4096, 0) == data[:4096]
+            big(tmp)  # the same bytes at another time
+            for _ in range(2):
+                try:
+                    os.pread(f.fileno(), 4096, 10 << 20)
+                    raise AssertionError("bytes of another object")
+                except OSError as e:
+                    assert e.errno == 116, e
+                shutil.copystat(__file__, os.path.join(tmp, "model.safetensors"))
+
+
+if __name__ == "__main__":
+    has_http()
+    main([every_fixture_is_the_same_as_from_disk, a_single_file_and_directories_with_odd_names, a_large_read_uses_several_connections_and_few_bytes,
+          memory_is_bounded, failures_that_pass_are_tried_again, a_stalled_answer_is_given_up_and_asked_for_again, never_tried_again,
+          answers_that_are_not_what_was_asked_for, an_object_that_changes_is_never_mixed, neither_etag_nor_time, redirects, nobody_answers,
+          addresses_with_secrets, tls_is_verified, the_network_goes_and_comes_back, a_replaced_object_is_stale_for_ever])
