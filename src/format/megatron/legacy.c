@@ -15,6 +15,9 @@
 #include "legacy_same.h"
 #include "legacy_whose.h"
 
+/* Comparisons of masters with weights in flat buffers, each of some reads: half a minute. */
+#define LEGACY_COMPARES (1u << 23)
+
 /* What opening it says in full. */
 static bool legacy_probe_mixed(struct zf_probe *out, struct zf_err *err)
 {
@@ -321,7 +324,7 @@ static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
 bool legacy_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                  struct zf_err *err)
 {
-    struct legacy_save ls = {.st = save->store, .o = o, .b = b};
+    struct legacy_save ls = {.st = save->store, .o = o, .b = b, .compares = LEGACY_COMPARES};
 
     ls.ahead = (struct zf_torch_ahead){.st = ls.st, .lim = o->lim};
     ls.a = ls.keep.arena = zf_arena_new(o->lim->model_memory, err);

@@ -17,6 +17,15 @@
 
 #define BUCKET_ALIGN 64u /* elements; 1 up to core 0.7 */
 
+/* The name of a vector, or NULL: it is none. */
+static const char *bucket_key(const struct zf_pv *key)
+{
+    uint64_t n;
+    const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+    return text && strlen(text) == n ? text : NULL;
+}
+
 /* ---- the flat vectors as they are ---- */
 
 struct bucket_reading {
@@ -164,8 +173,7 @@ static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const str
                         struct zf_err *err)
 {
     struct zf_tensor_ref flat;
-    uint64_t n;
-    const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+    const char *text = bucket_key(key);
 
     if (!text || zf_torch_kind(m->t, v) != ZF_TORCH_DENSE) {
         return true;
@@ -177,7 +185,7 @@ static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const str
     for (uint32_t k = 0; text && k < m->n; k++) {
         struct legacy_tensor *t = &m->ls->tensor.at[m->part[k]];
 
-        if (!m->place[k].there || flat.ndim != 1 || !flat.packed || flat.n != m->param.n) {
+        if (!m->place[k].there) {
             continue;
         }
         struct zf_tensor_ref cut = bucket_cut(&flat, m->place[k].first, &t->ref);
@@ -228,18 +236,41 @@ static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, s
                          .joined = true,
                          .same = bucket_same,
                          .ctx = m};
-    struct walk_result found;
+    struct walk_result found = {.kind = WALK_MANY};
 
-    if (!bucket_walk(&in, m->place, &found, err)) {
-        return false;
-    }
-    if (found.kind == WALK_NONE) {
-        in.align = 1;
+    for (int k = 0; m->ls->compares > 0 && (k == 0 || (k == 1 && found.kind == WALK_NONE)); k++) {
+        in.align = k == 0 ? BUCKET_ALIGN : 1;
+        in.most = m->ls->compares;
         if (!bucket_walk(&in, m->place, &found, err)) {
             return false;
         }
+        m->ls->compares -= found.compared;
     }
     *why = found.kind == WALK_ONE ? NULL : bucket_why(found.kind);
+    return true;
+}
+
+/* What is found by masters is cut out of all vectors: they must be as long as the masters. */
+static bool bucket_alike(struct bucket_map *m, const char **why, struct zf_err *err)
+{
+    for (uint64_t i = 0; i < zf_pv_len(m->values); i++) {
+        const struct zf_pv *v = zf_pv_val(m->values, i);
+        const char *text = bucket_key(zf_pv_key(m->values, i));
+        struct zf_tensor_ref flat;
+
+        if (!text || zf_torch_kind(m->t, v) != ZF_TORCH_DENSE) {
+            continue;
+        }
+        if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &flat, err)) {
+            return false;
+        }
+        if (flat.ndim != 1 || !flat.packed || flat.n != m->param.n) {
+            *why = zf_arena_fmt(m->ls->a, err,
+                                "%.60s is not one vector of %llu elements, as its masters are", text,
+                                (unsigned long long)m->param.n);
+            return *why != NULL;
+        }
+    }
     return true;
 }
 
@@ -278,6 +309,9 @@ static bool bucket_map_buffer(struct bucket_map *m, const struct zf_pv *types, u
     }
     m->values = zf_pv_val(types, 0);
     if (!bucket_masters(m, &len, why, err)) {
+        return false;
+    }
+    if (!*why && !bucket_alike(m, why, err)) {
         return false;
     }
     if (!*why && (!bucket_pieces(m, chunk, expert, err) || !bucket_prove(m, len, why, err))) {

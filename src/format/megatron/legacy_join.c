@@ -363,6 +363,37 @@ static bool join_layers_complete(const struct legacy_join *j, const struct legac
     return true;
 }
 
+/* Layers of multi-token prediction carry the whole model's numbers.  Fewer than args say may be stored (one
+ * that is used again and again), but none that args do not know, and none is missing in between. */
+static bool join_mtp_complete(const struct legacy_join *j, struct zf_err *err)
+{
+    uint64_t most = j->settings->mtp_num_layers ? j->settings->mtp_num_layers : 1u << 20;
+    uint64_t end = 0;
+    zf_auto(table) struct zf_table seen = {0};
+
+    for (uint32_t i = 0; i < j->n_parts; i++) {
+        const struct legacy_part *p = &j->part[i];
+        struct legacy_name name;
+
+        if (!legacy_names_parse(p->name, p->name_n, j->settings, &name) || !name.mtp) {
+            continue;
+        }
+        if (name.layer >= most) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "args.mtp_num_layers is %llu",
+                          (unsigned long long)most);
+            return join_reason(j, p, err);
+        }
+        end = name.layer >= end ? name.layer + 1 : end;
+        if (!zf_table_put(&seen, zf_hash_number(name.layer), sizeof(uint64_t), err)) {
+            return false;
+        }
+    }
+    return seen.index.n == end ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "%zu layers of \"mtp.layers.\" are there, and one is number %llu", seen.index.n,
+                   (unsigned long long)end - 1);
+}
+
 /* Where in the model a part is: stages within chunks. */
 static uint64_t join_position(const struct legacy_join *j, const struct legacy_part *p)
 {
@@ -427,7 +458,7 @@ bool legacy_join(struct legacy_join *j, struct zf_err *err)
             return false;
         }
     }
-    return join_stages_in_order(j, err) && join_complete(j, err) && join_layers_complete(j, &l, err) &&
+    return join_stages_in_order(j, err) && join_mtp_complete(j, err) && join_complete(j, err) && join_layers_complete(j, &l, err) &&
            join_experts_complete(j, &experts, err);
 }
 

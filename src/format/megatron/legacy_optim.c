@@ -198,6 +198,12 @@ static bool optim_read_masters(struct optim_reading *x, const struct zf_pv *v, s
 
 /* ---- proving ---- */
 
+static bool optim_same_shape(const struct zf_tensor_ref *a, const struct zf_tensor_ref *b)
+{
+    return a->ndim == b->ndim &&
+           (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
+}
+
 static bool optim_is_weight(const struct zf_tensor_ref *r)
 {
     return r->packed && r->src && r->n > 0 && zf_dtype_info(r->dtype)->kind == 'f' &&
@@ -231,7 +237,7 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
     const struct zf_tensor_ref *m = &x->master.at[x->begin.at[group] + item].ref;
     const struct zf_tensor_ref *w = &x->ls->tensor.at[x->r->first_part + candidate].ref;
 
-    *yes = w->ndim == m->ndim && memcmp(w->shape, m->shape, m->ndim * sizeof *m->shape) == 0;
+    *yes = optim_same_shape(w, m);
     return !*yes || optim_rounds(x, m, w, yes, err);
 }
 
@@ -331,9 +337,7 @@ static uint32_t optim_owner(const struct optim_reading *x, uint32_t optimizer, u
 /* Is it a value for each element of the parameter, or one for all? */
 static bool optim_suits(const struct legacy_value *v, const struct zf_tensor_ref *w)
 {
-    return v->number || v->ref.ndim == 0 ||
-           (v->ref.ndim == w->ndim &&
-            memcmp(v->ref.shape, w->shape, w->ndim * sizeof *w->shape) == 0);
+    return v->number || v->ref.ndim == 0 || optim_same_shape(&v->ref, w);
 }
 
 static bool optim_give_value(struct optim_reading *x, uint32_t owner, const char *number,

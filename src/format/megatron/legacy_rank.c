@@ -4,6 +4,7 @@
 #include "legacy_rank.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
@@ -115,6 +116,29 @@ static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struc
     return zf_walk(x->t, v, NULL, x->ls->o->lim, &visit, err);
 }
 
+/* Is there a chunk that is not one of n numbered ones, or not the only one? */
+static bool rank_models_in_order(const struct rank_reading *x, const struct zf_pv *root,
+                                 struct zf_err *err)
+{
+    for (uint64_t i = 0; i < zf_pv_len(root); i++) {
+        uint64_t n;
+        const struct zf_pv *key = zf_pv_key(root, i);
+        const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+        if (!text || strncmp(text, "model", 5) != 0 || text[5] < '0' || text[5] > '9' ||
+            text[5 + strspn(text + 5, "0123456789")] != '\0') {
+            continue;
+        }
+        if (!x->r->numbered || strtoull(text + 5, NULL, 10) >= x->r->n_chunks) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "there is \"%.20s\", and %s: chunks of a virtual pipeline are missing, or "
+                           "two models are mixed",
+                           text, x->r->numbered ? "not all in front of it" : "\"model\" as well");
+        }
+    }
+    return true;
+}
+
 static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(x->t), *v = zf_pv_get(root, "model");
@@ -124,7 +148,7 @@ static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
     x->key = "model";
     if (v) {
         x->r->n_chunks = 1;
-        return rank_read_model(x, v, err);
+        return rank_models_in_order(x, root, err) && rank_read_model(x, v, err);
     }
     x->r->numbered = true;
     for (x->key = key;; x->chunk++) {
@@ -138,8 +162,11 @@ static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
         }
     }
     x->r->n_chunks = x->chunk;
-    return x->chunk > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                   "there is neither \"model\" nor \"model0\" in it");
+    if (x->chunk == 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "there is neither \"model\" nor \"model0\" in it");
+    }
+    return rank_models_in_order(x, root, err);
 }
 
 /* ---- what all ranks repeat ---- */

@@ -65,6 +65,7 @@ struct legacy_save {
     struct zf_agree *said; /* what the first rank's file says and all must */
     struct megatron_settings settings;
     double version; /* checkpoint_version; 0 = not said */
+    uint32_t compares; /* that may still be made to map flat buffers, for all of them together */
     struct legacy_files files;
     struct legacy_rank *rank; /* [files.n] */
     zf_vec(struct legacy_part) part;

@@ -187,6 +187,10 @@ without_bytes(edited(Model(ep=2, **MOE), edit=lambda r, m: m.pop("decoder.layers
                      if r[2] == 1 else None, optimizer=None), "3 experts have a tensor like", "an expert that no rank has")
 without_bytes(edited(Model(ep=2, **MOE), grouped=True, edit=lambda r, m: m.pop("decoder.layers.0.mlp.experts.linear_fc1.weight0", None)
                      if r[2] == 0 else None, optimizer=None), "3 experts have a tensor like", "an expert of one module that no rank has")
+without_bytes(edited(Model(mtp_num_layers=2), optimizer=None, edit_file=lambda r, v: v["args"].row[2].update(mtp_num_layers=1)), "args.mtp_num_layers is 1",
+              "a layer of multi-token prediction too many")
+without_bytes(edited(Model(mtp_num_layers=3), optimizer=None, edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("mtp.layers.1.")]),
+              'there, and one is number 2', "a layer of multi-token prediction that no rank has")
 by_rank("another number of layers", edited(Model(tp=2, num_layers=2), optimizer=None), "but args.num_layers is 2")
 by_rank("no args", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args"), optimizer=None), "args")
 by_rank("no vocabulary size", edited(Model(tp=2, padded_vocab_size=16), edit_file=lambda r, v: v["args"].row[2].pop("padded_vocab_size"), optimizer=None),
@@ -255,6 +259,13 @@ files["mp_rank_01/distrib_optim.pt"][0][(makelegacy.BF16, makelegacy.FLOAT32)]["
 got, notes, err = tree(files)
 check("a buffer that says that it is empty has no map", not err and any("numel_unpadded says that it is empty" in n for n in notes) and
       not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
+for key, value in (("exp_avg", Mem((64,), [0] * 64).torch()), ("exp_avg_sq", Mem((2, 2), [0] * 4).torch())):
+    files = edited(Model(tp=2), optimizer="flat").files()
+    for t in (0, 1):
+        files[f"mp_rank_0{t}/distrib_optim.pt"][0][(makelegacy.BF16, makelegacy.FLOAT32)][key] = value
+    got, notes, err = tree(files)
+    check(f"{key} of another length than the masters", not err and any(f"{key} is not one vector of" in n for n in notes) and
+          not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 for at in (3, -1):
     model, (got, notes, err) = one_byte(at)
     want = model.expected()
@@ -338,6 +349,8 @@ refused("three numbers", {k.replace("mp_rank_00_000", "mp_rank_00_000_000"): v f
         "3 numbers")
 refused("a file that is damaged", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": b"PK\3\4 and no more"}, "mp_rank_01/model_optim_rng.pt")
 refused("no model in it", edited(Model(tp=2), edit_file=lambda r, v: v.pop("model")).files(), 'neither "model" nor "model0"')
+refused("a chunk that is missing", edited(Model(pp=2, vp=3), edit_file=lambda r, v: v.pop("model1"), optimizer=None).files(), "mp_rank_00_000/model_optim_rng.pt", '"model2"')
+refused("a chunk beside the model", edited(Model(tp=2), edit_file=lambda r, v: v.update(model0=v["model"]), optimizer=None).files(), '"model0"', '"model" as well')
 refused("an impossible size", Model(tp=2, hidden_size=8, ffn_hidden_size=12, num_layers=1, kv_channels=-1).files(), "kv_channels is negative")
 refused("a mesh beyond bounds", {k.replace("_00", "_00_000", 1): v for k, v in Model(expert_model_parallel_size=1 << 20, expert_tensor_parallel_size=1 << 20, num_experts=4)
                                  .files().items()}, "args claim a mesh of more than")
