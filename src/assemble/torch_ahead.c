@@ -19,7 +19,17 @@ static void *ahead_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     const struct zf_torch_ahead *a = ctx;
 
-    return ahead_open(a, a->path[i], err);
+    struct zf_torch *t = ahead_open(a, a->path[i], err);
+
+    if (t && !zf_torch_is_twin(t)) {
+        zf_torch_read_ahead(t);
+    }
+    return t;
+}
+
+static uint64_t ahead_weigh(const void *made)
+{
+    return zf_torch_weight(made);
 }
 
 static void ahead_drop(void *made)
@@ -32,13 +42,13 @@ static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path,
 {
     a->path = path;
     a->n = n;
-    const struct zf_ahead_work work = {
-        .make = ahead_make,
-        .drop = ahead_drop,
-        .ctx = a,
-        .width = zf_store_is_far(a->st) ? ZF_AHEAD_WIDEST : ZF_AHEAD_MOST,
-    };
-    a->made = zf_ahead_new(work, n, err);
+    a->made = zf_ahead_new((struct zf_ahead_work){.make = ahead_make,
+                                                  .drop = ahead_drop,
+                                                  .ctx = a,
+                                                  .weigh = ahead_weigh,
+                                                  .most = zf_store_ahead(a->st),
+                                                  .few = zf_store_is_far(a->st) ? ZF_AHEAD_FAR : 0},
+                           n, err);
     return a->made != NULL;
 }
 

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of as many places as there are threads.  Things are begun in their order, by a thread as
+/* A ring of places, and a thread for each of those in use.  Things are begun in their order, by a thread as
  * soon as a place is free, or by the taker when nobody has begun the one it asks for: so it never
  * waits for a thread that is not there.  After a failure no other thing is begun until it was taken,
- * because the taker will most likely give up. */
+ * because the taker will most likely give up.
+ *
+ * How many are in work follows what making one is: the few that are right for a local disk, where a
+ * thread computes most of its time, become twice as many each time that a thread found itself
+ * waiting (for a network, mostly). */
 #include <zf/base/ahead.h>
 
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* What a thing is taken for before one was weighed. */
+#define AHEAD_LEAST (256u << 10)
 
 struct ahead_place {
     bool done;
+    uint64_t weight;
     void *made;
     struct zf_err err; /* when made is NULL */
 };
@@ -19,34 +29,102 @@ struct ahead_place {
 struct zf_ahead {
     struct zf_ahead_work work;
     uint64_t n;
-    unsigned width;
-    pthread_t thread[ZF_AHEAD_WIDEST];
-    unsigned n_threads;
+    uint32_t most;        /* places */
+    pthread_t *thread;    /* [most] */
     pthread_mutex_t lock; /* of all below */
-    pthread_cond_t moved;
+    uint32_t n_threads;
+    uint32_t want;              /* threads, and things in work; work.few … most */
+    uint64_t weight, heaviest;  /* of what is made and not taken; of anything so far */
+    uint64_t making;
+    uint64_t streak; /* of things, the last ones, of which each waited */
+    pthread_cond_t made; /* a thing, for the taker */
+    pthread_cond_t room; /* for one more thing */
     bool stop;
     unsigned failures;     /* that wait to be taken */
     uint64_t begun, taken; /* begun - taken places are in use */
-    struct ahead_place place[ZF_AHEAD_WIDEST];
+    struct ahead_place *place; /* [most] */
 };
+
+/* ---- how many ------------------------------------------------------------------------------- */
+
+struct ahead_clock {
+    struct timespec wall, cpu;
+    long slept, preempted; /* times */
+};
+
+static struct ahead_clock ahead_now(void)
+{
+    struct ahead_clock c;
+    struct rusage u = {0};
+
+    (void)getrusage(RUSAGE_THREAD, &u);
+    c.slept = u.ru_nvcsw;
+    c.preempted = u.ru_nivcsw;
+    (void)clock_gettime(CLOCK_MONOTONIC, &c.wall);
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &c.cpu);
+    return c;
+}
+
+static int64_t ahead_ns(struct timespec from, struct timespec to)
+{
+    return (int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + (to.tv_nsec - from.tv_nsec);
+}
+
+/* Did the thread sleep for most of the time, and long enough to be worth a thread?  One that waits for a
+ * processor does not sleep. */
+static bool ahead_waited(const struct ahead_clock *began)
+{
+    const struct ahead_clock now = ahead_now();
+    int64_t cpu = ahead_ns(began->cpu, now.cpu), wall = ahead_ns(began->wall, now.wall);
+
+    return wall - cpu > 2000000 && wall > 4 * cpu &&
+           now.slept - began->slept > now.preempted - began->preempted;
+}
+
+static bool ahead_may_begin(const struct zf_ahead *a)
+{
+    uint64_t ahead = a->begun - a->taken;
+
+    return a->failures == 0 && ahead < a->want &&
+           (ahead < a->work.few ||
+            a->weight + (a->making + 1) * a->heaviest <= ZF_AHEAD_ROOM);
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static void ahead_more(struct zf_ahead *a);
 
 /* Makes the next thing; the lock is held, but not meanwhile. */
 static void ahead_make(struct zf_ahead *a)
 {
     uint64_t i = a->begun++;
-    struct ahead_place *p = &a->place[i % a->width];
+    struct ahead_place *p = &a->place[i % a->most];
 
+    a->making++;
+    if (ahead_may_begin(a)) {
+        (void)pthread_cond_signal(&a->room);
+    }
     (void)pthread_mutex_unlock(&a->lock);
+    const struct ahead_clock began = ahead_now();
     p->made = a->work.make(a->work.ctx, i, &p->err);
+    bool waited = ahead_waited(&began);
     (void)pthread_mutex_lock(&a->lock);
+    a->making--;
     p->done = true;
+    p->weight = p->made && a->work.weigh ? a->work.weigh(p->made) : 0;
+    a->weight += p->weight;
+    /* One that is heavy is soon forgotten: of many ranks the first has more than the others. */
+    a->heaviest -= a->heaviest / 8;
+    a->heaviest = p->weight > a->heaviest ? p->weight : a->heaviest;
     a->failures += !p->made;
-    (void)pthread_cond_broadcast(&a->moved);
-}
-
-static bool ahead_may_begin(const struct zf_ahead *a)
-{
-    return a->failures == 0 && a->begun - a->taken < a->width;
+    /* A busy machine makes some wait, a slow source all of them. */
+    a->streak = waited ? a->streak + 1 : 0;
+    if (a->streak >= 2 * (uint64_t)a->want && a->want < a->most && a->n_threads >= a->want) {
+        a->want = a->want * 2 < a->most ? a->want * 2 : a->most;
+        a->streak = 0;
+        ahead_more(a);
+    }
+    (void)pthread_cond_signal(&a->made);
 }
 
 static void *ahead_run(void *arg)
@@ -58,21 +136,22 @@ static void *ahead_run(void *arg)
         if (ahead_may_begin(a)) {
             ahead_make(a);
         } else {
-            (void)pthread_cond_wait(&a->moved, &a->lock);
+            (void)pthread_cond_wait(&a->room, &a->lock);
         }
     }
     (void)pthread_mutex_unlock(&a->lock);
     return NULL;
 }
 
-/* Signals are for the threads that were there before. */
-static void ahead_start(struct zf_ahead *a)
+/* Starts the threads that are wanted and not there; the lock is held.  Signals are for the threads that
+ * were there before. */
+static void ahead_more(struct zf_ahead *a)
 {
     sigset_t all, was;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &was);
-    while (a->n_threads < a->width && a->n_threads + 1 < a->n &&
+    while (!a->stop && a->n_threads < a->want && a->n_threads + 1 < a->n &&
            pthread_create(&a->thread[a->n_threads], NULL, ahead_run, a) == 0) {
         a->n_threads++;
     }
@@ -82,24 +161,33 @@ static void ahead_start(struct zf_ahead *a)
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err)
 {
     struct zf_ahead *a = calloc(1, sizeof *a);
+    work.few = work.few ? work.few : ZF_AHEAD_FEW;
+    uint32_t most = work.most > work.few ? work.most : work.few;
 
-    if (!a) {
+    if (!a || !(a->place = calloc(most, sizeof *a->place)) ||
+        !(a->thread = calloc(most, sizeof *a->thread))) {
         (void)zf_fail_sys(err, "begin reading ahead");
+        free(a ? a->place : NULL);
+        free(a);
         return NULL;
     }
     a->work = work;
-    a->width = work.width ? work.width : ZF_AHEAD_MOST;
-    a->width = a->width < ZF_AHEAD_WIDEST ? a->width : ZF_AHEAD_WIDEST;
     a->n = n;
+    a->most = most;
+    a->want = work.few;
+    a->heaviest = work.weigh ? AHEAD_LEAST : 0;
     (void)pthread_mutex_init(&a->lock, NULL);
-    (void)pthread_cond_init(&a->moved, NULL);
-    ahead_start(a);
+    (void)pthread_cond_init(&a->made, NULL);
+    (void)pthread_cond_init(&a->room, NULL);
+    (void)pthread_mutex_lock(&a->lock);
+    ahead_more(a);
+    (void)pthread_mutex_unlock(&a->lock);
     return a;
 }
 
 void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err)
 {
-    struct ahead_place *p = &a->place[a->taken % a->width];
+    struct ahead_place *p = &a->place[a->taken % a->most];
 
     assert(a->taken < a->n);
     (void)pthread_mutex_lock(&a->lock);
@@ -107,7 +195,7 @@ void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err)
         ahead_make(a);
     }
     while (!p->done) {
-        (void)pthread_cond_wait(&a->moved, &a->lock);
+        (void)pthread_cond_wait(&a->made, &a->lock);
     }
     void *made = p->made;
     if (!made) {
@@ -116,8 +204,9 @@ void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err)
     }
     p->done = false;
     p->made = NULL;
+    a->weight -= p->weight;
     a->taken++;
-    (void)pthread_cond_broadcast(&a->moved);
+    (void)pthread_cond_signal(&a->room);
     (void)pthread_mutex_unlock(&a->lock);
     return made;
 }
@@ -129,17 +218,21 @@ void zf_ahead_free(struct zf_ahead *a)
     }
     (void)pthread_mutex_lock(&a->lock);
     a->stop = true;
-    (void)pthread_cond_broadcast(&a->moved);
+    (void)pthread_cond_broadcast(&a->room);
     (void)pthread_mutex_unlock(&a->lock);
-    while (a->n_threads) {
-        (void)pthread_join(a->thread[--a->n_threads], NULL);
+    /* No thread is started any more. */
+    for (uint32_t i = 0; i < a->n_threads; i++) {
+        (void)pthread_join(a->thread[i], NULL);
     }
-    for (size_t i = 0; i < a->width; i++) {
+    for (uint32_t i = 0; i < a->most; i++) {
         if (a->place[i].made) {
             a->work.drop(a->place[i].made);
         }
     }
-    (void)pthread_cond_destroy(&a->moved);
+    (void)pthread_cond_destroy(&a->made);
+    (void)pthread_cond_destroy(&a->room);
     (void)pthread_mutex_destroy(&a->lock);
+    free(a->place);
+    free(a->thread);
     free(a);
 }

@@ -178,6 +178,7 @@ static const struct zf_store_ops store_ops = {
     .unchanged = store_unchanged,
     .hosts = store_hosts,
     .fini = store_fini,
+    .ahead = 64,
 };
 
 /* Takes the place. */

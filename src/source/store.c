@@ -474,6 +474,11 @@ struct zf_source *zf_store_open_later(struct zf_store *st, const char *path, str
     return store_open_known(st, path, e && e->kind == ZF_ENTRY_FILE && !e->fresh ? e : NULL, err);
 }
 
+uint32_t zf_store_ahead(const struct zf_store *st)
+{
+    return st->t->ops->ahead;
+}
+
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,
                      struct zf_err *err)
 {

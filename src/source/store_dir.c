@@ -9,12 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/ahead.h>
+#include <zf/base/vec.h>
+
 #include "beneath.h"
 #include "file.h"
 #include <zf/source/store_kind.h>
 
 /* The descriptor behind a path that is only looked at; the entry itself is never opened.  False: errno
  * says why. */
+/* A directory may be on a network: requests in flight that a server of one still likes. */
+#define STORE_DIR_AHEAD 64
+
 static bool store_dir_look(const struct reach *r, const char *path, struct stat *st)
 {
     int fd = reach_open(r, path, O_PATH);
@@ -47,13 +53,13 @@ static const char *store_dir_broken_link(int why)
 
 /* A directory may be a mount point, and asking that would ask whoever serves it: perhaps this very
  * process, which is waited for.  Opening it asks nobody. */
-static bool store_dir_inspect(const struct reach *r, int dir, const struct dirent *de,
+static bool store_dir_inspect(const struct reach *r, int dir, const char *name, uint8_t type,
                               struct stat *st)
 {
-    if (de->d_type != DT_DIR && de->d_type != DT_UNKNOWN) {
-        return fstatat(dir, de->d_name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
+    if (type != DT_DIR && type != DT_UNKNOWN) {
+        return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
     }
-    int fd = beneath_open(dir, de->d_name, O_PATH | O_NOFOLLOW, r->xdev);
+    int fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, r->xdev);
 
     if (fd < 0) {
         return false;
@@ -63,16 +69,26 @@ static bool store_dir_inspect(const struct reach *r, int dir, const struct diren
     return ok;
 }
 
-/* Fills kind, what and id of `de` in the directory `dir`, open as fd. */
-static void store_dir_classify(const struct reach *r, const char *dir, int fd,
-                               const struct dirent *de, struct zf_entry *e)
+/* A directory that is being listed; open as fd. */
+struct dir_names {
+    const struct reach *r;
+    const char *dir;
+    int fd;
+    struct zf_listing *l;
+    zf_vec(uint8_t) type; /* [l->n] of readdir */
+};
+
+/* Fills kind, what and id of an entry. */
+static void store_dir_classify(const struct dir_names *names, uint8_t type, struct zf_entry *e)
 {
+    const struct reach *r = names->r;
+    const char *dir = names->dir;
     char path[PATH_MAX];
     struct stat st;
 
     e->kind = ZF_ENTRY_OTHER;
     e->what = "an entry that cannot be looked at";
-    if (!store_dir_inspect(r, fd, de, &st)) {
+    if (!store_dir_inspect(r, names->fd, e->name, type, &st)) {
         e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
     }
@@ -92,25 +108,71 @@ static void store_dir_classify(const struct reach *r, const char *dir, int fd,
     }
 }
 
-static bool store_dir_read_names(const struct reach *r, const char *dir, DIR *d, struct zf_listing *l,
-                                 struct zf_err *err)
+static void store_dir_look_at(const struct dir_names *names, size_t i)
+{
+    struct zf_entry *e = &names->l->entry[i];
+    const struct timespec began = file_clock();
+
+    store_dir_classify(names, names->type.at[i], e);
+    e->fresh = file_fresh(e->id.ctime, began);
+}
+
+/* So many entries are looked at in a row; those of a long directory by several threads. */
+#define STORE_DIR_ROW 16u
+
+static void *store_dir_look_row(void *ctx, uint64_t row, struct zf_err *err)
+{
+    const struct dir_names *names = ctx;
+    size_t end = (row + 1) * STORE_DIR_ROW;
+
+    (void)err;
+    for (size_t i = row * STORE_DIR_ROW; i < end && i < names->l->n; i++) {
+        store_dir_look_at(names, i);
+    }
+    return ctx;
+}
+
+static void store_dir_looked(void *row)
+{
+    (void)row;
+}
+
+static bool store_dir_look_at_all(struct dir_names *names, struct zf_err *err)
+{
+    const uint64_t rows = names->l->n / STORE_DIR_ROW + (names->l->n % STORE_DIR_ROW != 0);
+    const struct zf_ahead_work work = {.make = store_dir_look_row,
+                                       .drop = store_dir_looked,
+                                       .ctx = names,
+                                       .most = STORE_DIR_AHEAD};
+    zf_auto(ahead) struct zf_ahead *ahead = rows > 16 ? zf_ahead_new(work, rows, err) : NULL;
+
+    for (uint64_t i = 0; i < rows; i++) {
+        if (!(rows > 16 ? ahead && zf_ahead_take(ahead, err)
+                       : store_dir_look_row(names, i, err) != NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All names first: what is behind them is asked afterwards, and most of that is waiting on a network. */
+static bool store_dir_read_names(struct dir_names *names, DIR *d, struct zf_err *err)
 {
     const struct dirent *de;
 
     for (errno = 0; (de = readdir(d)) != NULL; errno = 0) {
-        struct zf_entry e = {.name = de->d_name};
+        const struct zf_entry e = {.name = de->d_name};
+        uint8_t *type;
 
         if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0) {
             continue;
         }
-        const struct timespec began = file_clock();
-        store_dir_classify(r, dir, dirfd(d), de, &e);
-        e.fresh = file_fresh(e.id.ctime, began);
-        if (!zf_listing_add(l, &e, err)) {
+        if (!zf_listing_add(names->l, &e, err) || !(type = zf_vec_push(&names->type, err))) {
             return false;
         }
+        *type = de->d_type;
     }
-    return errno == 0 || zf_fail_sys(err, "read the directory");
+    return errno == 0 ? store_dir_look_at_all(names, err) : zf_fail_sys(err, "read the directory");
 }
 
 static bool store_dir_no_directory(const struct reach *r, const char *dir, struct zf_err *err)
@@ -133,7 +195,9 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
         (void)close(fd);
         return false;
     }
-    bool ok = store_dir_read_names(&pool->reach, dir, d, l, err);
+    struct dir_names names = {.r = &pool->reach, .dir = dir, .fd = fd, .l = l};
+    bool ok = store_dir_read_names(&names, d, err);
+    zf_vec_fini(&names.type);
     (void)closedir(d);
     return ok;
 }
@@ -198,6 +262,7 @@ static const struct zf_store_ops dir_ops = {
     .reaches = dir_reaches,
     .base = dir_base,
     .fini = dir_fini,
+    .ahead = STORE_DIR_AHEAD,
 };
 
 /* A path as given, cut at its last '/': "" is the working directory. */

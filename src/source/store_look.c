@@ -224,10 +224,48 @@ static void look_done(void *looked)
     (void)looked;
 }
 
+/* Files, so many in a row. */
+#define LOOK_ROW 8u
+
+struct look_files {
+    struct store_table *t;
+    struct kept **file;
+    size_t n;
+};
+
+static void *look_row_ahead(void *ctx, uint64_t row, struct zf_err *err)
+{
+    const struct look_files *l = ctx;
+
+    for (size_t i = row * LOOK_ROW; i < (row + 1) * LOOK_ROW && i < l->n; i++) {
+        if (!look_at_file(l->t, l->file[i], err)) {
+            return NULL;
+        }
+    }
+    return ctx;
+}
+
+static bool look_at_rows(struct store_table *t, struct kept **file, size_t n, struct zf_err *err)
+{
+    struct look_files l = {t, file, n};
+    const uint64_t rows = n / LOOK_ROW + (n % LOOK_ROW != 0);
+    const struct zf_ahead_work work = {
+        .make = look_row_ahead, .drop = look_done, .ctx = &l, .most = t->ops->ahead};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, rows, err);
+
+    for (uint64_t i = 0; ahead && i < rows; i++) {
+        if (!zf_ahead_take(ahead, err)) {
+            return false;
+        }
+    }
+    return ahead != NULL;
+}
+
 static bool look_at_dirs(struct store_table *t, struct kept **dir, size_t n, struct zf_err *err)
 {
     struct look_dirs l = {t, dir};
-    const struct zf_ahead_work work = {.make = look_ahead, .drop = look_done, .ctx = &l};
+    const struct zf_ahead_work work = {
+        .make = look_ahead, .drop = look_done, .ctx = &l, .most = t->ops->ahead};
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, n, err);
 
     for (size_t i = 0; ahead && i < n; i++) {
@@ -276,12 +314,9 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     }
     zf_auto(mem) struct kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
-    bool ok = dir != NULL;
-    if (ok && t->ops->unchanged) {
-        ok = look_at_files(t, file, n_files, err);
+    if (!dir || !(t->ops->unchanged ? look_at_files(t, file, n_files, err)
+                                    : look_at_rows(t, file, n_files, err))) {
+        return false;
     }
-    for (size_t i = 0; ok && !t->ops->unchanged && i < n_files; i++) {
-        ok = look_at_file(t, file[i], err);
-    }
-    return ok && look_at_dirs(t, dir, n_dirs, err);
+    return look_at_dirs(t, dir, n_dirs, err);
 }

@@ -18,8 +18,7 @@ struct zf_torch_ahead {
 };
 
 /* Begins to open path[n], which are borrowed until all are open; forgets what was begun before.  The
- * budgets of `lim` count for each file, and at most ZF_AHEAD_MOST are open that nobody asked for,
- * of a store behind an address ZF_AHEAD_WIDEST. */
+ * budgets of `lim` count for each file, and at most ZF_AHEAD_FEW are open that nobody asked for. */
 bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
                           struct zf_err *err) ZF_CHECKED;
 

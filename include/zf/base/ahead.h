@@ -17,14 +17,19 @@ struct zf_ahead_work {
     void *(*make)(void *ctx, uint64_t i, struct zf_err *err);
     void (*drop)(void *made); /* frees what nobody took */
     void *ctx;                /* for make; it must outlive the struct zf_ahead */
-    unsigned width;           /* 0 = ZF_AHEAD_MOST; at most ZF_AHEAD_WIDEST */
+    /* Bytes that a thing takes until it is taken; NULL = nothing worth counting. */
+    uint64_t (*weigh)(const void *made);
+    /* The most things that may be made or being made and not yet taken; 0 = ZF_AHEAD_FEW.  There are
+     * more than a few only while making one is mostly waiting, and what waits to be taken is light. */
+    uint32_t most;
+    uint32_t few; /* at once in any case; 0 = ZF_AHEAD_FEW */
 };
 
-/* Things 0 … n-1.  At most `width` are made or being made and not yet taken.  Without threads
- * (n < 2, or none is to be had) each is made when it is taken.  Errors: ZF_E_NOMEM. */
-#define ZF_AHEAD_MOST 4
-/* For work that mostly waits for something far away. */
-#define ZF_AHEAD_WIDEST 16
+/* Things 0 … n-1.  Without threads (n < 2, or none is to be had) each is made when it is taken.
+ * Errors: ZF_E_NOMEM. */
+#define ZF_AHEAD_FEW 4
+#define ZF_AHEAD_FAR 16 /* for work that waits for something far away */
+#define ZF_AHEAD_ROOM (16u << 20) /* bytes of things beyond the few */
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
 /* Gives the next thing, which is the caller's, or NULL and its failure; after a failure the ones

@@ -44,12 +44,19 @@ const char *zf_torch_name(const struct zf_torch *t);
 /* Do the first bytes look like one?  Peeks at no more than a few hundred bytes. */
 bool zf_torch_sniff(struct zf_source *src);
 
+/* About how many bytes of memory it takes. */
+uint64_t zf_torch_weight(const struct zf_torch *t);
+
 /* Bytes on disk of the pickle that holds the root. */
 uint64_t zf_torch_pickle_bytes(const struct zf_torch *t);
 const struct zf_pv *zf_torch_root(const struct zf_torch *t);
 struct zf_arena *zf_torch_arena(struct zf_torch *t);
 /* "zip", "legacy", "tar", "torchscript" */
 const char *zf_torch_container(const struct zf_torch *t);
+
+/* Reads the few storages of a number (the steps of an optimizer), so that who asks for one later need not wait
+ * for a slow source.  What cannot be read is left to whoever asks. */
+void zf_torch_read_ahead(struct zf_torch *t);
 
 /* The number of storages with bytes in the file, and of those from which no tensor was read
  * so far. */
@@ -60,6 +67,7 @@ struct zf_torch_storage {
     enum zf_dtype dtype; /* of the storage class; U8 for UntypedStorage */
     uint64_t bytes;
     struct zf_source *src; /* borrowed from t: exactly `bytes` long, little-endian; NULL on meta */
+    const uint8_t *known;  /* these bytes, when zf_torch_read_ahead read them; else NULL */
 };
 
 struct zf_torch_tensor {

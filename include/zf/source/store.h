@@ -110,6 +110,9 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err) ZF_
  * through.  Errors: ZF_E_STALE with the path that changed. */
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err) ZF_CHECKED;
 
+/* How many of its files may be asked for at once where that is mostly waiting: struct zf_ahead_work. */
+uint32_t zf_store_ahead(const struct zf_store *st);
+
 /* Reads a whole small file (at most max_bytes, else ZF_E_LIMIT); gives a terminated
  * malloc'ed copy. */
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,

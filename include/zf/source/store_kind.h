@@ -37,6 +37,7 @@ struct zf_store_ops {
     /* NULL, or as zf_store_hosts. */
     void (*hosts)(void *self, zf_host_stats_fn *fn, void *ctx);
     void (*fini)(void *self);
+    uint32_t ahead; /* as zf_store_ahead; 0 = a few */
 };
 
 /* How a new store presents itself; the strings are copied. */

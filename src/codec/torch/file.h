@@ -6,6 +6,9 @@
 #include <zf/codec/torch.h>
 #include <zf/codec/zip.h>
 
+/* Bytes of a storage that is one number. */
+#define TORCH_NUMBER 8u
+
 /* A storage as some view needs it: byte-swapped, with signs flipped, or unchanged. */
 struct torch_variant {
     struct zf_torch_storage pub;
@@ -77,6 +80,11 @@ struct zf_torch {
     uint8_t *text;                /* the pickle, kept for them, or NULL */
     uint64_t text_bytes;
     bool twin;
+    struct torch_number { /* a storage that was read ahead */
+        uint64_t record, bytes;
+        uint8_t byte[TORCH_NUMBER];
+    } * number;
+    uint64_t n_numbers;
     bool big;                 /* storages are big-endian */
     struct torch_store *stores;
     struct torch_store **by_record; /* [n_records] */

@@ -150,6 +150,42 @@ static struct zf_source *storage_dress(struct zf_source *raw, enum zf_dtype dtyp
     return flips ? torch_flip_new(s, dtype, flips, err) : zf_source_ref(s);
 }
 
+/* Storages that are read ahead. */
+#define STORAGE_NUMBERS 16u
+
+void zf_torch_read_ahead(struct zf_torch *t)
+{
+    struct zf_err ignored;
+
+    for (uint64_t i = 0; i < t->n_records && t->n_numbers < STORAGE_NUMBERS; i++) {
+        if (!t->ops->is_storage(t, i)) {
+            continue;
+        }
+        uint64_t bytes = t->zip ? zf_zip_member(t->zip, i)->size : 0;
+        zf_auto(source) struct zf_source *src =
+            bytes > 0 && bytes <= TORCH_NUMBER ? t->ops->open(t, i, bytes, &ignored) : NULL;
+        if (!t->number && src) {
+            t->number = calloc(STORAGE_NUMBERS, sizeof *t->number);
+        }
+        if (!src || !t->number) {
+            continue;
+        }
+        struct torch_number *k = &t->number[t->n_numbers];
+        *k = (struct torch_number){.record = i, .bytes = bytes};
+        t->n_numbers += zf_source_pread(src, k->byte, (size_t)bytes, 0, &ignored);
+    }
+}
+
+static const uint8_t *storage_known(const struct zf_torch *t, const struct torch_store *s)
+{
+    for (uint64_t i = 0; i < t->n_numbers; i++) {
+        if (t->number[i].record == s->record && t->number[i].bytes >= s->bytes) {
+            return t->number[i].byte;
+        }
+    }
+    return NULL;
+}
+
 const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_store *s,
                                               enum zf_dtype dtype, uint32_t flips,
                                               struct zf_err *err)
@@ -178,6 +214,7 @@ const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_s
     v->pub.key = s->key;
     v->pub.dtype = flips ? dtype : s->dtype;
     v->pub.bytes = s->bytes;
+    v->pub.known = s->raw && !swap && !flips ? storage_known(t, s) : NULL;
     v->swap = swap;
     v->flips = flips;
     v->next = s->variants;
@@ -195,7 +232,7 @@ const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype
     if (!v) {
         return NULL;
     }
-    v->pub = (struct zf_torch_storage){"", dtype, src->size, zf_source_ref(mine)};
+    v->pub = (struct zf_torch_storage){.key = "", .dtype = dtype, .bytes = src->size, .src = zf_source_ref(mine)};
     s->variants = v;
     return &v->pub;
 }

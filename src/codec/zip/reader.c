@@ -38,6 +38,10 @@ static bool reader_fill(struct zip_reader *r, uint64_t n, uint64_t off, struct z
         len = r->next_len < ZF_ZIP_WINDOW_MAX ? r->next_len * 2 : ZF_ZIP_WINDOW_MAX;
     }
     r->next_len = len;
+    if (++r->fills >= ZF_ZIP_FEW && r->src->size <= ZF_ZIP_WHOLE) {
+        off = 0;
+        len = r->src->size;
+    }
     len = len < n ? n : len;
     len = len < r->src->size - off ? len : r->src->size - off;
     if (len > r->win_cap) {
@@ -60,7 +64,8 @@ static bool reader_fill(struct zip_reader *r, uint64_t n, uint64_t off, struct z
 
 bool zip_reader_pread(struct zip_reader *r, void *buf, uint64_t n, uint64_t off, struct zf_err *err)
 {
-    if (n >= ZF_ZIP_WINDOW_MAX || !zf_within(off, n, r->src->size)) {
+    if ((n >= ZF_ZIP_WINDOW_MAX && r->src->size > ZF_ZIP_WHOLE) ||
+        !zf_within(off, n, r->src->size)) {
         return zf_source_pread(r->src, buf, n, off, err);
     }
     if ((off < r->win_off || !zf_within(off - r->win_off, n, r->win_len)) &&

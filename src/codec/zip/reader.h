@@ -11,6 +11,10 @@
  * starts small, for a local header needs no more, and grows while reads follow each other. */
 #define ZF_ZIP_WINDOW_MIN 4096u
 #define ZF_ZIP_WINDOW_MAX (128u << 10)
+/* A file no longer than this is read whole when a few windows did not do: 700 members of an archive without
+ * bytes in them are twenty.  The archive of one tensor needs two. */
+#define ZF_ZIP_WHOLE (512u << 10)
+#define ZF_ZIP_FEW 3u
 
 struct zip_reader {
     struct zf_source *src; /* borrows */
@@ -20,6 +24,7 @@ struct zip_reader {
     uint64_t first_seek, last_read; /* since zip_reader_watch; ZF_OFF_NONE = none */
     uint8_t *window;                /* bytes [win_off, win_off + win_len) of src */
     uint64_t win_off, win_len, win_cap, next_len;
+    uint32_t fills; /* of the window, so far */
 };
 
 void zip_reader_init(struct zip_reader *r, struct zf_source *src);

@@ -50,7 +50,7 @@ static void *make(void *ctx, uint64_t i, struct zf_err *err)
     job_meet(j);
     atomic_fetch_add(&j->beyond, i >= j->n);
     j->times[i]++;
-    if (i > atomic_load(&j->taken) + ZF_AHEAD_MOST) {
+    if (i > atomic_load(&j->taken) + ZF_AHEAD_FEW) {
         atomic_fetch_add(&j->far, 1);
     }
     if (j->fails && i % j->fails == 0) {
@@ -120,14 +120,14 @@ static void things_come_in_order(void **state)
 
 static void several_are_made_at_once(void **state)
 {
-    struct job j = job_new(ZF_AHEAD_MOST, 0);
+    struct job j = job_new(ZF_AHEAD_FEW, 0);
     zf_auto(ahead) struct zf_ahead *a = ahead_of(&j, N);
 
     (void)state;
     for (uint64_t i = 0; i < N; i++) {
         take(&j, a, i);
     }
-    assert_int_equal(j.most, ZF_AHEAD_MOST);
+    assert_int_equal(j.most, ZF_AHEAD_FEW);
 }
 
 /* However many were taken before: as many as may be are made while nobody asks. */
@@ -139,7 +139,7 @@ static void the_next_ones_are_made_ahead(void **state)
 
     (void)state;
     for (uint64_t i = 0; i < 20; i++) {
-        unsigned want = (unsigned)i + ZF_AHEAD_MOST;
+        unsigned want = (unsigned)i + ZF_AHEAD_FEW;
 
         for (unsigned tries = 0; tries < 10000 && atomic_load(&j.made) < want; tries++) {
             (void)nanosleep(&ms, NULL);
@@ -162,7 +162,7 @@ static void what_nobody_took_is_dropped(void **state)
             }
             zf_ahead_free(a);
             assert_int_equal(j.made, taken + dropped);
-            assert_true(dropped <= ZF_AHEAD_MOST);
+            assert_true(dropped <= ZF_AHEAD_FEW);
             assert_int_equal(j.beyond, 0);
         }
     }
@@ -182,7 +182,7 @@ static void a_failure_stops_what_is_behind_it(void **state)
     for (unsigned i = 0; i < N; i++) {
         begun += j.times[i];
     }
-    assert_true(begun <= 2 * ZF_AHEAD_MOST);
+    assert_true(begun <= 2 * ZF_AHEAD_FEW);
 }
 
 static void one_alone_needs_no_thread(void **state)
@@ -196,6 +196,55 @@ static void one_alone_needs_no_thread(void **state)
     assert_int_equal(j.most, 1);
 }
 
+/* A source that lets everybody wait. */
+static void *make_slowly(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct timespec ms = {0, 3000000};
+    struct job *j = ctx;
+
+    (void)pthread_mutex_lock(&j->lock);
+    j->most = ++j->inside > j->most ? j->inside : j->most;
+    (void)pthread_mutex_unlock(&j->lock);
+    (void)nanosleep(&ms, NULL);
+    (void)pthread_mutex_lock(&j->lock);
+    j->inside--;
+    (void)pthread_mutex_unlock(&j->lock);
+    uint64_t *out = malloc(sizeof *out);
+    assert_non_null(out);
+    *out = i;
+    (void)err;
+    return out;
+}
+
+static uint64_t weigh_all(const void *made)
+{
+    (void)made;
+    return ZF_AHEAD_ROOM;
+}
+
+static unsigned most_at_once(uint32_t most, uint64_t (*weigh)(const void *))
+{
+    struct job j = job_new(0, 0);
+    const struct zf_ahead_work work = {
+        .make = make_slowly, .drop = drop, .ctx = &j, .most = most, .weigh = weigh};
+    struct zf_err err;
+    zf_auto(ahead) struct zf_ahead *a = zf_ahead_new(work, N, &err);
+
+    assert_ok(a, &err);
+    for (uint64_t i = 0; i < N; i++) {
+        take(&j, a, i);
+    }
+    return j.most;
+}
+
+static void waiting_asks_for_more(void **state)
+{
+    (void)state;
+    assert_in_range(most_at_once(32, NULL), ZF_AHEAD_FEW + 1, 32);
+    assert_in_range(most_at_once(0, NULL), 1, ZF_AHEAD_FEW + 1); /* the taker makes one now and then */
+    assert_in_range(most_at_once(32, weigh_all), 1, ZF_AHEAD_FEW + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +254,7 @@ int main(void)
         cmocka_unit_test(what_nobody_took_is_dropped),
         cmocka_unit_test(a_failure_stops_what_is_behind_it),
         cmocka_unit_test(one_alone_needs_no_thread),
+        cmocka_unit_test(waiting_asks_for_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
