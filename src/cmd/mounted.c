@@ -27,7 +27,7 @@
 static bool mounted_is_beside(const char *text)
 {
     return strcmp(text, "nonempty") == 0 || strcmp(text, "auto_unmount") == 0 ||
-           strcmp(text, "debug") == 0;
+           strcmp(text, "debug") == 0 || strcmp(text, "verbose") == 0;
 }
 
 /* A directory is compared by where it is, not by how it was called from somewhere. */

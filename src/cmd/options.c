@@ -419,7 +419,7 @@ static void options_fill_tables(struct getopt_tables *t, const struct cmd *self,
     size_t at = 0, n = 0;
 
     *t = (struct getopt_tables){0};
-    strcpy(t->letters, self->takes == TAKES_NONE ? "h" : "o:h");
+    strcpy(t->letters, self->takes == TAKES_NONE ? "h" : "o:hv");
     at = strlen(t->letters);
     for (int i = 0; i < MAX_OWN && (own[i].letter || own[i].name); i++) {
         if (own[i].letter) {
@@ -500,6 +500,8 @@ int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *ow
             options_set_own(f, optarg);
         } else if (c == 'o') {
             ok = opts_list(o, optarg, options_mounting(self), &err);
+        } else if (c == 'v') {
+            o->verbose = true;
         } else if (c == HELP || c == 'h') {
             return cmd_help(self);
         } else if (c >= ROW_BASE) {

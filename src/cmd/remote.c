@@ -2,11 +2,18 @@
 #include "remote.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 static struct {
     pthread_mutex_t lock;
     struct zf_remote *one;
 } remote_made = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void remote_say(void *ctx, const char *line)
+{
+    (void)ctx;
+    (void)fprintf(stderr, "zerofs: %s\n", line);
+}
 
 struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
 {
@@ -17,6 +24,7 @@ struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
         .cacert = o->cacert,
         .cache_dir = o->cache_dir,
         .cache_size = o->cache_size,
+        .say = o->verbose ? remote_say : NULL,
     };
 
     (void)pthread_mutex_lock(&remote_made.lock);

@@ -241,6 +241,33 @@ def nobody_answers():
     assert time.monotonic() - begin < 40
 
 
+def each_request_is_told_with_v():
+    with tmpdir() as tmp, Server(tmp) as s:
+        big(tmp, 1000)
+        r = run("info", s.url, "-v")
+        lines = r.stderr.decode().splitlines()
+        assert r.returncode == 0 and len(lines) == len(s.log), r.stderr.decode()
+        assert any(x.startswith(f"zerofs: GET {s.url}model.safetensors bytes 0-") and "206" in x for x in lines), lines
+
+
+def random_faults_never_make_a_wrong_byte():
+    with tmpdir() as tmp, Server(tmp) as s:
+        data = big(tmp, 8 << 20)
+        chaos = ["status=503", "status=503,Retry-After:0", "short=40000", "reset=100000", "reset=0", "garbage=1", "wrong_range=7", "ignore_range=1",
+                 "encoding=gzip", 'etag="other"', "multipart=1", "wrong_total=1", "status=500", "slow=0.05"]
+        whole = 0
+        for i in range(3 * len(chaos)):
+            s.faults = {}
+            for k in (i, 5 * i + 3):
+                name, _, value = chaos[k % len(chaos)].partition("=")
+                s.faults[name] = f"{1 + i % 3}*{value}@safetensors"
+            r = run("cat", s.url, "w.u8", "-o", "timeout=20")
+            assert data.startswith(r.stdout), f"{s.faults}: wrong bytes"
+            assert r.returncode or r.stdout == data, f"{s.faults}: cut short without a failure"
+            whole += r.returncode == 0
+        assert whole > 8, f"only {whole} came through"
+
+
 def addresses_with_secrets():
     for url in ("http://me:secret@127.0.0.1:1/x", "http://127.0.0.1:1/x?token=secret"):
         text = refused(2, "", args=("info", url))
@@ -345,4 +372,4 @@ if __name__ == "__main__":
     main([every_fixture_is_the_same_as_from_disk, a_single_file_and_directories_with_odd_names, a_large_read_uses_several_connections_and_few_bytes,
           memory_is_bounded, failures_that_pass_are_tried_again, a_stalled_answer_is_given_up_and_asked_for_again, never_tried_again,
           answers_that_are_not_what_was_asked_for, an_object_that_changes_is_never_mixed, neither_etag_nor_time, redirects, nobody_answers,
-          addresses_with_secrets, tls_is_verified, the_network_goes_and_comes_back, a_replaced_object_is_stale_for_ever])
+          each_request_is_told_with_v, random_faults_never_make_a_wrong_byte, addresses_with_secrets, tls_is_verified, the_network_goes_and_comes_back, a_replaced_object_is_stale_for_ever])
