@@ -13,9 +13,10 @@ tests_remote_aws_dump_SOURCES = tests/remote/aws_dump.c
 tests_remote_aws_dump_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 tests_remote_aws_dump_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS)
 
-TESTS += tests/remote/test_aws.py tests/remote/test_s3.py tests/remote/test_s3_list.py
+TESTS += tests/remote/test_aws.py tests/remote/test_gs.py tests/remote/test_s3.py tests/remote/test_s3_list.py
 EXTRA_DIST += tests/remote/aws_dump.py tests/remote/s3server.py \
-	tests/remote/test_aws.py tests/remote/test_s3.py tests/remote/test_s3_list.py
+	tests/remote/test_aws.py tests/remote/test_gs.py tests/remote/test_s3.py tests/remote/test_s3_list.py
+
 # Servers are on the loopback, on ports that the kernel chooses, and end with the test.
 TESTS += tests/remote/test_transport.py
 EXTRA_DIST += tests/remote/test_transport.py
