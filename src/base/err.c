@@ -2,20 +2,24 @@
 #include "config.h"
 
 #include <zf/base/err.h>
+#include <zf/base/utf8.h>
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Names and values from a stranger's file go to terminals and logs: no control bytes. */
+/* Names and values from a stranger's file go to terminals and logs: no control bytes, and UTF-8 only,
+ * the end of a text that was cut included. */
 static void err_defang(char *s)
 {
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
+    for (size_t n = strlen(s), at = 0, k; at < n; at += k) {
+        unsigned char c = (unsigned char)s[at];
 
-        if (c < 0x20 || c == 0x7f) {
-            *s = '?';
+        k = zf_utf8_len(s + at, n - at);
+        if (c < 0x20 || c == 0x7f || k == 0) {
+            s[at] = '?';
+            k = 1;
         }
     }
 }

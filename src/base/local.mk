@@ -10,6 +10,7 @@ libzf_base_la_SOURCES = \
 	src/base/hash.c \
 	src/base/limits.c \
 	src/base/name.c \
+	src/base/utf8.c \
 	src/base/nearest.c \
 	src/base/num.c \
 	src/base/out.c \
@@ -30,6 +31,7 @@ noinst_HEADERS += \
 	include/zf/base/hash.h \
 	include/zf/base/limits.h \
 	include/zf/base/name.h \
+	include/zf/base/utf8.h \
 	include/zf/base/nearest.h \
 	include/zf/base/num.h \
 	include/zf/base/out.h \

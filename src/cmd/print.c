@@ -2,7 +2,10 @@
 #include "print.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
+
+#include <zf/base/utf8.h>
 
 void print_shape(FILE *to, const struct zf_tensor *t)
 {
@@ -37,9 +40,12 @@ void print_name(FILE *to, const char *name)
 {
     bool terminal = isatty(fileno(to)) == 1;
 
-    for (; *name; name++) {
-        unsigned char c = (unsigned char)*name;
+    for (size_t n = strlen(name), at = 0, k; at < n; at += k) {
+        unsigned char c = (unsigned char)name[at];
+        size_t len = zf_utf8_len(name + at, n - at);
+        bool bad = terminal && (c < 0x20 || c == 0x7f || len == 0);
 
-        (void)fputc(terminal && (c < 0x20 || c == 0x7f) ? '?' : c, to);
+        k = len > 0 ? len : 1;
+        (void)fwrite(bad ? "?" : name + at, 1, bad ? 1 : k, to);
     }
 }

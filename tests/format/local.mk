@@ -10,6 +10,7 @@ TESTS += \
 	tests/format/deepspeed/test_parallel.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/deepspeed/test_scale.py \
+	tests/format/deepspeed/test_stage0.py \
 	tests/format/deepspeed/test_universal.py \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_olmo.py \
@@ -43,6 +44,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/test_parallel.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/deepspeed/test_scale.py \
+	tests/format/deepspeed/test_stage0.py \
 	tests/format/deepspeed/test_universal.py \
 	tests/format/deepspeed/makeds.py \
 	tests/format/deepspeed/makemp.py \

@@ -5,6 +5,7 @@
 #define ZF_BASE_NAME_H
 
 #include <zf/base/err.h>
+#include <zf/base/utf8.h>
 
 #define ZF_NAME_MAX 255
 
@@ -24,13 +25,6 @@ int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn);
 
 /* Does the text end in `tail`? */
 bool zf_name_ends(const char *name, const char *tail);
-
-/* Bytes of the well-formed UTF-8 character at p, of which n > 0 bytes are there; 0 = there
- * is none. */
-size_t zf_utf8_len(const char *p, size_t n);
-
-/* Is p[n] valid UTF-8 (no surrogates, no overlong forms)? */
-bool zf_utf8_valid(const char *p, size_t n);
 
 /* SHA-256 of p[n]. */
 void zf_sha256(const void *p, size_t n, uint8_t out[32]);

@@ -32,6 +32,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/vectors.c \
 	src/format/deepspeed/warn.c \
 	src/format/deepspeed/zero0.c \
+	src/format/deepspeed/zero0_bare.c \
 	src/format/deepspeed/zero12.c \
 	src/format/deepspeed/zero3.c \
 	$(NULL)
@@ -67,6 +68,7 @@ noinst_HEADERS += \
 	src/format/deepspeed/vectors.h \
 	src/format/deepspeed/warn.h \
 	src/format/deepspeed/zero0.h \
+	src/format/deepspeed/zero0_bare.h \
 	src/format/deepspeed/zero12.h \
 	src/format/deepspeed/zero3.h \
 	$(NULL)

@@ -62,6 +62,8 @@ struct ds_model {
     int64_t steps; /* global_steps, -1 = not recorded */
     bool zenflow;
     bool round_robin;      /* round_robin_gradients */
+    bool quantized;        /* zero_quantized_nontrainable_weights: without the scales */
+    bool super_offload;    /* the moments are in another process */
     bool moe;              /* there are layers with experts */
     bool blocks;           /* the ranks of an expert follow each other (experts.h) */
     struct ds_fused *fused; /* sorted by name */

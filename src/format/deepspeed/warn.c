@@ -105,6 +105,23 @@ static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err
                          n, version);
 }
 
+/* The moments of SuperOffload are in a process of its own, and nothing brings them back to be saved.
+ * Source: runtime/superoffload/superoffload_stage3.py, 0.18 … 0.19.8. */
+static bool warn_super_offload(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
+{
+    bool some = false;
+
+    for (uint32_t g = 0; g < first->n_parts; g++) {
+        for (uint32_t i = 0; i < first->part[g].n_states; i++) {
+            some = some || first->part[g].state[i].kind == ZF_DS_FLAT;
+        }
+    }
+    return some || !mp->model.super_offload ||
+           zf_build_note(mp->save->b, err,
+                         "SuperOffload kept the optimizer's moments in a process of its own: they "
+                         "are not in the save");
+}
+
 bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_optim *first = warn_first(mp);
@@ -114,5 +131,5 @@ bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
     }
     return (first->sliced || (warn_round_robin(mp, first, err) &&
                               (first->stage == 2 || warn_frozen(mp, err)))) &&
-           warn_integers(mp, first->version, err);
+           warn_super_offload(mp, first, err) && warn_integers(mp, first->version, err);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "masters.h"
+#include "zero0_bare.h"
 
 /* ---- what the optimizer holds ---- */
 
@@ -113,6 +114,7 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
     struct zf_tensor_ref s;
     const char *set;
     int64_t i;
+    double f;
 
     if (zf_pv_kind(key) != ZF_PV_STR) {
         return true;
@@ -123,6 +125,9 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
         return zf_build_scalar(q->mp->save->b, ds_spot(set, name), ZF_DT_I64, &i, err);
+    }
+    if (zf_pv_float(v, &f)) {
+        return zf_build_scalar(q->mp->save->b, ds_spot(set, name), ZF_DT_F64, &f, err);
     }
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;
@@ -194,10 +199,7 @@ bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
     if (zf_pv_len(zf_pv_get(optim, "fp32_groups_flat")) == 0 &&
         zf_pv_len(zf_pv_get(optim, "fp32_groups")) == 0) {
         mp->plain = true;
-        return zf_pv_kind(optim) == ZF_PV_NONE ||
-               zf_build_note(mp->save->b, err,
-                             "the optimizer's states are left out: they have no names, and there "
-                             "are no masters that would prove any");
+        return ds_zero0_bare(&q, t, optim, err);
     }
     if (!zero0_read_all(&q, t, optim, err)) {
         return rank_leave_out(mp, err);

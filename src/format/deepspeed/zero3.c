@@ -282,7 +282,7 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32
     for (uint32_t i = 0; i < flat->n_params; i++) {
         uint64_t slot = flat->at[i + 1] - flat->at[i];
 
-        if (zf_flat_slot(flat, i, r, &piece) &&
+        if (draft[i] && zf_flat_slot(flat, i, r, &piece) &&
             !(m ? zero3_join_slice(mp, m, i, draft[i], piece, slot, err)
                 : zero3_lose_slice(mp, draft[i], piece, err))) {
             return false;
@@ -298,6 +298,7 @@ static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_v
     const struct ds_shapes *frozen = &mp->model.frozen;
     uint64_t *len = zf_arena_get(mp->save->a, frozen->n, sizeof *len, err);
     struct zf_draft **draft = zf_arena_get(mp->save->a, frozen->n, sizeof(*draft), err);
+    uint32_t n_quantized = 0;
 
     for (uint32_t i = 0; len && draft && i < frozen->n; i++) {
         const struct ds_param *p = &frozen->param[i];
@@ -310,11 +311,22 @@ static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_v
             return NULL;
         }
         len[i] = p->n;
+        if (mp->model.quantized && v->dtype == ZF_DT_I8) {
+            n_quantized++;
+            continue;
+        }
         draft[i] = zf_build_tensor(mp->save->b, ds_spot("", p->name),
                                    (struct zf_type){v->dtype, p->ndim, p->shape}, err);
         if (!draft[i]) {
             return NULL;
         }
+    }
+    if (n_quantized > 0 &&
+        !zf_build_note(mp->save->b, err,
+                       "%u frozen parameters are quantized (zero_quantized_nontrainable_weights), "
+                       "and DeepSpeed did not save their scales",
+                       n_quantized)) {
+        return NULL;
     }
     *flat = (struct zf_flat_vector){.n_params = frozen->n, .n_ranks = mp->n_dp, .len = len};
     return len && draft && zf_flat_slots(flat, mp->save->a, err) ? draft : NULL;

@@ -211,15 +211,16 @@ autoep("an ep_rank that is another", fused(lambda layer, _: layer.update(ep_rank
 
 
 class Fused(Moe):
-    """Stage 2 of AutoEP: one tensor w1 of 4 experts, two of them on each expert-parallel rank."""
+    """Stages 1 and 2 of AutoEP: one tensor w1 of 4 experts, two of them on each expert-parallel rank."""
 
-    def __init__(self):
+    def __init__(self, stage=2):
         super().__init__([], 4)
+        self.stage = stage
         self.whole = State({**self.dense.groups[0], "m.experts.w1": (4, 3, 5)})
         self.all = self.whole
 
     def files(self, shapes=True):
-        files = makeds.zero12(self.dense, 4)
+        files = makeds.zero12(self.dense, 4, self.stage)
         m = files["mp_rank_00_model_states.pt"]
         m["param_shapes"].append(OrderedDict({"m.experts.w1": Size((2, 3, 5))}))
         pieces = {e: {"shard_shape": [2, 3, 5], "pieces": [{"shape": [2, 3, 5], "source": [30 * e, [15, 5, 1]], "dest": [0, [15, 5, 1]],
@@ -239,14 +240,15 @@ class Fused(Moe):
         return files
 
 
-with tempfile.TemporaryDirectory() as top:
-    AUTO = Fused()
-    makeds.write(top, AUTO.files())
-    tensors, _, error = dump(top)
+for zero in (1, 2):
+    with tempfile.TemporaryDirectory() as top:
+        AUTO = Fused(zero)
+        makeds.write(top, AUTO.files())
+        tensors, _, error = dump(top)
     expected = AUTO.all.expected()
-    check("AutoEP, stage 2", not error and all(tensors.get(k) == v for k, v in expected.items()),
+    check(f"AutoEP, stage {zero}", not error and all(tensors.get(k) == v for k, v in expected.items()),
           f"{error} {[k for k in expected if tensors.get(k) != expected[k]]}")
-    check("AutoEP, stage 2: slices", not [k for k in tensors if k[0] == "" and "w1." in k[1]] and
+    check(f"AutoEP, stage {zero}: slices", not [k for k in tensors if k[0] == "" and "w1." in k[1]] and
           all(("stored", f"m.experts.w1.{e}") in tensors for e in range(4)), sorted(tensors))
 GONE = Fused().files()
 del GONE[expert(0, 3)]

@@ -119,7 +119,27 @@ def slices():
                   not err and all(got.get(k) == whole[k] for k in here) and ("", "base") in got and got["", "base"] != whole["", "base"], err)
 
 
+def never_saved():
+    """What DeepSpeed did not save is told, and the rest is served."""
+    for flag in (True, False):
+        files = makeds.zero3(STATE, 2)
+        for n, v in files.items():
+            if "model_states" in n:
+                v["ds_config"]["zero_optimization"]["zero_quantized_nontrainable_weights"] = flag
+                v["frozen_param_fragments"] = {"base": makeds.Tensor(shape=[5], storage=makeds.Storage(data=b"abcde", n=5, cls="CharStorage"))}
+        got, notes, err = dumped(files)
+        check(f"frozen weights in 8 bits, quantized {flag}", not err and (("", "base") in got) != flag and ("", "norm") in got and
+              any("1 frozen parameters are quantized" in n for n in notes) == flag and any('"base" is left out' in n for n in notes) == flag, (err, notes))
+    for moments in (True, False):
+        files = makeds.zero3(State(*STATE.groups, moments=("exp_avg",) if moments else ()), 2)
+        for n, v in files.items():
+            v["ds_config"]["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "super_offload": True}
+        got, notes, err = dumped(files)
+        check(f"SuperOffload, moments {moments}", not err and ("", "norm") in got and any("SuperOffload kept" in n for n in notes) != moments, (err, notes))
+
+
 tensor_ranks()
 pipelines()
 slices()
+never_saved()
 done()

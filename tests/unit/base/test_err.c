@@ -56,6 +56,8 @@ static void shows_no_control_bytes(void **state)
     assert_false(zf_err_in(&err, "a\rb"));
     assert_string_equal(err.msg, "name ?[31m?");
     assert_string_equal(err.path, "a?b");
+    assert_false(zf_fail(&err, ZF_E_FORMAT, 0, "\xc3\xa9 \xed\xb3\xbf \xff \xc0\x80 \xe2\x82"));
+    assert_string_equal(err.msg, "\xc3\xa9 ??? ? ?? ??");
 }
 
 static void maps_codes(void **state)

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state[id] has what belongs to the id-th parameter that the optimizer was given, in the order in which that
+ * was done, of which nothing is known: decayed weights are often given first.  param_groups[g]
+ * .param_names tells it, if the optimizer was given names (torch 2.7).  Source: torch/optim/optimizer.py
+ * (state_dict), 1.13 … 2.13; deepspeed/runtime/engine.py, 0.19.8. */
+#include "zero0_bare.h"
+
+#include <string.h>
+
+#define BARE_IDS (1u << 20) /* parameters of an optimizer */
+
+/* What belongs to one parameter. */
+struct bare_one {
+    uint64_t id;
+    const struct zf_pv *state; /* a mapping */
+    uint32_t entry;            /* of module, once it is known */
+    struct zf_tensor_ref like; /* a state of the parameter's shape */
+};
+
+struct bare {
+    struct ds_guess *q;
+    struct zf_torch *torch;
+    struct bare_one *one; /* [n] */
+    uint64_t n;
+};
+
+/* Is every tensor of the state of one shape, or of one element?  `like` is one that has the shape. */
+static bool bare_has_shape(struct bare *b, struct bare_one *one, bool *yes, struct zf_err *err)
+{
+    struct zf_tensor_ref r;
+    bool some = false;
+
+    *yes = true;
+    for (uint64_t i = 0; *yes && i < zf_pv_len(one->state); i++) {
+        const struct zf_pv *v = zf_pv_val(one->state, i);
+
+        if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE) {
+            continue;
+        }
+        if (!zf_tensor_ref_read(&b->q->mp->save->keep, b->torch, v, &r, err)) {
+            return false;
+        }
+        if (r.ndim == 0) {
+            continue;
+        }
+        *yes = !some || (r.ndim == one->like.ndim &&
+                         memcmp(r.shape, one->like.shape, r.ndim * sizeof *r.shape) == 0);
+        one->like = r;
+        some = true;
+    }
+    *yes = *yes && some;
+    return true;
+}
+
+static bool bare_fits(const struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *r)
+{
+    const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
+
+    return q->weight[i] && w->ndim == r->ndim &&
+           memcmp(w->shape, r->shape, r->ndim * sizeof *r->shape) == 0;
+}
+
+/* The only weight of that shape that no other state has; false: there is none, or several. */
+static bool bare_only_weight(struct ds_guess *q, struct bare_one *one)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; n < 2 && i < q->mp->model.n_entries; i++) {
+        if (bare_fits(q, i, &one->like)) {
+            one->entry = i;
+            n++;
+        }
+    }
+    if (n != 1 || q->used[one->entry]) {
+        return false;
+    }
+    q->used[one->entry] = true;
+    return true;
+}
+
+/* The name that the optimizer was given for parameter `id`, or NULL. */
+static const struct zf_pv *bare_name(const struct zf_pv *groups, uint64_t id)
+{
+    for (uint64_t g = 0; g < zf_pv_len(groups); g++) {
+        const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
+        const struct zf_pv *names = zf_pv_get(zf_pv_item(groups, g), "param_names");
+        uint64_t first;
+
+        /* numbers are counted on through all groups */
+        if (zf_pv_len(names) == zf_pv_len(ids) && zf_pv_u64(zf_pv_item(ids, 0), &first) &&
+            id >= first && id - first < zf_pv_len(names)) {
+            uint64_t own;
+
+            return zf_pv_u64(zf_pv_item(ids, id - first), &own) && own == id
+                       ? zf_pv_item(names, id - first)
+                       : NULL;
+        }
+    }
+    return NULL;
+}
+
+static bool bare_named(struct bare *b, const struct zf_pv *groups, struct bare_one *one, bool *yes,
+                       struct zf_err *err)
+{
+    struct ds_guess *q = b->q;
+    const struct zf_pv *v = bare_name(groups, one->id);
+    struct ds_name name;
+
+    *yes = false;
+    if (zf_pv_kind(v) != ZF_PV_STR) {
+        return true;
+    }
+    if (!ds_name_of(q->mp->save->a, v, "param_names", &name, err)) {
+        return false;
+    }
+    const struct ds_entry *e = ds_model_find(&q->mp->model, name);
+    if (!e) {
+        return true;
+    }
+    one->entry = q->tie[e - q->mp->model.entry];
+    *yes = !q->used[one->entry] && bare_fits(q, one->entry, &one->like);
+    q->used[one->entry] = q->used[one->entry] || *yes;
+    return true;
+}
+
+/* Which weight does each state belong to?  All or nothing. */
+static bool bare_find(struct bare *b, const struct zf_pv *groups, bool *all, struct zf_err *err)
+{
+    *all = (uint64_t)b->n * b->q->mp->model.n_entries < UINT32_MAX;
+    for (uint64_t i = 0; *all && i < b->n; i++) {
+        if (!bare_has_shape(b, &b->one[i], all, err)) {
+            return false;
+        }
+    }
+    if (*all && bare_name(groups, b->one[0].id)) {
+        for (uint64_t i = 0; *all && i < b->n; i++) {
+            if (!bare_named(b, groups, &b->one[i], all, err)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    for (uint64_t i = 0; *all && i < b->n; i++) {
+        *all = bare_only_weight(b->q, &b->one[i]);
+    }
+    return true;
+}
+
+static bool bare_draft_value(struct bare *b, struct zf_spot spot, const struct zf_pv *v,
+                             struct zf_err *err)
+{
+    struct ds_save *ds = b->q->mp->save;
+    struct zf_tensor_ref r;
+    int64_t i;
+    double f;
+
+    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
+        return zf_build_scalar(ds->b, spot, ZF_DT_I64, &i, err);
+    }
+    if (zf_pv_float(v, &f)) {
+        return zf_build_scalar(ds->b, spot, ZF_DT_F64, &f, err);
+    }
+    return zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE ||
+           (zf_tensor_ref_read(&ds->keep, b->torch, v, &r, err) &&
+            zf_tensor_ref_draft(ds->b, spot, &r, NULL, err));
+}
+
+static bool bare_draft(struct bare *b, const struct bare_one *one, bool named, struct zf_err *err)
+{
+    struct ds_save *ds = b->q->mp->save;
+    const char *number =
+        zf_arena_fmt(ds->a, err, "%llu", (unsigned long long)one->id);
+
+    for (uint64_t i = 0; number && i < zf_pv_len(one->state); i++) {
+        struct ds_name key, name = {number, (uint32_t)strlen(number)};
+        const char *set;
+
+        if (zf_pv_kind(zf_pv_key(one->state, i)) != ZF_PV_STR) {
+            continue;
+        }
+        if (!ds_name_of(ds->a, zf_pv_key(one->state, i), "the optimizer's state", &key, err) ||
+            !(set = ds_optim_set(ds->a, key, err))) {
+            return false;
+        }
+        if (named) {
+            name = b->q->mp->model.entry[one->entry].name;
+        } else if (!(set = zf_arena_fmt(ds->a, err, "bucket/%s", set + strlen("optim/")))) {
+            return false;
+        }
+        if (!bare_draft_value(b, ds_spot(set, name), zf_pv_val(one->state, i), err)) {
+            return false;
+        }
+    }
+    return number != NULL;
+}
+
+static bool bare_list(struct bare *b, const struct zf_pv *state, struct zf_err *err)
+{
+    uint64_t n = zf_pv_is_map(state) ? zf_pv_len(state) : 0;
+
+    if (n > BARE_IDS) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the optimizer has states of %llu parameters",
+                       (unsigned long long)n);
+    }
+    b->one = zf_arena_get(b->q->mp->save->a, n, sizeof *b->one, err);
+    for (uint64_t i = 0; b->one && i < n; i++) {
+        struct bare_one *one = &b->one[b->n];
+
+        *one = (struct bare_one){.state = zf_pv_val(state, i)};
+        if (zf_pv_u64(zf_pv_key(state, i), &one->id) && zf_pv_is_map(one->state)) {
+            b->n++;
+        }
+    }
+    return b->one != NULL;
+}
+
+bool ds_zero0_bare(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *optim,
+                   struct zf_err *err)
+{
+    struct bare b = {.q = q, .torch = t};
+    struct zf_build *build = q->mp->save->b;
+    bool named = false;
+
+    const struct zf_pv *state = zf_pv_get(optim, "state");
+
+    if (!bare_list(&b, state, err)) {
+        return false;
+    }
+    if (b.n == 0 && (zf_pv_is_map(state) || zf_pv_kind(optim) == ZF_PV_NONE)) {
+        return true;
+    }
+    if (b.n == 0 || q->mp->save->dir.n_mp > 1) {
+        return zf_build_note(build, err,
+                             "the optimizer's states are left out: they have no names, and there "
+                             "are no masters that would prove any");
+    }
+    if (!bare_find(&b, zf_pv_get(optim, "param_groups"), &named, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < b.n; i++) {
+        if (!bare_draft(&b, &b.one[i], named, err)) {
+            return false;
+        }
+    }
+    return named || zf_build_note(build, err,
+                                  "the optimizer's states have no names, and their shapes do not "
+                                  "prove any: they are in bucket/ under the optimizer's numbers");
+}

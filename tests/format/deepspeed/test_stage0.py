@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training in fp32 without ZeRO: the optimizer's states have numbers, and names only where something proves them."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import makeds  # noqa: E402
+from makeds import OrderedDict, f32  # noqa: E402
+from tap import check, done  # noqa: E402
+
+DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
+SHAPES = {"a": (4, 3), "b": (4,), "c": (2, 2)}
+
+
+def save(shapes, order, frozen=None, names=None, states=("exp_avg", "exp_avg_sq"), more=None, groups=1):
+    """order: the parameters as the optimizer was given them."""
+    module = OrderedDict((n, f32(makeds.values_of(n, makeds.numel(s)), s)) for n, s in {**shapes, **(frozen or {})}.items())
+    state = {i: {"step": f32([3.0], ()), **{k: f32(makeds.values_of(n + k, makeds.numel(shapes[n])), shapes[n]) for k in states}, **(more or {})}
+             for i, n in enumerate(order)}
+    ids = [list(range(g, len(order)))[:1 if g < groups - 1 else None] for g in range(groups)]
+    settings = [{"lr": 0.1, "params": i, **({"param_names": [names[k] for k in i]} if names else {})} for i in ids]
+    return {"mp_rank_00_model_states.pt": {
+        "module": module, "buffer_names": [], "optimizer": {"state": state, "param_groups": settings}, "param_shapes": None,
+        "frozen_param_shapes": None, "shared_params": {}, "global_steps": 3, "dp_world_size": 2, "mp_world_size": 1, "ds_config": {}, "ds_version": "0.19.8"}}
+
+
+def dumped(files):
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(os.path.join(d, "tag"), files)
+        run = subprocess.run([DUMP, os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
+
+
+def named(what, files, shapes, order, states=("exp_avg", "exp_avg_sq")):
+    """With names, or (order is a list of numbers for names) below bucket/."""
+    got, notes, err = dumped(files)
+    want = {(where + "/" + k, key): ("f32", ",".join(map(str, shapes[n])), makeds.f32(makeds.values_of(n + k, makeds.numel(shapes[n]))).hex())
+            for where, key, n in order for k in states}
+    steps = {(where + "/step", key): ("f32", "", makeds.f32([3.0]).hex()) for where, key, _ in order}
+    mine = {k: v for k, v in got.items() if k[0].startswith(("optim/", "bucket/"))}
+    check(what, not err and mine == {**want, **steps} and ("", "a") in got and
+          any("in bucket/" in n for n in notes) == (order[0][0] == "bucket"), (err, notes, sorted(mine)))
+
+
+def proved(order):
+    return [("optim", n, n) for n in order]
+
+
+def numbered(order):
+    return [("bucket", str(i), n) for i, n in enumerate(order)]
+
+
+for given in ("abc", "cab", "bca"):
+    for groups in (1, 2):
+        named(f"one weight of each shape, given as {given} in {groups} groups", save(SHAPES, given, groups=groups), SHAPES, proved(given))
+twins = {**SHAPES, "d": (4,)}
+named("two weights of a shape", save(twins, "dabc"), twins, numbered("dabc"))
+named("a frozen weight of that shape", save(SHAPES, "cab", frozen={"z": (4,)}), SHAPES, numbered("cab"))
+named("a frozen weight of another", save(SHAPES, "cab", frozen={"z": (5,)}), SHAPES, proved("cab"))
+for groups in (1, 3):
+    named(f"names were recorded, {groups} groups", save(twins, "dabc", names="dabc", groups=groups), twins, proved("dabc"))
+named("a recorded name that there is not", save(twins, "dabc", names="dabx"), twins, numbered("dabc"))
+named("a recorded name twice", save(twins, "dabc", names="ddbc"), twins, numbered("dabc"))
+named("recorded names of other shapes", save(twins, "dabc", names="adbc"), twins, numbered("dabc"))
+named("no states but the step", save(SHAPES, "abc", states=()), SHAPES, numbered("abc"), ())
+mixed = save(SHAPES, "abc")
+mixed["mp_rank_00_model_states.pt"]["optimizer"]["state"][0]["row"] = f32([1.0] * 4, (4,))
+got, notes, err = dumped(mixed)
+check("states of several shapes", not err and ("bucket/row", "0") in got and ("bucket/exp_avg", "1") in got and not any(k[0].startswith("optim") for k in got), err)
+plain = save(SHAPES, "")
+got, notes, err = dumped(plain)
+check("an optimizer without states: nothing to note", not err and not [n for n in notes if "optimizer's states" in n] and ("", "a") in got, (err, notes))
+other = save(SHAPES, "abc")
+other["mp_rank_00_model_states.pt"]["optimizer"] = {"something": 1}
+got, notes, err = dumped(other)
+check("an optimizer of another kind", not err and any("left out" in n for n in notes), (err, notes))
+got, notes, err = dumped(save(SHAPES, "abc", more={"d": 0.25, "k": 7}))
+check("numbers", not err and got["optim/d", "a"][0] == "f64" and got["optim/k", "b"][0] == "i64", (err, sorted(got)))
+done()
