@@ -4,7 +4,10 @@
  * 0.6.0 … 0.19.8. */
 #include "buffers.h"
 
+#include <string.h>
+
 #include <zf/assemble/names.h>
+#include <zf/assemble/values.h>
 #include <zf/base/num.h>
 
 #include "ties.h"
@@ -76,25 +79,119 @@ static bool buffers_draft_alias(struct ds_rank *mp, const struct ds_alias *a, bo
     return !of || zf_build_alias(mp->save->b, of, a->name.p, a->name.n, err);
 }
 
-/* shared_params, in as many rounds as chains need. */
+/* The tensor that `module` has under the alias's name, or NULL.  Stage 3 has placeholders there; a conversion
+ * may cut what the alias is tied to. */
+static const struct ds_entry *buffers_own(const struct ds_rank *mp, struct ds_name name)
+{
+    const struct ds_entry *e = mp->save->dir.by_rank || mp->save->dir.universal
+                                   ? NULL
+                                   : ds_model_find(&mp->model, name);
+
+    return e && e->tensor && !zf_names_extra_state(name.p, name.n) ? e : NULL;
+}
+
+/* DeepSpeed takes names for tied whose data begin at one address: so do all parameters without elements, and
+ * a part of another parameter.  Source: runtime/engine.py (_get_shared_params), 0.10.1 … 0.19.8. */
+static bool buffers_is_false(const struct ds_rank *mp, const struct ds_alias *a)
+{
+    const struct ds_entry *e = buffers_own(mp, a->name);
+    struct zf_draft *of = e ? rank_find(mp, a->of) : NULL;
+
+    return of &&
+           (zf_draft_type(of).ndim != e->view.ndim ||
+            (e->view.ndim && memcmp(zf_draft_type(of).shape, e->view.shape,
+                                    e->view.ndim * sizeof *e->view.shape) != 0));
+}
+
+static bool buffers_draft_own(struct ds_rank *mp, const struct ds_alias *a, bool *done,
+                              struct zf_err *err)
+{
+    const struct ds_entry *e = buffers_own(mp, a->name);
+
+    *done = e != NULL;
+    return !e || buffers_draft_entry(mp, e, err);
+}
+
+/* Where both have data in `module`, these must be the same. */
+static bool buffers_check_alias(struct ds_rank *mp, const struct ds_alias *a,
+                                struct zf_copy_check *check, struct zf_err *err)
+{
+    const struct ds_entry *e = buffers_own(mp, a->name), *of = buffers_own(mp, a->of);
+    bool same = true;
+
+    if (!e || !of || zf_tensor_ref_cmp(&e->view, &of->view) == 0) {
+        return true;
+    }
+    if (!zf_copy_check_equal(check, &e->view, &of->view, &same, err)) {
+        return false;
+    }
+    if (same) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "shared_params ties \"%.*s\" to \"%.*s\", but what \"module\" has of them differs",
+            (int)(a->name.n < 100 ? a->name.n : 100), a->name.p,
+            (int)(a->of.n < 100 ? a->of.n : 100), a->of.p);
+    return zf_err_in(err, "%s", mp->model.path);
+}
+
+/* shared_params, in as many rounds as chains need; *left: what they are tied to is not there. */
+static bool buffers_draft_shared(struct ds_rank *mp, uint32_t *left, struct zf_copy_check *check,
+                                 struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+    uint32_t before = m->n_aliases + 1;
+    bool done;
+
+    *left = m->n_aliases;
+    for (int round = 0; round < 16 && *left > 0 && *left < before; round++) {
+        before = *left;
+        *left = 0;
+        for (uint32_t i = 0; i < m->n_aliases; i++) {
+            bool known = rank_find(mp, m->alias[i].name) != NULL;
+            bool wrong = !known && buffers_is_false(mp, &m->alias[i]);
+
+            if (!known && !wrong && !buffers_check_alias(mp, &m->alias[i], check, err)) {
+                return false;
+            }
+            if (!(wrong ? buffers_draft_own(mp, &m->alias[i], &done, err)
+                        : buffers_draft_alias(mp, &m->alias[i], &done, err))) {
+                return false;
+            }
+            *left += !done;
+        }
+    }
+    return true;
+}
+
 static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
-    uint32_t left = m->n_aliases, before;
-    bool done;
+    struct zf_copy_check check = {0};
+    uint32_t left, n_false = 0;
+    bool done, ok = buffers_draft_shared(mp, &left, &check, err);
 
-    for (int round = 0; round < 16 && left > 0; round++) {
-        before = left;
-        left = 0;
-        for (uint32_t i = 0; i < m->n_aliases; i++) {
-            if (!buffers_draft_alias(mp, &m->alias[i], &done, err)) {
+    zf_copy_check_fini(&check);
+    if (!ok) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n_aliases; i++) {
+        n_false += buffers_is_false(mp, &m->alias[i]);
+    }
+    for (uint32_t i = 0; left > 0 && i < m->n_aliases; i++) {
+        if (!rank_find(mp, m->alias[i].name) && !rank_find(mp, m->alias[i].of)) {
+            if (!buffers_draft_own(mp, &m->alias[i], &done, err)) {
                 return false;
             }
-            left += !done;
+            left -= done;
         }
-        if (left == before) {
-            break;
-        }
+    }
+    if (n_false > 0 &&
+        !zf_build_note(mp->save->b, err,
+                       "shared_params ties %u names to parameters of other shapes: they are not "
+                       "tied (parameters without elements look so to DeepSpeed)",
+                       n_false)) {
+        return false;
     }
     return left == 0 ||
            zf_build_note(mp->save->b, err,

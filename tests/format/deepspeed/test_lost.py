@@ -119,6 +119,34 @@ def slices():
                   not err and all(got.get(k) == whole[k] for k in here) and ("", "base") in got and got["", "base"] != whole["", "base"], err)
 
 
+def false_ties():
+    """Names that shared_params ties and `module` does not."""
+    def bare(shape):
+        return makeds.Tensor(shape=list(shape), storage=makeds.Storage(data=b"", n=0, cls="BFloat16Storage"))
+
+    empty = {"e1": (0, 4), "e2": (0,), "e3": (3, 0)}
+    for stage in (1, 2):
+        for fragments in (True, False):
+            files = makeds.zero12(STATE, 2, stage)
+            m = files["mp_rank_00_model_states.pt"]
+            m["module"].update({n: bare(s) for n, s in empty.items()})
+            m["shared_params"] = {"e2": "e1", "e3": "embed.weight", "again": "norm"}
+            if fragments:
+                m["frozen_param_shapes"].update({n: makeds.Size(s) for n, s in empty.items()})
+                m["frozen_param_fragments"].update({n: bare(s) for n, s in empty.items()})
+            got, notes, err = dumped(files)
+            check(f"empty parameters, stage {stage}, fragments {fragments}",
+                  not err and all(got["", n] == ("bf16", ",".join(map(str, s)), "") for n, s in empty.items()) and
+                  got["", "again"] == got["", "norm"] and any("ties 2 names to parameters of other shapes" in n for n in notes), (err, notes))
+    for own, of, good in ((STATE.values("norm"), "norm", True), ([1.0, 2.0, 3.0], "norm", False), ([1.0, 2.0], "count", False), ([1.0, 2.0], "nowhere", True)):
+        files = makeds.zero12(STATE, 2)
+        m = files["mp_rank_00_model_states.pt"]
+        m["module"]["again"] = makeds.Half(own, (len(own),))
+        m["shared_params"] = {"again": of}
+        got, _, err = dumped(files)
+        check(f"a tie to {of} with bytes of its own", (("", "again") in got) == good and good != ('ties "again" to' in err), err)
+
+
 def never_saved():
     """What DeepSpeed did not save is told, and the rest is served."""
     for flag in (True, False):
@@ -142,4 +170,5 @@ tensor_ranks()
 pipelines()
 slices()
 never_saved()
+false_ties()
 done()
