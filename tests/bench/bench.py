@@ -323,7 +323,13 @@ def part_cast():
         ratio('  bytes read alone', [r[name][0] / r['memcpy'][0] for r in rounds])
 
 
-PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast')
+def part_remote():
+    """Behind an address, over a line with delay: mounting, a tensor, and throughput beside curl."""
+    import remote  # pylint: disable=import-outside-toplevel
+    remote.part(sys.modules[__name__])
+
+
+PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delay PORT MS: a line of MS milliseconds to and fro in front of 127.0.0.1:PORT.  Prints the port it
- * listens on, and serves until its standard input ends.  Each connection costs one round trip more, as
+/* delay PORT MS [RATE]: a line of MS milliseconds to and fro, and of RATE bytes a second for all that
+ * comes back, in front of 127.0.0.1:PORT.  Prints the port it listens on, and serves until its standard input ends.  Each connection costs one round trip more, as
  * TCP's handshake does, and carries at most WINDOW bytes that were not taken yet in each direction. */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -19,6 +19,9 @@
 #define PIECES (WINDOW / PIECE)
 
 static long long half_ns;
+static long long rate;      /* 0 = none */
+static long long line_free; /* when the line has carried what it took */
+static pthread_mutex_t line = PTHREAD_MUTEX_INITIALIZER;
 static int port;
 
 struct piece {
@@ -30,6 +33,7 @@ struct piece {
 /* One direction of a connection: a thread that reads, and one that sends what is due. */
 struct way {
     int from, to;
+    bool back;
     struct piece piece[PIECES];
     size_t head, n; /* the oldest one, and how many */
     bool over;
@@ -54,6 +58,18 @@ static void wait_until(long long ns)
     }
 }
 
+/* When n more bytes have gone over the line. */
+static long long turn(size_t n)
+{
+    const long long at = now();
+
+    (void)pthread_mutex_lock(&line);
+    line_free = (line_free > at ? line_free : at) + (long long)n * 1000000000 / rate;
+    const long long done = line_free;
+    (void)pthread_mutex_unlock(&line);
+    return done;
+}
+
 static void *take(void *arg)
 {
     struct way *w = arg;
@@ -68,8 +84,8 @@ static void *take(void *arg)
         (void)pthread_mutex_unlock(&w->lock);
         p->data = p->data ? p->data : malloc(PIECE);
         got = p->data ? recv(w->from, p->data, PIECE, 0) : -1;
-        p->due = now() + half_ns;
         p->n = got > 0 ? (size_t)got : 0;
+        p->due = half_ns + (w->back && rate ? turn(p->n) : now());
         (void)pthread_mutex_lock(&w->lock);
         w->n += got > 0;
         w->over = got <= 0;
@@ -148,6 +164,7 @@ static void *connection(void *arg)
     for (int i = 0; i < 2; i++) {
         w[i]->from = i ? far : near;
         w[i]->to = i ? near : far;
+        w[i]->back = i;
         (void)pthread_mutex_init(&w[i]->lock, NULL);
         (void)pthread_cond_init(&w[i]->changed, NULL);
         if (pthread_create(&t[2 * i], NULL, take, w[i]) != 0 ||
@@ -182,11 +199,12 @@ int main(int argc, char **argv)
     pthread_t t;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: delay PORT MS\n");
+    if (argc < 3 || argc > 4) {
+        (void)fprintf(stderr, "usage: delay PORT MS [RATE]\n");
         return 2;
     }
     port = atoi(argv[1]);
+    rate = argc > 3 ? atoll(argv[3]) : 0;
     half_ns = (long long)(atof(argv[2]) * 500000);
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     (void)signal(SIGPIPE, SIG_IGN);

@@ -17,10 +17,15 @@ EXTRA_PROGRAMS += tests/bench/null
 tests_bench_null_SOURCES = tests/bench/null.c
 tests_bench_null_LDADD = $(FUSE_LIBS)
 
+EXTRA_PROGRAMS += tests/bench/delay
+tests_bench_delay_SOURCES = tests/bench/delay.c
+tests_bench_delay_LDADD = -lpthread
+
+EXTRA_DIST += tests/bench/remote.py
 EXTRA_DIST += tests/bench/bench.py tests/bench/load_pickle.py
 
 # Ratios within one run; `make bench BENCH='read export'` runs these parts alone.
 .PHONY: bench
-bench: zerofs$(EXEEXT) tests/bench/bench_cast$(EXEEXT) tests/bench/bench_read$(EXEEXT) tests/bench/null$(EXEEXT)
+bench: zerofs$(EXEEXT) tests/bench/bench_cast$(EXEEXT) tests/bench/bench_read$(EXEEXT) tests/bench/null$(EXEEXT) tests/bench/delay$(EXEEXT)
 	top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' \
 		python3 -B $(srcdir)/tests/bench/bench.py $(BENCH)
