@@ -109,21 +109,23 @@ static bool ahead_is_settled(const struct ahead_stream *s)
     return s->next - s->since >= 2 * s->window;
 }
 
-/* A window that was judged useless to widen is tried again after so many of its lengths. */
-#define TRY_AGAIN 16
+/* A window that was widened in vain is tried again after so many of its lengths. */
+#define TRY_AGAIN 8
 
 static void ahead_widen(struct ahead_stream *s, int64_t now)
 {
     const double pace = (double)(s->next - s->since) / (double)(now > s->at ? now - s->at : 1);
 
-    if (s->pace > 0 && pace < s->pace * FASTER) {
-        if (s->next - s->since < TRY_AGAIN * s->window) {
-            return;
-        }
+    if (s->held && s->next - s->since < TRY_AGAIN * s->window) {
+        return;
+    }
+    s->held = !s->held && s->pace > 0 && pace < s->pace * FASTER;
+    if (s->held) {
+        s->window /= 2;
     } else {
+        s->window *= 2;
         s->pace = pace;
     }
-    s->window *= 2;
     s->since = s->next;
     s->at = now;
 }

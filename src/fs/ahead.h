@@ -29,6 +29,7 @@ struct ahead_stream {
     double pace;     /* bytes a nanosecond before it was widened; 0: it was not */
     uint64_t used;   /* the clock at its last read */
     uint64_t reads;  /* since it set out */
+    bool held;       /* the last doubling was in vain, and taken back */
     uint32_t waits;
 };
 

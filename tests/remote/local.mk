@@ -5,6 +5,10 @@ EXTRA_DIST += tests/remote/serve.py
 TESTS += tests/remote/test_cache.py
 EXTRA_DIST += tests/remote/test_cache.py
 
+# Fetched before it is asked for.
+TESTS += tests/remote/test_ahead.py
+EXTRA_DIST += tests/remote/test_ahead.py
+
 ZF_REMOTE = libzf-remote.la $(ZF_CODEC)
 
 # What src/remote does without a network, against botocore and Python's own modules.
