@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Completion of zerofs(1) for bash.  Names inside a checkpoint come from `zerofs ls`.
 
-_zerofs_commands='mount umount ls info cat export cache'
+_zerofs_commands='mount umount ls info cat export cache index'
 
 # Options that every command takes as --NAME or -o NAME; those that need a value end in "=".
 _zerofs_options='format= tag= degraded xdev lost= strip_prefix= rename= only= except= keep= shard_size= side= show= tp_rules= verbose connections= timeout= cache_mem= cacert= limit='
@@ -17,6 +17,7 @@ _zerofs_flags() {
     ls) echo '-l -h --human-readable -a --all -R --recursive -0 --null --json' ;;
     info) echo '--json' ;;
     cat) echo '-f --force' ;;
+    index) echo '--sha256 --stdout' ;;
     export) echo '-a --all -f --force -j --jobs= -q --quiet --sha256' ;;
     esac
 }
@@ -95,12 +96,12 @@ _zerofs() {
         return
     fi
     _zerofs_operands
-    if ((${#operands[@]} == 0)) && [[ $command != umount && $command != cache ]]; then
+    if ((${#operands[@]} == 0)) && [[ $command != umount && $command != cache && $command != index ]]; then
         _zerofs_paths -f
         return
     fi
     case $command in
-    mount | umount) _zerofs_paths -d ;;
+    mount | umount | index) _zerofs_paths -d ;;
     cache)
         if ((${#operands[@]} == 0)); then
             _zerofs_offer ls clear

@@ -38,6 +38,7 @@ complete -c zerofs -n __fish_use_subcommand -a cat -d 'Write files of the tree t
 complete -c zerofs -n __fish_use_subcommand -a export -d 'Copy files of the tree to a directory'
 complete -c zerofs -n __fish_use_subcommand -a cache -d 'List or empty a cache of remote blocks'
 complete -c zerofs -n '__fish_seen_subcommand_from cache' -x -a 'ls clear'
+complete -c zerofs -n __fish_use_subcommand -a index -d 'List a directory for web servers that do not'
 
 set -l any '__fish_seen_subcommand_from mount ls info cat export'
 complete -c zerofs -n $any -l format -x -d 'Read it as this format'
@@ -85,6 +86,8 @@ complete -c zerofs -n $mount -l debug -d 'Print every request'
 complete -c zerofs -n $mount -s f -l foreground -d 'Stay in the foreground'
 complete -c zerofs -n $mount -s d -d 'Stay in the foreground and print every request'
 
+complete -c zerofs -n '__fish_seen_subcommand_from index' -l sha256 -d 'With the SHA-256 of every file'
+complete -c zerofs -n '__fish_seen_subcommand_from index' -l stdout -d 'To standard output'
 complete -c zerofs -n '__fish_seen_subcommand_from umount' -s z -l lazy -d 'Detach now'
 
 set -l ls '__fish_seen_subcommand_from ls'

@@ -24,6 +24,7 @@ ZF_ASSEMBLE = libzf-assemble.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
 ZF_DCP = libzf-dcp.la $(ZF_ASSEMBLE)
 ZF_FORMAT = libzf-find.la libzf-format.la $(ZF_DCP)
 ZF_VIEW = libzf-view.la libzf-model.la libzf-codec.la $(ZF_SOURCE)
+ZF_REMOTE = libzf-remote.la $(ZF_CODEC)
 ZF_ALL = libzf-fs.la libzf-view.la $(ZF_FORMAT)
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) -I$(top_srcdir)/tests
 

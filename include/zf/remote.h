@@ -4,6 +4,7 @@
 #ifndef ZF_REMOTE_H
 #define ZF_REMOTE_H
 
+#include <zf/base/out.h>
 #include <zf/source/store.h>
 
 struct zf_remote;
@@ -54,5 +55,14 @@ bool zf_remote_cache_each(const char *dir, zf_cached_fn *fn, void *ctx,
                           struct zf_err *err) ZF_CHECKED;
 /* Empties it, also while others use it; *bytes_out are free then.  Errors: the same. */
 bool zf_remote_cache_clear(const char *dir, uint64_t *bytes_out, struct zf_err *err) ZF_CHECKED;
+
+/* The file that stands for a listing where a web server gives none. */
+#define ZF_REMOTE_INDEX "zerofs.index.json"
+
+/* Adds such a file to *out: all files in st and below it, at most `most`; with `sha256` their content is
+ * read.  Links lead nowhere else.  Errors: those of the store; ZF_E_STALE it was being written;
+ * ZF_E_LIMIT; ZF_E_UNSUPPORTED a name that is no UTF-8. */
+bool zf_remote_index(struct zf_store *st, bool sha256, uint64_t most, struct zf_out *out,
+                     struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -244,7 +244,8 @@ static int export_to(struct workers *workers, const char *ckpt, uint32_t jobs)
     zf_auto(fd) int root = -1;
     struct zf_err err;
 
-    if (!zf_export_dest_open(workers->run.dest, where_is_remote(ckpt) ? NULL : ckpt, workers->run.force, &root, &err)) {
+    if (!zf_export_dest_open(workers->run.dest, where_is_remote(ckpt) ? NULL : ckpt,
+                             workers->run.force, &root, &err)) {
         return cmd_fail(&err);
     }
     zf_auto(export_journal) struct zf_export_journal *journal = zf_export_journal_open(root, &err);

@@ -16,6 +16,7 @@ zerofs_SOURCES = \
 	src/cmd/foreign.c \
 	src/cmd/foreign.h \
 	src/cmd/helper.c \
+	src/cmd/index.c \
 	src/cmd/info.c \
 	src/cmd/lost.c \
 	src/cmd/lost.h \

@@ -124,7 +124,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
     }
     /* A daemon leaves the directory it was started in.  A missing path is reported when it is
      * opened. */
-    char **path[] = {&o->side, &o->tp_rules, &o->cacert};
+    char **path[] = {&o->side, &o->tp_rules, &o->cacert, &o->local_cache};
     for (size_t i = 0; i < sizeof path / sizeof path[0]; i++) {
         char *real = *path[i] ? realpath(*path[i], NULL) : NULL;
 

@@ -1,15 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http://host/dir/ and https://: a directory is what the server lists of it. */
+/* http://host/dir/ and https://: what is in a directory says
+ *
+ * 1. the server's own listing (autoindex.h);
+ * 2. where it gives none, the list zerofs.index.json of the place (index_file.h), if there is one;
+ * 3. else what answers of the names that checkpoints have (names.h).
+ *
+ * Servers that list keep names with a dot in front to themselves (nginx always, Apache and lighttpd as
+ * they come): of those a checkpoint needs some, so they are asked for by name. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/name.h>
+#include <zf/base/path.h>
+
+#include "autoindex.h"
+#include "index_file.h"
+#include "login.h"
+#include "names.h"
 #include "place.h"
 #include "url.h"
 
+enum { HTTP_PLACE_PAGE = 256 << 20 }; /* bytes of one listing */
+
 struct http_place {
     struct place place;
+    const struct zf_limits *lim;
     char *base; /* the URL, with a '/' at its end */
+    struct auth *auth;
+    struct names *names;
+    pthread_mutex_t lock; /* guards what follows, and is held while the list is fetched */
+    bool listed;          /* a directory was listed by the server */
+    bool sought, has;     /* was zerofs.index.json asked for, and was it there? */
+    struct index_file index;
 };
+
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool http_place_at(struct place *p, const char *path, struct place_at *out,
                           struct zf_err *err)
@@ -19,37 +45,250 @@ static bool http_place_at(struct place *p, const char *path, struct place_at *ou
 
     zf_out_str(&o, h->base);
     url_quote(&o, path, "");
-    *out = (struct place_at){.url = o.p};
+    *out = (struct place_at){.url = o.p, .auth = h->auth};
     return zf_out_ok(&o, err);
 }
 
-/* The name that a link to something in the same directory means: "name" or "name/". */
-static bool http_place_link(const char *href, size_t n, place_add_fn *add, void *ctx,
-                            struct zf_err *err)
+/* Is there an answer to be had, and it says that this is not to be had?  Servers without the right to
+ * list answer 403 for what is missing. */
+static bool http_place_missing(const struct http_reply *r)
 {
-    char name[1024];
-    bool dir = n && href[n - 1] == '/';
-
-    n -= dir;
-    if (!n || memchr(href, '/', n) || memchr(href, '?', n) || memchr(href, '#', n) ||
-        !url_unquote(href, n, name, sizeof name) || strcmp(name, ".") == 0 ||
-        strcmp(name, "..") == 0 || strchr(name, '/')) {
-        return true;
-    }
-    return add(ctx,
-               &(struct place_entry){.name = name, .dir = dir, .object = HTTP_OBJECT_UNKNOWN},
-               err);
+    return r->status == 404 || r->status == 410 || r->status == 403 || r->status == 405;
 }
 
-static bool http_place_links(const char *html, place_add_fn *add, void *ctx, struct zf_err *err)
+static bool http_place_get(struct http_place *h, const char *url, struct http_reply *r,
+                           struct zf_err *err)
 {
-    for (const char *at = html; (at = strstr(at, "href=\""));) {
-        size_t n = strcspn(at += 6, "\"");
+    static const char *const accept[] = {"Accept: application/json, text/html;q=0.9, */*;q=0.1"};
+    const struct http_ask ask = {.url = url,
+                                 .header = accept,
+                                 .n_header = 1,
+                                 .auth = h->auth,
+                                 .max_body = HTTP_PLACE_PAGE};
 
-        if (!http_place_link(at, n, add, ctx, err)) {
+    return http_do(h->place.http, &ask, r, err);
+}
+
+/* HEAD of each, all under way at the same time. */
+static bool http_place_have(void *ctx, const char *const *path, size_t n, struct names_found *out,
+                            struct zf_err *err)
+{
+    struct http_place *h = ctx;
+    zf_auto(mem) struct http_call **call = calloc(n ? n : 1, sizeof *call);
+    bool ok = call || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    size_t started = 0;
+
+    for (; ok && started < n; started++) {
+        zf_auto(place_at) struct place_at at = {.url = NULL};
+
+        ok = http_place_at(&h->place, path[started], &at, err);
+        struct http_ask ask = place_ask(&at);
+        ask.method = "HEAD";
+        call[started] = ok ? http_start(h->place.http, &ask, err) : NULL;
+        ok = call[started] != NULL;
+    }
+    for (size_t i = 0; call && i < started; i++) {
+        zf_auto(http_reply) struct http_reply r = {.status = 0};
+        struct zf_err why = {.code = ZF_OK};
+
+        if (!call[i] || !ok) {
+            if (call[i]) {
+                http_cancel(call[i]);
+            }
+            continue;
+        }
+        out[i].is = http_wait(call[i], &r, &why);
+        out[i].size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
+        if (!out[i].is && !http_place_missing(&r)) {
+            *err = why;
+            ok = false;
+        }
+    }
+    return ok;
+}
+
+/* A whole file, terminated. */
+static char *http_place_fetch(void *ctx, const char *path, uint64_t max_bytes, uint64_t *n_out,
+                              struct zf_err *err)
+{
+    struct http_place *h = ctx;
+    zf_auto(place_at) struct place_at at = {.url = NULL};
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+
+    if (!http_place_at(&h->place, path, &at, err)) {
+        return NULL;
+    }
+    struct http_ask ask = place_ask(&at);
+    ask.max_body = max_bytes;
+    if (!http_do(h->place.http, &ask, &r, err)) {
+        return NULL;
+    }
+    char *text = (char *)r.body;
+    *n_out = r.n_body;
+    r.body = NULL;
+    return text ? text : strdup("");
+}
+
+static const struct names_ops http_place_names = {.have = http_place_have, .get = http_place_fetch};
+
+/* ---- what the server lists ------------------------------------------------------------------- */
+
+/* Names with a dot that this directory may hold besides; none when it has shown one. */
+static size_t http_place_hidden(const struct entries *e, const char *out[2])
+{
+    size_t n = 0;
+    bool shards = false, chunks = false;
+
+    for (size_t i = 0; i < e->n; i++) {
+        const char *name = e->at[i].name;
+
+        if (name[0] == '.') {
+            return 0;
+        }
+        shards = shards || zf_name_ends(name, ".distcp") || zf_name_ends(name, ".safetensors") ||
+                 strcmp(name, "metadata.json") == 0 || strcmp(name, "common.pt") == 0;
+        chunks = chunks || (!e->at[i].dir && strspn(name, "0123456789.") == strlen(name));
+    }
+    if (shards) {
+        out[n++] = ".metadata";
+    }
+    if (chunks) {
+        out[n++] = ".zarray";
+    }
+    return n;
+}
+
+static bool http_place_add_hidden(struct http_place *h, const char *dir, struct entries *e,
+                                  struct zf_err *err)
+{
+    const char *name[2], *path[2];
+    zf_auto(mem) char *first = NULL;
+    zf_auto(mem) char *second = NULL;
+    char **slot[2] = {&first, &second};
+    struct names_found found[2] = {{.is = false}, {.is = false}};
+    size_t n = http_place_hidden(e, name);
+
+    for (size_t i = 0; i < n; i++) {
+        *slot[i] = zf_relpath_join(dir, name[i], err);
+        path[i] = *slot[i];
+        if (!path[i]) {
             return false;
         }
-        at += n;
+    }
+    if (n && !http_place_have(h, path, n, found, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct entry add = {.name = name[i],
+                            .sized = found[i].size != NAMES_UNSIZED,
+                            .size = found[i].size};
+
+        if (found[i].is && !entries_add(e, &add, strlen(name[i]), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* *known_out false: it lists nothing here; the error then says why. */
+static bool http_place_autoindex(struct http_place *h, const char *dir, struct entries *e,
+                                 bool *known_out, struct zf_err *err)
+{
+    zf_auto(place_at) struct place_at at = {.url = NULL};
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+    zf_auto(out) struct zf_out url = {.p = NULL};
+
+    *known_out = true;
+    if (!http_place_at(&h->place, dir, &at, err)) {
+        return false;
+    }
+    zf_out_str(&url, at.url);
+    zf_out_str(&url, dir[0] ? "/" : "");
+    if (!zf_out_ok(&url, err)) {
+        return false;
+    }
+    if (!http_place_get(h, url.p, &r, err)) {
+        *known_out = !http_place_missing(&r);
+        return false;
+    }
+    zf_auto(mem) char *type = http_header(&r, "Content-Type", false);
+    /* Links are relative to what answered, which may be elsewhere after a redirect. */
+    const char *base = r.url && zf_name_ends(r.url, "/") ? r.url : url.p;
+    if (!autoindex_read((const char *)r.body, r.n_body, type, base, h->lim, e, err)) {
+        *known_out = err->code != ZF_E_UNSUPPORTED;
+        return zf_err_in(err, "%s", url.p);
+    }
+    return http_place_add_hidden(h, dir, e, err);
+}
+
+/* ---- what the list says ---------------------------------------------------------------------- */
+
+/* Fetches it at the first question.  The lock is held. */
+static bool http_place_seek(struct http_place *h, struct zf_err *err)
+{
+    zf_auto(place_at) struct place_at at = {.url = NULL};
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+
+    if (h->sought) {
+        return true;
+    }
+    if (!http_place_at(&h->place, INDEX_FILE_NAME, &at, err)) {
+        return false;
+    }
+    if (!http_place_get(h, at.url, &r, err)) {
+        h->sought = http_place_missing(&r);
+        return h->sought;
+    }
+    if (!index_file_read((const char *)r.body, r.n_body, h->lim, &h->index, err)) {
+        return zf_err_in(err, "%s", at.url);
+    }
+    h->sought = h->has = true;
+    return true;
+}
+
+/* ---- the place ------------------------------------------------------------------------------- */
+
+static bool http_place_unlisted(struct http_place *h, const char *dir, struct entries *e,
+                                struct zf_err *err)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    bool listed = h->listed, ok = listed || http_place_seek(h, err);
+    bool has = h->has;
+    (void)pthread_mutex_unlock(&h->lock);
+
+    if (!ok) {
+        return false;
+    }
+    if (has) {
+        return index_file_list(&h->index, dir, e, err);
+    }
+    if (names_list(h->names, dir, e, err)) {
+        return true;
+    }
+    if (err->code == ZF_E_NOENT && !dir[0]) {
+        zf_err_clear(err);
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                      "the server lists no files here, there is no " INDEX_FILE_NAME
+                      " (`zerofs index DIR` makes it), and no file has a name that a checkpoint "
+                      "begins with");
+        return zf_err_in(err, "%s", h->place.shown);
+    }
+    return false;
+}
+
+static bool http_place_give(const struct entries *e, place_add_fn *add, void *ctx,
+                            struct zf_err *err)
+{
+    for (size_t i = 0; i < e->n; i++) {
+        struct place_entry out = {
+            .name = e->at[i].name, .dir = e->at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
+
+        if (e->at[i].sized) {
+            out.object.size = e->at[i].size;
+        }
+        if (!add(ctx, &out, err)) {
+            return false;
+        }
     }
     return true;
 }
@@ -57,28 +296,36 @@ static bool http_place_links(const char *html, place_add_fn *add, void *ctx, str
 static bool http_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
                             struct zf_err *err)
 {
-    zf_auto(place_at) struct place_at at = {.url = NULL};
-    zf_auto(http_reply) struct http_reply r = {.status = 0};
-    zf_auto(mem) char *url = NULL;
+    struct http_place *h = (struct http_place *)p;
+    zf_auto(entries) struct entries e = {.text = NULL};
+    bool known = false;
 
-    if (!http_place_at(p, dir, &at, err)) {
+    if (!entries_init(&e, h->lim, err)) {
         return false;
     }
-    struct zf_out o = {0};
-    zf_out_str(&o, at.url);
-    zf_out_str(&o, dir[0] ? "/" : "");
-    url = o.p;
-    struct http_ask ask = place_ask(&at);
-    ask.url = url;
-    ask.max_body = 64u << 20;
-    return zf_out_ok(&o, err) && http_do(p->http, &ask, &r, err) &&
-           http_place_links((const char *)r.body, add, ctx, err);
+    (void)pthread_mutex_lock(&h->lock);
+    bool has = h->has;
+    (void)pthread_mutex_unlock(&h->lock);
+    bool ok = !has && http_place_autoindex(h, dir, &e, &known, err);
+    if (ok) {
+        (void)pthread_mutex_lock(&h->lock);
+        h->listed = true;
+        (void)pthread_mutex_unlock(&h->lock);
+    } else if (!known) {
+        zf_err_clear(err);
+        ok = http_place_unlisted(h, dir, &e, err);
+    }
+    return ok && http_place_give(&e, add, ctx, err);
 }
 
 static void http_place_fini(struct place *p)
 {
     struct http_place *h = (struct http_place *)p;
 
+    names_free(h->names);
+    index_file_fini(&h->index);
+    login_free(h->auth);
+    (void)pthread_mutex_destroy(&h->lock);
     free(h->base);
     place_fini(p);
     free(h);
@@ -101,10 +348,13 @@ struct place *place_open_http(const struct place_new *n, struct zf_err *err)
         free(h);
         return NULL;
     }
+    (void)pthread_mutex_init(&h->lock, NULL);
+    h->lim = n->lim;
     zf_out_str(&o, n->address);
     zf_out_str(&o, "/");
     h->base = o.p;
-    if (!zf_out_ok(&o, err)) {
+    h->names = zf_out_ok(&o, err) ? names_new(&http_place_names, h, h->lim, err) : NULL;
+    if (!h->names || !login_new(n->address, &h->auth, err)) {
         http_place_fini(&h->place);
         return NULL;
     }

@@ -79,3 +79,36 @@ libzf_remote_la_LIBADD += $(CURL_LIBS)
 endif
 
 noinst_HEADERS += include/zf/remote.h
+
+# Listings of web servers, the hub, the manifest
+libzf_remote_la_SOURCES += \
+	src/remote/entries.c \
+	src/remote/entries.h \
+	src/remote/index_file.c \
+	src/remote/index_file.h \
+	src/remote/index_make.c \
+	$(NULL)
+if HAVE_CURL
+libzf_remote_la_SOURCES += \
+	src/remote/autoindex.c \
+	src/remote/autoindex.h \
+	src/remote/autoindex_html.c \
+	src/remote/autoindex_html.h \
+	src/remote/autoindex_json.c \
+	src/remote/autoindex_json.h \
+	src/remote/href.c \
+	src/remote/href.h \
+	src/remote/hub.c \
+	src/remote/hub_json.c \
+	src/remote/hub_json.h \
+	src/remote/local_cache.c \
+	src/remote/local_cache.h \
+	src/remote/login.c \
+	src/remote/login.h \
+	src/remote/names.c \
+	src/remote/names.def \
+	src/remote/names.h \
+	src/remote/netrc.c \
+	src/remote/netrc.h \
+	$(NULL)
+endif

@@ -13,6 +13,7 @@
 #include <zf/base/table.h>
 #include <zf/source/store_kind.h>
 
+#include "local_cache.h"
 #include "object.h"
 #include "sizes.h"
 
@@ -28,6 +29,7 @@ struct store {
     struct object_shared *shared;
     pthread_mutex_t lock; /* of the table */
     struct zf_table listed;
+    struct zf_store *local; /* -o local_cache=; NULL = none */
 };
 
 /* ---- what was listed ------------------------------------------------------------------------- */
@@ -125,8 +127,21 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
     struct store *s = self;
     struct http_object o;
     bool listed = store_recall(s, path, &o);
+    struct zf_source *local = s->local && listed && o.size != HTTP_SIZE_UNKNOWN
+                                  ? local_cache_open(s->local, path, o.size)
+                                  : NULL;
 
-    return object_open(s->shared, path, name, listed ? &o : NULL, known != NULL, err);
+    if (local) {
+        return local;
+    }
+    struct zf_source *src =
+        object_open(s->shared, path, name, listed ? &o : NULL, known != NULL, err);
+    /* What was not listed with its size has it now. */
+    local = s->local && src ? local_cache_open(s->local, path, src->size) : NULL;
+    if (local) {
+        zf_source_unref(&src);
+    }
+    return local ? local : src;
 }
 
 static char *store_base(void *self, const char *dir, struct zf_err *err)
@@ -144,8 +159,29 @@ static char *store_base(void *self, const char *dir, struct zf_err *err)
 static bool store_unchanged(void *self, struct zf_source *const *file, size_t n, size_t *bad_out,
                             struct zf_err *err)
 {
-    (void)self;
-    return object_unchanged(file, n, bad_out, err);
+    const struct store *s = self;
+    zf_auto(mem) struct zf_source **object = s->local ? calloc(n + 1, sizeof *object) : NULL;
+    zf_auto(mem) size_t *at = s->local ? calloc(n + 1, sizeof *at) : NULL;
+    size_t some = 0;
+
+    if (!s->local) {
+        return object_unchanged(file, n, bad_out, err);
+    }
+    if (!object || !at) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!local_cache_is(file[i])) {
+            at[some] = i;
+            object[some++] = file[i];
+        } else if (!file[i]->ops->unchanged(file[i], err)) {
+            *bad_out = i;
+            return false;
+        }
+    }
+    bool ok = object_unchanged(object, some, bad_out, err);
+    *bad_out = ok ? 0 : at[*bad_out];
+    return ok;
 }
 
 static void store_hosts(void *self, zf_host_stats_fn *fn, void *ctx)
@@ -167,6 +203,7 @@ static void store_fini(void *self)
     }
     zf_table_fini(&s->listed);
     object_shared_unref(s->shared);
+    zf_store_unref(&s->local);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -207,6 +244,22 @@ static struct store *store_make(struct place *p, struct blockcache *cache,
     return s;
 }
 
+/* Opens the directory of -o local_cache=. */
+static bool store_with_local(struct store *s, const struct zf_limits *lim, struct zf_err *err)
+{
+    const char *dir = s->shared->place->options->local_cache;
+
+    if (!dir) {
+        return true;
+    }
+    s->local = zf_store_dir(dir, lim, err);
+    if (s->local && zf_store_focus(s->local)) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "local_cache= is a directory, and this is a file");
+        return zf_err_in(err, "%s", dir);
+    }
+    return s->local != NULL;
+}
+
 struct zf_store *store_of_place(struct place *p, const char *focus, struct blockcache *cache,
                                 struct diskcache *disk, const struct zf_limits *lim,
                                 struct zf_err *err)
@@ -218,6 +271,10 @@ struct zf_store *store_of_place(struct place *p, const char *focus, struct block
         return NULL;
     }
     s->shared->disk = disk;
+    if (!store_with_local(s, lim, err)) {
+        store_fini(s);
+        return NULL;
+    }
     if (focus && asprintf(&name, "%s/%s", p->shown, focus) < 0) {
         name = NULL;
     }

@@ -31,7 +31,7 @@ warned() {
 check '--help' prints '^Usage: zerofs' "$ZEROFS" --help
 check '-h' prints '^Usage: zerofs' "$ZEROFS" -h
 check '--version' prints '^zerofs [0-9]+\.[0-9]+' "$ZEROFS" --version
-for command in mount umount ls info cat; do
+for command in mount umount ls info cat index; do
     check "$command --help" prints "^Usage: zerofs $command " "$ZEROFS" $command --help
     check "$command with a wrong option" says 2 "^zerofs $command: .*--bogus" "$ZEROFS" $command --bogus
     check "$command without words" says 2 "^zerofs $command: needs" "$ZEROFS" $command

@@ -30,6 +30,10 @@ tests_fuzz_fuzz_http_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_http_LDADD = libzf-remote.la $(ZF_CODEC)
 endif
 
+if HAVE_CURL
+fuzz_programs += tests/fuzz/fuzz_listing
+endif
+
 check_PROGRAMS += $(fuzz_programs)
 if FUZZING
 fuzz_driver =
@@ -62,6 +66,10 @@ tests_fuzz_fuzz_legacy_SOURCES = tests/fuzz/fuzz_legacy.c $(fuzz_driver)
 tests_fuzz_fuzz_legacy_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_legacy_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_legacy_LDADD = $(ZF_FORMAT)
+tests_fuzz_fuzz_listing_SOURCES = tests/fuzz/fuzz_listing.c $(fuzz_driver)
+tests_fuzz_fuzz_listing_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_fuzz_fuzz_listing_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_listing_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS)
 tests_fuzz_fuzz_megatron_SOURCES = tests/fuzz/fuzz_megatron.c $(fuzz_driver)
 tests_fuzz_fuzz_megatron_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_fuzz_fuzz_megatron_LDFLAGS = $(fuzz_ldflags)

@@ -8,6 +8,21 @@ check_PROGRAMS += $(remote_tests)
 TESTS += $(remote_tests)
 
 tests_unit_remote_test_diskcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
-tests_unit_remote_test_diskcache_LDADD = libzf-remote.la $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_remote_test_diskcache_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
+# Listings, the hub's answers, the manifest, netrc
+
+remote_listing_tests = \
+	tests/unit/remote/test_listings \
+	tests/unit/remote/test_names \
+	tests/unit/remote/test_netrc \
+	$(NULL)
+check_PROGRAMS += $(remote_listing_tests)
+TESTS += $(remote_listing_tests)
+tests_unit_remote_test_listings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_remote_test_listings_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_remote_test_names_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_remote_test_names_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_remote_test_netrc_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_remote_test_netrc_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS)
 endif
 endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs index: writes zerofs.index.json, which stands for a directory listing where a web server
+ * gives none.  It is written under another name and renamed, so that whoever fetches it meanwhile gets
+ * the old one or the new one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/base/out.h>
+#include <zf/remote.h>
+
+#include "options.h"
+
+static bool index_write_all(int fd, const struct zf_out *text)
+{
+    for (size_t at = 0; at < text->n;) {
+        ssize_t n = write(fd, text->p + at, text->n - at);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        at += (size_t)n;
+    }
+    return true;
+}
+
+/* As readable as the process makes files: what serves the directory reads it. */
+static mode_t index_mode(void)
+{
+    mode_t mask = umask(0);
+
+    (void)umask(mask);
+    return 0666 & ~mask;
+}
+
+static bool index_put(int fd, const char *part, const char *name, const struct zf_out *text,
+                      struct zf_err *err)
+{
+    bool ok = index_write_all(fd, text) && fchmod(fd, index_mode()) == 0 && fsync(fd) == 0;
+
+    if (!ok) {
+        (void)zf_fail_sys(err, "write it");
+    }
+    if (close(fd) != 0 && ok) {
+        ok = zf_fail_sys(err, "write it");
+    }
+    ok = ok && (rename(part, name) == 0 || zf_fail_sys(err, "give it its name"));
+    if (!ok) {
+        (void)unlink(part);
+        (void)zf_err_in(err, "%s", name);
+    }
+    return ok;
+}
+
+static bool index_save(const char *dir, const struct zf_out *text, struct zf_err *err)
+{
+    zf_auto(mem) char *name = NULL;
+    zf_auto(mem) char *part = NULL;
+
+    if (asprintf(&name, "%s/%s", dir, ZF_REMOTE_INDEX) < 0 ||
+        asprintf(&part, "%s/.%s.XXXXXX", dir, ZF_REMOTE_INDEX) < 0) {
+        name = part = NULL;
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    int fd = mkostemp(part, O_CLOEXEC);
+    if (fd < 0) {
+        (void)zf_fail_sys(err, "make a file");
+        return zf_err_in(err, "%s", dir);
+    }
+    return index_put(fd, part, name, text, err);
+}
+
+static bool index_of(const char *dir, bool sha256, bool to_stdout, struct zf_err *err)
+{
+    const struct zf_limits lim = zf_limits_default();
+    zf_auto(out) struct zf_out text = {.p = NULL};
+    bool address;
+
+    if (zf_remote_knows(dir, &address) || address) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "an index is made where the files are, of a directory; then it is served with them");
+        return zf_err_in(err, "%s", dir);
+    }
+    zf_auto(store) struct zf_store *st = zf_store_dir(dir, &lim, err);
+    if (!st) {
+        return false;
+    }
+    if (zf_store_focus(st)) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is a file; an index is made of a directory");
+        return zf_err_in(err, "%s", dir);
+    }
+    if (!zf_remote_index(st, sha256, lim.dir_entries, &text, err)) {
+        return false;
+    }
+    if (!to_stdout) {
+        return index_save(dir, &text, err);
+    }
+    (void)fwrite(text.p, 1, text.n, stdout);
+    return true;
+}
+
+static int index_run(const struct cmd *self, int argc, char **argv)
+{
+    zf_auto(opts) struct opts o = opts_default();
+    bool sha256 = false, to_stdout = false;
+    const struct opt_flag flags[] = {
+        {.name = "sha256", .set = &sha256}, {.name = "stdout", .set = &to_stdout}, {0}};
+    struct zf_err err;
+    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (argc - at != 1) {
+        return cmd_usage(self, "needs one directory");
+    }
+    return index_of(argv[at], sha256, to_stdout, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
+}
+
+const struct cmd cmd_index = {
+    .name = "index",
+    .takes = TAKES_NONE,
+    .args = "[--sha256] [--stdout] DIR",
+    .summary = "List a directory for web servers that do not",
+    .flags = "      --sha256           with the SHA-256 of every file, which reads them all\n"
+             "      --stdout           to standard output instead of DIR/zerofs.index.json\n\n",
+    .run = index_run,
+};

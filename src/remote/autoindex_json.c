@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listings in JSON: an array with an object for each name.
+ *
+ * nginx 1.22, ngx_http_autoindex_json: {"name", "type": "directory" | "file" | "other", "mtime", "size"
+ * of files}.  The size is that of what a link leads to; "other" (a FIFO, a dangling link) is left out.
+ * Caddy 2.6, fileserver/browsetplcontext.go, answers so when "application/json" is in Accept: {"name",
+ * "size", "url", "mod_time", "mode", "is_dir", "is_symlink"}; the names of directories end in '/', and
+ * the size of a link is its own, which says nothing. */
+#include "autoindex_json.h"
+
+#include <string.h>
+
+#include <zf/codec/json.h>
+
+/* What the object calls a directory; *known is false where it says nothing of it. */
+static bool json_is_dir(const json_t *o, bool *known, bool *other)
+{
+    const char *type = json_string_value(json_object_get(o, "type"));
+    const json_t *is_dir = json_object_get(o, "is_dir");
+
+    *known = type || json_is_boolean(is_dir);
+    *other = type && strcmp(type, "directory") != 0 && strcmp(type, "file") != 0;
+    return type ? strcmp(type, "directory") == 0 : json_is_true(is_dir);
+}
+
+static bool json_entry(const json_t *o, size_t i, struct entries *out, struct zf_err *err)
+{
+    const json_t *name = json_object_get(o, "name");
+    size_t n = json_string_length(name);
+    struct entry e = {.name = json_string_value(name)};
+    bool known, other;
+
+    e.dir = json_is_dir(o, &known, &other);
+    if (!e.name || !known) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "entry %zu of the listing has no %s, which those before it have", i,
+                       e.name ? "\"type\" or \"is_dir\"" : "\"name\"");
+    }
+    if (other) {
+        return true;
+    }
+    n -= e.dir && n && e.name[n - 1] == '/';
+    e.sized = !e.dir && !json_is_true(json_object_get(o, "is_symlink")) &&
+              zf_json_u64(json_object_get(o, "size"), &e.size);
+    return entries_add(out, &e, n, err);
+}
+
+/* The first entry tells whether this is a listing at all. */
+static bool json_is_listing(const json_t *doc)
+{
+    const json_t *first = json_array_get(doc, 0);
+    bool known = false, other;
+
+    if (first && json_is_string(json_object_get(first, "name"))) {
+        (void)json_is_dir(first, &known, &other);
+    }
+    return json_is_array(doc) && (!first || known);
+}
+
+bool autoindex_json(const char *body, uint64_t n, const struct zf_limits *lim, struct entries *out,
+                    struct zf_err *err)
+{
+    zf_auto(json) json_t *doc = zf_json_load(body, n, lim, err);
+
+    if (!doc) {
+        return false;
+    }
+    if (!json_is_listing(doc)) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this JSON lists no directory");
+    }
+    for (size_t i = 0; i < json_array_size(doc); i++) {
+        if (!json_entry(json_array_get(doc, i), i, out, err)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The names that a listing gives of one directory, whatever the listing is written in.
+ *
+ * What a server sends is not trusted.  A name is one component: what would be none ("", ".", "..",
+ * one with a '/' or a zero byte in it) is refused.  The same name twice is one entry (Apache links its
+ * icons too); a name that is a file and a directory, or has two sizes, is refused, because nobody
+ * could say which of the two is served. */
+#ifndef REMOTE_ENTRIES_H
+#define REMOTE_ENTRIES_H
+
+#include <zf/base/arena.h>
+#include <zf/base/limits.h>
+#include <zf/base/table.h>
+
+struct entry {
+    const char *name; /* terminated; the set's own copy once it was added */
+    bool dir;
+    bool sized; /* the listing says how many bytes, and says it exactly */
+    uint64_t size;
+    const char *tag; /* what the listing says the content is (a hash), or NULL */
+};
+
+struct entries {
+    struct zf_arena *text;
+    struct entry *at;
+    size_t n, cap;
+    struct zf_index by_name;
+    uint64_t most; /* limit dir_entries */
+};
+
+/* Errors: ZF_E_NOMEM. */
+bool entries_init(struct entries *e, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+void entries_fini(struct entries *e);
+static inline void zf_auto_entries(struct entries *e)
+{
+    entries_fini(e);
+}
+
+/* Adds what->name[n]; what->name is copied up to the first zero byte only after it was seen that n has
+ * none.  Errors: ZF_E_FORMAT no name, or one that contradicts what was added before; ZF_E_LIMIT
+ * dir_entries; ZF_E_NOMEM. */
+bool entries_add(struct entries *e, const struct entry *what, size_t n,
+                 struct zf_err *err) ZF_CHECKED;
+
+/* The entry of that name, or NULL. */
+const struct entry *entries_find(const struct entries *e, const char *name);
+
+#endif

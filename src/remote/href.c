@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "href.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "url.h"
+
+static int href_hex(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* ---- character references -------------------------------------------------------------------- */
+
+static void href_utf8(struct zf_out *out, uint32_t c)
+{
+    if (c < 0x80) {
+        zf_out_u8(out, (uint8_t)c);
+    } else if (c < 0x800) {
+        zf_out_u8(out, (uint8_t)(0xc0 | c >> 6));
+        zf_out_u8(out, (uint8_t)(0x80 | (c & 63)));
+    } else if (c < 0x10000) {
+        zf_out_u8(out, (uint8_t)(0xe0 | c >> 12));
+        zf_out_u8(out, (uint8_t)(0x80 | (c >> 6 & 63)));
+        zf_out_u8(out, (uint8_t)(0x80 | (c & 63)));
+    } else {
+        zf_out_u8(out, (uint8_t)(0xf0 | c >> 18));
+        zf_out_u8(out, (uint8_t)(0x80 | (c >> 12 & 63)));
+        zf_out_u8(out, (uint8_t)(0x80 | (c >> 6 & 63)));
+        zf_out_u8(out, (uint8_t)(0x80 | (c & 63)));
+    }
+}
+
+/* The number in p[n] = "38" or "x26"; 0: none. */
+static uint32_t href_number(const char *p, size_t n)
+{
+    bool hex = n && (p[0] == 'x' || p[0] == 'X');
+    uint32_t v = 0;
+
+    for (size_t i = hex; i < n; i++) {
+        int d = href_hex(p[i]);
+
+        if (d < 0 || (!hex && d > 9) || v > 0x10ffff) {
+            return 0;
+        }
+        v = v * (hex ? 16 : 10) + (uint32_t)d;
+    }
+    return v > 0x10ffff || (v >= 0xd800 && v < 0xe000) ? 0 : v;
+}
+
+/* The character that p[n], between & and ;, stands for; 0: none that is known here. */
+static uint32_t href_reference(const char *p, size_t n)
+{
+    static const struct {
+        const char *name;
+        uint32_t is;
+    } known[] = {{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}, {"nbsp", 0xa0}};
+
+    if (n > 1 && p[0] == '#') {
+        return href_number(p + 1, n - 1);
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strlen(known[i].name) == n && memcmp(known[i].name, p, n) == 0) {
+            return known[i].is;
+        }
+    }
+    return 0;
+}
+
+void href_text(struct zf_out *out, const char *p, size_t n)
+{
+    enum { LONGEST = 10 };
+
+    for (size_t i = 0; i < n; i++) {
+        size_t most = n - i < LONGEST ? n - i : LONGEST;
+        const char *end = p[i] == '&' ? memchr(p + i, ';', most) : NULL;
+        uint32_t c = end ? href_reference(p + i + 1, (size_t)(end - p) - i - 1) : 0;
+
+        if (c) {
+            href_utf8(out, c);
+            i = (size_t)(end - p);
+        } else {
+            zf_out_add(out, p + i, 1);
+        }
+    }
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+/* Where the path of an absolute URL begins: behind scheme://host. */
+static const char *href_path(const char *url)
+{
+    const char *host = strstr(url, "://");
+    const char *path = host ? strchr(host + 3, '/') : NULL;
+
+    return path ? path : "/";
+}
+
+/* Cuts off what base and ref have in common: *ref becomes relative to base.  False: it leads
+ * elsewhere. */
+static bool href_relative(const char *base, const char **ref, size_t *n)
+{
+    const char *path = href_path(base);
+    const char *colon = memchr(*ref, ':', *n), *slash = memchr(*ref, '/', *n);
+    bool scheme = colon && (!slash || colon < slash);
+    const char *front = scheme ? base : (*n && **ref == '/') ? path : "";
+    size_t len = strlen(front);
+
+    if (*n < len || (scheme && len == 0)) {
+        return false;
+    }
+    /* The host's letters may be of either case; the path's may not. */
+    size_t host = scheme ? (size_t)(path - base) : 0;
+    if (scheme && (path < base || path > base + len)) {
+        return false;
+    }
+    if (strncasecmp(*ref, front, host) != 0 || strncmp(*ref + host, front + host, len - host) != 0) {
+        return false;
+    }
+    *ref += len;
+    *n -= len;
+    return true;
+}
+
+bool href_entry(const char *base, const char *ref, size_t ref_n, struct zf_out *name, bool *dir_out)
+{
+    zf_out_cut(name, 0);
+    if (memchr(ref, '?', ref_n) || memchr(ref, '#', ref_n) || !href_relative(base, &ref, &ref_n)) {
+        return false;
+    }
+    while (ref_n >= 2 && ref[0] == '.' && ref[1] == '/') {
+        ref += 2;
+        ref_n -= 2;
+    }
+    bool dir = ref_n && ref[ref_n - 1] == '/';
+    ref_n -= dir;
+    if (ref_n == 0 || memchr(ref, '/', ref_n) || (ref_n <= 2 && memcmp(ref, "..", ref_n) == 0)) {
+        return false;
+    }
+    zf_auto(mem) char *text = malloc(ref_n + 1);
+    bool sound = text && url_unquote(ref, ref_n, text, ref_n + 1);
+    name->bad = name->bad || !text;
+    zf_out_add(name, sound ? text : ref, sound ? strlen(text) : ref_n);
+    zf_out_str(name, sound ? "" : "/");
+    *dir_out = dir;
+    return true;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hf://OWNER/NAME[@REVISION][/DIR], hf://datasets/… and hf://spaces/…: a repository of the Hugging Face
+ * hub, as huggingface_hub's HfFileSystem writes addresses.
+ *
+ * The revision (main) is turned into its commit when the place is opened; from then on nothing but
+ * that commit is asked for, so that a push meanwhile changes nothing.  Files come from `resolve`,
+ * which redirects large ones to the store behind it; the token goes to the hub alone.
+ *
+ * HF_ENDPOINT, HF_TOKEN (or HUGGING_FACE_HUB_TOKEN), HF_TOKEN_PATH, HF_HOME, XDG_CACHE_HOME,
+ * HF_HUB_DISABLE_IMPLICIT_TOKEN and HF_HUB_OFFLINE mean what they mean to huggingface_hub 0.36,
+ * constants.py and utils/_auth.py. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "hub_json.h"
+#include "login.h"
+#include "place.h"
+#include "url.h"
+
+enum { HUB_PAGE = 64 << 20, HUB_TOKEN = 64 << 10 }; /* bytes of an answer, and of a token's file */
+
+struct hub {
+    struct place place;
+    const struct zf_limits *lim;
+    char *endpoint; /* without a '/' at its end */
+    char *kind;     /* "models", "datasets", "spaces" */
+    char *repo;     /* OWNER/NAME */
+    char *revision; /* as asked for */
+    char *dir;      /* "" or "dir/" */
+    char commit[41];
+    struct auth *auth; /* NULL: nobody in particular */
+};
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static const char *hub_env(const char *name)
+{
+    const char *v = getenv(name);
+
+    return v && *v ? v : NULL;
+}
+
+/* Source: constants.py, ENV_VARS_TRUE_VALUES. */
+static bool hub_env_true(const char *name)
+{
+    static const char *const yes[] = {"1", "ON", "YES", "TRUE"};
+    const char *v = hub_env(name);
+
+    for (size_t i = 0; v && i < sizeof yes / sizeof yes[0]; i++) {
+        if (strcasecmp(v, yes[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The token's file; malloc'ed, or NULL. */
+static char *hub_token_path(void)
+{
+    const char *path = hub_env("HF_TOKEN_PATH"), *hf = hub_env("HF_HOME"),
+               *cache = hub_env("XDG_CACHE_HOME"), *home = hub_env("HOME");
+    char *out = NULL;
+    int n = path    ? asprintf(&out, "%s", path)
+            : hf    ? asprintf(&out, "%s/token", hf)
+            : cache ? asprintf(&out, "%s/huggingface/token", cache)
+            : home  ? asprintf(&out, "%s/.cache/huggingface/token", home)
+                    : -1;
+
+    return n < 0 ? NULL : out;
+}
+
+/* Takes line ends out and blanks off both ends, as _clean_token. */
+static void hub_token_clean(char *t)
+{
+    size_t n = 0;
+
+    for (const char *p = t; *p; p++) {
+        if (*p != '\r' && *p != '\n' && (n || !isspace((unsigned char)*p))) {
+            t[n++] = *p;
+        }
+    }
+    while (n && isspace((unsigned char)t[n - 1])) {
+        n--;
+    }
+    t[n] = '\0';
+}
+
+static char *hub_token_read(void)
+{
+    zf_auto(mem) char *path = hub_token_path();
+    FILE *f = path ? fopen(path, "re") : NULL;
+    char *text = f ? calloc(1, HUB_TOKEN) : NULL;
+
+    if (text) {
+        text[fread(text, 1, HUB_TOKEN - 1, f)] = '\0';
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    return text;
+}
+
+static bool hub_login(struct hub *h, struct zf_err *err)
+{
+    const char *env = hub_env("HF_TOKEN") ? hub_env("HF_TOKEN") : hub_env("HUGGING_FACE_HUB_TOKEN");
+    bool off = hub_env_true("HF_HUB_DISABLE_IMPLICIT_TOKEN");
+    char *token = off ? NULL : env ? strdup(env) : hub_token_read();
+
+    if (!token) {
+        return true;
+    }
+    hub_token_clean(token);
+    h->auth = *token ? login_bearer(token, err) : NULL;
+    bool ok = !*token || h->auth;
+    explicit_bzero(token, strlen(token));
+    free(token);
+    return ok;
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static char *hub_dup(const char *p, size_t n)
+{
+    return strndup(p, n);
+}
+
+/* How much of `p`, behind an '@', is the revision: up to a '/', but refs/pr/1 and refs/convert/parquet
+ * are whole.  Source: huggingface_hub 0.36, hf_file_system.py, SPECIAL_REFS_REVISION_REGEX. */
+static size_t hub_revision_len(const char *p)
+{
+    size_t n = strcspn(p, "/");
+    bool special = strncmp(p, "refs/pr/", 8) == 0 || strncmp(p, "refs/convert/", 13) == 0;
+
+    if (special) {
+        n = p[5] == 'p' ? 8 : 13;
+        n += strcspn(p + n, "/");
+    }
+    return n;
+}
+
+static bool hub_address_bad(struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                   "an address of the hub is hf://OWNER/NAME[@REVISION][/DIR], with datasets/ or "
+                   "spaces/ in front of OWNER where it is no model");
+}
+
+/* Letters, digits and -_. in both parts.  Source: huggingface_hub utils/_validators.py. */
+static bool hub_repo_ok(const char *repo, size_t n)
+{
+    const char *slash = memchr(repo, '/', n);
+
+    if (!slash || slash == repo || slash == repo + n - 1 || n > 200) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!isalnum((unsigned char)repo[i]) && !strchr("-_./", repo[i])) {
+            return false;
+        }
+    }
+    return repo[0] != '.' && slash[1] != '.' && !memmem(repo, n, "..", 2);
+}
+
+static bool hub_parse(struct hub *h, const char *address, struct zf_err *err)
+{
+    static const char *const kinds[] = {"datasets", "spaces", "models"};
+    const char *p = address + strlen("hf://"), *kind = "models";
+    char revision[512] = "main";
+
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strlen(kinds[i]);
+
+        if (strncmp(p, kinds[i], n) == 0 && p[n] == '/') {
+            kind = kinds[i];
+            p += n + 1;
+            break;
+        }
+    }
+    size_t owner = strcspn(p, "/"), n = p[owner] ? owner + 1 + strcspn(p + owner + 1, "/@") : owner;
+    if (!hub_repo_ok(p, n)) {
+        return hub_address_bad(err);
+    }
+    h->kind = strdup(kind);
+    h->repo = hub_dup(p, n);
+    p += n;
+    if (*p == '@') {
+        size_t len = hub_revision_len(++p);
+        if (!len || !url_unquote(p, len, revision, sizeof revision)) {
+            return hub_address_bad(err);
+        }
+        p += len;
+    }
+    p += *p == '/';
+    h->revision = strdup(revision);
+    if (asprintf(&h->dir, "%s%s", p, *p ? "/" : "") < 0) {
+        h->dir = NULL;
+    }
+    return (h->kind && h->repo && h->revision && h->dir) ||
+           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* All bytes of a revision, its slashes too. */
+static void hub_quote_revision(struct zf_out *o, const char *revision)
+{
+    for (const char *p = revision; *p;) {
+        size_t n = strcspn(p, "/");
+        zf_auto(mem) char *part = hub_dup(p, n);
+
+        url_quote(o, part ? part : "", "");
+        o->bad = o->bad || !part;
+        p += n;
+        if (*p == '/') {
+            zf_out_str(o, "%2F");
+            p++;
+        }
+    }
+}
+
+/* What the hub says besides its status.  Source: utils/_http.py, hf_raise_for_status. */
+static bool hub_refused(const struct hub *h, const struct http_reply *r, struct zf_err *err)
+{
+    zf_auto(mem) char *code = http_header(r, "X-Error-Code", false);
+    const char *why = code ? code : "";
+    struct zf_err was = *err;
+
+    if (r->status != 401 && r->status != 403 && r->status != 404) {
+        return false;
+    }
+    zf_err_clear(err);
+    if (strcmp(why, "GatedRepo") == 0) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "the repository is gated (status %ld): ask for access at %.80s/%.80s, and give "
+                      "that account's token in HF_TOKEN or by `hf auth login`",
+                      r->status, h->endpoint, h->repo);
+    } else if (strcmp(why, "RevisionNotFound") == 0) {
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the repository has no revision \"%.100s\"",
+                      h->revision);
+    } else if (strcmp(why, "RepoNotFound") == 0 || r->status == 401) {
+        (void)zf_fail(err, h->auth && r->status == 401 ? ZF_E_IO : ZF_E_NOENT, ZF_OFF_NONE,
+                      "the hub has no %.10s repository %.80s, or it is private (status %ld): %s",
+                      h->kind, h->repo, r->status,
+                      h->auth ? "the token in use does not open it"
+                              : "for a private one give a token in HF_TOKEN or by `hf auth login`");
+    } else if (r->status == 403) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "the token in use does not open the repository %.80s (status 403)", h->repo);
+    } else {
+        *err = was;
+        return false;
+    }
+    return zf_err_in(err, "%s", h->place.shown);
+}
+
+static bool hub_get(struct hub *h, const char *url, struct http_reply *r, struct zf_err *err)
+{
+    const struct http_ask ask = {.url = url, .auth = h->auth, .max_body = HUB_PAGE};
+
+    return http_do(h->place.http, &ask, r, err) || hub_refused(h, r, err);
+}
+
+/* Asks which commit the revision is now. */
+static bool hub_pin(struct hub *h, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out url = {.p = NULL};
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+
+    zf_out_str(&url, h->endpoint);
+    zf_out_str(&url, "/api/");
+    zf_out_str(&url, h->kind);
+    zf_out_str(&url, "/");
+    zf_out_str(&url, h->repo);
+    zf_out_str(&url, "/revision/");
+    hub_quote_revision(&url, h->revision);
+    return zf_out_ok(&url, err) && hub_get(h, url.p, &r, err) &&
+           (hub_commit((const char *)r.body, r.n_body, h->lim, h->commit, err) ||
+            zf_err_in(err, "%s", url.p));
+}
+
+/* ---- the place ------------------------------------------------------------------------------- */
+
+static bool hub_at(struct place *p, const char *path, struct place_at *out, struct zf_err *err)
+{
+    const struct hub *h = (const struct hub *)p;
+    struct zf_out o = {0};
+
+    zf_out_str(&o, h->endpoint);
+    zf_out_str(&o, "/");
+    if (strcmp(h->kind, "models") != 0) {
+        zf_out_str(&o, h->kind);
+        zf_out_str(&o, "/");
+    }
+    zf_out_str(&o, h->repo);
+    zf_out_str(&o, "/resolve/");
+    zf_out_str(&o, h->commit);
+    zf_out_str(&o, "/");
+    url_quote(&o, h->dir, "");
+    url_quote(&o, path, "");
+    *out = (struct place_at){.url = o.p, .auth = h->auth};
+    return zf_out_ok(&o, err);
+}
+
+/* The first page of the listing of `full`. */
+static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *url)
+{
+    zf_out_str(url, h->endpoint);
+    zf_out_str(url, "/api/");
+    zf_out_str(url, h->kind);
+    zf_out_str(url, "/");
+    zf_out_str(url, h->repo);
+    zf_out_str(url, "/tree/");
+    zf_out_str(url, h->commit);
+    zf_out_str(url, full[0] ? "/" : "");
+    url_quote(url, full, "");
+    zf_out_str(url, "?recursive=false&expand=false");
+    return !url->bad;
+}
+
+/* The page behind this one: *more_out false, there is none.  The token may go to no other server. */
+static bool hub_turn(const struct hub *h, const struct http_reply *r, struct zf_out *url,
+                     bool *more_out, struct zf_err *err)
+{
+    zf_auto(mem) char *link = http_header(r, "Link", false);
+
+    *more_out = link && hub_next(link, url);
+    if (!*more_out) {
+        return true;
+    }
+    zf_auto(mem) char *theirs = zf_out_ok(url, err) ? url_origin(url->p) : NULL;
+    zf_auto(mem) char *ours = url_origin(h->endpoint);
+    return (theirs && ours && strcmp(theirs, ours) == 0) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the hub continues its listing on another server, \"%.100s\"", zf_out_text(url));
+}
+
+static bool hub_pages(struct hub *h, const char *full, struct entries *e, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out url = {.p = NULL};
+    bool more = hub_tree_url(h, full, &url);
+
+    if (!zf_out_ok(&url, err)) {
+        return false;
+    }
+    while (more) {
+        zf_auto(http_reply) struct http_reply r = {.status = 0};
+        size_t was = e->n;
+
+        if (!hub_get(h, url.p, &r, err)) {
+            return false;
+        }
+        if (!hub_tree_page((const char *)r.body, r.n_body, full, h->lim, e, err) ||
+            !hub_turn(h, &r, &url, &more, err)) {
+            return zf_err_in(err, "%s", h->place.shown);
+        }
+        if (more && e->n == was) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "a page of the hub's listing adds nothing, and is not the last");
+            return zf_err_in(err, "%s", h->place.shown);
+        }
+    }
+    return true;
+}
+
+static bool hub_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
+                     struct zf_err *err)
+{
+    struct hub *h = (struct hub *)p;
+    zf_auto(entries) struct entries e = {.text = NULL};
+    zf_auto(mem) char *full = NULL;
+
+    if (asprintf(&full, "%s%s", h->dir, dir) < 0) {
+        full = NULL;
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (!dir[0] && full[0]) {
+        full[strlen(full) - 1] = '\0';
+    }
+    if (!entries_init(&e, h->lim, err) || !hub_pages(h, full, &e, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < e.n; i++) {
+        struct place_entry out = {
+            .name = e.at[i].name, .dir = e.at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
+
+        out.object.size = e.at[i].sized ? e.at[i].size : HTTP_SIZE_UNKNOWN;
+        if (!add(ctx, &out, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void hub_fini(struct place *p)
+{
+    struct hub *h = (struct hub *)p;
+
+    login_free(h->auth);
+    free(h->endpoint);
+    free(h->kind);
+    free(h->repo);
+    free(h->revision);
+    free(h->dir);
+    place_fini(p);
+    free(h);
+}
+
+static const struct place_ops hub_ops = {
+    .kind = "hf",
+    .list = hub_list,
+    .at = hub_at,
+    .fini = hub_fini,
+};
+
+/* From here on the place is called by its commit. */
+static bool hub_rename(struct hub *h, struct zf_err *err)
+{
+    char *shown = NULL;
+    bool model = strcmp(h->kind, "models") == 0;
+    size_t n = strlen(h->dir);
+
+    if (asprintf(&shown, "hf://%s%s%s@%s%s%.*s", model ? "" : h->kind, model ? "" : "/", h->repo,
+                 h->commit, n ? "/" : "", n ? (int)n - 1 : 0, h->dir) < 0) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    free(h->place.shown);
+    h->place.shown = shown;
+    h->place.pinned = true;
+    return true;
+}
+
+static bool hub_begin(struct hub *h, const char *address, struct zf_err *err)
+{
+    const char *named = hub_env("HF_ENDPOINT");
+
+    if (hub_env_true("HF_HUB_OFFLINE")) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "HF_HUB_OFFLINE is set, so the hub is not asked");
+    }
+    h->endpoint = strdup(named ? named : "https://huggingface.co");
+    if (!h->endpoint) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    for (size_t n = strlen(h->endpoint); n && h->endpoint[n - 1] == '/';) {
+        h->endpoint[--n] = '\0';
+    }
+    return (url_check(h->endpoint, err) || zf_err_in(err, "HF_ENDPOINT")) &&
+           hub_parse(h, address, err) && hub_login(h, err) && hub_pin(h, err) && hub_rename(h, err);
+}
+
+struct place *place_open_hub(const struct place_new *n, struct zf_err *err)
+{
+    struct hub *h = calloc(1, sizeof *h);
+
+    if (!h || !place_init(&h->place, &hub_ops, n, err)) {
+        (void)(h || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
+        free(h);
+        return NULL;
+    }
+    h->lim = n->lim;
+    if (!hub_begin(h, n->address, err)) {
+        hub_fini(&h->place);
+        return NULL;
+    }
+    return &h->place;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes zerofs.index.json of a directory, one level after the other.  The store says what is in it,
+ * so that links lead nowhere else; a directory that links back to one above it is passed over. */
+#include <inttypes.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+#include <zf/base/path.h>
+#include <zf/base/vec.h>
+#include <zf/remote.h>
+
+#include "index_file.h"
+
+enum { INDEX_BLOCK = 1 << 20 };
+
+struct index_dir {
+    char *path;
+    size_t above; /* its directory's place in the list */
+    uint64_t dev, ino;
+};
+
+struct index_make {
+    struct zf_store *st;
+    bool sha256;
+    struct zf_out *out;
+    uint64_t n, most;
+    zf_vec(struct index_dir) dir; /* those to be listed, and those that were */
+};
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static bool index_sha256(const struct index_make *m, const char *path, char hex[65],
+                         struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(m->st, path, err);
+    zf_auto(mem) uint8_t *block = malloc(INDEX_BLOCK);
+    struct sha256_ctx sum;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+
+    if (!src || !block) {
+        return src && zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    sha256_init(&sum);
+    for (uint64_t at = 0; at < src->size;) {
+        size_t n = src->size - at < INDEX_BLOCK ? (size_t)(src->size - at) : INDEX_BLOCK;
+
+        if (!zf_source_pread(src, block, n, at, err)) {
+            return false;
+        }
+        sha256_update(&sum, n, block);
+        at += n;
+    }
+    sha256_digest(&sum, sizeof digest, digest);
+    for (size_t i = 0; i < sizeof digest; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    }
+    return true;
+}
+
+static void index_time(struct zf_out *out, struct timespec t)
+{
+    char text[64];
+    struct tm tm;
+
+    if (gmtime_r(&t.tv_sec, &tm) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm)) {
+        zf_out_str(out, ", \"mtime\": \"");
+        zf_out_str(out, text);
+        (void)snprintf(text, sizeof text, ".%09ldZ\"", (long)t.tv_nsec);
+        zf_out_str(out, text);
+    }
+}
+
+static bool index_file(struct index_make *m, const char *path, const struct zf_entry *e,
+                       struct zf_err *err)
+{
+    char hex[65];
+
+    if (m->n >= m->most) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "it has more than %" PRIu64 " files (limit dir_entries)", m->most);
+    }
+    if (!zf_utf8_valid(path, strlen(path))) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "the name \"%.200s\" is no UTF-8, so that JSON cannot hold it", path);
+    }
+    if (m->sha256 && !index_sha256(m, path, hex, err)) {
+        return false;
+    }
+    zf_out_str(m->out, m->n++ ? ",\n  {\"path\": " : "\n  {\"path\": ");
+    zf_out_json(m->out, path, strlen(path));
+    zf_out_str(m->out, ", \"size\": ");
+    zf_out_dec(m->out, e->id.size);
+    index_time(m->out, e->id.mtime);
+    if (m->sha256) {
+        zf_out_str(m->out, ", \"sha256\": \"");
+        zf_out_str(m->out, hex);
+        zf_out_str(m->out, "\"");
+    }
+    zf_out_str(m->out, "}");
+    return zf_out_ok(m->out, err);
+}
+
+/* ---- directories ----------------------------------------------------------------------------- */
+
+/* Is this directory the one numbered `at`, or one above that? */
+static bool index_is_above(const struct index_make *m, const struct zf_identity *id, size_t at)
+{
+    for (;; at = m->dir.at[at].above) {
+        const struct index_dir *d = &m->dir.at[at];
+
+        if (at && d->dev == id->dev && d->ino == id->ino) {
+            return true;
+        }
+        if (at == 0) {
+            return false;
+        }
+    }
+}
+
+static bool index_dir_add(struct index_make *m, char *path, size_t above,
+                          const struct zf_identity *id, struct zf_err *err)
+{
+    struct index_dir *d = path ? zf_vec_push(&m->dir, err) : NULL;
+
+    if (!d) {
+        free(path);
+        return false;
+    }
+    *d = (struct index_dir){.path = path, .above = above, .dev = id->dev, .ino = id->ino};
+    return true;
+}
+
+/* What `zerofs index` itself writes, also while it does. */
+static bool index_is_ours(const char *dir, const char *name)
+{
+    return !*dir && (strcmp(name, INDEX_FILE_NAME) == 0 ||
+                     strncmp(name, "." INDEX_FILE_NAME, sizeof INDEX_FILE_NAME) == 0);
+}
+
+static bool index_list(struct index_make *m, size_t at, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_rely(m->st, m->dir.at[at].path, err) ||
+        !zf_store_list(m->st, m->dir.at[at].path, &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *dir = m->dir.at[at].path;
+        char *path = zf_relpath_join(dir, e[i].name, err);
+        bool enter = e[i].kind == ZF_ENTRY_DIR && !index_is_above(m, &e[i].id, at);
+
+        if (enter ? !index_dir_add(m, path, at, &e[i].id, err)
+                  : !path || (e[i].kind == ZF_ENTRY_FILE && !index_is_ours(dir, e[i].name) &&
+                              !index_file(m, path, &e[i], err))) {
+            free(enter ? NULL : path);
+            return false;
+        }
+        free(enter ? NULL : path);
+    }
+    return true;
+}
+
+bool zf_remote_index(struct zf_store *st, bool sha256, uint64_t most, struct zf_out *out,
+                     struct zf_err *err)
+{
+    struct index_make m = {.st = st, .sha256 = sha256, .out = out, .most = most};
+    const struct zf_identity none = {.dev = 0};
+    bool ok = index_dir_add(&m, strdup(""), 0, &none, err);
+
+    zf_out_str(out, "{\"zerofs_index\": 1, \"files\": [");
+    for (size_t at = 0; ok && at < m.dir.n; at++) {
+        ok = index_list(&m, at, err);
+    }
+    zf_out_str(out, m.n ? "\n]}\n" : "]}\n");
+    for (size_t i = 0; i < m.dir.n; i++) {
+        free(m.dir.at[i].path);
+    }
+    zf_vec_fini(&m.dir);
+    return ok && zf_out_ok(out, err) && zf_store_unchanged(st, err);
+}

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "names.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/name.h>
+#include <zf/base/path.h>
+#include <zf/base/vec.h>
+#include <zf/codec/json.h>
+
+enum {
+    NAMES_BATCH = 32,        /* numbers asked for at a time; none of them there ends a series */
+    NAMES_MOST = 100000,     /* of one number */
+    NAMES_POINTER = 4096,    /* bytes of a pointer file */
+    NAMES_STRING = 4096,     /* of a name in a pickle */
+};
+static const uint64_t names_document = 256u << 20;
+
+static const char *const names_plain[] = {
+#define NAME(path) path,
+#define POINTER(path, dir) path,
+#define LIST(path, key) path,
+#define PICKLE(path) path,
+#define SERIES(first, pattern) first,
+#define LISTED(path, text, what) path,
+#include "names.def"
+#undef NAME
+#undef POINTER
+#undef LIST
+#undef PICKLE
+#undef SERIES
+#undef LISTED
+};
+#define N_PLAIN (sizeof names_plain / sizeof names_plain[0])
+
+struct names {
+    const struct names_ops *ops;
+    void *ctx;
+    const struct zf_limits *lim;
+    pthread_mutex_t lock; /* guards what follows */
+    bool asked, all;      /* was the server tried, and had it what nobody has? */
+    zf_vec(char *) known; /* directories that pointer files named */
+};
+
+struct names *names_new(const struct names_ops *ops, void *ctx, const struct zf_limits *lim,
+                        struct zf_err *err)
+{
+    struct names *n = calloc(1, sizeof *n);
+
+    if (!n) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    n->ops = ops;
+    n->ctx = ctx;
+    n->lim = lim;
+    (void)pthread_mutex_init(&n->lock, NULL);
+    return n;
+}
+
+void names_free(struct names *n)
+{
+    if (!n) {
+        return;
+    }
+    for (size_t i = 0; i < n->known.n; i++) {
+        free(n->known.at[i]);
+    }
+    zf_vec_fini(&n->known);
+    (void)pthread_mutex_destroy(&n->lock);
+    free(n);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* One question about the directory `dir`, whose answers go to `out`. */
+struct names_ask {
+    struct names *n;
+    const char *dir;
+    struct entries *out;
+    zf_vec(char *) path; /* below dir; still to be asked for */
+    size_t hits;         /* of the last round */
+};
+
+static void names_drop(struct names_ask *a)
+{
+    while (a->path.n) {
+        free(a->path.at[--a->path.n]);
+    }
+}
+
+static void names_ask_fini(struct names_ask *a)
+{
+    names_drop(a);
+    zf_vec_fini(&a->path);
+}
+
+static bool names_want(struct names_ask *a, const char *path, struct zf_err *err)
+{
+    char **slot = zf_vec_push(&a->path, err);
+
+    if (!slot) {
+        return false;
+    }
+    *slot = strdup(path);
+    return *slot || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
+/* The file, or the directory that it is in. */
+static bool names_add(struct names_ask *a, const char *path, const struct names_found *f,
+                      struct zf_err *err)
+{
+    const char *slash = strchr(path, '/');
+    struct entry e = {.name = path, .dir = slash != NULL};
+
+    e.sized = !slash && f->size != NAMES_UNSIZED;
+    e.size = e.sized ? f->size : 0;
+    return entries_add(a->out, &e, slash ? (size_t)(slash - path) : strlen(path), err);
+}
+
+/* Asks for all that is wanted, and adds what is there. */
+static bool names_round(struct names_ask *a, struct zf_err *err)
+{
+    size_t n = a->path.n;
+    zf_auto(mem) struct names_found *found = calloc(n ? n : 1, sizeof *found);
+    zf_auto(mem) char **full = calloc(n ? n : 1, sizeof *full);
+    bool ok = found && full;
+
+    a->hits = 0;
+    if (!ok) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    for (size_t i = 0; ok && i < n; i++) {
+        full[i] = zf_relpath_join(a->dir, a->path.at[i], err);
+        ok = full[i] != NULL;
+    }
+    ok = ok && (n == 0 || a->n->ops->have(a->n->ctx, (const char *const *)full, n, found, err));
+    for (size_t i = 0; i < n; i++) {
+        free(full[i]);
+        a->hits += found[i].is;
+        ok = ok && (!found[i].is || names_add(a, a->path.at[i], &found[i], err));
+    }
+    names_drop(a);
+    return ok;
+}
+
+static bool names_has(const struct names_ask *a, const char *path)
+{
+    const struct entry *e = entries_find(a->out, path);
+
+    return e && !e->dir;
+}
+
+static char *names_get(const struct names_ask *a, const char *path, uint64_t most, uint64_t *n,
+                       struct zf_err *err)
+{
+    zf_auto(mem) char *full = zf_relpath_join(a->dir, path, err);
+
+    return full ? a->n->ops->get(a->n->ctx, full, most, n, err) : NULL;
+}
+
+/* ---- series ---------------------------------------------------------------------------------- */
+
+/* The pattern with its numbers: "rank@2" and 5 are "rank05". */
+static void names_expand(const char *pattern, const unsigned *v, char out[256])
+{
+    size_t at = 0;
+
+    for (; *pattern && at < 200; pattern++) {
+        if (*pattern == '@') {
+            at += (size_t)snprintf(out + at, 32, "%0*u", *++pattern - '0', *v++);
+        } else {
+            out[at++] = *pattern;
+        }
+    }
+    out[at] = '\0';
+}
+
+/* All that have the numbers v[1] and v[2]; *any_out: is there one? */
+static bool names_row(struct names_ask *a, const char *pattern, unsigned v[3], bool *any_out,
+                      struct zf_err *err)
+{
+    char name[256];
+
+    *any_out = false;
+    for (v[0] = 0; v[0] < NAMES_MOST;) {
+        for (unsigned i = 0; i < NAMES_BATCH; i++, v[0]++) {
+            names_expand(pattern, v, name);
+            if (!entries_find(a->out, name) && !names_want(a, name, err)) {
+                return false;
+            }
+            *any_out = *any_out || entries_find(a->out, name);
+        }
+        if (!names_round(a, err)) {
+            return false;
+        }
+        if (a->hits == 0) {
+            return true;
+        }
+        *any_out = true;
+    }
+    return true;
+}
+
+static bool names_series(struct names_ask *a, const char *pattern, struct zf_err *err)
+{
+    size_t numbers = 0;
+    unsigned v[3] = {0};
+    bool row = true, any = true;
+
+    for (const char *p = pattern; (p = strchr(p, '@')); p++) {
+        numbers++;
+    }
+    for (v[2] = 0; any && v[2] < (numbers > 2 ? NAMES_MOST : 1); v[2]++) {
+        any = false;
+        row = true;
+        for (v[1] = 0; row && v[1] < (numbers > 1 ? NAMES_MOST : 1); v[1]++) {
+            if (!names_row(a, pattern, v, &row, err)) {
+                return false;
+            }
+            any = any || row;
+        }
+    }
+    return true;
+}
+
+/* ---- files that name others ------------------------------------------------------------------ */
+
+static bool names_known_add(struct names *n, const char *dir, const char *name, struct zf_err *err)
+{
+    char *path = zf_relpath_join(dir, name, err);
+
+    (void)pthread_mutex_lock(&n->lock);
+    char **slot = path ? zf_vec_push(&n->known, err) : NULL;
+    if (slot) {
+        *slot = path;
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    if (!slot) {
+        free(path);
+    }
+    return slot != NULL;
+}
+
+static bool names_pointer(struct names_ask *a, const char *path, const char *pattern,
+                          struct zf_err *err)
+{
+    uint64_t n;
+    zf_auto(mem) char *text = names_get(a, path, NAMES_POINTER, &n, err);
+    char name[NAMES_POINTER + 64];
+    bool number = strlen(pattern) > 1;
+
+    if (!text) {
+        return err->code == ZF_E_LIMIT; /* whatever it is, it names no directory */
+    }
+    while (n && isspace((unsigned char)text[n - 1])) {
+        text[--n] = '\0';
+    }
+    char *word = text + strspn(text, " \t\r\n");
+    bool digits = *word && strspn(word, "0123456789") == strlen(word) && strlen(word) < 9;
+    if (number != digits) {
+        return true;
+    }
+    if (number) {
+        unsigned v = (unsigned)strtoul(word, NULL, 10);
+        names_expand(pattern, &v, name);
+    } else {
+        (void)snprintf(name, sizeof name, "%s", word);
+    }
+    return !zf_relpath_ok(name) || names_known_add(a->n, a->dir, name, err);
+}
+
+static bool names_index(struct names_ask *a, const char *path, const char *key, struct zf_err *err)
+{
+    uint64_t n;
+    zf_auto(mem) char *text = names_get(a, path, names_document, &n, err);
+    zf_auto(json) json_t *doc = text ? zf_json_load(text, n, a->n->lim, err) : NULL;
+    const char *tensor;
+    json_t *file;
+
+    if (!doc) {
+        /* That it is damaged is said where it is read. */
+        return text && err->code == ZF_E_FORMAT;
+    }
+    json_object_foreach(json_object_get(doc, key), tensor, file)
+    {
+        const char *name = json_string_value(file);
+
+        if (name && zf_relpath_ok(name) && !entries_find(a->out, name) &&
+            (!names_want(a, name, err) || (a->path.n >= 4096 && !names_round(a, err)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The string of a pickle that begins at p[0], where its opcode is: SHORT_BINUNICODE or BINUNICODE.
+ * Source: CPython Lib/pickle.py. */
+static bool names_string(const uint8_t *p, size_t n, const char **text, size_t *len)
+{
+    size_t head = p[0] == 0x8c ? 2 : 5;
+
+    if ((p[0] != 0x8c && p[0] != 'X') || n < head) {
+        return false;
+    }
+    *len = p[0] == 0x8c ? p[1]
+                        : (size_t)p[1] | (size_t)p[2] << 8 | (size_t)p[3] << 16 | (size_t)p[4] << 24;
+    *text = (const char *)p + head;
+    return *len > 8 && *len < NAMES_STRING && *len <= n - head;
+}
+
+/* What looks like a name is asked for: a string of another meaning costs a request, no more. */
+static bool names_pickle(struct names_ask *a, const char *path, struct zf_err *err)
+{
+    uint64_t n;
+    zf_auto(mem) char *bytes = names_get(a, path, names_document * 8, &n, err);
+    const char *text;
+    size_t len;
+
+    for (uint64_t i = 0; bytes && i < n; i++) {
+        if (!names_string((const uint8_t *)bytes + i, (size_t)(n - i), &text, &len)) {
+            continue;
+        }
+        zf_auto(mem) char *name = strndup(text, len);
+        if (!name) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        bool is = strlen(name) == len && zf_relpath_ok(name) &&
+                  (zf_name_ends(name, ".distcp") || zf_name_ends(name, ".safetensors"));
+        if (is && !entries_find(a->out, name) &&
+            (!names_want(a, name, err) || (a->path.n >= 4096 && !names_round(a, err)))) {
+            return false;
+        }
+    }
+    return bytes != NULL;
+}
+
+/* ---- the directory --------------------------------------------------------------------------- */
+
+/* Does the server have a name that nobody gives to a file?  Then it has every other too, and its
+ * answers are worth nothing. */
+static bool names_try(struct names *n, struct zf_err *err)
+{
+    static const char *const nobody[] = {"zerofs-asks-whether-a-missing-file-is-missing"};
+    struct names_found found = {.is = false};
+
+    (void)pthread_mutex_lock(&n->lock);
+    bool asked = n->asked, all = n->all;
+    (void)pthread_mutex_unlock(&n->lock);
+    if (!asked) {
+        if (!n->ops->have(n->ctx, nobody, 1, &found, err)) {
+            return false;
+        }
+        all = found.is;
+        (void)pthread_mutex_lock(&n->lock);
+        n->asked = true;
+        n->all = all;
+        (void)pthread_mutex_unlock(&n->lock);
+    }
+    return !all || zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                           "the server lists nothing, and has an answer for names that cannot be "
+                           "there: make a list with `zerofs index DIR` and serve it with the files");
+}
+
+/* Directories that pointer files named, as far as they lie in a->dir. */
+static bool names_known(struct names_ask *a, struct zf_err *err)
+{
+    size_t n = strlen(a->dir);
+    bool ok = true;
+
+    (void)pthread_mutex_lock(&a->n->lock);
+    for (size_t i = 0; ok && i < a->n->known.n; i++) {
+        const char *path = a->n->known.at[i];
+        bool below = n == 0 || (strncmp(path, a->dir, n) == 0 && path[n] == '/');
+        const char *name = below ? path + n + (n > 0) : "";
+        struct entry e = {.name = name, .dir = true};
+
+        ok = !below || entries_find(a->out, name) || entries_add(a->out, &e, strcspn(name, "/"), err);
+    }
+    (void)pthread_mutex_unlock(&a->n->lock);
+    return ok;
+}
+
+/* Is this a kind of save that only a listing shows whole?  Then it is refused. */
+static bool names_unlisted(struct names_ask *a, struct zf_err *err)
+{
+    static const struct {
+        const char *path, *text, *what;
+    } listed[] = {
+#define LISTED(path, text, what) {path, text, what},
+#define NAME(path)
+#define POINTER(path, dir)
+#define LIST(path, key)
+#define PICKLE(path)
+#define SERIES(first, pattern)
+#include "names.def"
+#undef LISTED
+#undef NAME
+#undef POINTER
+#undef LIST
+#undef PICKLE
+#undef SERIES
+    };
+
+    for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
+        const char *path = listed[i].path;
+        zf_auto(mem) char *head = strndup(path, strcspn(path, "/"));
+        uint64_t n;
+
+        if (!head) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        if (!entries_find(a->out, head)) {
+            continue;
+        }
+        zf_auto(mem) char *text = listed[i].text[0] ? names_get(a, path, names_document, &n, err) : NULL;
+        if (listed[i].text[0] && !text) {
+            return false;
+        }
+        if (!text || strstr(text, listed[i].text)) {
+            return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                           "this is %s, whose files only a listing tells: make one with `zerofs "
+                           "index DIR` and serve it with them",
+                           listed[i].what);
+        }
+    }
+    return true;
+}
+
+/* What the files that were found say of others. */
+static bool names_follow(struct names_ask *a, struct zf_err *err)
+{
+#define NAME(path)
+#define POINTER(path, dir)                                                                         \
+    if (names_has(a, path) && !names_pointer(a, path, dir, err)) {                                 \
+        return false;                                                                              \
+    }
+#define LIST(path, key)                                                                            \
+    if (names_has(a, path) && !names_index(a, path, key, err)) {                                   \
+        return false;                                                                              \
+    }
+#define PICKLE(path)                                                                               \
+    if (names_has(a, path) && !names_pickle(a, path, err)) {                                       \
+        return false;                                                                              \
+    }
+#define SERIES(first, pattern)
+#define LISTED(path, text, what)
+#include "names.def"
+#undef POINTER
+#undef LIST
+#undef PICKLE
+#undef SERIES
+#define POINTER(path, dir)
+#define LIST(path, key)
+#define PICKLE(path)
+    if (!names_round(a, err)) {
+        return false;
+    }
+#define SERIES(first, pattern) {first, pattern},
+    static const char *const series[][2] = {
+#include "names.def"
+    };
+#undef NAME
+#undef POINTER
+#undef LIST
+#undef PICKLE
+#undef SERIES
+#undef LISTED
+    for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
+        const char *first = series[i][0];
+        zf_auto(mem) char *head = strndup(first, strcspn(first, "/"));
+
+        if (!head) {
+            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        }
+        if (entries_find(a->out, head) && !names_series(a, series[i][1], err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool names_look(struct names_ask *a, struct zf_err *err)
+{
+    for (size_t i = 0; i < N_PLAIN; i++) {
+        bool twice = false;
+
+        for (size_t k = 0; k < i; k++) {
+            twice = twice || strcmp(names_plain[k], names_plain[i]) == 0;
+        }
+        if (!twice && !names_want(a, names_plain[i], err)) {
+            return false;
+        }
+    }
+    return names_round(a, err) && names_unlisted(a, err) && names_follow(a, err) &&
+           names_known(a, err);
+}
+
+bool names_list(struct names *n, const char *dir, struct entries *out, struct zf_err *err)
+{
+    struct names_ask a = {.n = n, .dir = dir, .out = out};
+    bool ok = names_try(n, err) && names_look(&a, err);
+
+    names_ask_fini(&a);
+    return ok && (out->n || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                                    "nothing that belongs to a checkpoint is there under its name"));
+}
