@@ -304,7 +304,9 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
 
     if (!ok || !((sized && later) || object_provable(o, err))) {
         err->path[0] = '\0'; /* the store names it as the user does */
-        object_fini(&o->src);
+        struct zf_source *src = &o->src; /* a fetch may have another reference */
+
+        zf_source_unref(&src);
         return NULL;
     }
     return &o->src;
