@@ -55,4 +55,7 @@ bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *re
 bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
                 bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len), void *ctx);
 
+/* A box that is not packed, as a source of its bytes in its own C order (box_source.c). */
+struct zf_source *box_source_new(const struct box *box, struct zf_err *err) ZF_CHECKED;
+
 #endif

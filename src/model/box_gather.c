@@ -11,6 +11,9 @@
  * page in hand anyway. */
 #define GAP 4096
 #define BLOCK (128u << 10)
+/* Between stretches that are read apart: columns a power of two apart would all fall on the same few lines of the
+ * first-level cache. */
+#define PAD 64
 
 /* A dimension of the sub-box in the order of the source. */
 struct axis {
@@ -27,6 +30,7 @@ struct plan {
     uint64_t run;   /* bytes that are contiguous in the source and in the reply */
     uint64_t span;  /* bytes of a block */
     uint64_t tile;  /* steps of axis[block - 1] that fit into one block; 1 = no tiling */
+    bool apart;     /* … and are read each for itself, because what is between them is not worth reading */
     uint64_t src_off;
     unsigned char *dst;
 };
@@ -60,10 +64,15 @@ static void box_gather_choose_block(struct plan *p)
     p->span = p->run;
     p->block = p->n;
     p->tile = 1;
+    p->apart = false;
     while (p->block > 0) {
         const struct axis *a = &p->axis[p->block - 1];
 
         if (a->from > p->span && a->from - p->span > GAP) {
+            uint64_t steps = BLOCK / (p->span + PAD);
+
+            p->apart = steps > 1;
+            p->tile = steps > a->n ? a->n : p->apart ? steps : 1;
             return;
         }
         /* Steps of 0 (one element shown many times) or into the block itself change nothing here.
@@ -135,6 +144,21 @@ static void box_gather_copy_out(unsigned char *dst, const unsigned char *src,
     }
 }
 
+/* What is copied out of a block is written in the order of the reply, so that each of its lines is written once: the
+ * axis with the smallest step there becomes the innermost. */
+static void box_gather_order_reply(struct axis *axis, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        struct axis a = axis[i];
+        uint32_t at = i;
+
+        for (; at > 0 && axis[at - 1].to < a.to; at--) {
+            axis[at] = axis[at - 1];
+        }
+        axis[at] = a;
+    }
+}
+
 /* Reads one block: `steps` of the tiled axis and everything inside it. */
 static bool box_gather_read_block(const struct box *b, const struct plan *p, uint64_t steps,
                                   uint64_t src_off, unsigned char *dst, struct zf_err *err)
@@ -142,12 +166,16 @@ static bool box_gather_read_block(const struct box *b, const struct plan *p, uin
     unsigned char block[BLOCK];
     struct axis axis[ZF_BOX_DIMS];
     uint32_t n = 0;
-    uint64_t span = p->span;
+    uint64_t span = p->span, pitch = p->span + PAD;
 
     if (steps > 1) {
         axis[n] = p->axis[p->block - 1];
         axis[n].n = steps;
-        span += (steps - 1) * axis[n].from;
+        if (p->apart) {
+            axis[n].from = pitch;
+        } else {
+            span += (steps - 1) * axis[n].from;
+        }
         n++;
     }
     for (uint32_t i = p->block; i < p->n; i++) {
@@ -156,9 +184,16 @@ static bool box_gather_read_block(const struct box *b, const struct plan *p, uin
     if (n == 0) {
         return zf_source_pread(b->src, dst, (size_t)p->run, src_off, err);
     }
-    if (!zf_source_pread(b->src, block, (size_t)span, src_off, err)) {
+    const struct zf_rows rows = {.buf = block,
+                                 .n = (size_t)span,
+                                 .pitch = (size_t)pitch,
+                                 .off = src_off,
+                                 .step = p->apart && steps > 1 ? p->axis[p->block - 1].from : 0,
+                                 .count = p->apart ? steps : 1};
+    if (!zf_source_read_rows(b->src, &rows, err)) {
         return false;
     }
+    box_gather_order_reply(axis, n);
     box_gather_copy_out(dst, block, axis, n, p->run);
     return true;
 }

@@ -46,9 +46,15 @@ static void box_source_fini(struct zf_source *s)
     free(b);
 }
 
+static struct zf_shared box_source_shared(const struct zf_source *s)
+{
+    return zf_source_shared(((const struct box_source *)s)->from);
+}
+
 static const struct zf_source_ops box_source_ops = {
     .kind = "strided",
     .pread = box_source_pread,
+    .shared = box_source_shared,
     .fini = box_source_fini,
 };
 
@@ -83,5 +89,28 @@ struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from, struc
     }
     b->off = from.off;
     b->from = zf_source_ref(from.src);
+    return &b->src;
+}
+
+struct zf_source *box_source_new(const struct box *box, struct zf_err *err)
+{
+    struct box_source *b = calloc(1, sizeof *b + box->nd * sizeof *b->dim);
+    uint64_t bytes = box->inner[0] * box->size[0];
+
+    if (!b) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for a strided box");
+        return NULL;
+    }
+    if (!zf_source_init(&b->src, &box_source_ops, box->src->name, bytes, err)) {
+        free(b);
+        return NULL;
+    }
+    b->nd = box->nd;
+    for (uint32_t d = 0; d < box->nd; d++) {
+        b->dim[d].size = box->size[d];
+        b->dim[d].stride = box->stride[d];
+    }
+    b->off = box->off;
+    b->from = zf_source_ref(box->src);
     return &b->src;
 }

@@ -19,6 +19,7 @@ libzf_model_la_SOURCES = \
 	src/model/draft_run.c \
 	src/model/draft_slots.c \
 	src/model/draft_unflatten.c \
+	src/model/grid_keep.c \
 	src/model/grid_prove.c \
 	src/model/loss.c \
 	src/model/map.c \

@@ -190,6 +190,28 @@ static uint64_t map_grid_region(struct map_grid_walk *w, const struct grid *g, u
     return n;
 }
 
+/* Less than this of a box is read by itself: who reads here and there would pay for whole blocks. */
+#define KEPT_MIN (64u << 10)
+
+/* Bytes [lo, hi) of a box; kept: see grid_kind.h, or NULL.  Where a block that would be kept cannot be read as a
+ * whole, because some of it is lost, only what is wanted counts. */
+static bool map_grid_read_box(const struct box *box, struct zf_source *kept, uint64_t lo, uint64_t hi,
+                              unsigned char *buf, uint64_t off, struct zf_err *err)
+{
+    if (kept && hi - lo >= KEPT_MIN) {
+        struct box whole = *box;
+
+        whole.src = kept;
+        whole.off = 0;
+        whole.packed = true;
+        box_measure(&whole);
+        if (box_read(&whole, lo, hi, buf, off, err)) {
+            return true;
+        }
+    }
+    return box_read(box, lo, hi, buf, off, err);
+}
+
 static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint64_t *n,
                                  uint64_t off, struct zf_err *err)
 {
@@ -205,8 +227,9 @@ static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint6
     while (map_grid_walk_next(&w, &i)) {
         grid_box(g, i, &box);
         uint64_t lo = box_rank(&box, from), hi = box_rank(&box, to);
+        struct zf_source *kept = g->kept && g->kept[i] ? g->sources->at[g->kept[i]] : NULL;
 
-        if (lo < hi && !box_read(&box, lo, hi, buf, off, err)) {
+        if (lo < hi && !map_grid_read_box(&box, kept, lo, hi, buf, off, err)) {
             return false;
         }
         done += hi - lo;

@@ -360,7 +360,7 @@ static bool pieces_box_draft(struct zf_draft *d, struct zf_arena *scratch, struc
         }
     }
     d->map = map;
-    return true;
+    return grid_keep(map, d->b->sources, d->b->keep, &d->b->lim, err);
 }
 
 /* ---- slots -------------------------------------------------------------------------------- */

@@ -3,6 +3,8 @@
 #include "cache.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <uthash.h>
 #include <utlist.h>
 
@@ -28,9 +30,27 @@ struct zf_cache {
     struct block *giant_block;
 };
 
+/* Large blocks come and go, and each time the kernel gives them page by page: in huge pages, where it has them for who
+ * asks, that is a few faults instead of thousands. */
+#define HUGE (2u << 20)
+
+static struct block *cache_block_memory(size_t n)
+{
+    void *p = NULL;
+
+    if (n < 2 * HUGE || posix_memalign(&p, HUGE, n) != 0) {
+        return malloc(n);
+    }
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p, n / HUGE * HUGE, MADV_HUGEPAGE);
+#endif
+    return p;
+}
+
 struct block *block_new(uint64_t n, struct zf_err *err)
 {
-    struct block *b = n < SIZE_MAX - sizeof *b ? malloc(sizeof *b + (size_t)n) : NULL;
+    struct block *b =
+        n < SIZE_MAX - sizeof *b ? cache_block_memory(sizeof *b + (size_t)n) : NULL;
 
     if (!b) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");

@@ -269,10 +269,46 @@ static bool file_waited(struct timespec since, uint64_t bytes)
     return ns > 150000 && (uint64_t)ns - 150000 > bytes;
 }
 
-static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
-                        struct zf_err *err)
+/* What one call asks for: consecutive bytes scattered over iov, or rows. */
+struct file_wish {
+    const struct iovec *iov;
+    int n_iov;
+    uint64_t off;
+    const struct zf_rows *rows;
+};
+
+static bool file_read_rows(struct file *f, int fd, const struct zf_rows *r, struct zf_err *err)
 {
-    struct file *f = (struct file *)s;
+    for (uint64_t i = 0; i < r->count; i++) {
+        struct iovec to = {.iov_base = (char *)r->buf + i * r->pitch, .iov_len = r->n};
+
+        if (!file_read_full(f, fd, to, r->off + i * r->step, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t file_wish_bytes(const struct file_wish *w)
+{
+    uint64_t bytes = w->rows ? w->rows->count * w->rows->n : 0;
+
+    for (int i = 0; i < w->n_iov; i++) {
+        bytes += w->iov[i].iov_len;
+    }
+    return bytes;
+}
+
+static bool file_read_wish(struct file *f, int fd, const struct file_wish *w, struct zf_err *err)
+{
+    return w->rows         ? file_read_rows(f, fd, w->rows, err)
+           : w->n_iov == 1 ? file_read_full(f, fd, w->iov[0], w->off, err)
+                           : file_readv_full(f, fd, w->iov, w->n_iov, w->off, err);
+}
+
+static bool file_fulfil(struct file *f, const struct file_wish *w, struct zf_err *err)
+{
+    const uint64_t bytes = file_wish_bytes(w);
     const bool watched = zf_want_watched();
     struct timespec began;
     bool held;
@@ -287,28 +323,37 @@ static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
     bool ok = fd >= 0;
 
     if (ok) {
-        ok = n_iov == 1 ? file_read_full(f, fd, iov[0], off, err)
-                        : file_readv_full(f, fd, iov, n_iov, off, err);
-        ok = ok && file_guard(f, fd, err);
+        ok = file_read_wish(f, fd, w, err) && file_guard(f, fd, err);
         slot_leave(&f->slot);
     }
     zf_gate_leave(f->gate, held);
-    uint64_t bytes = 0;
-    for (int i = 0; i < n_iov; i++) {
-        bytes += iov[i].iov_len;
-    }
     if (watched && file_waited(began, bytes)) {
         zf_want_note_wait();
     }
-    atomic_fetch_add_explicit(&f->reads, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->reads, w->rows ? w->rows->count : 1, memory_order_relaxed);
     if (ok) {
         atomic_fetch_add_explicit(&f->bytes, bytes, memory_order_relaxed);
     } else {
         atomic_fetch_add_explicit(&f->errors, 1, memory_order_relaxed);
         /* A stale file has no faulty byte of its own: the offset of this read is reported. */
-        err->off = err->off == ZF_OFF_NONE ? off : err->off;
+        err->off = err->off == ZF_OFF_NONE ? w->off : err->off;
     }
     return ok;
+}
+
+static bool file_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                        struct zf_err *err)
+{
+    const struct file_wish w = {.iov = iov, .n_iov = n_iov, .off = off};
+
+    return file_fulfil((struct file *)s, &w, err);
+}
+
+static bool file_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
+{
+    const struct file_wish w = {.rows = r, .off = r->off};
+
+    return file_fulfil((struct file *)s, &w, err);
 }
 
 static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
@@ -400,6 +445,7 @@ static const struct zf_source_ops file_ops = {
     .kind = "file",
     .pread = file_pread,
     .preadv = file_preadv,
+    .rows = file_rows,
     .identity = file_identity,
     .shared = file_shared,
     .usage = file_usage,

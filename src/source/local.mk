@@ -14,6 +14,7 @@ libzf_source_la_SOURCES = \
 	src/source/gate.h \
 	src/source/inflate.c \
 	src/source/items.c \
+	src/source/kept.c \
 	src/source/lost.c \
 	src/source/mem.c \
 	src/source/pool.c \

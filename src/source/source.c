@@ -107,6 +107,30 @@ bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, u
     return true;
 }
 
+bool zf_source_read_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
+{
+    uint64_t last;
+
+    if (r->count == 0 || r->n == 0) {
+        return true;
+    }
+    if (!zf_mul_add(r->count - 1, r->step, r->off, &last)) {
+        last = UINT64_MAX;
+    }
+    if (!source_inside(s, r->n, r->off, err) || !source_inside(s, r->n, last, err)) {
+        return false;
+    }
+    if (s->ops->rows) {
+        return s->ops->rows(s, r, err) || source_named(s, err);
+    }
+    for (uint64_t i = 0; i < r->count; i++) {
+        if (!s->ops->pread(s, (char *)r->buf + i * r->pitch, r->n, r->off + i * r->step, err)) {
+            return source_named(s, err);
+        }
+    }
+    return true;
+}
+
 struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off)
 {
     struct zf_source *parent = NULL;

@@ -27,6 +27,15 @@ static bool window_preadv(struct zf_source *s, const struct iovec *iov, int n_io
     return zf_source_preadv(w->parent, iov, n_iov, w->off + off, err);
 }
 
+static bool window_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
+{
+    struct window *w = (struct window *)s;
+    struct zf_rows moved = *r;
+
+    moved.off += w->off;
+    return zf_source_read_rows(w->parent, &moved, err);
+}
+
 static bool window_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
     struct window *w = (struct window *)s;
@@ -49,6 +58,7 @@ static const struct zf_source_ops window_ops = {
     .kind = "window",
     .pread = window_pread,
     .preadv = window_preadv,
+    .rows = window_rows,
     .origin = window_origin,
     .fini = window_fini,
 };

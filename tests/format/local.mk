@@ -32,6 +32,7 @@ TESTS += \
 	tests/format/test_special.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
+	tests/format/torch/test_turned.py \
 	tests/format/torch/test_torch.py \
 	$(NULL)
 EXTRA_DIST += \
@@ -73,6 +74,7 @@ EXTRA_DIST += \
 	tests/format/test_special.py \
 	tests/format/test_views.py \
 	tests/format/torch/test_python2.py \
+	tests/format/torch/test_turned.py \
 	tests/format/torch/test_torch.py \
 	tests/format/torchedit.py \
 	$(NULL)

@@ -45,6 +45,13 @@ struct zf_trace {
     uint64_t packed, skip; /* … its bytes, and how many to skip of those it decompresses to */
 };
 
+/* `count` stretches of n bytes at off, off + step, …; each goes `pitch` bytes behind the one before. */
+struct zf_rows {
+    void *buf;
+    size_t n, pitch;
+    uint64_t off, step, count;
+};
+
 struct zf_source_ops {
     const char *kind; /* "file", "window", "inflate", … */
     /* Reads n bytes at off into buf: all of them or failure, never short.  The door has checked
@@ -53,6 +60,9 @@ struct zf_source_ops {
     /* The same scattered over iov[n_iov] (n = their sum); NULL = the door loops over pread. */
     bool (*preadv)(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                    struct zf_err *err);
+    /* Stretches that are far apart, with one look at whether the file changed for all of them; NULL = the door loops over
+     * pread. */
+    bool (*rows)(struct zf_source *s, const struct zf_rows *r, struct zf_err *err);
     /* What this source reads from, for messages and provenance: sets *parent_out (borrowed) and
      * moves *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not
      * are one to one in the parent. */
@@ -88,6 +98,10 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
 /* Scatters consecutive bytes from off on over iov; n_iov may exceed IOV_MAX. */
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                       struct zf_err *err) ZF_CHECKED;
+
+/* All of the rows, or failure. */
+bool zf_source_read_rows(struct zf_source *s, const struct zf_rows *r,
+                         struct zf_err *err) ZF_CHECKED;
 
 /* Follows origin() to the file (or memory) that holds byte `off` of s; moves *off along.  Stops
  * at a source whose bytes are made (inflate).  Borrows. */
@@ -136,6 +150,11 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
  * as soon as it is seen); without libzstd ZF_E_UNSUPPORTED. */
 bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
                   uint64_t *size_out, struct zf_err *err) ZF_CHECKED;
+
+/* The same bytes as parent, read from it in blocks of `span` bytes, which are kept as for inflate: where a byte costs as much as
+ * a thousand beside it.  Opening reads nothing. */
+struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const struct zf_limits *lim,
+                              struct zf_err *err) ZF_CHECKED;
 
 /* parent, byte-swapped per `width`-byte element (big-endian storages); width 2,
  * 4, 8, 16; complex types pass the width of their halves. */
