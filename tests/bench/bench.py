@@ -3,7 +3,11 @@
 
 Both sides of a ratio are measured in turn, and the median of the rounds' ratios is shown with the
 smallest and the largest: absolute times say more about the machine than about zerofs.  Files are read
-from the page cache (hot), so that no disk hides what we spend.  Room is taken in $TMPDIR."""
+from the page cache (hot), so that no disk hides what we spend.  Room is taken in $TMPDIR.  The same rows, with every round,
+are in tests/bench/bench.json of the build directory."""
+import collections
+import contextlib
+import json
 import os
 import random
 import re
@@ -18,6 +22,8 @@ import time
 SRC, BUILD = os.environ['top_srcdir'], os.environ['top_builddir']
 ZEROFS = os.path.join(BUILD, 'zerofs')
 TOOL = {t: os.path.join(BUILD, 'tests/bench', t) for t in ('bench_read', 'bench_cast', 'null')}
+daemons = []
+part_now = ''
 ROUNDS = int(os.environ.get('ROUNDS', 5))
 MIB = 1 << 20
 
@@ -68,6 +74,7 @@ class Mount:
     def __enter__(self):
         start, dev = time.monotonic(), os.stat(self.at).st_dev
         self.daemon = subprocess.Popen(self.command, stderr=subprocess.DEVNULL)
+        daemons.append(self.daemon.pid)
         while os.stat(self.at).st_dev == dev:
             if self.daemon.poll() is not None:
                 raise RuntimeError('cannot mount')
@@ -90,13 +97,60 @@ class Mount:
             return int(re.search(r'VmHWM:\s+(\d+)', f.read()).group(1)) / 1024
 
     def __exit__(self, *_):
+        daemons.remove(self.daemon.pid)
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait()
         os.rmdir(self.at)
 
 
+# -- what else runs ------------------------------------------------------------------------------------
+HZ = os.sysconf('SC_CLK_TCK')
+
+
+def busy():
+    """CPU seconds that the machine has spent so far, and those of this process and of all it started and still runs."""
+    with open('/proc/stat') as f:
+        row = [int(x) for x in f.readline().split()[1:9]]
+    mine = sum(os.times()[:4])
+    for daemon in daemons:
+        mine += cpu_of(daemon)
+    return (sum(row) - row[3] - row[4]) / HZ, mine
+
+
+def cpu_of(pid):
+    """Of a process and its children, which are the mounts' supervisor and worker."""
+    total = 0
+    try:
+        with open(f'/proc/{pid}/stat') as f:
+            total += sum(int(x) for x in f.read().rpartition(')')[2].split()[11:13]) / HZ
+        with open(f'/proc/{pid}/task/{pid}/children') as f:
+            total += sum(cpu_of(c) for c in f.read().split())
+    except OSError:
+        pass
+    return total
+
+
+class Round:
+    """Notes whether others took more than 0.3 of a CPU meanwhile; the figures stay in, the row says how many rounds it were."""
+    disturbed = total = 0
+
+    def __enter__(self):
+        self.began, self.at = time.monotonic(), busy()
+        return self
+
+    def __exit__(self, *_):
+        wall, (all_now, mine) = time.monotonic() - self.began, busy()
+        foreign = ((all_now - self.at[0]) - (mine - self.at[1])) / max(wall, 1e-3)
+        Round.total += 1
+        Round.disturbed += foreign > 0.3
+
+
 # -- telling -----------------------------------------------------------------------------------------
+rows = []
+
+
 def tell(what, value, goal=''):
+    rows.append({'part': part_now, 'what': what.strip(), 'value': value.strip(), 'goal': goal.strip()})
     print(f'  {what:<52} {value:<28} {goal}', flush=True)
 
 
@@ -106,6 +160,7 @@ def ratio(what, ratios, goal=None, most=None):
         ('' if (goal is None or r >= goal) and (most is None or r <= most) else '  <--')
     want = f'goal >= {goal}' if goal is not None else f'goal <= {most}' if most is not None else ''
     tell(what, f'{r:6.2f}   [{min(ratios):.2f} .. {max(ratios):.2f}]', want + good)
+    rows[-1].update(median=r, rounds=list(ratios))
 
 
 def mkdcp(name, *args):
@@ -119,34 +174,117 @@ def shards(ckpt):
 
 
 # -- the parts ---------------------------------------------------------------------------------------
+def readers(path, n):
+    """Seconds until n readers have read a file of their share each, all at once."""
+    size = os.stat(path).st_size // n // MIB
+    start = time.monotonic()
+    them = [subprocess.Popen(['dd', f'if={path}', 'of=/dev/null', 'bs=1M', f'skip={i * size}', f'count={size}'],
+                             stderr=subprocess.DEVNULL) for i in range(n)]
+    for p in them:
+        p.wait()
+    return time.monotonic() - start
+
+
+def peer(files):
+    """A way to mount the same bytes with squashfuse_ll, or None where it is not installed."""
+    if not (shutil.which('squashfuse_ll') and shutil.which('mksquashfs')):
+        tell('squashfuse_ll', 'not installed')
+        return None
+    folder, image = os.path.join(tmp, 'squash'), os.path.join(tmp, 'v.sqfs')
+    os.mkdir(folder)
+    with open(os.path.join(folder, 'v'), 'wb') as out:
+        for name in files:
+            with open(name, 'rb') as f:
+                shutil.copyfileobj(f, out, MIB)
+    run('mksquashfs', folder, image, '-noI', '-noD', '-noF', '-noX', '-no-progress', '-quiet')
+    shutil.rmtree(folder)
+    return ['squashfuse_ll', '-f', image]
+
+
 def part_read():
-    """Reading through a mount, beside preads of the shards and a daemon that does nothing."""
+    """Reading through a mount, beside preads of the shards, a daemon that does nothing, and squashfuse_ll."""
     ckpt = mkdcp('read', '--tensors', 1, '--ranks', 4, '--rows', 128 * 1024, '--cols', 1024, '--sparse')
-    files, size = shards(ckpt), 512 * MIB
+    files, size, name = shards(ckpt), 512 * MIB, 'layers.0.weight.f32'
     seq(*files)
-    keep = {k: [] for k in ('raw1', 'null1', 'raw2', 'null2', 'raw3', 'null3', 'rand', 'rnull', 'mount')}
+    others = {'the null daemon': ([TOOL['null'], size], 'v')}
+    squash = peer(files)
+    if squash:
+        others['squashfuse_ll'] = (squash, 'v')
+    for io in ('cached', 'auto'):
+        with Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}') as m:
+            with open(os.path.join(m.at, '.zerofs/modes.json')) as f:
+                runs = json.load(f)
+        if io == 'auto' and runs['io'] == 'cached':
+            tell('past the page cache', 'not here', runs['why'])
+            continue
+        keep, random4, took = collections.defaultdict(list), [], []
+        for _ in range(ROUNDS):
+            with Round(), contextlib.ExitStack() as stack:
+                m = stack.enter_context(Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}'))
+                took.append(m.took)
+                at = {what: os.path.join(stack.enter_context(Mount(*how)).at, v) for what, (how, v) in others.items()}
+                for turn in ('first', 'second', 'third'):
+                    beside = {'raw pread': seq(*files), **{what: seq(path) for what, path in at.items()}}
+                    ours = seq(os.path.join(m.at, name))
+                    for what, seconds in beside.items():
+                        keep[turn, what].append(seconds / ours)
+            for n in (2, 4):
+                with Round(), Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}') as m, Mount(TOOL['null'], size) as z:
+                    null = readers(os.path.join(z.at, 'v'), n)
+                    keep[f'{n} readers, first', 'the null daemon'].append(null / readers(os.path.join(m.at, name), n))
+            with Round(), Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}') as m, Mount(TOOL['null'], size) as z:
+                random4.append(random_us(os.path.join(m.at, name)))
+                keep['random 4 KiB', 'the null daemon'].append(random_us(os.path.join(z.at, 'v')) / random4[-1])
+        goals = {('first', 'raw pread'): 0.12, ('second', 'raw pread'): 0.25, ('third', 'raw pread'): 0.5}
+        for (turn, what), r in keep.items():
+            goal = goals.get((turn, what)) if runs['io'] == 'cached' else None
+            if what == 'the null daemon' and runs['io'] == 'cached':
+                goal = 0.9 if turn == 'first' else 0.8 if turn.startswith('random') else 0.95
+            ratio(f'{runs["io"]}: {turn}, speed beside {what}', r, goal)
+        tell(f'{runs["io"]}: random 4 KiB, median', f'{statistics.median(random4):6.1f} us')
+        tell('mount until it answers', f'{statistics.median(took) * 1000:6.1f} ms')
+
+
+def part_list():
+    """`ls -l` of 10^5 parameters, beside a directory of as many files on this disk."""
+    ckpt, plain, n = mkdcp('list', '--tensors', 100000, '--ranks', 1, '--rows', 1, '--cols', 4, '--hollow'), \
+        os.path.join(tmp, 'plain'), 100000
+    os.mkdir(plain)
+    for i in range(n):
+        os.close(os.open(os.path.join(plain, f'layers.{i}.weight.f32'), os.O_CREAT | os.O_WRONLY))
+
+    def listed(path):
+        start = time.monotonic()
+        subprocess.run(['ls', '-l', path], stdout=subprocess.DEVNULL, check=True)
+        return time.monotonic() - start
+    first, again = [], []
+    listed(plain)
     for _ in range(ROUNDS):
-        ours, null, raw = [], [], []
-        with Mount(ZEROFS, 'mount', '-f', ckpt) as m, Mount(TOOL['null'], size) as z:
-            keep['mount'].append(m.took)
-            v = os.path.join(m.at, 'layers.0.weight.f32')
-            for _ in range(3):
-                raw.append(seq(*files))
-                null.append(seq(os.path.join(z.at, 'v')))
-                ours.append(seq(v))
-        for i in range(3):
-            keep[f'raw{i + 1}'].append(raw[i] / ours[i])
-            keep[f'null{i + 1}'].append(null[i] / ours[i])
-        with Mount(ZEROFS, 'mount', '-f', ckpt) as m, Mount(TOOL['null'], size) as z:
-            ours = random_us(os.path.join(m.at, 'layers.0.weight.f32'))
-            keep['rnull'].append(random_us(os.path.join(z.at, 'v')) / ours)
-            keep['rand'].append(ours)
-    for i, word in enumerate(('first', 'second', 'third')):
-        ratio(f'{word} read, speed beside raw pread', keep[f'raw{i + 1}'], (0.12, 0.25, 0.5)[i])
-        ratio(f'{word} read, speed beside the null daemon', keep[f'null{i + 1}'], (0.9, 0.95, 0.95)[i])
-    ratio('random 4 KiB, not cached, speed beside null', keep['rnull'], 0.8)
-    tell('random 4 KiB, not cached, median', f'{statistics.median(keep["rand"]):6.1f} us')
-    tell('mount until it answers', f'{statistics.median(keep["mount"]) * 1000:6.1f} ms')
+        with Round(), Mount(ZEROFS, 'mount', '-f', ckpt) as m:
+            took = [listed(plain), listed(m.at), listed(plain), listed(m.at)]
+            first.append(took[1] / took[0])
+            again.append(took[3] / took[2])
+    ratio('first, time beside it warm', first, most=3)
+    ratio('again', again, most=1)
+    for path in (ckpt, plain):
+        shutil.rmtree(path)
+
+
+def part_transposed():
+    """A matrix whose file has its columns one after the other, without a kernel between: beside preads of the file."""
+    path, n = os.path.join(tmp, 'turned'), 8192
+    os.mkdir(path)
+    run(sys.executable, os.path.join(SRC, 'tests/support/mkturned.py'), os.path.join(path, 'pytorch_model.bin'), n, n)
+    r, rate = [], []
+    seq(os.path.join(path, 'pytorch_model.bin'))
+    for _ in range(ROUNDS):
+        with Round():
+            raw, ours = seq(os.path.join(path, 'pytorch_model.bin')), tree(path, 'w.f32')
+        r.append(raw / ours)
+        rate.append(4 * n * n / ours / 1e9)
+    ratio('8192 x 8192 float32, speed', r)
+    tell('  that is', f'{statistics.median(rate):6.2f} GB/s', 'goal >= 2 on an idle machine')
+    shutil.rmtree(path)
 
 
 def part_gather():
@@ -329,19 +467,24 @@ def part_remote():
     remote.part(sys.modules[__name__])
 
 
-PARTS = ('read', 'gather', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote')
+PARTS = ('read', 'list', 'gather', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '
           f'load {os.getloadavg()[0]:.1f}, Linux {os.uname().release}')
     try:
         for part in sys.argv[1:] or PARTS:
-            begun = time.monotonic()
+            begun, part_now = time.monotonic(), part
+            Round.disturbed = Round.total = 0
             print(f'{part}: {globals()["part_" + part].__doc__}')
             try:
                 globals()['part_' + part]()
             except (RuntimeError, subprocess.CalledProcessError) as e:
                 tell('not measured', str(e))
-            print(f'  ({time.monotonic() - begun:.0f} s)')
+            others_too = f', {Round.disturbed} of {Round.total} rounds disturbed by others' if Round.disturbed else ''
+            print(f'  ({time.monotonic() - begun:.0f} s{others_too})')
+            rows.append({'part': part, 'rounds': Round.total, 'disturbed': Round.disturbed})
     finally:
         shutil.rmtree(tmp, ignore_errors=True)
+    with open(os.path.join(BUILD, 'tests/bench/bench.json'), 'w') as f:
+        json.dump({'cpus': os.cpu_count(), 'linux': os.uname().release, 'rows': rows}, f, indent=1)
