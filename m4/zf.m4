@@ -57,3 +57,22 @@ AC_DEFUN([ZF_MAY], [
   AS_IF([test "x$with_$1" = xyes], [AC_DEFINE([HAVE_$2], [1], [zerofs reads $5])])
   AM_CONDITIONAL([HAVE_$2], [test "x$with_$1" = xyes])
 ])
+
+dnl ZF_SONAME(VARIABLE, function): the library of VARIABLE is loaded at run time: defines VARIABLE_SONAME, the name
+dnl that a program linked with it asks for (distributions build libcurl under several), and DL_LIBS.
+AC_DEFUN([ZF_SONAME], [
+  zf_save_LIBS=$LIBS
+  AC_SEARCH_LIBS([dlopen], [dl], [], [AC_MSG_ERROR([there is no dlopen])])
+  AS_CASE(["$ac_cv_search_dlopen"], [-l*], [DL_LIBS=$ac_cv_search_dlopen], [DL_LIBS=])
+  AC_SUBST([DL_LIBS])
+  LIBS="$$1_LIBS $zf_save_LIBS"
+  AC_MSG_CHECKING([what $$1_LIBS is called at run time])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[char $2(void);]], [[return $2();]])],
+    [zf_soname=`${READELF-readelf} -d conftest$EXEEXT 2>/dev/null |
+       sed -n 's/.*(NEEDED).*\@<:@\(.*\)\@:>@.*/\1/p' | grep -i '^lib@<:@^.@:>@*'m4_tolower([$1]) | head -n 1`],
+    [zf_soname=])
+  LIBS=$zf_save_LIBS
+  AC_MSG_RESULT([$zf_soname])
+  AS_IF([test -z "$zf_soname"], [AC_MSG_ERROR([readelf does not say what $$1_LIBS is called])])
+  AC_DEFINE_UNQUOTED([$1_SONAME], ["$zf_soname"], [what a program linked with it would ask for])
+])

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http_call.h"
 
-#include <curl/curl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "curl_late.h"
 #include "url.h"
 
 _Static_assert(sizeof ((struct http_call *)0)->said >= CURL_ERROR_SIZE, "libcurl's own size");

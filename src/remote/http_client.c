@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's beginning and end, and the side of those who ask; http_loop.c does the work. */
-#include <curl/curl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "curl_late.h"
 #include "http_inside.h"
 
 #define HTTP_CONNECTIONS 16
@@ -49,17 +49,12 @@ static struct http_ways http_ways_of(const struct zf_remote_opts *o)
                                   o->connections ? o->connections : HTTP_CONNECTIONS};
 }
 
-static void http_init_curl(void)
-{
-    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!curl_late_load(err)) {
+        return NULL;
+    }
     struct http *h = calloc(1, sizeof *h);
-
-    (void)pthread_once(&once, http_init_curl);
     if (!h || !(h->multi = curl_multi_init())) {
         free(h);
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of an attempt: good, worth another one, or a failure and its sentence. */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include <zf/base/hash.h>
 
+#include "curl_late.h"
 #include "http_call.h"
 #include "url.h"
 

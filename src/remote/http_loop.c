@@ -3,13 +3,13 @@
  * Who waits, waits on the call's condition and may leave at any time: what a call needs is its own, so that
  * nothing of the caller's is written to afterwards.  What may block, signing with credentials that run out,
  * is done by a second thread, the clerk, before a call is tried again. */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <utlist.h>
 
+#include "curl_late.h"
 #include "http_inside.h"
 #include "url.h"
 

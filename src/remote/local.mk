@@ -41,6 +41,8 @@ libzf_remote_la_SOURCES += \
 	src/remote/aws_fetch.h \
 	src/remote/blockcache.c \
 	src/remote/blockcache.h \
+	src/remote/curl_late.c \
+	src/remote/curl_late.h \
 	src/remote/diskblocks.c \
 	src/remote/diskblocks.h \
 	src/remote/diskcache.c \
@@ -75,7 +77,7 @@ libzf_remote_la_SOURCES += \
 	src/remote/store.h \
 	src/remote/table.def \
 	$(NULL)
-libzf_remote_la_LIBADD += $(CURL_LIBS)
+libzf_remote_la_LIBADD += $(DL_LIBS)
 endif
 
 noinst_HEADERS += include/zf/remote.h
