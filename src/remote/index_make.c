@@ -5,6 +5,7 @@
 #include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <zf/base/name.h>
 #include <zf/base/path.h>
@@ -110,7 +111,7 @@ static bool index_is_above(const struct index_make *m, const struct zf_identity 
     for (;; at = m->dir.at[at].above) {
         const struct index_dir *d = &m->dir.at[at];
 
-        if (at && d->dev == id->dev && d->ino == id->ino) {
+        if (d->dev == id->dev && d->ino == id->ino) {
             return true;
         }
         if (at == 0) {
@@ -168,8 +169,11 @@ bool zf_remote_index(struct zf_store *st, bool sha256, uint64_t most, struct zf_
                      struct zf_err *err)
 {
     struct index_make m = {.st = st, .sha256 = sha256, .out = out, .most = most};
-    const struct zf_identity none = {.dev = 0};
-    bool ok = index_dir_add(&m, strdup(""), 0, &none, err);
+    struct stat top = {.st_dev = 0};
+    bool ok = stat(zf_store_name(st), &top) == 0 || zf_fail_sys(err, "look at the directory");
+    const struct zf_identity id = {.dev = top.st_dev, .ino = top.st_ino};
+
+    ok = ok && index_dir_add(&m, strdup(""), 0, &id, err);
 
     zf_out_str(out, "{\"zerofs_index\": 1, \"files\": [");
     for (size_t at = 0; ok && at < m.dir.n; at++) {

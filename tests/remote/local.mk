@@ -24,3 +24,7 @@ EXTRA_DIST += tests/remote/aws_dump.py tests/remote/s3server.py \
 # Servers are on the loopback, on ports that the kernel chooses, and end with the test.
 TESTS += tests/remote/test_transport.py
 EXTRA_DIST += tests/remote/test_transport.py
+
+# Places: web servers, a manifest, names, the hub.
+TESTS += tests/remote/test_places.py
+EXTRA_DIST += tests/remote/test_places.py
