@@ -3,6 +3,7 @@ EXTRA_DIST += \
 	docs/HACKING.md \
 	docs/architecture.md \
 	docs/formats \
+	docs/performance.md \
 	docs/remote.md \
 	docs/tour.md \
 	$(NULL)

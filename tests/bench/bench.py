@@ -467,7 +467,13 @@ def part_remote():
     remote.part(sys.modules[__name__])
 
 
-PARTS = ('read', 'list', 'gather', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote')
+def part_scale():
+    """Growth from 1 to 4,096 ranks, 10^2 to 10^6 tensors, 1 GB to 10 TB (SCALE_MOST=0.1: a tenth of the largest)."""
+    import scale  # pylint: disable=import-outside-toplevel
+    scale.part(sys.modules[__name__])
+
+
+PARTS = ('read', 'list', 'gather', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'scale')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '
@@ -479,7 +485,7 @@ if __name__ == '__main__':
             print(f'{part}: {globals()["part_" + part].__doc__}')
             try:
                 globals()['part_' + part]()
-            except (RuntimeError, subprocess.CalledProcessError) as e:
+            except (OSError, RuntimeError, subprocess.CalledProcessError) as e:
                 tell('not measured', str(e))
             others_too = f', {Round.disturbed} of {Round.total} rounds disturbed by others' if Round.disturbed else ''
             print(f'  ({time.monotonic() - begun:.0f} s{others_too})')

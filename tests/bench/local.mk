@@ -22,10 +22,15 @@ tests_bench_delay_SOURCES = tests/bench/delay.c
 tests_bench_delay_LDADD = -lpthread
 
 EXTRA_DIST += tests/bench/remote.py
-EXTRA_DIST += tests/bench/bench.py tests/bench/load_pickle.py
+EXTRA_DIST += tests/bench/latency.c tests/bench/scale.py tests/bench/bench.py tests/bench/load_pickle.py
 
 # Ratios within one run; `make bench BENCH='read export'` runs these parts alone.
+# Preloaded into a daemon, not linked.
+tests/bench/latency.so: tests/bench/latency.c
+	$(AM_V_CC)$(CC) $(CFLAGS) -shared -fPIC -o $@ $(srcdir)/tests/bench/latency.c -ldl
+CLEANFILES += tests/bench/latency.so
+
 .PHONY: bench
-bench: zerofs$(EXEEXT) tests/bench/bench_cast$(EXEEXT) tests/bench/bench_read$(EXEEXT) tests/bench/null$(EXEEXT) tests/bench/delay$(EXEEXT)
+bench: zerofs$(EXEEXT) tests/bench/bench_cast$(EXEEXT) tests/bench/bench_read$(EXEEXT) tests/bench/null$(EXEEXT) tests/bench/delay$(EXEEXT) tests/bench/latency.so
 	top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' \
 		python3 -B $(srcdir)/tests/bench/bench.py $(BENCH)
