@@ -308,7 +308,7 @@ static bool masters_cut_vector(struct ds_guess *q, uint64_t g, const struct zf_t
                                const struct zf_pv *state, struct placed *p, struct placed *back,
                                struct zf_err *err)
 {
-    struct placed_list found;
+    struct placed_list found = {NULL, 0};
     uint32_t n, n_all = 0, n_back;
 
     for (uint32_t i = 0; i < q->mp->model.n_entries; i++) {
