@@ -102,6 +102,22 @@ static inline void zf_auto_rs256_pair(struct rs256_pair *p)
     rsa_private_key_clear(&p->key);
 }
 
+/* Do the numbers make a key?  hogweed asserts on some that do not (3.8, _nettle_rsa_sec_compute_root). */
+static bool rs256_fits(const struct rs256_pair *pair)
+{
+    const struct rsa_private_key *k = &pair->key;
+    mpz_t n;
+
+    mpz_init(n);
+    mpz_mul(n, k->p, k->q);
+    bool good = mpz_sgn(k->p) > 0 && mpz_sgn(k->q) > 0 && mpz_odd_p(k->p) && mpz_odd_p(k->q) &&
+                mpz_cmp(n, pair->pub.n) == 0 && mpz_sgn(k->a) > 0 && mpz_cmp(k->a, k->p) < 0 &&
+                mpz_sgn(k->b) > 0 && mpz_cmp(k->b, k->q) < 0 && mpz_sgn(k->c) > 0 && mpz_cmp(k->c, k->p) < 0 &&
+                mpz_sizeinbase(k->p, 2) >= 256 && mpz_sizeinbase(k->q, 2) >= 256 && mpz_odd_p(pair->pub.e);
+    mpz_clear(n);
+    return good;
+}
+
 static bool rs256_load(struct rs256_pair *pair, const char *pem)
 {
     uint8_t der[RS256_KEY];
@@ -114,7 +130,7 @@ static bool rs256_load(struct rs256_pair *pair, const char *pem)
         rs256_pem(pem, "RSA PRIVATE KEY-----", der, &n_key);
         good = n_key > 0;
     }
-    good = good && rsa_keypair_from_der(&pair->pub, &pair->key, RS256_BITS, n_key, key);
+    good = good && rsa_keypair_from_der(&pair->pub, &pair->key, RS256_BITS, n_key, key) && rs256_fits(pair);
     explicit_bzero(der, sizeof der);
     return good;
 }
