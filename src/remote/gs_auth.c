@@ -97,11 +97,12 @@ static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none
     if (!zf_out_ok(&url, err)) {
         return false;
     }
-    *none = !http_do(g->http, &ask, r, err) && (r->status == 0 || r->status == 404);
+    bool good = http_do(g->http, &ask, r, err);
+    *none = !good && (r->status == 0 || r->status == 404);
     if (*none) {
         zf_err_clear(err);
     }
-    return *none || err->code == ZF_OK;
+    return good || *none;
 }
 
 static void gs_set(struct gs_auth *g, char *token, uint64_t seconds)
