@@ -208,7 +208,10 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
         return false;
     }
     if (!http_place_get(h, url.p, &r, err)) {
-        *known_out = !http_place_missing(&r);
+        /* A server that lists says by 404 that there is nothing; one that does not lists nothing at all. */
+        *known_out = !http_place_missing(&r) ||
+                     (err->code == ZF_E_NOENT && atomic_load_explicit(&h->place.lists_all,
+                                                                      memory_order_relaxed));
         return false;
     }
     zf_auto(mem) char *type = http_header(&r, "Content-Type", false);
@@ -260,6 +263,7 @@ static bool http_place_unlisted(struct http_place *h, const char *dir, struct en
         return false;
     }
     if (has) {
+        atomic_store_explicit(&h->place.lists_all, true, memory_order_relaxed);
         return index_file_list(&h->index, dir, e, err);
     }
     if (names_list(h->names, dir, e, err)) {
@@ -310,6 +314,7 @@ static bool http_place_list(struct place *p, const char *dir, place_add_fn *add,
     if (ok) {
         (void)pthread_mutex_lock(&h->lock);
         h->listed = true;
+        atomic_store_explicit(&p->lists_all, true, memory_order_relaxed);
         (void)pthread_mutex_unlock(&h->lock);
     } else if (!known) {
         zf_err_clear(err);

@@ -460,6 +460,7 @@ struct place *place_open_hub(const struct place_new *n, struct zf_err *err)
         return NULL;
     }
     h->lim = n->lim;
+    atomic_init(&h->place.lists_all, true);
     if (!hub_begin(h, n->address, err)) {
         hub_fini(&h->place);
         return NULL;

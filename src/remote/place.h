@@ -3,6 +3,8 @@
 #ifndef REMOTE_PLACE_H
 #define REMOTE_PLACE_H
 
+#include <stdatomic.h>
+
 #include <zf/base/limits.h>
 
 #include "http.h"
@@ -49,6 +51,7 @@ struct place {
     const struct zf_remote_opts *options; /* borrowed */
     char *shown; /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
     bool pinned; /* what is there never changes: a commit */
+    atomic_bool lists_all; /* what `list` gives is all that is there, but for names with a dot in front */
 };
 
 /* What a scheme's opener gets. */

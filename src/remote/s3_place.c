@@ -432,6 +432,7 @@ struct place *s3_place_new(const struct s3_kind *k, const struct place_new *n, s
         s3_fini(&s->place);
         return NULL;
     }
+    atomic_init(&s->place.lists_all, true);
     return &s->place;
 }
 

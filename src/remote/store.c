@@ -116,6 +116,7 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
     for (size_t i = 0; ok && i < all.n; i++) {
         ok = store_add(s, dir, &all.at[i], l, err);
     }
+    l->whole = atomic_load_explicit(&p->lists_all, memory_order_relaxed);
     return ok;
 }
 

@@ -345,8 +345,54 @@ void listing_fini(struct zf_listing *l)
     l->entry = NULL;
 }
 
+/* Does the listing of `dir`, if it was made and names all there is, lack this directory? */
+static bool store_lacks(struct store_table *t, const char *dir, const char *name)
+{
+    const struct zf_entry key = {.name = name};
+    struct kept *k;
+
+    (void)pthread_mutex_lock(&t->lock);
+    HASH_FIND_STR(t->dirs, dir, k);
+    bool known = k && !k->making && k->l.whole;
+    (void)pthread_mutex_unlock(&t->lock);
+    if (!known || name[0] == '.') {
+        return false;
+    }
+    const struct zf_entry *e =
+        k->l.n ? bsearch(&key, k->l.entry, k->l.n, sizeof *k->l.entry, store_by_name) : NULL;
+    return !e || e->kind != ZF_ENTRY_DIR;
+}
+
+/* Is it known from the listings of the directories above that there is no such directory?  Behind an
+ * address each question is a round trip, and the families ask for many that are not there. */
+static bool store_absent(struct store_table *t, const char *dir)
+{
+    zf_auto(mem) char *up = strdup(dir);
+    zf_auto(mem) char *name = strdup(dir);
+    bool absent = false;
+
+    for (char *p = up; p && name && !absent && *p;) {
+        char *end = strchrnul(p, '/');
+        const size_t at = (size_t)(p - up), to = (size_t)(end - up);
+        const bool last = *end == '\0';
+
+        /* up[0 .. at) is the directory, name[at .. to) the next component. */
+        up[at ? at - 1 : 0] = '\0';
+        name[to] = '\0';
+        absent = store_lacks(t, up, name + at);
+        memcpy(up, dir, to + 1);
+        memcpy(name, dir, to + 1);
+        p = last ? end : end + 1;
+    }
+    return absent;
+}
+
 static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err *err)
 {
+    if (store_absent(t, k->path)) {
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
+        return store_named(t, k->path, err);
+    }
     if (!listing_read(t, k->path, &k->l, err)) {
         return store_named(t, k->path, err);
     }

@@ -9,8 +9,6 @@ EXTRA_DIST += tests/remote/test_cache.py
 TESTS += tests/remote/test_ahead.py
 EXTRA_DIST += tests/remote/test_ahead.py
 
-ZF_REMOTE = libzf-remote.la $(ZF_CODEC)
-
 # What src/remote does without a network, against botocore and Python's own modules.
 check_PROGRAMS += tests/remote/aws_dump
 tests_remote_aws_dump_SOURCES = tests/remote/aws_dump.c

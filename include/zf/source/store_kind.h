@@ -13,6 +13,9 @@ struct zf_listing {
     struct zf_entry *entry;
     size_t n, cap;
     uint64_t limit;
+    /* Set by the kind: a directory that is not in it, and has no dot in front, is not there, so that it need
+     * not be asked for. */
+    bool whole;
 };
 
 /* Adds an entry (the name is copied).  Errors: ZF_E_LIMIT, ZF_E_NOMEM. */
