@@ -8,7 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-struct curl_late curl_late;
+static struct curl_late curl_late_found;
+
+const struct curl_late *curl_late(void)
+{
+    return &curl_late_found;
+}
 
 /* Why it could not be loaded; "" = it was. */
 static char curl_late_why[240];
@@ -36,7 +41,7 @@ static void curl_late_begin(void)
         return;
     }
 #define X(name)                                                                                    \
-    if (!curl_late_find(lib, "curl_" #name, &curl_late.name)) {                                    \
+    if (!curl_late_find(lib, "curl_" #name, &curl_late_found.name)) {                                    \
         return;                                                                                    \
     }
     CURL_LATE(X)

@@ -39,35 +39,36 @@
 #undef curl_easy_setopt
 #undef curl_multi_setopt
 
-/* Written once, by curl_late_load. */
-extern struct curl_late {
+/* What curl_late_load found; empty before. */
+struct curl_late {
 #define X(name) __typeof__(curl_##name) *name;
     CURL_LATE(X)
 #undef X
-} curl_late;
+};
+const struct curl_late *curl_late(void);
 
-#define curl_easy_cleanup curl_late.easy_cleanup
-#define curl_easy_getinfo curl_late.easy_getinfo
-#define curl_easy_init curl_late.easy_init
-#define curl_easy_setopt curl_late.easy_setopt
-#define curl_easy_strerror curl_late.easy_strerror
-#define curl_free curl_late.free
-#define curl_global_init curl_late.global_init
-#define curl_multi_add_handle curl_late.multi_add_handle
-#define curl_multi_cleanup curl_late.multi_cleanup
-#define curl_multi_info_read curl_late.multi_info_read
-#define curl_multi_init curl_late.multi_init
-#define curl_multi_perform curl_late.multi_perform
-#define curl_multi_poll curl_late.multi_poll
-#define curl_multi_remove_handle curl_late.multi_remove_handle
-#define curl_multi_setopt curl_late.multi_setopt
-#define curl_multi_wakeup curl_late.multi_wakeup
-#define curl_slist_append curl_late.slist_append
-#define curl_slist_free_all curl_late.slist_free_all
-#define curl_url curl_late.url
-#define curl_url_cleanup curl_late.url_cleanup
-#define curl_url_get curl_late.url_get
-#define curl_url_set curl_late.url_set
+#define curl_easy_cleanup curl_late()->easy_cleanup
+#define curl_easy_getinfo curl_late()->easy_getinfo
+#define curl_easy_init curl_late()->easy_init
+#define curl_easy_setopt curl_late()->easy_setopt
+#define curl_easy_strerror curl_late()->easy_strerror
+#define curl_free curl_late()->free
+#define curl_global_init curl_late()->global_init
+#define curl_multi_add_handle curl_late()->multi_add_handle
+#define curl_multi_cleanup curl_late()->multi_cleanup
+#define curl_multi_info_read curl_late()->multi_info_read
+#define curl_multi_init curl_late()->multi_init
+#define curl_multi_perform curl_late()->multi_perform
+#define curl_multi_poll curl_late()->multi_poll
+#define curl_multi_remove_handle curl_late()->multi_remove_handle
+#define curl_multi_setopt curl_late()->multi_setopt
+#define curl_multi_wakeup curl_late()->multi_wakeup
+#define curl_slist_append curl_late()->slist_append
+#define curl_slist_free_all curl_late()->slist_free_all
+#define curl_url curl_late()->url
+#define curl_url_cleanup curl_late()->url_cleanup
+#define curl_url_get curl_late()->url_get
+#define curl_url_set curl_late()->url_set
 
 /* Loads and initialises it, once; it stays.  From any thread.
  * Errors: ZF_E_UNSUPPORTED it cannot be loaded. */

@@ -168,7 +168,7 @@ def never_tried_again():
             n = len([x for x in s.log if "safetensors" in x[1]])
             assert n <= 4, f"{n} requests of a file that answers {status}"
         s.faults = {}
-        refused(5, "404", args=("info", s.url + "nothing"))
+        refused(5, "the server lists no files here", args=("info", s.url + "nothing"))
 
 
 def answers_that_are_not_what_was_asked_for():
