@@ -402,7 +402,10 @@ def without_proc(zerofs, ckpt, at):
     try:
         until(os.path.exists, 60 * SECOND, os.path.join(at, FILE))
         child.terminate()
-        assert child.wait(60) == 0
+        # Files are there a moment before the worker says that they are.  Asked in that moment, and without /proc
+        # to find the mount by, it ends as if nothing had begun.
+        code = child.wait(60)
+        assert code in (0, -signal.SIGTERM), code
         assert os.listdir(at) == []
     finally:
         child.kill()
