@@ -45,37 +45,52 @@ void match_fini(struct match *m)
 }
 
 /* Looks at no other save than the named one: this is asked while saves are searched for. */
-static enum match_run match_run(struct match *m, struct zf_store *st, const struct zf_open_opts *o)
+static enum match_run match_run(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
+                                struct zf_err *err)
 {
-    struct zf_err ignored = {.code = ZF_OK};
+    struct zf_err ignored = {.code = ZF_OK}, why;
     const char *file = latest_file(st);
 
     if (!o->tag && !file) {
         return MATCH_RUN_NONE;
     }
     m->tag = o->tag ? strdup(o->tag) : NULL;
-    if (!o->tag && !latest_read(st, file, &m->tag, &ignored)) {
-        return MATCH_RUN_GONE;
+    if (!o->tag && !latest_read(st, file, &m->tag, &why)) {
+        if (why.code == ZF_E_FORMAT || why.code == ZF_E_LIMIT) {
+            return MATCH_RUN_GONE;
+        }
+        /* What it says is not known, so that no other family may take the directory for its own. */
+        *err = why;
+        return MATCH_RUN_UNKNOWN;
     }
     m->named = m->tag ? zf_store_sub(st, m->tag, &ignored) : NULL;
     return m->named ? MATCH_RUN_NAMES : MATCH_RUN_GONE;
 }
 
-/* The save that family f is asked about.  False: there is none. */
+/* The save that family f is asked about; *is_out false: there is none.  Errors: the pointer file cannot
+ * be read. */
 static bool match_save(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
-                       const struct zf_format *f, struct zf_save *out)
+                       struct candidate *c, bool *is_out, struct zf_err *err)
 {
+    const struct zf_format *f = c->format;
+    struct zf_save *out = &c->save;
+
+    *is_out = true;
     *out = (struct zf_save){.store = st, .file = match_file(st)};
     if (!f->latest || out->file) {
         return true;
     }
     if (m->run == MATCH_RUN_UNKNOWN) {
-        m->run = match_run(m, st, o);
+        m->run = match_run(m, st, o, err);
+    }
+    if (m->run == MATCH_RUN_UNKNOWN) {
+        return false;
     }
     if (m->run == MATCH_RUN_NAMES) {
         *out = (struct zf_save){.store = m->named, .run = st, .tag = m->tag};
     }
-    return m->run != MATCH_RUN_GONE;
+    *is_out = m->run != MATCH_RUN_GONE;
+    return true;
 }
 
 /* a refines b, perhaps through others.  A chain is never longer than the table. */
@@ -117,9 +132,15 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
     for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || *n_out == 0); i++) {
         const struct zf_format *f = table_row[i];
         struct candidate c = {.format = f, .probe = {.fit = ZF_FIT_NO}};
+        bool is;
 
-        if (!f || (o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file) ||
-            !match_save(m, st, o, f, &c.save)) {
+        if (!f || (o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file)) {
+            continue;
+        }
+        if (!match_save(m, st, o, &c, &is, err)) {
+            return false;
+        }
+        if (!is) {
             continue;
         }
         if (!f->probe(&c.save, o, &c.probe, err)) {
