@@ -188,7 +188,7 @@ static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struc
     if (!fetch_line(&role, err)) {
         return false;
     }
-    url_quote(&path, (const char *)role.body, "");
+    uri_encode(&path, (const char *)role.body, strlen((const char *)role.body), true);
     return zf_out_ok(&path, err) &&
            fetch_instance_ask(f, zf_out_text(&path), (const char *)token.body, &key, err) &&
            aws_reply_json(out, key.body, key.n_body, err);

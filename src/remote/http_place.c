@@ -19,6 +19,7 @@
 #include "login.h"
 #include "names.h"
 #include "place.h"
+#include "uri.h"
 #include "url.h"
 
 enum { HTTP_PLACE_PAGE = 256 << 20 }; /* bytes of one listing */
@@ -44,7 +45,7 @@ static bool http_place_at(struct place *p, const char *path, struct place_at *ou
     struct zf_out o = {0};
 
     zf_out_str(&o, h->base);
-    url_quote(&o, path, "");
+    uri_encode(&o, path, strlen(path), true);
     *out = (struct place_at){.url = o.p, .auth = h->auth};
     return zf_out_ok(&o, err);
 }

@@ -18,6 +18,7 @@
 #include "hub_json.h"
 #include "login.h"
 #include "place.h"
+#include "uri.h"
 #include "url.h"
 
 enum { HUB_PAGE = 64 << 20, HUB_TOKEN = 64 << 10 }; /* bytes of an answer, and of a token's file */
@@ -211,7 +212,7 @@ static void hub_quote_revision(struct zf_out *o, const char *revision)
         size_t n = strcspn(p, "/");
         zf_auto(mem) char *part = hub_dup(p, n);
 
-        url_quote(o, part ? part : "", "");
+        uri_encode(o, part ? part : "", part ? strlen(part) : 0, true);
         o->bad = o->bad || !part;
         p += n;
         if (*p == '/') {
@@ -298,8 +299,8 @@ static bool hub_at(struct place *p, const char *path, struct place_at *out, stru
     zf_out_str(&o, "/resolve/");
     zf_out_str(&o, h->commit);
     zf_out_str(&o, "/");
-    url_quote(&o, h->dir, "");
-    url_quote(&o, path, "");
+    uri_encode(&o, h->dir, strlen(h->dir), true);
+    uri_encode(&o, path, strlen(path), true);
     *out = (struct place_at){.url = o.p, .auth = h->auth};
     return zf_out_ok(&o, err);
 }
@@ -315,7 +316,7 @@ static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *u
     zf_out_str(url, "/tree/");
     zf_out_str(url, h->commit);
     zf_out_str(url, full[0] ? "/" : "");
-    url_quote(url, full, "");
+    uri_encode(url, full, strlen(full), true);
     zf_out_str(url, "?recursive=false&expand=false");
     return !url->bad;
 }

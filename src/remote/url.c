@@ -110,18 +110,6 @@ char *url_shown(const char *url)
                : out;
 }
 
-void url_quote(struct zf_out *o, const char *text, const char *keep)
-{
-    static const char hex[] = "0123456789ABCDEF";
-
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        bool plain = (*p < 0x80 && isalnum(*p)) || strchr("-._~/", *p) || strchr(keep, *p);
-        const char c[3] = {'%', hex[*p >> 4], hex[*p & 15]};
-
-        zf_out_add(o, plain ? (const void *)p : c, plain ? 1 : 3);
-    }
-}
-
 static int url_hex(char c)
 {
     return isdigit((unsigned char)c)    ? c - '0'

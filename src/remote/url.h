@@ -28,9 +28,6 @@ char *url_host(const char *url);
 /* The URL without query and fragment, for people; malloc'ed.  NULL: out of memory. */
 char *url_shown(const char *url);
 
-/* Adds the text percent-encoded: all but the unreserved characters, '/' and those of `keep`. */
-void url_quote(struct zf_out *o, const char *text, const char *keep);
-
 /* Decodes %XX into out[room], terminated.  False: malformed, a zero byte, too long. */
 bool url_unquote(const char *text, size_t n, char *out, size_t room);
 

@@ -6,6 +6,7 @@
 
 #include "fuzz.h"
 #include "src/remote/http_call.h"
+#include "src/remote/uri.h"
 #include "src/remote/url.h"
 
 static void try_head(const char *text, size_t n)
@@ -47,7 +48,7 @@ static void try_url(const char *text)
         abort();
     }
     /* Encoded and decoded it is what it was. */
-    url_quote(&o, text, "");
+    uri_encode(&o, text, strlen(text), true);
     if (strlen(text) < sizeof out && (!url_unquote(zf_out_text(&o), o.n, out, sizeof out) ||
                                       strcmp(out, text) != 0)) {
         abort();
