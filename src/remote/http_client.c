@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <utlist.h>
 
 #include "curl_late.h"
@@ -150,26 +149,13 @@ struct http_call *http_start(struct http *h, const struct http_ask *ask, struct 
     return c;
 }
 
-/* The lock is held; gives it back for a while, and false when the thread should no longer wait. */
-static bool http_wait_moment(struct http_call *c)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&c->moved, &c->http->lock, &until);
-    return true;
-}
-
 bool http_wait(struct http_call *c, struct http_reply *out, struct zf_err *err)
 {
     struct http *h = c->http;
 
     (void)pthread_mutex_lock(&h->lock);
     while (!c->done) {
-        (void)http_wait_moment(c);
+        (void)pthread_cond_wait(&c->moved, &h->lock);
     }
     bool ok = c->ok;
     (void)pthread_mutex_unlock(&h->lock);
