@@ -56,25 +56,28 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
     }
 }
 
-/* What was not known of the object is learnt; what was known must be so. */
+bool fetch_provable(const struct object *o, const struct http_object *is, struct zf_err *err)
+{
+    return is->etag[0] || is->version[0] || is->mtime.tv_sec || o->src.size == 0 || o->shared->place->pinned ||
+           zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                   "the server gives the file neither ETag nor Last-Modified, so that it could be "
+                   "replaced unnoticed while it is read");
+}
+
+/* What was not known of the object is learnt; what was known, perhaps from another answer meanwhile, must be so. */
 static bool fetch_learn(struct object *o, const struct http_object *now, struct zf_err *err)
 {
-    bool same = true;
-
     (void)pthread_mutex_lock(&o->lock);
     struct http_object *was = &o->was;
     if (!was->etag[0] && !was->version[0] && !was->mtime.tv_sec) {
-        uint64_t size = was->size;
-
         *was = *now;
-        was->size = size != HTTP_SIZE_UNKNOWN ? size : o->src.size;
+        was->size = o->src.size;
     } else if (!was->etag[0] && now->etag[0]) {
         memcpy(was->etag, now->etag, sizeof was->etag);
     }
-    same = strcmp(was->etag, now->etag) == 0;
+    bool ok = fetch_provable(o, was, err) && http_object_same(was, now, err);
     (void)pthread_mutex_unlock(&o->lock);
-    return same || zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                           "the object was replaced while it was opened: its ETag is another");
+    return ok;
 }
 
 static void fetch_free(struct fetch *f, const struct zf_err *why)

@@ -17,8 +17,8 @@ static bool http_check_stale(struct zf_err *err, const char *what)
                    what);
 }
 
-static bool http_check_same(const struct http_object *was, const struct http_object *is,
-                            struct zf_err *err)
+bool http_object_same(const struct http_object *was, const struct http_object *is,
+                      struct zf_err *err)
 {
     if (was->size != HTTP_SIZE_UNKNOWN && is->size != HTTP_SIZE_UNKNOWN && was->size != is->size) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
@@ -87,7 +87,7 @@ bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf
     } else if (h->has_length) {
         now.size = h->length;
     }
-    return !ask->same || http_check_same(ask->same, &now, err);
+    return !ask->same || http_object_same(ask->same, &now, err);
 }
 
 /* ---- the server's own words ------------------------------------------------------------------ */

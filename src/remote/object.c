@@ -247,15 +247,6 @@ static bool object_open_sized(struct object *o, struct zf_err *err)
     return fetch_read(o, &(struct iovec){.iov_base = &byte, .iov_len = 1}, 1, 0, 1, 0, err);
 }
 
-static bool object_provable(struct object *o, struct zf_err *err)
-{
-    return o->was.etag[0] || o->was.version[0] || o->was.mtime.tv_sec || o->src.size == 0 ||
-           o->shared->place->pinned ||
-           zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   "the server gives the file neither ETag nor Last-Modified, so that it could be "
-                   "replaced unnoticed while it is read");
-}
-
 /* Nothing is known: the first block says what it is. */
 static bool object_open_unknown(struct object *o, struct zf_err *err)
 {
@@ -282,6 +273,9 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
     }
     o->src.size = o->src.stored = r.object.size;
     o->was = r.object;
+    if (!fetch_provable(o, &o->was, err)) {
+        return false;
+    }
     fetch_keep(o, r.body, r.len);
     return true;
 }
@@ -302,7 +296,7 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
     }
     bool ok = sized ? later || object_open_sized(o, err) : object_open_unknown(o, err);
 
-    if (!ok || !((sized && later) || object_provable(o, err))) {
+    if (!ok) {
         err->path[0] = '\0'; /* the store names it as the user does */
         struct zf_source *src = &o->src; /* a fetch may have another reference */
 
