@@ -24,5 +24,5 @@ TESTS += tests/remote/test_transport.py
 EXTRA_DIST += tests/remote/test_transport.py
 
 # Places: web servers, a manifest, names, the hub.
-TESTS += tests/remote/test_places.py
-EXTRA_DIST += tests/remote/test_places.py
+TESTS += tests/remote/test_places.py tests/remote/test_nginx.py
+EXTRA_DIST += tests/remote/nginx.py tests/remote/places.py tests/remote/test_places.py tests/remote/test_nginx.py
