@@ -38,10 +38,6 @@ def seq(*paths):
     return float(run(TOOL['bench_read'], 'seq', *paths))
 
 
-def random_us(path, n=3000):
-    return float(run(TOOL['bench_read'], 'random', path, n))
-
-
 def tree(ckpt, path):
     return float(run(TOOL['bench_read'], 'tree', ckpt, path))
 
@@ -130,9 +126,27 @@ def cpu_of(pid):
     return total
 
 
+def spent(pid):
+    """The same in nanoseconds, of threads that live."""
+    total = 0
+    try:
+        for task in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{task}/schedstat') as f:
+                total += int(f.read().split()[0])
+        with open(f'/proc/{pid}/task/{pid}/children') as f:
+            total += sum(spent(c) for c in f.read().split())
+    except OSError:
+        pass
+    return total
+
+
+FOREIGN = 0.3
+
+
 class Round:
     """Notes whether others took more than 0.3 of a CPU meanwhile; the figures stay in, the row says how many rounds it were."""
     disturbed = total = 0
+    foreign = 0.0
 
     def __enter__(self):
         self.began, self.at = time.monotonic(), busy()
@@ -140,9 +154,9 @@ class Round:
 
     def __exit__(self, *_):
         wall, (all_now, mine) = time.monotonic() - self.began, busy()
-        foreign = ((all_now - self.at[0]) - (mine - self.at[1])) / max(wall, 1e-3)
+        self.foreign = ((all_now - self.at[0]) - (mine - self.at[1])) / max(wall, 1e-3)
         Round.total += 1
-        Round.disturbed += foreign > 0.3
+        Round.disturbed += self.foreign > FOREIGN
 
 
 # -- telling -----------------------------------------------------------------------------------------
@@ -174,75 +188,26 @@ def shards(ckpt):
 
 
 # -- the parts ---------------------------------------------------------------------------------------
-def readers(path, n):
-    """Seconds until n readers have read a file of their share each, all at once."""
-    size = os.stat(path).st_size // n // MIB
+def readers(paths, n):
+    """Seconds until n readers have read a file, or as many files, in equal shares, all at once."""
+    sizes = [os.stat(p).st_size // MIB for p in paths]
     start = time.monotonic()
-    them = [subprocess.Popen(['dd', f'if={path}', 'of=/dev/null', 'bs=1M', f'skip={i * size}', f'count={size}'],
-                             stderr=subprocess.DEVNULL) for i in range(n)]
+    if len(paths) % n == 0:
+        each = [(p, 0, s) for p, s in zip(paths, sizes)]
+    else:
+        each = [(paths[0], i * (sizes[0] // n), sizes[0] // n) for i in range(n)]
+    them = [subprocess.Popen(['sh', '-c', ' && '.join(
+        f'dd if={p} of=/dev/null bs=1M skip={skip} count={count}' for p, skip, count in each[i::n])],
+        stderr=subprocess.DEVNULL) for i in range(n)]
     for p in them:
         p.wait()
     return time.monotonic() - start
 
 
-def peer(files):
-    """A way to mount the same bytes with squashfuse_ll, or None where it is not installed."""
-    if not (shutil.which('squashfuse_ll') and shutil.which('mksquashfs')):
-        tell('squashfuse_ll', 'not installed')
-        return None
-    folder, image = os.path.join(tmp, 'squash'), os.path.join(tmp, 'v.sqfs')
-    os.mkdir(folder)
-    with open(os.path.join(folder, 'v'), 'wb') as out:
-        for name in files:
-            with open(name, 'rb') as f:
-                shutil.copyfileobj(f, out, MIB)
-    run('mksquashfs', folder, image, '-noI', '-noD', '-noF', '-noX', '-no-progress', '-quiet')
-    shutil.rmtree(folder)
-    return ['squashfuse_ll', '-f', image]
-
-
 def part_read():
-    """Reading through a mount, beside preads of the shards, a daemon that does nothing, and squashfuse_ll."""
-    ckpt = mkdcp('read', '--tensors', 1, '--ranks', 4, '--rows', 128 * 1024, '--cols', 1024, '--sparse')
-    files, size, name = shards(ckpt), 512 * MIB, 'layers.0.weight.f32'
-    seq(*files)
-    others = {'the null daemon': ([TOOL['null'], size], 'v')}
-    squash = peer(files)
-    if squash:
-        others['squashfuse_ll'] = (squash, 'v')
-    for io in ('cached', 'auto'):
-        with Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}') as m:
-            with open(os.path.join(m.at, '.zerofs/modes.json')) as f:
-                runs = json.load(f)
-        if io == 'auto' and runs['io'] == 'cached':
-            tell('past the page cache', 'not here', runs['why'])
-            continue
-        keep, random4, took = collections.defaultdict(list), [], []
-        for _ in range(ROUNDS):
-            with Round(), contextlib.ExitStack() as stack:
-                m = stack.enter_context(Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}'))
-                took.append(m.took)
-                at = {what: os.path.join(stack.enter_context(Mount(*how)).at, v) for what, (how, v) in others.items()}
-                for turn in ('first', 'second', 'third'):
-                    beside = {'raw pread': seq(*files), **{what: seq(path) for what, path in at.items()}}
-                    ours = seq(os.path.join(m.at, name))
-                    for what, seconds in beside.items():
-                        keep[turn, what].append(seconds / ours)
-            for n in (2, 4):
-                with Round(), Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}') as m, Mount(TOOL['null'], size) as z:
-                    null = readers(os.path.join(z.at, 'v'), n)
-                    keep[f'{n} readers, first', 'the null daemon'].append(null / readers(os.path.join(m.at, name), n))
-            with Round(), Mount(ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}') as m, Mount(TOOL['null'], size) as z:
-                random4.append(random_us(os.path.join(m.at, name)))
-                keep['random 4 KiB', 'the null daemon'].append(random_us(os.path.join(z.at, 'v')) / random4[-1])
-        goals = {('first', 'raw pread'): 0.12, ('second', 'raw pread'): 0.25, ('third', 'raw pread'): 0.5}
-        for (turn, what), r in keep.items():
-            goal = goals.get((turn, what)) if runs['io'] == 'cached' else None
-            if what == 'the null daemon' and runs['io'] == 'cached':
-                goal = 0.9 if turn == 'first' else 0.8 if turn.startswith('random') else 0.95
-            ratio(f'{runs["io"]}: {turn}, speed beside {what}', r, goal)
-        tell(f'{runs["io"]}: random 4 KiB, median', f'{statistics.median(random4):6.1f} us')
-        tell('mount until it answers', f'{statistics.median(took) * 1000:6.1f} ms')
+    """Reading through a mount in every regime; the first column absolute, then speeds beside it."""
+    import reading  # pylint: disable=import-outside-toplevel
+    reading.part(sys.modules[__name__])
 
 
 def part_list():

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_read seq FILE…      seconds to read the files from end to end, 1 MiB a call
- * bench_read random FILE N  median microseconds of N preads of 4 KiB all over the file
+ * bench_read random FILE N SIZE  median microseconds of N preads of SIZE bytes all over the file
+ * bench_read map FILE…      seconds to copy the files out of maps of them
+ * bench_read mapped FILE N  median microseconds of N faults all over a map of the file
  * bench_read walk DIR       seconds to list a directory and all below, and ask for every entry's attributes
  * bench_read tree CKPT PATH seconds to read a file of a checkpoint's tree without a kernel between
  */
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +57,31 @@ static int seq(char **path, void *buf)
     return 0;
 }
 
+static int map_all(char **path, void *buf)
+{
+    double start = now();
+
+    for (; *path; path++) {
+        int fd = open(*path, O_RDONLY);
+        struct stat st;
+        if (fd < 0 || fstat(fd, &st) != 0) {
+            return fail(*path);
+        }
+        const size_t size = (size_t)st.st_size;
+        const char *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED) {
+            return fail(*path);
+        }
+        for (size_t off = 0; off < size; off += BLOCK) {
+            memcpy(buf, map + off, size - off < BLOCK ? size - off : BLOCK);
+        }
+        (void)munmap((void *)map, size);
+        (void)close(fd);
+    }
+    printf("%.9f\n", now() - start);
+    return 0;
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -61,25 +89,32 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int at_random(const char *path, size_t count, void *buf)
+/* size: of a pread; 0 = one byte of a map */
+static int at_random(const char *path, size_t count, size_t size, void *buf)
 {
     zf_auto(mem) double *took = calloc(count ? count : 1, sizeof *took);
     unsigned long long seed = 88172645463325252ull;
     int fd = open(path, O_RDONLY);
     struct stat st;
+    const volatile char *map = NULL;
+    const size_t step = size ? size : 4096;
 
-    if (!took || fd < 0 || fstat(fd, &st) != 0) {
+    if (!took || fd < 0 || fstat(fd, &st) != 0 || (size_t)st.st_size < step || step > BLOCK) {
         return fail(path);
     }
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    if (size == 0 && (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+        return fail(path);
+    }
     for (size_t i = 0; i < count; i++) {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        off_t at = (off_t)(seed % ((unsigned long long)st.st_size / 4096)) * 4096;
+        off_t at = (off_t)(seed % ((unsigned long long)st.st_size / step) * step);
         double start = now();
 
-        if (pread(fd, buf, 4096, at) != 4096) {
+        if (map) {
+            (void)map[at];
+        } else if (pread(fd, buf, size, at) != (ssize_t)size) {
             return fail(path);
         }
         took[i] = now() - start;
@@ -154,8 +189,14 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "seq") == 0) {
         return seq(argv + 2, buf);
     }
-    if (argc == 4 && strcmp(argv[1], "random") == 0) {
-        return at_random(argv[2], strtoul(argv[3], NULL, 10), buf);
+    if (strcmp(argv[1], "map") == 0) {
+        return map_all(argv + 2, buf);
+    }
+    if (argc == 5 && strcmp(argv[1], "random") == 0) {
+        return at_random(argv[2], strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10), buf);
+    }
+    if (argc == 4 && strcmp(argv[1], "mapped") == 0) {
+        return at_random(argv[2], strtoul(argv[3], NULL, 10), 0, buf);
     }
     if (argc == 3 && strcmp(argv[1], "walk") == 0) {
         return walk(argv[2]);

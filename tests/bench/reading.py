@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading through a mount in every regime, beside preads of the shards, a daemon whose bytes come from nowhere, and
+squashfuse_ll on an uncompressed image of the same bytes.
+
+Two things about the machine would make nonsense of it.  A virtual machine may give freed memory back to its host, and get it again
+page by page at a fraction of a GB/s: then what grows the page cache, the first read through FUSE before all, measures the host.
+So memory is touched once before, and given back with every 64th page kept (Ballast), whenever fresh memory is found to be slow.  And
+the page cache may hold a source in pages of 4 KiB or in large folios, by how fragmented memory is, which halves the speed of a
+raw pread: so the first column is in GB/s, the others are ratios within a round, and the copy in /dev/shm, whose pages
+are small unless somebody configured it otherwise, is what a FUSE file that is in the page cache can reach at best."""
+import contextlib
+import json
+import mmap
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+B = None  # bench.py
+SIZE = int(os.environ.get('READ_MIB', 256)) << 20
+
+
+# -- the machine's memory ----------------------------------------------------------------------------
+class Ballast:
+    """Touches memory, and keeps one page in 64 of it: what is free then in between is backed, and stays so."""
+
+    def __init__(self, size):
+        self.map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.map.madvise(mmap.MADV_NOHUGEPAGE)
+        for at in range(0, size, 4096):
+            self.map[at] = 1
+        for at in range(0, size - 64 * 4096 + 1, 64 * 4096):
+            self.map.madvise(mmap.MADV_DONTNEED, at + 4096, 63 * 4096)
+
+
+def touching():
+    """GB/s of touching fresh memory."""
+    size = 256 << 20
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as m:
+        fill, start = bytes(1 << 20), time.monotonic()
+        for at in range(0, size, 1 << 20):
+            m[at:at + (1 << 20)] = fill
+        return size / (time.monotonic() - start) / 1e9
+
+
+def free():
+    with open('/proc/meminfo') as f:
+        return 1024 * next(int(line.split()[1]) for line in f if line.startswith('MemAvailable'))
+
+
+# -- what is measured --------------------------------------------------------------------------------
+def evict(paths):
+    """Out of the page cache, of these files alone."""
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        os.fdatasync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+def tool(*args):
+    return float(B.run(B.TOOL['bench_read'], *args))
+
+
+def readers(n):
+    return lambda w: B.readers(w.paths, n)
+
+
+def at_random(size, n):
+    return lambda w: tool('random', w.paths[0], n, size)
+
+
+def cold(w):
+    evict(w.below)
+    return B.seq(*w.paths)
+
+
+# A regime: its rows, measured on one fresh mount one after the other.
+REGIMES = [
+    [('1 reader, first', lambda w: B.seq(*w.paths)), ('1 reader, second', lambda w: B.seq(*w.paths)),
+     ('1 reader, third', lambda w: B.seq(*w.paths))],
+    [('2 readers, first', readers(2)), ('2 readers, second', readers(2)), ('2 readers, third', readers(2))],
+    [('4 readers, first', readers(4)), ('4 readers, second', readers(4)), ('4 readers, third', readers(4))],
+    [('mmap, first', lambda w: tool('map', *w.paths)), ('mmap, second', lambda w: tool('map', *w.paths)),
+     ('mmap, third', lambda w: tool('map', *w.paths))],
+    [('mmap, 4 KiB at random', lambda w: tool('mapped', w.paths[0], 500))],
+    [('4 KiB at random', at_random(4096, 2000)), ('4 KiB at random, again', at_random(4096, 2000))],
+    [('64 KiB at random', at_random(65536, 400))],
+    [('1 MiB at random', at_random(1 << 20, 60))],
+    [('cold source', cold)],
+]
+# read-path.md's goals, of an idle machine: beside raw, for reads through the page cache, and beside the null daemon.
+RAW_GOAL = {'1 reader, first': 0.12, '1 reader, second': 0.25, '1 reader, third': 0.5, 'mmap, first': 0.11, 'mmap, third': 0.35,
+            'cold source': 0.85}
+NULL_GOAL = {'1 reader, first': 0.95, '2 readers, first': 0.95, '4 readers, first': 0.95, '4 KiB at random': 0.8}
+
+
+class Way:
+    """How the bytes are reached: `paths` to read, below them the files that hold them."""
+
+    def __init__(self, name, below, command=None, file=''):
+        self.name, self.below, self.command, self.file = name, below, command, file
+        self.paths = below
+
+    def __enter__(self):
+        if self.command:
+            self.mount = B.Mount(*self.command)
+            self.paths = [os.path.join(self.mount.__enter__().at, self.file)]
+        return self
+
+    def figures(self, measure):
+        """What it measures, and the daemon's seconds of processor meanwhile."""
+        before = B.spent(self.mount.daemon.pid) if self.command else 0
+        figure = measure(self)
+        return figure, (B.spent(self.mount.daemon.pid) - before) / 1e9 if self.command else 0
+
+    def __exit__(self, *_):
+        if self.command:
+            self.mount.__exit__()
+
+
+def squash(files):
+    """squashfuse_ll of one file of the same bytes, or None where it is not installed."""
+    if not (shutil.which('squashfuse_ll') and shutil.which('mksquashfs')):
+        B.tell('squashfuse_ll', 'not installed')
+        return None
+    folder, image = os.path.join(B.tmp, 'squash'), os.path.join(B.tmp, 'v.sqfs')
+    os.mkdir(folder)
+    with open(os.path.join(folder, 'v'), 'wb') as out:
+        for name in files:
+            with open(name, 'rb') as f:
+                shutil.copyfileobj(f, out, 1 << 20)
+    B.run('mksquashfs', folder, image, '-noI', '-noD', '-noF', '-noX', '-no-progress', '-quiet', '-no-sparse')
+    shutil.rmtree(folder)
+    return Way('squashfuse_ll', [image], ['squashfuse_ll', '-f', image], 'v')
+
+
+def small_pages(files):
+    """The same bytes in pages of 4 KiB, or None."""
+    try:
+        with open('/sys/kernel/mm/transparent_hugepage/shmem_enabled') as f:
+            if '[never]' not in f.read() or shutil.disk_usage('/dev/shm').free < SIZE * 2:
+                return None
+    except OSError:
+        return None
+    path = f'/dev/shm/{os.path.basename(B.tmp)}'
+    with open(path, 'wb') as out:
+        for name in files:
+            with open(name, 'rb') as f:
+                shutil.copyfileobj(f, out, 1 << 20)
+    return Way('tmpfs', [path])
+
+
+def settled(path):
+    """What modes.json says, which is empty until the mount has been seen to answer."""
+    until = time.monotonic() + 10
+    while True:
+        with open(path) as f:
+            text = f.read()
+        if text or time.monotonic() > until:
+            return json.loads(text)
+        time.sleep(0.001)
+
+
+def modes(ckpt):
+    """The ways of zerofs that differ here."""
+    for io in ('cached', 'auto'):
+        with B.Mount(B.ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}') as m:
+            runs = settled(os.path.join(m.at, '.zerofs/modes.json'))
+        if io == 'auto' and runs['io'] == 'cached':
+            B.tell('past the page cache', 'not here', runs['why'])
+        else:
+            yield io, 'cached' if io == 'cached' else 'direct'
+
+
+# -- rounds ------------------------------------------------------------------------------------------
+def interleaved(ways, regime, enough):
+    """{row: {way: figures}} of `enough` undisturbed rounds, or of twice as many of any kind; and how many were disturbed.
+    All ways take part in a round, from another one on each time."""
+    kept, spoilt = [], []
+    while len(kept) < enough and len(kept) + len(spoilt) < 2 * enough:
+        turn = (len(kept) + len(spoilt)) % len(ways)
+        took = {}
+        with B.Round() as r, contextlib.ExitStack() as stack:
+            order = [stack.enter_context(w) for w in ways[turn:] + ways[:turn]]
+            for row, measure in regime:
+                took[row] = {w.name: w.figures(measure) for w in order}
+        (spoilt if r.foreign > B.FOREIGN else kept).append(took)
+    these = kept if len(kept) >= enough else kept + spoilt
+    return {row: {w.name: [t[row][w.name][0] for t in these] for w in ways} for row, _ in regime}, \
+        {row: {w.name: [t[row][w.name][1] for t in these] for w in ways if w.command} for row, _ in regime}, \
+        len(these) - len(kept)
+
+
+def table(ways, regimes, enough, size=SIZE):
+    names = [w.name for w in ways[1:]]
+    B.tell('', f'{ways[0].name:>12}' + ''.join(f'{n:>24}' for n in names))
+    for regime in regimes:
+        figures, spent, disturbed = interleaved(ways, regime, enough)
+        for row, by in figures.items():
+            raw = statistics.median(by[ways[0].name])
+            # Of a random read microseconds were measured, of all others seconds.
+            first = f'{raw:9.2f} us' if 'random' in row else f'{size / raw / 1e9:7.2f} GB/s'
+            ratios = {n: [a / b for a, b in zip(by[ways[0].name], by[n])] for n in names}
+            text = ''.join(f'{statistics.median(r):8.3f} [{min(r):.2f}..{max(r):.2f}]'.rjust(24) for r in ratios.values())
+            B.tell(row, first.rjust(12) + text, goals(row, by, ratios) + (f' {disturbed} of {len(by[ways[0].name])} disturbed'
+                                                                          if disturbed else ''))
+            B.rows[-1].update(raw=by[ways[0].name], ratios=ratios, daemon=spent[row], disturbed=disturbed)
+            if row.endswith('reader, first'):
+                B.tell('  seconds of the daemon for a GB', ', '.join(
+                    f'{n} {statistics.median(t) / size * 1e9:.3f}' for n, t in spent[row].items()))
+
+
+def goals(row, by, ratios):
+    said = ''
+    if row in RAW_GOAL and 'cached' in ratios:
+        said = f'>= {RAW_GOAL[row]} of raw' + (' <--' if statistics.median(ratios['cached']) < RAW_GOAL[row] else '')
+    if row in NULL_GOAL and 'cached' in by and 'null' in by:
+        of_null = statistics.median([n / c for n, c in zip(by['null'], by['cached'])])
+        said += f' cached {of_null:.2f} of null, >= {NULL_GOAL[row]}' + (' <--' if of_null < NULL_GOAL[row] else '')
+    return said
+
+
+# -- other sources than one tensor of four shards ------------------------------------------------------
+def others(enough):
+    """A file of another save, beside preads of the same save's shards; by bytes read from the mount."""
+    few = dict(rows=SIZE // 4096 // 4, cols=1024)
+    made = {'gather of 8 columns, 512 bytes a run': ('layers.0.weight.f32', dict(few, ranks=8, columns=True)),
+            'the same, 2 columns, 2 KiB a run': ('layers.0.weight.f32', dict(few, ranks=2, columns=True)),
+            'cast to bf16': ('as/bf16/layers.0.weight.bf16', dict(few, ranks=4)),
+            'a tensor of 1,024 ranks': ('layers.0.weight.f32', dict(few, ranks=1024))}
+    for what, (file, how) in made.items():
+        ckpt = B.mkdcp('other', *[x for k, v in how.items() for x in ([f'--{k}'] if v is True else [f'--{k}', v])],
+                       '--tensors', 1, '--sparse')
+        beside(what, ckpt, B.shards(ckpt), file, enough)
+    turned = os.path.join(B.tmp, 'other')
+    os.mkdir(turned)
+    n = int((SIZE // 4) ** 0.5)
+    B.run(sys.executable, os.path.join(B.SRC, 'tests/support/mkturned.py'), os.path.join(turned, 'pytorch_model.bin'), n, n)
+    beside('transposed', turned, [os.path.join(turned, 'pytorch_model.bin')], 'w.f32', enough)
+
+
+def beside(what, ckpt, files, file, enough):
+    ours = Way('cached', files, [B.ZEROFS, 'mount', '-f', ckpt, '-o', 'io=cached,show=all'], file)
+    with ours:
+        size = os.stat(ours.paths[0]).st_size
+    stored = sum(os.stat(f).st_size for f in files)
+    B.seq(*files)
+    figures, _, disturbed = interleaved([Way('raw', files), ours], [[what, lambda w: B.seq(*w.paths)]], enough)
+    r = [size / took / (stored / raw) for raw, took in zip(figures[what]['raw'], figures[what]['cached'])]
+    B.tell(what, f'{stored / statistics.median(figures[what]["raw"]) / 1e9:7.2f} GB/s'.rjust(12) +
+           f'{statistics.median(r):8.3f} [{min(r):.2f}..{max(r):.2f}]'.rjust(24),
+           f'{disturbed} of {len(r)} disturbed' if disturbed else '')
+    B.rows[-1].update(ratios={'cached': r}, disturbed=disturbed)
+    shutil.rmtree(ckpt)
+
+
+def part(bench):
+    global B
+    B = bench
+    rate, ballast = touching(), None
+    if rate < 1.5:
+        ballast = Ballast(min(free() // 2, 12 * SIZE) // 4096 * 4096)
+    B.tell('fresh memory', f'{rate:6.1f} GB/s', f'{len(ballast.map) >> 20} MiB touched before' if ballast else '')
+    ckpt = B.mkdcp('read', '--tensors', 1, '--ranks', 4, '--rows', SIZE // 4096, '--cols', 1024)
+    files, name = B.shards(ckpt), 'layers.0.weight.f32'
+    small = small_pages(files)
+    ways = [Way('raw', files), small, Way('null', files, [B.TOOL['null'], SIZE], 'v'), squash(files)]
+    for io, runs in modes(ckpt):
+        ways.append(Way(runs, files, [B.ZEROFS, 'mount', '-f', ckpt, '-o', f'io={io}'], name))
+    ways = [w for w in ways if w]
+    try:
+        B.seq(*(f for w in ways for f in w.below))
+        table(ways, REGIMES, B.ROUNDS)
+        others(B.ROUNDS)
+    finally:
+        if small:
+            os.unlink(small.below[0])
