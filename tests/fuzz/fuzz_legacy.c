@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 
-#include "src/format/megatron/legacy_join.h"
+#include "src/format/megatron/legacy/join.h"
 
 #undef NDEBUG
 

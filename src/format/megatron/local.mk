@@ -14,18 +14,6 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/iteration.c \
 	src/format/megatron/buckets.c \
 	src/format/megatron/keys.c \
-	src/format/megatron/legacy.c \
-	src/format/megatron/legacy_bucket.c \
-	src/format/megatron/legacy_draft.c \
-	src/format/megatron/legacy_files.c \
-	src/format/megatron/legacy_join.c \
-	src/format/megatron/legacy_layers.c \
-	src/format/megatron/legacy_names.c \
-	src/format/megatron/legacy_optim.c \
-	src/format/megatron/legacy_rank.c \
-	src/format/megatron/legacy_same.c \
-	src/format/megatron/legacy_save.c \
-	src/format/megatron/legacy_whose.c \
 	src/format/megatron/masters.c \
 	src/format/megatron/megatron.c \
 	src/format/megatron/local_save.c \
@@ -56,20 +44,6 @@ noinst_HEADERS += \
 	src/format/megatron/buckets.h \
 	src/format/megatron/keys.h \
 	src/format/megatron/masters.h \
-	src/format/megatron/legacy.h \
-	src/format/megatron/legacy_bucket.h \
-	src/format/megatron/legacy_draft.h \
-	src/format/megatron/legacy_files.h \
-	src/format/megatron/legacy_join.h \
-	src/format/megatron/legacy_layers.h \
-	src/format/megatron/legacy_names.def \
-	src/format/megatron/legacy_names.h \
-	src/format/megatron/legacy_optim.h \
-	src/format/megatron/legacy_parts.h \
-	src/format/megatron/legacy_rank.h \
-	src/format/megatron/legacy_same.h \
-	src/format/megatron/legacy_save.h \
-	src/format/megatron/legacy_whose.h \
 	src/format/megatron/local_save.h \
 	src/format/megatron/parts.h \
 	src/format/megatron/place.h \
@@ -81,3 +55,5 @@ noinst_HEADERS += \
 	src/format/megatron/zarr_array.h \
 	src/format/megatron/zarr_objects.h \
 	$(NULL)
+
+include src/format/megatron/legacy/local.mk

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Megatron's checkpoints: one folder an iteration.  The distributed ones have metadata.json, which is written
- * last and names the backend; a legacy one has a folder a rank (legacy.h).  The backend fills the lists of save.h; what follows is the same for all.
- * docs/formats/megatron.md has the layout. */
+ * last and names the backend; a legacy one has a folder a rank (legacy/).  The backend fills the lists of
+ * save.h; what follows is the same for all.  docs/formats/megatron.md has the layout. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #include "beside.h"
 #include "fsdp.h"
 #include "buckets.h"
-#include "legacy.h"
-#include "legacy_files.h"
+#include "legacy/legacy.h"
+#include "legacy/files.h"
 #include "local_save.h"
 #include "masters.h"
 #include "parts.h"

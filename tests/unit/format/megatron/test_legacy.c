@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "src/format/megatron/legacy_layers.h"
+#include "src/format/megatron/legacy/layers.h"
 
 static const struct megatron_settings gpt = {.num_layers = 4,
                                              .hidden_size = 16,

@@ -9,11 +9,11 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 
-#include "legacy_bucket.h"
-#include "legacy_draft.h"
-#include "legacy_rank.h"
-#include "legacy_same.h"
-#include "legacy_whose.h"
+#include "bucket.h"
+#include "draft.h"
+#include "rank.h"
+#include "same.h"
+#include "whose.h"
 
 /* Comparisons of masters with weights in flat buffers, each of some reads: half a minute. */
 #define LEGACY_COMPARES (1u << 23)

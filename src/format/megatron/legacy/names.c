@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a parameter is cut is not in the files of the model's own tensors; it is a property of the
- * module, so only names in the table (legacy_names.def) are joined. */
-#include "legacy_names.h"
+ * module, so only names in the table (names.def) are joined. */
+#include "names.h"
 
 #include <string.h>
 
@@ -42,7 +42,7 @@ struct names_row {
 static const struct names_row names_table[] = {
 #define ROW(where, name, cut, rows, columns)                                                       \
     {NAMES_##where, name, LEGACY_##cut, {SIZE_##rows, SIZE_##columns}},
-#include "legacy_names.def"
+#include "names.def"
 };
 
 /* ---- sizes ---- */

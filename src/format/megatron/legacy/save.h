@@ -8,7 +8,7 @@
 #include <zf/assemble/tensor_ref.h>
 #include <zf/assemble/torch_ahead.h>
 
-#include "legacy_parts.h"
+#include "parts.h"
 
 /* A value of an optimizer's state: a tensor, or a number. */
 struct legacy_value {

@@ -4,7 +4,7 @@
 #ifndef FORMAT_MEGATRON_LEGACY_NAMES_H
 #define FORMAT_MEGATRON_LEGACY_NAMES_H
 
-#include "settings.h"
+#include "../settings.h"
 
 #define LEGACY_STACKS 6
 

@@ -7,7 +7,7 @@
 #include <zf/base/arena.h>
 #include <zf/source/store.h>
 
-#include "settings.h"
+#include "../settings.h"
 
 struct legacy_file {
     const char *dir;     /* "mp_rank_01_000" */

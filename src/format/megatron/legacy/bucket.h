@@ -3,7 +3,7 @@
 #ifndef FORMAT_MEGATRON_LEGACY_BUCKET_H
 #define FORMAT_MEGATRON_LEGACY_BUCKET_H
 
-#include "legacy_save.h"
+#include "save.h"
 
 /* Reads the flat vectors of rank[i], whose model has been read.  Errors: ZF_E_FORMAT a damaged
  * tensor; of the arena. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "legacy_same.h"
+#include "same.h"
 
 #include <string.h>
 

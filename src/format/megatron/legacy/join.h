@@ -4,7 +4,7 @@
 #ifndef FORMAT_MEGATRON_LEGACY_JOIN_H
 #define FORMAT_MEGATRON_LEGACY_JOIN_H
 
-#include "legacy_parts.h"
+#include "parts.h"
 
 /* Fills `whole` and what the parts say of it.
  * Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED: the sentence is the reason why there is no join; of the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_optim_rng.pt.  Source: megatron/training/checkpointing.py (generate_state_dict), 0.4 … 0.19;
  * `model` is flat in releases with core models and nested mappings before. */
-#include "legacy_rank.h"
+#include "rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include <zf/assemble/torch_json.h>
 #include <zf/base/name.h>
 
-#include "legacy_optim.h"
+#include "optim.h"
 
 /* ---- the model ---- */
 

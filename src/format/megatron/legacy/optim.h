@@ -3,7 +3,7 @@
 #ifndef FORMAT_MEGATRON_LEGACY_OPTIM_H
 #define FORMAT_MEGATRON_LEGACY_OPTIM_H
 
-#include "legacy_save.h"
+#include "save.h"
 
 /* Reads `optimizer` of the rank, whose parts have been read, and gives masters and states to the
  * parameters they are proved to be of; the others become strays.

@@ -4,7 +4,7 @@
  * Source: megatron/core/optimizer/distrib_optimizer.py (save_parameter_state,
  * get_parameter_state_dp_zero), 0.4 … 0.19: {"buckets_coalesced": True, gbuf: {(dtype, dtype):
  * {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}, of chained optimizers a list of these. */
-#include "legacy_bucket.h"
+#include "bucket.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include <zf/assemble/values.h>
 #include <zf/base/name.h>
 
-#include "bucket_walk.h"
+#include "../bucket_walk.h"
 
 #define BUCKET_ALIGN 64u /* elements; 1 up to core 0.7 */
 

@@ -3,8 +3,8 @@
 #ifndef FORMAT_MEGATRON_LEGACY_SAME_H
 #define FORMAT_MEGATRON_LEGACY_SAME_H
 
-#include "legacy_join.h"
-#include "legacy_save.h"
+#include "join.h"
+#include "save.h"
 
 /* Compares the copies of weights.  A name that is tied keeps `tied` when its bytes are those of the
  * embedding, and loses it when they are not and args do not say that they should be.

@@ -2,7 +2,7 @@
 /* mp_rank_TT[_PPP][_EEE]: the pipeline rank is in the name only with more than one stage, the
  * expert rank only with more than one part, so two numbers mean nothing without the sizes.
  * Source: megatron/training/checkpointing.py (get_checkpoint_name, save_checkpoint), 0.4 … 0.19. */
-#include "legacy_files.h"
+#include "files.h"
 
 #include <stdio.h>
 #include <string.h>

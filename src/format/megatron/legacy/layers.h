@@ -3,7 +3,7 @@
 #ifndef FORMAT_MEGATRON_LEGACY_LAYERS_H
 #define FORMAT_MEGATRON_LEGACY_LAYERS_H
 
-#include "legacy_parts.h"
+#include "parts.h"
 
 struct legacy_layers {
     uint32_t stages, chunks;

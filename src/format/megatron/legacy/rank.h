@@ -3,7 +3,7 @@
 #ifndef FORMAT_MEGATRON_LEGACY_RANK_H
 #define FORMAT_MEGATRON_LEGACY_RANK_H
 
-#include "legacy_save.h"
+#include "save.h"
 
 /* Reads the model and the optimizer of rank[i] out of its open file t; what is neither is drafted.
  * Errors: ZF_E_FORMAT; of the build. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "legacy_draft.h"
+#include "draft.h"
 
 #include <string.h>
 

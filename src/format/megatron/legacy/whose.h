@@ -3,7 +3,7 @@
 #ifndef FORMAT_MEGATRON_LEGACY_WHOSE_H
 #define FORMAT_MEGATRON_LEGACY_WHOSE_H
 
-#include "legacy_save.h"
+#include "save.h"
 
 /* Errors: ZF_E_FORMAT naming both folders: the sentence is the reason why they are not joined; of
  * reading; ZF_E_NOMEM. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "legacy_save.h"
+#include "save.h"
 
 void legacy_save_fini(struct legacy_save *ls)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "legacy_layers.h"
+#include "layers.h"
 
 static size_t layers_at(const struct legacy_layers *l, uint32_t stack, uint32_t chunk,
                         uint32_t stage)

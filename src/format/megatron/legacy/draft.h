@@ -3,8 +3,8 @@
 #ifndef FORMAT_MEGATRON_LEGACY_DRAFT_H
 #define FORMAT_MEGATRON_LEGACY_DRAFT_H
 
-#include "legacy_join.h"
-#include "legacy_save.h"
+#include "join.h"
+#include "save.h"
 
 /* Drafts mp_rank_…/ of every rank: its tensors, the flat vectors below bucket/, and, when
  * asked, the values of its optimizer below optim/, which are shown nowhere else then.

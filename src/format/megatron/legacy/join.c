@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Source: megatron/core/tensor_parallel (how each rank's piece is cut), tools/checkpoint (how they are
  * put together again), 0.4 … 0.19. */
-#include "legacy_join.h"
+#include "join.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include <zf/base/num.h>
 #include <zf/base/out.h>
 
-#include "legacy_layers.h"
+#include "layers.h"
 
 static uint32_t join_size(const struct legacy_join *j, enum zf_axis axis)
 {

@@ -7,8 +7,8 @@
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 
-#include "legacy_files.h"
-#include "legacy_names.h"
+#include "files.h"
+#include "names.h"
 
 /* What is saved with a master of how its parameter is cut.
  * Source: megatron/core/tensor_parallel/layers.py (set_tensor_model_parallel_attributes). */
