@@ -7,7 +7,6 @@
  *
  * Servers that list keep names with a dot in front to themselves (nginx always, Apache and lighttpd as
  * they come): of those a checkpoint needs some, so they are asked for by name. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +16,8 @@
 #include "autoindex.h"
 #include "index_file.h"
 #include "login.h"
-#include "names.h"
 #include "place.h"
+#include "unlisted.h"
 #include "uri.h"
 #include "url.h"
 
@@ -29,11 +28,7 @@ struct http_place {
     const struct zf_limits *lim;
     char *base; /* the URL, with a '/' at its end */
     struct auth *auth;
-    struct names *names;
-    pthread_mutex_t lock; /* guards what follows, and is held while the list is fetched */
-    bool listed;          /* a directory was listed by the server */
-    bool sought, has;     /* was zerofs.index.json asked for, and was it there? */
-    struct index_file index;
+    struct unlisted *unlisted;
 };
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -50,13 +45,6 @@ static bool http_place_at(struct place *p, const char *path, struct place_at *ou
     return zf_out_ok(&o, err);
 }
 
-/* Is there an answer to be had, and it says that this is not to be had?  Servers without the right to
- * list answer 403 for what is missing. */
-static bool http_place_missing(const struct http_reply *r)
-{
-    return r->status == 404 || r->status == 410 || r->status == 403 || r->status == 405;
-}
-
 static bool http_place_get(struct http_place *h, const char *url, struct http_reply *r,
                            struct zf_err *err)
 {
@@ -69,68 +57,6 @@ static bool http_place_get(struct http_place *h, const char *url, struct http_re
 
     return http_do(h->place.http, &ask, r, err);
 }
-
-/* HEAD of each, all under way at the same time. */
-static bool http_place_have(void *ctx, const char *const *path, size_t n, struct names_found *out,
-                            struct zf_err *err)
-{
-    struct http_place *h = ctx;
-    zf_auto(mem) struct http_call **call = calloc(n ? n : 1, sizeof *call);
-    bool ok = call || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    size_t started = 0;
-
-    for (; ok && started < n; started++) {
-        zf_auto(place_at) struct place_at at = {.url = NULL};
-
-        ok = http_place_at(&h->place, path[started], &at, err);
-        struct http_ask ask = place_ask(&at);
-        ask.method = "HEAD";
-        call[started] = ok ? http_start(h->place.http, &ask, err) : NULL;
-        ok = call[started] != NULL;
-    }
-    for (size_t i = 0; call && i < started; i++) {
-        zf_auto(http_reply) struct http_reply r = {.status = 0};
-        struct zf_err why = {.code = ZF_OK};
-
-        if (!call[i] || !ok) {
-            if (call[i]) {
-                http_cancel(call[i]);
-            }
-            continue;
-        }
-        out[i].is = http_wait(call[i], &r, &why);
-        out[i].size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
-        if (!out[i].is && !http_place_missing(&r)) {
-            *err = why;
-            ok = false;
-        }
-    }
-    return ok;
-}
-
-/* A whole file, terminated. */
-static char *http_place_fetch(void *ctx, const char *path, uint64_t max_bytes, uint64_t *n_out,
-                              struct zf_err *err)
-{
-    struct http_place *h = ctx;
-    zf_auto(place_at) struct place_at at = {.url = NULL};
-    zf_auto(http_reply) struct http_reply r = {.status = 0};
-
-    if (!http_place_at(&h->place, path, &at, err)) {
-        return NULL;
-    }
-    struct http_ask ask = place_ask(&at);
-    ask.max_body = max_bytes;
-    if (!http_do(h->place.http, &ask, &r, err)) {
-        return NULL;
-    }
-    char *text = (char *)r.body;
-    *n_out = r.n_body;
-    r.body = NULL;
-    return text ? text : strdup("");
-}
-
-static const struct names_ops http_place_names = {.have = http_place_have, .get = http_place_fetch};
 
 /* ---- what the server lists ------------------------------------------------------------------- */
 
@@ -176,7 +102,7 @@ static bool http_place_add_hidden(struct http_place *h, const char *dir, struct 
             return false;
         }
     }
-    if (n && !http_place_have(h, path, n, found, err)) {
+    if (n && !unlisted_have(h->unlisted, path, n, found, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -210,7 +136,7 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     }
     if (!http_place_get(h, url.p, &r, err)) {
         /* A server that lists says by 404 that there is nothing; one that does not lists nothing at all. */
-        *known_out = !http_place_missing(&r) ||
+        *known_out = !unlisted_missing(&r) ||
                      (err->code == ZF_E_NOENT && atomic_load_explicit(&h->place.lists_all,
                                                                       memory_order_relaxed));
         return false;
@@ -225,49 +151,12 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     return http_place_add_hidden(h, dir, e, err);
 }
 
-/* ---- what the list says ---------------------------------------------------------------------- */
-
-/* Fetches it at the first question.  The lock is held. */
-static bool http_place_seek(struct http_place *h, struct zf_err *err)
-{
-    zf_auto(place_at) struct place_at at = {.url = NULL};
-    zf_auto(http_reply) struct http_reply r = {.status = 0};
-
-    if (h->sought) {
-        return true;
-    }
-    if (!http_place_at(&h->place, INDEX_FILE_NAME, &at, err)) {
-        return false;
-    }
-    if (!http_place_get(h, at.url, &r, err)) {
-        h->sought = http_place_missing(&r);
-        return h->sought;
-    }
-    if (!index_file_read((const char *)r.body, r.n_body, h->lim, &h->index, err)) {
-        return zf_err_in(err, "%s", at.url);
-    }
-    h->sought = h->has = true;
-    return true;
-}
-
 /* ---- the place ------------------------------------------------------------------------------- */
 
 static bool http_place_unlisted(struct http_place *h, const char *dir, struct entries *e,
                                 struct zf_err *err)
 {
-    (void)pthread_mutex_lock(&h->lock);
-    bool listed = h->listed, ok = listed || http_place_seek(h, err);
-    bool has = h->has;
-    (void)pthread_mutex_unlock(&h->lock);
-
-    if (!ok) {
-        return false;
-    }
-    if (has) {
-        atomic_store_explicit(&h->place.lists_all, true, memory_order_relaxed);
-        return index_file_list(&h->index, dir, e, err);
-    }
-    if (names_list(h->names, dir, e, err)) {
+    if (unlisted_list(h->unlisted, dir, e, err)) {
         return true;
     }
     if (err->code == ZF_E_NOENT && !dir[0]) {
@@ -281,23 +170,6 @@ static bool http_place_unlisted(struct http_place *h, const char *dir, struct en
     return false;
 }
 
-static bool http_place_give(const struct entries *e, place_add_fn *add, void *ctx,
-                            struct zf_err *err)
-{
-    for (size_t i = 0; i < e->n; i++) {
-        struct place_entry out = {
-            .name = e->at[i].name, .dir = e->at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
-
-        if (e->at[i].sized) {
-            out.object.size = e->at[i].size;
-        }
-        if (!add(ctx, &out, err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool http_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
                             struct zf_err *err)
 {
@@ -308,30 +180,22 @@ static bool http_place_list(struct place *p, const char *dir, place_add_fn *add,
     if (!entries_init(&e, h->lim, err)) {
         return false;
     }
-    (void)pthread_mutex_lock(&h->lock);
-    bool has = h->has;
-    (void)pthread_mutex_unlock(&h->lock);
-    bool ok = !has && http_place_autoindex(h, dir, &e, &known, err);
+    bool ok = !unlisted_known(h->unlisted) && http_place_autoindex(h, dir, &e, &known, err);
     if (ok) {
-        (void)pthread_mutex_lock(&h->lock);
-        h->listed = true;
         atomic_store_explicit(&p->lists_all, true, memory_order_relaxed);
-        (void)pthread_mutex_unlock(&h->lock);
     } else if (!known) {
         zf_err_clear(err);
         ok = http_place_unlisted(h, dir, &e, err);
     }
-    return ok && http_place_give(&e, add, ctx, err);
+    return ok && unlisted_give(&e, add, ctx, err);
 }
 
 static void http_place_fini(struct place *p)
 {
     struct http_place *h = (struct http_place *)p;
 
-    names_free(h->names);
-    index_file_fini(&h->index);
+    unlisted_free(h->unlisted);
     login_free(h->auth);
-    (void)pthread_mutex_destroy(&h->lock);
     free(h->base);
     place_fini(p);
     free(h);
@@ -354,13 +218,12 @@ struct place *place_open_http(const struct place_new *n, struct zf_err *err)
         free(h);
         return NULL;
     }
-    (void)pthread_mutex_init(&h->lock, NULL);
     h->lim = n->lim;
     zf_out_str(&o, n->address);
     zf_out_str(&o, "/");
     h->base = o.p;
-    h->names = zf_out_ok(&o, err) ? names_new(&http_place_names, h, h->lim, err) : NULL;
-    if (!h->names || !login_new(n->address, &h->auth, err)) {
+    h->unlisted = zf_out_ok(&o, err) ? unlisted_new(&h->place, h->lim, err) : NULL;
+    if (!h->unlisted || !login_new(n->address, &h->auth, err)) {
         http_place_fini(&h->place);
         return NULL;
     }

@@ -24,6 +24,8 @@ libzf_remote_la_SOURCES = \
 	src/remote/sigv4.h \
 	src/remote/timestamp.c \
 	src/remote/timestamp.h \
+	src/remote/unlisted.c \
+	src/remote/unlisted.h \
 	src/remote/uri.c \
 	src/remote/uri.h \
 	src/remote/url.c \

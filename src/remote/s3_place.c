@@ -14,6 +14,7 @@
 #include "aws_auth.h"
 #include "gs_auth.h"
 #include "s3_list.h"
+#include "unlisted.h"
 #include "uri.h"
 #include "url.h"
 
@@ -27,7 +28,8 @@ struct s3_place {
     char *pays;  /* the header that says who pays; NULL: the owner */
     bool aws;    /* auth is aws_auth.h's */
     bool path_style;
-    uint64_t max;         /* names in a directory */
+    const struct zf_limits *lim;
+    struct unlisted *unlisted; /* for those who may read and not list */
     pthread_mutex_t lock; /* of settled */
     bool settled;         /* the bucket has answered: its region is right */
 };
@@ -41,6 +43,7 @@ static void s3_fini(struct place *p)
 {
     struct s3_place *s = s3_of(p);
 
+    unlisted_free(s->unlisted);
     if (s->auth) {
         s->auth->ops->fini(s->auth);
     }
@@ -217,6 +220,7 @@ static bool s3_no_list(struct s3_place *s, const struct http_reply *r, struct zf
     }
     (void)s->auth->ops->explain(s->auth, r, true, err);
     if (r->status == 403 && strstr(err->msg, "list the bucket")) {
+        s3_settle_mark(s); /* it knows who asks: the region is right */
         err->code = ZF_E_UNSUPPORTED;
     }
     return false;
@@ -247,6 +251,43 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
     }
 }
 
+static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a, struct zf_err *err)
+{
+    zf_auto(s3_list) struct s3_list l = {.prefix = prefix, .max = s->lim->dir_entries, .add = s3_add, .ctx = a};
+
+    do {
+        if (!s3_page(s, &l, err)) {
+            return false;
+        }
+    } while (l.more);
+    if (!s3_list_end(&l, err)) {
+        return false;
+    }
+    return a->any || l.marker || !prefix[0] ||
+           zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                   "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?", s->bucket, prefix);
+}
+
+/* What is found without listing; that it may not be listed, *err, stays what is said where nothing is. */
+static bool s3_unlisted(struct s3_place *s, const char *dir, struct s3_adding *a, struct zf_err *err)
+{
+    zf_auto(entries) struct entries e = {.text = NULL};
+    struct zf_err why = {.code = ZF_OK};
+
+    atomic_store_explicit(&s->place.lists_all, false, memory_order_relaxed);
+    if (!entries_init(&e, s->lim, err)) {
+        return false;
+    }
+    if (!unlisted_list(s->unlisted, dir, &e, &why)) {
+        if (why.code != ZF_E_NOENT) {
+            *err = why;
+        }
+        return false;
+    }
+    zf_err_clear(err);
+    return unlisted_give(&e, a->add, a->ctx, err);
+}
+
 static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
                           struct zf_err *err)
 {
@@ -259,19 +300,8 @@ static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, v
     if (!zf_out_ok(&prefix, err)) {
         return false;
     }
-    zf_auto(s3_list) struct s3_list l = {.prefix = zf_out_text(&prefix), .max = s->max, .add = s3_add, .ctx = &a};
-    do {
-        if (!s3_page(s, &l, err)) {
-            return false;
-        }
-    } while (l.more);
-    if (!s3_list_end(&l, err)) {
-        return false;
-    }
-    return a.any || l.marker || !prefix.n ||
-           zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                   "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?", s->bucket,
-                   zf_out_text(&prefix));
+    return s3_pages(s, zf_out_text(&prefix), &a, err) ||
+           (err->code == ZF_E_UNSUPPORTED && s3_unlisted(s, dir, &a, err));
 }
 
 static const struct place_ops s3_place_ops = {
@@ -414,8 +444,9 @@ static bool s3_open_aws(struct s3_place *s, const struct s3_kind *k, const struc
 static bool s3_open(struct s3_place *s, const struct s3_kind *k, const struct place_new *n,
                     struct zf_err *err)
 {
-    s->max = n->lim->dir_entries;
-    return s3_address(s, n->address, err) && s3_pays(s, k->google, err) &&
+    s->lim = n->lim;
+    s->unlisted = unlisted_new(&s->place, n->lim, err);
+    return s->unlisted && s3_address(s, n->address, err) && s3_pays(s, k->google, err) &&
            (k->google ? s3_open_google(s, k, n, err) : s3_open_aws(s, k, n, err));
 }
 

@@ -166,6 +166,11 @@ def other_schemes():
         refused("no profile", "ls", f"s3://b/{SMALL}", env=dict(wrong, S3_PROFILE="gone"), code=2)
 
 
+# Saves of which each file is named by another one, or has a number.
+UNLISTED = ["deepspeed/zero2_w2", "deepspeed/pp2_zero1", "dcp/torch2.13/fsdp2_w2_adamw", "hf/transformers5.23.0_gpt2_sharded", "hf/bin_sharded_llama",
+            "hf/transformers5.23.0_llama_tied_bf16_single"]
+
+
 # ---- credentials --------------------------------------------------------------------------------------
 
 def public_buckets():
@@ -360,16 +365,28 @@ def regions():
 
 
 def no_permission_to_list():
+    """Who may read and not list: what metadata name is found without; a list of our own says all; else one sentence."""
     need()
-    with Server({"b": DATA}) as server:
-        server.no_list.add("b")
-        name = "hf/transformers5.23.0_llama_tied_bf16_single/model.safetensors"
-        for path in (name, SMALL):
-            done = zerofs("ls", "-l", f"s3://b/{path}", env=env_of(server))
-            if done.returncode:
-                assert "may not list the bucket" in done.stderr.decode(), done
-            else:
-                assert done.stdout == listing(os.path.join(DATA, path))
+    with tempfile.TemporaryDirectory() as d:
+        for name in (*UNLISTED, "olmo/full"):
+            shutil.copytree(os.path.join(DATA, name), os.path.join(d, name))
+        good("index", os.path.join(d, "olmo/full"))
+        with Server({"b": d}) as server:
+            server.no_list.add("b")
+            name = "hf/transformers5.23.0_llama_tied_bf16_single/model.safetensors"
+            assert listing(f"s3://b/{name}", env=env_of(server)) == listing(os.path.join(DATA, name))
+            for name in UNLISTED:
+                assert listing(f"s3://b/{name}", env=env_of(server)) == listing(os.path.join(DATA, name)), name
+                assert digests(f"s3://b/{name}", env_of(server)) == digests(os.path.join(DATA, name)), name
+            said = zerofs("ls", "s3://b/olmo/full", env=env_of(server)).stderr.decode()
+            assert said == zerofs("ls", os.path.join(DATA, "olmo/full")).stderr.decode().replace(DATA, "s3://b"), said
+            refused("may not list the bucket b; s3:ListBucket is needed", "ls", "s3://b/olmo", env=env_of(server), code=4)
+            refused("may not list the bucket", "info", "s3://b/nothing/here", env=env_of(server), code=4)
+            # One rank's file is not to be had: that is no smaller save.
+            missing = glob.glob(d + "/deepspeed/zero2_w2/*/*rank_1*optim*")[0]
+            os.unlink(missing)
+            done = zerofs("ls", "s3://b/deepspeed/zero2_w2", env=env_of(server))
+            assert done.returncode == 4 and b"zero_pp_rank" in done.stderr, done
 
 
 def listings_that_lie():

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unlisted.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index_file.h"
+
+enum { UNLISTED_INDEX = 256 << 20 }; /* bytes of a list */
+
+struct unlisted {
+    struct place *place;
+    const struct zf_limits *lim;
+    struct names *names;
+    pthread_mutex_t lock; /* guards what follows, and is held while the list is fetched */
+    bool sought, has;     /* was the list asked for, and was it there? */
+    struct index_file index;
+};
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+bool unlisted_missing(const struct http_reply *r)
+{
+    return r->status == 404 || r->status == 410 || r->status == 403 || r->status == 405;
+}
+
+static struct http_call *unlisted_head(struct unlisted *u, const char *path, struct zf_err *err)
+{
+    zf_auto(place_at) struct place_at at = {.url = NULL};
+
+    if (!u->place->ops->at(u->place, path, &at, err)) {
+        return NULL;
+    }
+    struct http_ask ask = place_ask(&at);
+    ask.method = "HEAD";
+    return http_start(u->place->http, &ask, err);
+}
+
+bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct names_found *out,
+                   struct zf_err *err)
+{
+    zf_auto(mem) struct http_call **call = calloc(n ? n : 1, sizeof *call);
+    bool ok = call || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    size_t started = 0;
+
+    for (; ok && started < n; started += ok) {
+        call[started] = unlisted_head(u, path[started], err);
+        ok = call[started] != NULL;
+    }
+    for (size_t i = 0; i < started; i++) {
+        zf_auto(http_reply) struct http_reply r = {.status = 0};
+        struct zf_err why = {.code = ZF_OK};
+
+        if (!ok) {
+            http_cancel(call[i]);
+            continue;
+        }
+        out[i].is = http_wait(call[i], &r, &why);
+        out[i].size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
+        if (!out[i].is && !unlisted_missing(&r)) {
+            *err = why;
+            ok = false;
+        }
+    }
+    return ok;
+}
+
+/* A whole file, terminated. */
+static bool unlisted_get(struct unlisted *u, const char *path, uint64_t max_bytes, struct http_reply *r,
+                         struct zf_err *err)
+{
+    zf_auto(place_at) struct place_at at = {.url = NULL};
+
+    if (!u->place->ops->at(u->place, path, &at, err)) {
+        return false;
+    }
+    struct http_ask ask = place_ask(&at);
+    ask.max_body = max_bytes;
+    return http_do(u->place->http, &ask, r, err);
+}
+
+static bool unlisted_op_have(void *ctx, const char *const *path, size_t n, struct names_found *out,
+                             struct zf_err *err)
+{
+    return unlisted_have(ctx, path, n, out, err);
+}
+
+static char *unlisted_op_get(void *ctx, const char *path, uint64_t max_bytes, uint64_t *n_out,
+                             struct zf_err *err)
+{
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+
+    if (!unlisted_get(ctx, path, max_bytes, &r, err)) {
+        return NULL;
+    }
+    char *text = (char *)r.body;
+    *n_out = r.n_body;
+    r.body = NULL;
+    return text ? text : strdup("");
+}
+
+static const struct names_ops unlisted_names = {.have = unlisted_op_have, .get = unlisted_op_get};
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+/* Fetches it at the first question, unless the server has listed another directory.  The lock is held. */
+static bool unlisted_seek(struct unlisted *u, struct zf_err *err)
+{
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+
+    if (u->sought || atomic_load_explicit(&u->place->lists_all, memory_order_relaxed)) {
+        return true;
+    }
+    if (!unlisted_get(u, INDEX_FILE_NAME, UNLISTED_INDEX, &r, err)) {
+        u->sought = unlisted_missing(&r);
+        return u->sought;
+    }
+    if (!index_file_read((const char *)r.body, r.n_body, u->lim, &u->index, err)) {
+        return zf_err_in(err, "%s/%s", u->place->shown, INDEX_FILE_NAME);
+    }
+    u->sought = u->has = true;
+    atomic_store_explicit(&u->place->lists_all, true, memory_order_relaxed);
+    return true;
+}
+
+bool unlisted_known(struct unlisted *u)
+{
+    (void)pthread_mutex_lock(&u->lock);
+    bool has = u->has;
+    (void)pthread_mutex_unlock(&u->lock);
+    return has;
+}
+
+bool unlisted_list(struct unlisted *u, const char *dir, struct entries *out, struct zf_err *err)
+{
+    (void)pthread_mutex_lock(&u->lock);
+    bool ok = unlisted_seek(u, err), has = u->has;
+    (void)pthread_mutex_unlock(&u->lock);
+
+    if (!ok) {
+        return false;
+    }
+    zf_err_clear(err);
+    return has ? index_file_list(&u->index, dir, out, err) : names_list(u->names, dir, out, err);
+}
+
+bool unlisted_give(const struct entries *e, place_add_fn *add, void *ctx, struct zf_err *err)
+{
+    for (size_t i = 0; i < e->n; i++) {
+        struct place_entry out = {
+            .name = e->at[i].name, .dir = e->at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
+
+        if (e->at[i].sized) {
+            out.object.size = e->at[i].size;
+        }
+        if (!add(ctx, &out, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct unlisted *unlisted_new(struct place *p, const struct zf_limits *lim, struct zf_err *err)
+{
+    struct unlisted *u = calloc(1, sizeof *u);
+
+    if (!u) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    (void)pthread_mutex_init(&u->lock, NULL);
+    u->place = p;
+    u->lim = lim;
+    u->names = names_new(&unlisted_names, u, lim, err);
+    if (!u->names) {
+        unlisted_free(u);
+        return NULL;
+    }
+    return u;
+}
+
+void unlisted_free(struct unlisted *u)
+{
+    if (!u) {
+        return;
+    }
+    names_free(u->names);
+    index_file_fini(&u->index);
+    (void)pthread_mutex_destroy(&u->lock);
+    free(u);
+}
