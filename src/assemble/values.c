@@ -16,6 +16,7 @@
 #define SAMPLE_PLACES 2048u     /* places that are compared in a larger one, about */
 #define SAMPLE_PARAMS 16384u    /* parameters of it that are looked at, at most about */
 #define SAMPLE_RUN 32u          /* elements that are compared at a place */
+#define SAMPLE_MOST 32u         /* places of one parameter; ROUND_CHUNK elements */
 
 #define COPY_WHOLE (1u << 20) /* bytes of a tensor that is compared wholly */
 #define COPY_PLACE (64u << 10)
@@ -28,7 +29,7 @@ struct zf_sample zf_sample_of(uint64_t elements, uint64_t params)
     if (elements > SAMPLE_WHOLE) {
         uint64_t share = SAMPLE_PLACES / (params + 1);
 
-        s.places = share > 32 ? 32 : share > 3 ? (uint32_t)share : 3;
+        s.places = share > SAMPLE_MOST ? SAMPLE_MOST : share > 3 ? (uint32_t)share : 3;
         s.every = (uint32_t)(params / SAMPLE_PARAMS % UINT32_MAX) + 1;
     }
     return s;
@@ -130,6 +131,42 @@ bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t 
         out->at += out->found ? done : 0;
         done += some;
     }
+    return true;
+}
+
+/* The places of a sample, all with one call. */
+static bool values_read_places(struct zf_values v, void *buf, uint64_t step, uint32_t places,
+                               struct zf_err *err)
+{
+    size_t each = zf_dtype_info(v.dtype)->bytes, run = SAMPLE_RUN * each;
+
+    return zf_source_read_rows(v.src,
+                               &(struct zf_rows){.buf = buf,
+                                                 .n = run,
+                                                 .pitch = run,
+                                                 .off = v.off,
+                                                 .step = step * each,
+                                                 .count = places},
+                               err);
+}
+
+bool zf_values_round_at(struct zf_values master, struct zf_values weight, uint64_t n,
+                        const struct zf_sample *s, struct zf_mismatch *out, struct zf_err *err)
+{
+    uint8_t full[8 * ROUND_CHUNK], have[8 * ROUND_CHUNK];
+    uint32_t places = s->places < SAMPLE_MOST ? s->places : SAMPLE_MOST;
+
+    if (places == 1 || n <= (uint64_t)places * SAMPLE_RUN) {
+        return zf_values_round(master, weight, n, out, err);
+    }
+    uint64_t step = (n - SAMPLE_RUN) / (places - 1);
+
+    if (!values_read_places(master, full, step, places, err) ||
+        !values_read_places(weight, have, step, places, err)) {
+        return false;
+    }
+    zf_values_compare(full, master.dtype, have, weight.dtype, (size_t)places * SAMPLE_RUN, out);
+    out->at = out->found ? out->at / SAMPLE_RUN * step + out->at % SAMPLE_RUN : 0;
     return true;
 }
 

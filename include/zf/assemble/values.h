@@ -9,7 +9,7 @@
 
 /* How much of a checkpoint is compared, so that mounting reads a bounded number of bytes. */
 struct zf_sample {
-    uint32_t places; /* of a parameter; 1 = the whole of it */
+    uint32_t places; /* of a parameter, at most 32; 1 = the whole of it */
     uint32_t every;  /* parameters i with i mod every = 0 */
 };
 struct zf_sample zf_sample_of(uint64_t elements, uint64_t params);
@@ -38,6 +38,10 @@ bool zf_values_can_round(enum zf_dtype master, enum zf_dtype weight);
  * Errors: of reading. */
 bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t n,
                      struct zf_mismatch *out, struct zf_err *err) ZF_CHECKED;
+/* The same at the places of a sample, the last of which ends less than `places` elements before the end. */
+bool zf_values_round_at(struct zf_values master, struct zf_values weight, uint64_t n,
+                        const struct zf_sample *s, struct zf_mismatch *out,
+                        struct zf_err *err) ZF_CHECKED;
 /* The same of elements in memory, whose types can be compared. */
 void zf_values_compare(const void *master, enum zf_dtype from, const void *weight, enum zf_dtype to,
                        size_t n, struct zf_mismatch *out);

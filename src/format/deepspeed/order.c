@@ -12,7 +12,6 @@
 #include "zero12.h"
 
 struct order_proof {
-    struct zf_sample sample;
     uint64_t compared; /* parameters */
     /* the first master that does not round to its weight */
     struct zf_mismatch miss;
@@ -20,73 +19,76 @@ struct order_proof {
     const char *file;
 };
 
-/* Compares n elements of parameter i, from `first` on, with entry e, which has them all. */
-static bool order_prove_weight(struct ds_rank *mp, const struct vector_weight *w, uint64_t n,
-                               struct order_proof *q, struct zf_err *err)
+/* Lists the comparisons of parameter i with its weights in `module`. */
+static bool order_list_param(struct ds_rank *mp, const struct vector_weight *at, uint32_t every,
+                             uint64_t *compared, struct zf_roundings *out, struct zf_err *err)
 {
-    struct zf_span span;
-
-    q->compared++;
-    for (uint32_t k = 0; !q->miss.found && zf_sample_span(&q->sample, n, k, &span); k++) {
-        if (!vector_rounds(w, span, &q->miss, &q->file, err)) {
-            if (!mp->save->o->degraded || err->code != ZF_E_IO) {
-                return false;
-            }
-            zf_err_clear(err); /* bytes that are lost prove nothing */
-        }
-    }
-    return true;
-}
-
-static bool order_prove_param(struct ds_rank *mp, const struct ds_group *g,
-                              const struct zf_flat_vector *flat, uint32_t i, struct order_proof *q,
-                              struct zf_err *err)
-{
-    const struct ds_param *p = &g->param[i];
+    const struct ds_param *p = &at->group->param[at->i];
     uint64_t parts = p->whole ? p->shape[0] : 1;
 
-    if (i % q->sample.every != 0) {
-        return true;
-    }
-    for (uint64_t l = 0; l < parts && !q->miss.found; l++) {
+    for (uint64_t l = 0; l < parts; l++) {
         const struct ds_entry *e = ds_experts_weight(mp, p, l);
+        struct vector_weight w = *at;
 
         if (!e || !e->tensor || !e->view.src || e->view.n != p->n / parts ||
             zf_dtype_info(e->view.dtype)->kind != 'f') {
             continue;
         }
-        const struct vector_weight w = {g, flat, i, &e->view, l * (p->n / parts)};
-        q->name = p->name;
-        if (!order_prove_weight(mp, &w, e->view.n, q, err)) {
+        w.weight = &e->view;
+        w.first = l * (p->n / parts);
+        ++*compared;
+        if (!vector_list(&w, e->view.n, every, out, err)) {
             return false;
         }
     }
     return true;
+}
+
+/* How much of the masters is compared.  Every rank's piece of a parameter counts, in all model-parallel
+ * ranks. */
+static struct zf_sample order_sample(const struct ds_rank *mp, const struct ds_group *group)
+{
+    uint64_t elements = 0, pieces = 0;
+
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        pieces += group[g].n + group[g].n_ranks;
+        for (uint32_t i = 0; i < group[g].n; i++) {
+            elements += group[g].len[i] < UINT32_MAX ? group[g].len[i] : UINT32_MAX;
+        }
+    }
+    return zf_sample_of(elements, pieces * mp->save->dir.n_mp);
 }
 
 /* Tries one order of all groups. */
 static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct order_proof *q,
                         struct zf_err *err)
 {
+    const struct zf_sample sample = order_sample(mp, group);
+    const struct zf_rounding_opts o = {sample, zf_store_ahead(mp->save->st), mp->save->o->degraded};
+    zf_auto(roundings) struct zf_roundings list = {0};
+    const struct zf_rounding *bad;
     struct zf_flat_vector flat;
-    uint64_t elements = 0, params = 0;
 
+    *q = (struct order_proof){0};
     for (uint32_t g = 0; g < mp->n_groups; g++) {
-        params += group[g].n;
-        for (uint32_t i = 0; i < group[g].n; i++) {
-            elements += group[g].len[i] < UINT32_MAX ? group[g].len[i] : UINT32_MAX;
-        }
-    }
-    *q = (struct order_proof){.sample = zf_sample_of(elements, params)};
-    for (uint32_t g = 0; g < mp->n_groups && !q->miss.found; g++) {
         if (!zero12_lay(mp->save, &group[g], &flat, err)) {
             return false;
         }
-        for (uint32_t i = 0; i < group[g].n && !q->miss.found; i++) {
-            if (!order_prove_param(mp, &group[g], &flat, i, q, err)) {
+        for (uint32_t i = 0; i < group[g].n; i++) {
+            const struct vector_weight at = {.group = &group[g], .flat = &flat, .i = i};
+
+            if (!order_list_param(mp, &at, sample.every, &q->compared, &list, err)) {
                 return false;
             }
         }
+    }
+    if (!zf_roundings_check(&list, o, &bad, &q->miss, err)) {
+        return false;
+    }
+    if (bad) {
+        q->miss.at += bad->first;
+        q->name = ((const struct ds_param *)bad->what)->name;
+        q->file = bad->file;
     }
     return true;
 }

@@ -313,31 +313,40 @@ static uint64_t vector_element(const struct zf_tensor_ref *r, uint64_t x)
     return r->off + at * zf_dtype_info(r->dtype)->bytes;
 }
 
-bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf_mismatch *miss,
-                   const char **file, struct zf_err *err)
+/* Weights that do not follow each other are compared one by one: so many of a piece. */
+#define VECTOR_SINGLES 64u
+
+bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every, struct zf_roundings *out,
+                 struct zf_err *err)
 {
     const struct zf_tensor_ref *to = w->weight;
-    uint64_t end = w->first + span.first + span.n, n;
+    uint64_t end = w->first + n, some, step;
 
-    miss->found = false;
-    for (uint64_t x = w->first + span.first; x < end && !miss->found; x += n) {
+    for (uint64_t x = w->first; x < end; x += some) {
         struct zf_flat_piece p = zf_flat_piece(w->flat, w->i, x);
         const struct ds_optim *rank = w->group->rank[p.rank];
         const struct ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
 
-        n = !to->packed ? 1 : p.n < end - x ? p.n : end - x;
-        if (!f || !zf_values_can_round(f->dtype, to->dtype) || !zf_within(p.at, n, f->n)) {
+        some = p.n < end - x ? p.n : end - x;
+        step = to->packed ? some : (some - 1) / VECTOR_SINGLES + 1;
+        if (((uint64_t)w->i + p.rank) % every != 0 || !f ||
+            !zf_values_can_round(f->dtype, to->dtype) || !zf_within(p.at, some, f->n)) {
             continue;
         }
-        if (!zf_values_round(
-                (struct zf_values){f->src, f->off + p.at * zf_dtype_info(f->dtype)->bytes,
-                                   f->dtype},
-                (struct zf_values){to->src, vector_element(to, x - w->first), to->dtype}, n, miss,
-                err)) {
-            return false;
+        for (uint64_t k = 0; k < some; k += step) {
+            struct zf_rounding *r = zf_vec_push(out, err);
+
+            if (!r) {
+                return false;
+            }
+            *r = (struct zf_rounding){
+                .master = {f->src, f->off + (p.at + k) * zf_dtype_info(f->dtype)->bytes, f->dtype},
+                .weight = {to->src, vector_element(to, x + k - w->first), to->dtype},
+                .n = to->packed ? some : 1,
+                .what = &w->group->param[w->i],
+                .first = x + k,
+                .file = rank->path};
         }
-        miss->at += miss->found ? x : 0;
-        *file = rank->path;
     }
     return true;
 }

@@ -4,7 +4,7 @@
 #define FORMAT_DEEPSPEED_VECTORS_H
 
 #include <zf/assemble/flat_vector.h>
-#include <zf/assemble/values.h>
+#include <zf/assemble/rounding.h>
 
 #include "rank.h"
 
@@ -52,8 +52,9 @@ struct vector_weight {
     const struct zf_tensor_ref *weight; /* not more elements than the parameter has from there */
     uint64_t first;
 };
-/* Is that stretch of the weight what the masters round to?  *file: of the rank whose do not. */
-bool vector_rounds(const struct vector_weight *w, struct zf_span span, struct zf_mismatch *miss,
-                   const char **file, struct zf_err *err) ZF_CHECKED;
+/* Lists what of the weight, of n elements, is to be compared with the masters of each rank: pieces p of
+ * parameters i with (i + rank of p) mod `every` = 0, so that few comparisons see every rank. */
+bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every, struct zf_roundings *out,
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

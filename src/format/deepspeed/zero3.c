@@ -383,55 +383,50 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- weights that were gathered into a file beside the tag ---- */
 
-/* Compares one parameter at the places of the sample. */
-static bool zero3_compare_gathered(const struct vector_weight *w, const struct zf_sample *sample,
-                                   bool *same, struct zf_err *err)
+/* Lists the comparisons of a group's parameters with their gathered weights. */
+static bool zero3_list_gathered(struct ds_rank *mp, const struct ds_group *group,
+                                const struct ds_model *m, uint32_t every,
+                                struct zf_roundings *out, struct zf_err *err)
 {
-    struct zf_mismatch miss = {.found = false};
-    struct zf_span span;
-    const char *file;
+    struct zf_flat_vector flat;
 
-    for (uint32_t k = 0; !miss.found && zf_sample_span(sample, w->flat->len[w->i], k, &span); k++) {
-        if (!vector_rounds(w, span, &miss, &file, err)) {
+    if (!zero3_lay(mp->save, group, &flat, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < group->n; i++) {
+        const struct ds_entry *e = ds_model_find(m, group->param[i].name);
+
+        if (e && e->view.packed && e->view.src && !group->param[i].whole &&
+            !vector_list(&(struct vector_weight){group, &flat, i, &e->view, 0}, group->len[i], every,
+                         out, err)) {
             return false;
         }
     }
-    *same = !miss.found;
     return true;
 }
 
 bool ds_zero3_rounds(struct ds_rank *mp, const struct ds_model *m, struct ds_name *bad,
                      struct zf_err *err)
 {
+    zf_auto(roundings) struct zf_roundings list = {0};
+    const struct zf_rounding *first;
     uint64_t params = 0, elements = 0;
-    struct zf_flat_vector flat;
+    struct zf_mismatch miss;
 
     for (uint32_t i = 0; i < m->n_entries; i++) {
         params += m->entry[i].tensor;
         elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
     }
-    const struct zf_sample sample = zf_sample_of(elements, params);
-    bad->p = NULL;
+    const struct zf_sample sample = zf_sample_of(elements, params * mp->n_dp);
     for (uint32_t g = 0; g < mp->n_groups && mp->group[g].n_ranks > 0; g++) {
-        const struct ds_group *group = &mp->group[g];
-
-        if (!zero3_lay(mp->save, group, &flat, err)) {
+        if (!zero3_list_gathered(mp, &mp->group[g], m, sample.every, &list, err)) {
             return false;
         }
-        for (uint32_t i = 0; i < group->n; i += sample.every) {
-            const struct ds_entry *e = ds_model_find(m, group->param[i].name);
-            bool same = true;
-
-            if (e && e->view.packed && e->view.src && !group->param[i].whole &&
-                !zero3_compare_gathered(&(struct vector_weight){group, &flat, i, &e->view, 0}, &sample,
-                                        &same, err)) {
-                return false;
-            }
-            if (!same) {
-                *bad = group->param[i].name;
-                return true;
-            }
-        }
     }
+    if (!zf_roundings_check(&list, (struct zf_rounding_opts){sample, zf_store_ahead(mp->save->st), false},
+                            &first, &miss, err)) {
+        return false;
+    }
+    *bad = first ? ((const struct ds_param *)first->what)->name : (struct ds_name){NULL, 0};
     return true;
 }

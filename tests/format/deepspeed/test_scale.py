@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
 import mkdeepspeed as mk  # noqa: E402 pylint: disable=wrong-import-position
@@ -80,5 +81,32 @@ with tempfile.TemporaryDirectory() as tmp:
     info = run("info", at)
     check("and all of it is there", "21 tensors           13872 elements" in info.stdout.decode(),
           info.stdout.decode() + info.stderr.decode())
+
+
+def fill(path, byte):
+    """All that is long in a torch file."""
+    with zipfile.ZipFile(path) as z:
+        members = [(m.header_offset, m.file_size) for m in z.infolist() if m.file_size > 10000 and "/data/" in m.filename]
+    with open(path, "r+b") as f:
+        for header, n in members:
+            f.seek(header + 26)
+            at = header + 30 + sum(int.from_bytes(f.read(2), "little") for _ in range(2))
+            f.seek(at)
+            f.write(byte * n)
+
+
+# Most ranks have nothing but a piece from the middle of a large parameter: each of them is looked at.
+with tempfile.TemporaryDirectory() as tmp:
+    at = os.path.join(tmp, "run")
+    tag = mk.pipeline(at, pp=1, tp=1, dp=250, layers=1, hidden=128, ffn=64, kv=8, vocab=40960)
+    got = run("info", at)
+    check("stage 1 of 250 ranks", got.returncode == 0, got.stderr.decode())
+    for rank in (51, 200):
+        file = os.path.join(tag, f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
+        for byte, code in ((b"\x3f", 4), (b"\0", 0)):
+            fill(file, byte)
+            got = run("info", at)
+            check(f"rank {rank}, whose masters are of another save", got.returncode == code and
+                  (code == 0 or os.path.basename(file) in got.stderr.decode()), f"{got.returncode} {got.stderr.decode()}")
 
 done()

@@ -3,7 +3,7 @@
  * looked at, and roundings done by hand. */
 #include "support/unit.h"
 
-#include <zf/assemble/values.h>
+#include <zf/assemble/rounding.h>
 
 static void small_saves_are_compared_wholly(void **state)
 {
@@ -92,6 +92,76 @@ static void roundings(void **state)
     assert_true(miss.master == 1.0);
     assert_false(zf_values_can_round(ZF_DT_F32, ZF_DT_I8));
     assert_false(zf_values_can_round(ZF_DT_F32, ZF_DT_F64));
+}
+
+/* Of many comparisons the first that differs is told, wherever it is, and bytes that are not there are a failure or
+ * prove nothing. */
+static void many(void **state)
+{
+    enum { N = 1000, EACH = 5000 };
+    static float full[EACH], other[EACH];
+    const struct zf_sample samples[] = {zf_sample_of(N, N), zf_sample_of(1ull << 40, N)};
+    zf_auto(roundings) struct zf_roundings list = {0};
+    const struct zf_rounding *bad;
+    struct zf_mismatch miss;
+    struct zf_err err = {0};
+
+    (void)state;
+    other[0] = 1;
+    zf_auto(source) struct zf_source *a = zf_mem_new("", full, sizeof full, false, &err);
+    zf_auto(source) struct zf_source *b = zf_mem_new("", other, sizeof other, false, &err);
+    const struct zf_values zeros = {a, 0, ZF_DT_F32}, ones = {b, 0, ZF_DT_F32};
+    for (int i = 0; i < N; i++) {
+        struct zf_rounding *r = zf_vec_push(&list, &err);
+
+        assert_non_null(r);
+        *r = (struct zf_rounding){.master = zeros, .weight = zeros, .n = EACH};
+    }
+    for (size_t s = 0; s < 2; s++) {
+        struct zf_rounding_opts o = {.sample = samples[s]};
+
+        assert_true(zf_roundings_check(&list, o, &bad, &miss, &err));
+        assert_null(bad);
+        for (int i = 0; i < N; i += 333) {
+            list.at[i].weight = list.at[N - 1].weight = ones;
+            assert_true(zf_roundings_check(&list, o, &bad, &miss, &err));
+            assert_ptr_equal(bad, &list.at[i]);
+            assert_true(miss.found && miss.at == 0 && miss.weight == 1);
+            list.at[i].master.off = sizeof full;
+            assert_false(zf_roundings_check(&list, o, &bad, &miss, &err));
+            assert_int_equal(err.code, ZF_E_IO);
+            o.skip_lost = true;
+            assert_true(zf_roundings_check(&list, o, &bad, &miss, &err));
+            assert_ptr_equal(bad, i == N - 1 ? NULL : &list.at[N - 1]);
+            o.skip_lost = false;
+            list.at[i].master = list.at[i].weight = list.at[N - 1].weight = zeros;
+        }
+    }
+}
+
+/* A changed element is found at every place of the sample, and told by its number. */
+static void places_at_once(void **state)
+{
+    enum { N = 100000 };
+    static float full[N];
+    static uint16_t weight[N];
+    const struct zf_sample s = zf_sample_of(1ull << 40, 100);
+    struct zf_mismatch miss;
+    struct zf_err err = {0};
+    struct zf_span span;
+
+    (void)state;
+    zf_auto(source) struct zf_source *a = zf_mem_new("", full, sizeof full, false, &err);
+    zf_auto(source) struct zf_source *b = zf_mem_new("", weight, sizeof weight, false, &err);
+    const struct zf_values masters = {a, 0, ZF_DT_F32}, weights = {b, 0, ZF_DT_BF16};
+    for (uint32_t k = 0; zf_sample_span(&s, N, k, &span); k++) {
+        weight[span.first] = 0x3f80;
+        assert_true(zf_values_round_at(masters, weights, N, &s, &miss, &err));
+        assert_true(miss.found && miss.at == span.first && miss.weight == 1);
+        weight[span.first] = 0;
+    }
+    assert_true(zf_values_round_at(masters, weights, N, &s, &miss, &err));
+    assert_false(miss.found);
 }
 
 /* A vector of n floats at byte `off` of src. */
@@ -216,6 +286,8 @@ int main(void)
         cmocka_unit_test(small_saves_are_compared_wholly),
         cmocka_unit_test(places_are_spread),
         cmocka_unit_test(roundings),
+        cmocka_unit_test(many),
+        cmocka_unit_test(places_at_once),
         cmocka_unit_test(drafts),
         cmocka_unit_test(copies),
     };
