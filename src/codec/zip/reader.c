@@ -8,6 +8,8 @@
 
 #include <zf/base/num.h>
 
+#define LOCAL_LENGTHS 26u /* where the lengths of name and extra field are in a local header */
+
 void zip_reader_init(struct zip_reader *r, struct zf_source *src)
 {
     *r = (struct zip_reader){.src = src, .next_len = ZF_ZIP_WINDOW_MIN};
@@ -36,6 +38,11 @@ static bool reader_fill(struct zip_reader *r, uint64_t n, uint64_t off, struct z
 
     if (follows) {
         len = r->next_len < ZF_ZIP_WINDOW_MAX ? r->next_len * 2 : ZF_ZIP_WINDOW_MAX;
+    } else { /* libzip begins at the lengths in a local header, of which zip.c wants the whole */
+        uint64_t back = off < LOCAL_LENGTHS ? off : LOCAL_LENGTHS;
+
+        off -= back;
+        n += back;
     }
     r->next_len = len;
     if (++r->fills >= ZF_ZIP_FEW && r->src->size <= ZF_ZIP_WHOLE) {
