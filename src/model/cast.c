@@ -67,21 +67,6 @@ static uint32_t cast_f8_to_bits(enum zf_dtype from, uint8_t x)
     }
 }
 
-static void cast_f8_to_f32(enum zf_dtype from, void *out, const void *in, size_t n)
-{
-    const uint8_t *p = in;
-    uint32_t table[256];
-
-    for (unsigned x = 0; n >= 256 && x < 256; x++) {
-        table[x] = cast_f8_to_bits(from, (uint8_t)x);
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = n >= 256 ? table[p[i]] : cast_f8_to_bits(from, p[i]);
-
-        memcpy((char *)out + i * sizeof bits, &bits, sizeof bits);
-    }
-}
-
 /* ---- the two halves of a cast ------------------------------------------------------------- */
 
 static void cast_to_f32(const struct cast_kernels *k, void *out, const void *in, enum zf_dtype from,
@@ -97,11 +82,12 @@ static void cast_to_f32(const struct cast_kernels *k, void *out, const void *in,
     case ZF_DT_BF16:
         k->bf16_to_f32(out, in, n);
         return;
-    case ZF_DT_F32:
-        memcpy(out, in, n * sizeof(float));
-        return;
     default:
-        cast_f8_to_f32(from, out, in, n);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits = cast_f8_to_bits(from, ((const uint8_t *)in)[i]);
+
+            memcpy((char *)out + i * sizeof bits, &bits, sizeof bits);
+        }
     }
 }
 
@@ -114,31 +100,63 @@ static void cast_from_f32(const struct cast_kernels *k, void *out, enum zf_dtype
     }
     /* torch's vector code writes all ones for a NaN, its scalar code the canonical quiet NaN, and
      * it has vector code for these two source types only. */
-    k->f32_to_bf16(out, in, n, from == ZF_DT_F32 || from == ZF_DT_F64 ? 0xffff : 0x7fc0);
+    k->f32_to_bf16(out, in, n, from == ZF_DT_F32 || from == ZF_DT_F64 ? 0xffff : NAN_OF_SMALL);
+}
+
+static void cast_by_way_of_f32(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,
+                               enum zf_dtype from, size_t n)
+{
+    size_t in_size = zf_dtype_info(from)->bytes, out_size = zf_dtype_info(to)->bytes;
+    float step[STEP];
+
+    for (size_t i = 0; i < n; i += STEP) {
+        size_t m = n - i < STEP ? n - i : STEP;
+
+        cast_to_f32(k, step, (const char *)in + i * in_size, from, m);
+        cast_from_f32(k, (char *)out + i * out_size, to, step, from, m);
+    }
+}
+
+/* One cast by way of a table of all 256, which costs as much as a few hundred of them. */
+static void cast_by_table(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,
+                          enum zf_dtype from, size_t n)
+{
+    uint8_t all[256];
+    uint32_t table[256];
+
+    for (unsigned x = 0; x < 256; x++) {
+        all[x] = (uint8_t)x;
+    }
+    if (to == ZF_DT_F32) {
+        cast_to_f32(k, table, all, from, 256);
+    } else {
+        cast_by_way_of_f32(k, table, to, all, from, 256);
+    }
+    k->look_up(out, in, n, table, zf_dtype_info(to)->bytes);
 }
 
 void cast_kernels_run(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,
                       enum zf_dtype from, size_t n)
 {
-    size_t in_size = zf_dtype_info(from)->bytes, out_size = zf_dtype_info(to)->bytes;
-    float step[STEP];
+    size_t in_size = zf_dtype_info(from)->bytes;
 
     if (n == 0) {
         return;
     }
     if (from == to) {
         memcpy(out, in, n * in_size);
+    } else if (in_size == 1 && n >= 512) {
+        cast_by_table(k, out, to, in, from, n);
     } else if (to == ZF_DT_F32) {
         cast_to_f32(k, out, in, from, n);
     } else if (from == ZF_DT_F32) {
         cast_from_f32(k, out, to, in, from, n);
+    } else if (from == ZF_DT_F16 && k->f16_to_bf16) {
+        k->f16_to_bf16(out, in, n);
+    } else if (from == ZF_DT_BF16 && k->bf16_to_f16) {
+        k->bf16_to_f16(out, in, n);
     } else {
-        for (size_t i = 0; i < n; i += STEP) {
-            size_t m = n - i < STEP ? n - i : STEP;
-
-            cast_to_f32(k, step, (const char *)in + i * in_size, from, m);
-            cast_from_f32(k, (char *)out + i * out_size, to, step, from, m);
-        }
+        cast_by_way_of_f32(k, out, to, in, from, n);
     }
 }
 

@@ -64,9 +64,8 @@ WIDE void cast_avx2_f32_to_f16(void *out, const void *in, size_t n)
     cast_kernels_scalar()->f32_to_f16(to + i, from + i, n - i);
 }
 
-WIDE static __m256i cast_avx2_round_bf16(const float *from, __m256i nan)
+WIDE static __m256i cast_avx2_round_bf16(__m256 f, __m256i nan)
 {
-    __m256 f = _mm256_loadu_ps(from);
     __m256i u = _mm256_castps_si256(f);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
     __m256i up = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
@@ -83,13 +82,45 @@ WIDE static void cast_avx2_f32_to_bf16(void *out, const void *in, size_t n, uint
     size_t i = 0;
 
     for (; n - i >= 16; i += 16) {
-        __m256i h = _mm256_packus_epi32(cast_avx2_round_bf16(from + i, nans),
-                                        cast_avx2_round_bf16(from + i + 8, nans));
+        __m256i h = _mm256_packus_epi32(cast_avx2_round_bf16(_mm256_loadu_ps(from + i), nans),
+                                        cast_avx2_round_bf16(_mm256_loadu_ps(from + i + 8), nans));
 
         /* Packing works on halves of the vector: put the quarters back in order. */
         _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_permute4x64_epi64(h, 0xd8));
     }
     cast_kernels_scalar()->f32_to_bf16(to + i, from + i, n - i, nan);
+}
+
+WIDE static void cast_avx2_f16_to_bf16(void *out, const void *in, size_t n)
+{
+    const uint16_t *from = in;
+    uint16_t *to = out;
+    const __m256i nans = _mm256_set1_epi32(NAN_OF_SMALL);
+    size_t i = 0;
+
+    for (; n - i >= 8; i += 8) {
+        __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        __m256i r = cast_avx2_round_bf16(_mm256_cvtph_ps(h), nans);
+
+        _mm_storeu_si128((__m128i *)(void *)(to + i), _mm_packus_epi32(_mm256_castsi256_si128(r),
+                                                                      _mm256_extracti128_si256(r, 1)));
+    }
+    cast_kernels_run(cast_kernels_scalar(), to + i, ZF_DT_BF16, from + i, ZF_DT_F16, n - i);
+}
+
+WIDE static void cast_avx2_bf16_to_f16(void *out, const void *in, size_t n)
+{
+    const uint16_t *from = in;
+    uint16_t *to = out;
+    size_t i = 0;
+
+    for (; n - i >= 8; i += 8) {
+        __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+        __m256 f = _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+
+        _mm_storeu_si128((__m128i *)(void *)(to + i), _mm256_cvtps_ph(f, _MM_FROUND_TO_NEAREST_INT));
+    }
+    cast_kernels_run(cast_kernels_scalar(), to + i, ZF_DT_F16, from + i, ZF_DT_BF16, n - i);
 }
 
 /* Asked of the CPU itself, because not every compiler's builtin knows the word.  The builtin for
@@ -110,6 +141,9 @@ const struct cast_kernels *cast_kernels_avx2(void)
         .bf16_to_f32 = cast_avx2_bf16_to_f32,
         .f32_to_f16 = cast_avx2_f32_to_f16,
         .f32_to_bf16 = cast_avx2_f32_to_bf16,
+        .f16_to_bf16 = cast_avx2_f16_to_bf16,
+        .bf16_to_f16 = cast_avx2_bf16_to_f16,
+        .look_up = cast_scalar_look_up,
     };
 
     /* cpuid costs microseconds in a virtual machine, more than most casts. */

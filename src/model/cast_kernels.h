@@ -6,6 +6,9 @@
 
 #include <zf/model/cast.h>
 
+/* A NaN of bf16 that was one of 16 or 8 bits; see cast_from_f32. */
+#define NAN_OF_SMALL 0x7fc0
+
 struct cast_kernels {
     const char *name;
     void (*f64_to_f32)(void *out, const void *in, size_t n);
@@ -13,6 +16,11 @@ struct cast_kernels {
     void (*bf16_to_f32)(void *out, const void *in, size_t n);
     void (*f32_to_f16)(void *out, const void *in, size_t n);
     void (*f32_to_bf16)(void *out, const void *in, size_t n, uint16_t nan);
+    /* In one step, or NULL: by way of f32, in pieces. */
+    void (*f16_to_bf16)(void *out, const void *in, size_t n);
+    void (*bf16_to_f16)(void *out, const void *in, size_t n);
+    /* What each byte of the input becomes: 256 elements of `size` bytes, 2 or 4. */
+    void (*look_up)(void *out, const void *in, size_t n, const void *table, uint32_t size);
 };
 
 const struct cast_kernels *cast_kernels_scalar(void);
@@ -20,16 +28,19 @@ const struct cast_kernels *cast_kernels_scalar(void);
 const struct cast_kernels *cast_kernels_vector(void);
 /* NULL when this CPU or this build has no AVX2 and F16C. */
 const struct cast_kernels *cast_kernels_avx2(void);
-/* NULL without AVX-512 (F, BW, VL). */
+/* NULL without AVX-512 (F, BW, VL, VBMI: since Ice Lake and Zen 4). */
 const struct cast_kernels *cast_kernels_avx512(void);
 /* The fastest of these on this CPU. */
 const struct cast_kernels *cast_kernels_best(void);
 
 /* What the wider kernels take from the narrower ones; avx2: x86-64 alone. */
 void cast_scalar_f64_to_f32(void *out, const void *in, size_t n);
+void cast_scalar_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size);
 void cast_avx2_f64_to_f32(void *out, const void *in, size_t n);
 void cast_avx2_bf16_to_f32(void *out, const void *in, size_t n);
 void cast_avx2_f32_to_f16(void *out, const void *in, size_t n);
+/* The one with AVX-512's byte permutations (VBMI), where there are any. */
+void cast_vbmi_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size);
 
 /* zf_cast with kernels of the caller's choice. */
 void cast_kernels_run(const struct cast_kernels *k, void *out, enum zf_dtype to, const void *in,

@@ -111,6 +111,18 @@ static void cast_scalar_f32_to_bf16(void *out, const void *in, size_t n, uint16_
     }
 }
 
+void cast_scalar_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size)
+{
+    const uint8_t *from = in;
+
+    for (size_t i = 0; size == 2 && i < n; i++) {
+        memcpy((char *)out + i * 2, (const char *)table + (size_t)from[i] * 2, 2);
+    }
+    for (size_t i = 0; size == 4 && i < n; i++) {
+        memcpy((char *)out + i * 4, (const char *)table + (size_t)from[i] * 4, 4);
+    }
+}
+
 const struct cast_kernels *cast_kernels_scalar(void)
 {
     static const struct cast_kernels kernels = {
@@ -120,6 +132,7 @@ const struct cast_kernels *cast_kernels_scalar(void)
         .bf16_to_f32 = cast_scalar_bf16_to_f32,
         .f32_to_f16 = cast_scalar_f32_to_f16,
         .f32_to_bf16 = cast_scalar_f32_to_bf16,
+        .look_up = cast_scalar_look_up,
     };
 
     return &kernels;

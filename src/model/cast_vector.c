@@ -104,6 +104,7 @@ const struct cast_kernels *cast_kernels_vector(void)
         .bf16_to_f32 = cast_vector_bf16_to_f32,
         .f32_to_f16 = cast_vector_f32_to_f16,
         .f32_to_bf16 = cast_vector_f32_to_bf16,
+        .look_up = cast_scalar_look_up,
     };
 
     return &kernels;

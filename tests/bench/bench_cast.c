@@ -48,7 +48,9 @@ int main(void)
         {"memcpy", ZF_DT_F32, ZF_DT_F32, 0, 0, 1e9},    {"f32->bf16", ZF_DT_F32, ZF_DT_BF16, 4, 2, 1e9},
         {"f32->f16", ZF_DT_F32, ZF_DT_F16, 4, 2, 1e9},  {"bf16->f32", ZF_DT_BF16, ZF_DT_F32, 2, 4, 1e9},
         {"f16->f32", ZF_DT_F16, ZF_DT_F32, 2, 4, 1e9},  {"bf16->f16", ZF_DT_BF16, ZF_DT_F16, 2, 2, 1e9},
-        {"f8_e4m3->f32", ZF_DT_F8_E4M3, ZF_DT_F32, 1, 4, 1e9},
+        {"f16->bf16", ZF_DT_F16, ZF_DT_BF16, 2, 2, 1e9}, {"f8_e4m3->f32", ZF_DT_F8_E4M3, ZF_DT_F32, 1, 4, 1e9},
+        {"f8_e4m3->bf16", ZF_DT_F8_E4M3, ZF_DT_BF16, 1, 2, 1e9}, {"f8_e5m2->f16", ZF_DT_F8_E5M2, ZF_DT_F16, 1, 2, 1e9},
+        {"f8_e8m0->f32", ZF_DT_F8_E8M0, ZF_DT_F32, 1, 4, 1e9},
     };
     zf_auto(mem) unsigned char *in = malloc(INPUT);
     zf_auto(mem) unsigned char *out = malloc(4 * INPUT);

@@ -137,8 +137,37 @@ def f8_to_all(k):
     return None if all(same(g, w) for g, w in zip(got, want)) else "f8_e8m0 is wrong"
 
 
+def f32_bits(x):
+    return struct.unpack("<I", struct.pack("<f", x))[0]
+
+
+def small_to_16(k):
+    """16-bit types to each other and 8-bit types to both, in stretches that end within a vector."""
+    for n in (65536, 65531):
+        raw = struct.pack("<%dH" % n, *range(n))
+        brain = struct.unpack("<%dH" % n, cast(raw, "f16", "bf16", k))
+        half = struct.unpack("<%dH" % n, cast(raw, "bf16", "f16", k))
+        for h, v in enumerate(struct.unpack("<%de" % n, raw)):
+            if brain[h] != (0x7FC0 if math.isnan(v) else bf16_of(f32_bits(v))):
+                return "f16 %04x gives bf16 %04x" % (h, brain[h])
+        for h, v in enumerate(floats([h << 16 for h in range(n)])):
+            nan = h & 0x8000 | 0x7E00 | h << 3 & 0x3FF
+            if half[h] != (nan if math.isnan(v) else half_of(v)):
+                return "bf16 %04x gives f16 %04x" % (h, half[h])
+    for kind in ("f8_e4m3", "f8_e5m2", "f8_e4m3fnuz", "f8_e5m2fnuz"):
+        for n in (100, 700, 64 * 255):
+            data = (bytes(range(256)) * 64)[:n]
+            brain = struct.unpack("<%dH" % n, cast(data, kind, "bf16", k))
+            half = struct.unpack("<%de" % n, cast(data, kind, "f16", k))
+            for x, b, h in zip(data, brain, half):
+                v = f8_value(kind, x)
+                if b != (0x7FC0 if math.isnan(v) else f32_bits(v) >> 16) or not same(h, v):
+                    return "%s %02x gives bf16 %04x, f16 %r" % (kind, x, b, h)
+    return None
+
+
 def main():
-    tests = [(t, k) for k in ("scalar", "vector", "avx2", "avx512") for t in (f16_to_f32, bf16_to_f32, f32_to_16, f64_to_all, f8_to_all)]
+    tests = [(t, k) for k in ("scalar", "vector", "avx2", "avx512") for t in (f16_to_f32, bf16_to_f32, f32_to_16, f64_to_all, f8_to_all, small_to_16)]
     for test, k in tests:
         if cast(b"", "f32", "f16", k) is None:
             results.skip(f"{k} {test.__name__}", "this CPU has none")
