@@ -15,6 +15,8 @@
 
 /* Of a file that is opened: enough for most headers, and for the end of an archive's directory. */
 #define OBJECT_HEAD ((uint64_t)BLOCK_SIZE)
+/* An archive of so many bytes is fetched whole: its members are read one by one, all over it. */
+#define OBJECT_WHOLE (512u << 10)
 /* Parsers read in small steps; from the second of them on, more is fetched than they ask for. */
 #define OBJECT_STEP (32u << 10)
 #define OBJECT_AHEAD_MOST ((uint64_t)1 << 20)
@@ -176,6 +178,7 @@ static void object_fini(struct zf_source *s)
 
 static const struct zf_source_ops object_ops = {
     .kind = "object",
+    .far = true,
     .pread = object_pread,
     .preadv = object_preadv,
     .identity = object_identity,
@@ -206,6 +209,7 @@ static struct object *object_new(struct object_shared *s, const char *path, cons
     o->gate = gate;
     o->shared = s;
     o->was = HTTP_OBJECT_UNKNOWN;
+    atomic_init(&o->stepped_to, UINT64_MAX); /* the first read is no step behind another */
     (void)pthread_mutex_init(&o->lock, NULL);
     o->owner = blockcache_owner(s->cache);
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
@@ -234,15 +238,16 @@ static bool object_is_archive(const char *path)
 /* The size is known: head and perhaps tail come through the cache, and prove the listing right. */
 static bool object_open_sized(struct object *o, struct zf_err *err)
 {
-    uint64_t size = o->src.size, head = size < OBJECT_HEAD ? size : OBJECT_HEAD;
-    const struct fetch_range tail = {.off = size - head, .len = head};
+    const uint64_t size = o->src.size, end = size < OBJECT_HEAD ? size : OBJECT_HEAD;
+    struct fetch_range part[2] = {{.len = end}, {.off = size - end, .len = end}};
     char byte;
 
     if (size == 0) {
         return true;
     }
-    if (object_is_archive(o->path) && tail.off >= head) {
-        fetch_want(o, &tail, 1);
+    if (object_is_archive(o->path)) {
+        part[0].len = size <= OBJECT_WHOLE ? size : end;
+        fetch_want(o, part, 2);
     }
     return fetch_read(o, &(struct iovec){.iov_base = &byte, .iov_len = 1}, 1, 0, 1, 0, err);
 }

@@ -141,6 +141,13 @@ struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off)
     return s;
 }
 
+bool zf_source_is_far(struct zf_source *s)
+{
+    uint64_t off = 0;
+
+    return zf_source_origin(s, &off)->ops->far;
+}
+
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out)
 {
     if (s->ops->identity) {

@@ -302,6 +302,30 @@ static bool look_at_files(struct store_table *t, struct kept *const *file, size_
                : false;
 }
 
+/* Of a place far away both are asked for at the same time. */
+struct look_all {
+    struct store_table *t;
+    struct kept **file, **dir;
+    size_t n_files, n_dirs;
+};
+
+static void *look_half(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct look_all *l = ctx;
+    bool ok = i ? look_at_dirs(l->t, l->dir, l->n_dirs, err)
+                : look_at_files(l->t, l->file, l->n_files, err);
+
+    return ok ? ctx : NULL;
+}
+
+static bool look_at_both(struct look_all *l, struct zf_err *err)
+{
+    const struct zf_ahead_work work = {.make = look_half, .drop = look_done, .ctx = l};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, 2, err);
+
+    return ahead && zf_ahead_take(ahead, err) && zf_ahead_take(ahead, err);
+}
+
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 {
     struct store_table *t = st->t;
@@ -314,9 +338,8 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     }
     zf_auto(mem) struct kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
-    if (!dir || !(t->ops->unchanged ? look_at_files(t, file, n_files, err)
-                                    : look_at_rows(t, file, n_files, err))) {
-        return false;
+    if (dir && t->ops->unchanged) {
+        return look_at_both(&(struct look_all){t, file, dir, n_files, n_dirs}, err);
     }
-    return look_at_dirs(t, dir, n_dirs, err);
+    return dir && look_at_rows(t, file, n_files, err) && look_at_dirs(t, dir, n_dirs, err);
 }

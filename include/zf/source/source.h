@@ -54,6 +54,7 @@ struct zf_rows {
 
 struct zf_source_ops {
     const char *kind; /* "file", "window", "inflate", … */
+    bool far;         /* a read of what is not in memory waits for a network */
     /* Reads n bytes at off into buf: all of them or failure, never short.  The door has checked
      * that they lie inside the source. */
     bool (*pread)(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err);
@@ -107,6 +108,8 @@ bool zf_source_read_rows(struct zf_source *s, const struct zf_rows *r,
  * at a source whose bytes are made (inflate).  Borrows. */
 struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 
+/* Is it, or what it reads from, far away?  Who knows what it will need next then says so (zf/source/want.h). */
+bool zf_source_is_far(struct zf_source *s);
 /* False when s is no file. */
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);
 /* What the readers of s have in common through the file that it reads from.  Borrows. */

@@ -33,6 +33,8 @@ struct zf_zip {
     zip_t *za;
     uint64_t n;
     uint64_t data_end; /* no member's data may reach beyond: where the directory starts */
+    bool slow;         /* headers are fetched ahead, … */
+    uint64_t wanted, want_at; /* … of so many members so far; where the next one's may be */
     struct zf_zip_member *member;
     struct zip_place *place;              /* [n] */
     const struct zf_zip_member **by_name; /* [n] sorted */
@@ -223,29 +225,35 @@ static bool zip_list_members(struct zf_zip *z, struct zf_err *err)
     return true;
 }
 
-/* More members than this are small ones, whose headers lie close together. */
-#define FEW_MEMBERS 64
+/* So many members' headers are fetched ahead at once: each may be a block of its own. */
+#define WANT_MEMBERS 64u
+/* What lies between two of them is fetched with them; asking twice costs more. */
+#define WANT_GAP (128u << 10)
 #define LOCAL_ALIGN 64u
 #define DESCRIPTOR 24u
 
-/* Of an archive that takes its time, the members' headers are fetched together before they are asked for
- * one by one.  libzip does not say where they are, but members follow one another as they are listed,
- * in torch's archives with their data at multiples of 64 (torch/csrc, caffe2/serialize/inline_container.cc,
- * 2.x); a wrong guess costs a block. */
-static void zip_want_headers(struct zf_zip *z)
+/* Of an archive that takes its time, the headers of the members up to `end` are fetched together before
+ * they are asked for one by one.  libzip does not say where they are, but members follow one another
+ * as they are listed, in torch's archives with their data at multiples of 64 (torch/csrc,
+ * caffe2/serialize/inline_container.cc, 2.x); a wrong guess costs a block. */
+static void zip_want_headers(struct zf_zip *z, uint64_t end)
 {
-    uint64_t at = 0;
+    uint64_t from = 0, to = 0;
 
-    for (uint64_t i = 0; z->n <= FEW_MEMBERS && i < z->n; i++) {
-        const struct zf_zip_member *m = &z->member[i];
+    for (; z->slow && z->wanted < end && z->wanted < z->n; z->wanted++) {
+        const struct zf_zip_member *m = &z->member[z->wanted];
+        const uint64_t at = z->want_at, head = at > LOCAL_ALIGN ? at - LOCAL_ALIGN : 0;
         uint64_t data = at + LOCAL_BYTES + strlen(m->name);
 
-        zf_source_want(z->src, at > LOCAL_ALIGN ? at - LOCAL_ALIGN : 0, 4ull * LOCAL_ALIGN);
-        data = (data + LOCAL_ALIGN - 1) / LOCAL_ALIGN * LOCAL_ALIGN;
-        if (!zf_add(data + DESCRIPTOR, m->comp_size, &at) || at > z->src->size) {
-            return;
+        if (head > to && head - to > WANT_GAP) {
+            zf_source_want(z->src, from, to - from);
+            from = head;
         }
+        to = at + 3ull * LOCAL_ALIGN;
+        data = (data + LOCAL_ALIGN - 1) / LOCAL_ALIGN * LOCAL_ALIGN;
+        z->slow = zf_add(data + DESCRIPTOR, m->comp_size, &z->want_at) && z->want_at <= z->src->size;
     }
+    zf_source_want(z->src, from, to - from);
 }
 
 struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err)
@@ -265,9 +273,8 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
     if (!ok) {
         return NULL;
     }
-    if (waited) {
-        zip_want_headers(z);
-    }
+    z->slow = waited || zf_source_is_far(src);
+    zip_want_headers(z, WANT_MEMBERS);
     struct zf_zip *done = z;
 
     z = NULL;
@@ -447,6 +454,9 @@ bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
 
         if (z->member[i].comp_size == 0) {
             continue;
+        }
+        if (i + WANT_MEMBERS / 2 >= z->wanted) {
+            zip_want_headers(z, i + WANT_MEMBERS);
         }
         if (!zf_zip_data_off(z, i, &off, err)) {
             return false;
