@@ -7,8 +7,10 @@
  * once. */
 #define BACK (4ull << 20)
 #define FORTH (2ull << 20)
-/* The first window, and the least that is asked for at once later. */
-#define WINDOW_FIRST (1ull << 20)
+/* The first window, by how much it is widened, and the least that is asked for at once later.  On a long
+ * line each widening costs two round trips, in which the line is not yet full. */
+#define WINDOW_FIRST (2ull << 20)
+#define WIDER 4
 #define WINDOW_MOST (64ull << 20)
 #define STEP_LEAST (256ull << 10)
 /* So many reads of a stream must have waited before it is told ahead: one may have bad luck, and a
@@ -18,7 +20,7 @@
 #define NEW 16
 /* A stream without a read among this many is not counted among those that share `most`. */
 #define RECENT 512
-/* A doubled window that brings less than this is not doubled again. */
+/* A wider window that brings less than this is taken back. */
 #define FASTER 1.1
 
 void ahead_init(struct ahead *a, uint64_t most)
@@ -121,9 +123,9 @@ static void ahead_widen(struct ahead_stream *s, int64_t now)
     }
     s->held = !s->held && s->pace > 0 && pace < s->pace * FASTER;
     if (s->held) {
-        s->window /= 2;
+        s->window /= WIDER;
     } else {
-        s->window *= 2;
+        s->window *= WIDER;
         s->pace = pace;
     }
     s->since = s->next;
@@ -135,7 +137,7 @@ static struct ahead_ask ahead_ask(struct ahead *a, struct ahead_stream *s)
     const uint64_t share = ahead_share(a, s);
 
     s->window = s->window < share ? s->window : share;
-    const uint64_t step = s->window / 4 > STEP_LEAST ? s->window / 4 : STEP_LEAST;
+    const uint64_t step = s->window / 2 > STEP_LEAST ? s->window / 2 : STEP_LEAST;
     const uint64_t from = s->asked > s->next ? s->asked : s->next, to = s->next + s->window;
 
     if (to < s->next || from >= to || to - from < step) {

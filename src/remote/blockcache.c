@@ -23,7 +23,7 @@ struct blockcache_entry {
     UT_hash_handle hh;
     struct blockcache_entry *prev, *next; /* of those that are not pinned; longest unused first */
     struct block_key key;
-    unsigned pins;
+    unsigned pins, waiting; /* readers, among those that pin it */
     bool loading, kept; /* kept: in the table */
     bool used;          /* somebody has waited for it, or found it */
     bool failed;
@@ -215,33 +215,42 @@ void blockcache_loaded(struct blockcache *c, struct block *b, const struct zf_er
         }
         blockcache_forget(c, e);
     }
-    (void)pthread_cond_broadcast(&c->moved);
+    if (e->waiting) {
+        (void)pthread_cond_broadcast(&c->moved);
+    }
     (void)pthread_mutex_unlock(&c->lock);
+}
+
+/* Sleeps until something was loaded, a tenth of a second at most.  The lock is held. */
+static void blockcache_sleep(struct blockcache *c)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&c->moved, &c->lock, &until);
 }
 
 bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
 {
     struct blockcache_entry *e = (struct blockcache_entry *)b;
+    bool given_up = false;
 
     (void)pthread_mutex_lock(&c->lock);
     e->used = true;
-    while (e->loading) {
-        struct timespec until;
-
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 100000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&c->moved, &c->lock, &until);
-        if (e->loading && zf_gate_interrupted()) {
-            (void)pthread_mutex_unlock(&c->lock);
-            (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the read was interrupted");
-            err->sys = EINTR;
-            return false;
-        }
+    e->waiting++;
+    while (e->loading && !given_up) {
+        blockcache_sleep(c);
+        given_up = e->loading && zf_gate_interrupted();
     }
-    bool ok = !e->failed;
-    if (e->why) {
+    e->waiting--;
+    bool ok = !e->failed && !given_up;
+    if (given_up) {
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the read was interrupted");
+        err->sys = EINTR;
+    } else if (e->why) {
         *err = *e->why;
     } else if (!ok) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");

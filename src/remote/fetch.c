@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A fetch owns what it writes to: the reader that began it may leave, and the blocks are there for the
- * next one.  Blocks of one fetch become ready together, when all of its answer was proved. */
+ * next one.  A block is ready when its last byte has come: what object the answer is of was proved by
+ * its head, and where it ends.  So a request may be long, and nobody waits for its end. */
 #include "fetch.h"
 
 #include <stdlib.h>
@@ -16,14 +17,16 @@
 #define FETCH_PART_LEAST 16
 #define FETCH_PART_MOST 128
 #define FETCH_PARTS 16
-/* Ahead of a reader few long requests are better: nobody waits for the first bytes of each, and over a long
- * line a connection that is asked for 1 MiB at a time carries no more than that in each round trip. */
+/* Ahead of a reader few long requests are better: over a long line a connection that is asked for 1 MiB at a
+ * time carries no more than that in each round trip. */
 #define FETCH_PARTS_AHEAD 4
+#define FETCH_PART_AHEAD 64
 
 struct fetch {
     struct object *o; /* a reference */
     uint64_t k; /* the first block */
-    size_t n;
+    size_t n, ready;       /* blocks; how many of them are */
+    bool sized;            /* this attempt's answer says where it ends */
     struct block *block[]; /* pinned */
 };
 
@@ -36,26 +39,6 @@ static size_t fetch_block_len(const struct object *o, uint64_t k)
 
 /* ---- in the client's thread ------------------------------------------------------------------ */
 
-static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
-{
-    const struct fetch *f = ctx;
-    const uint8_t *from = p;
-
-    while (n) {
-        size_t k = (size_t)(at / BLOCK_SIZE), into = (size_t)(at % BLOCK_SIZE);
-        size_t len = k < f->n && into < f->block[k]->n ? f->block[k]->n - into : 0;
-
-        len = len < n ? len : n;
-        if (!len) {
-            return; /* the client lets nothing through that was not asked for */
-        }
-        memcpy(f->block[k]->data + into, from, len);
-        at += len;
-        from += len;
-        n -= len;
-    }
-}
-
 bool fetch_provable(const struct object *o, const struct http_object *is, struct zf_err *err)
 {
     return is->etag[0] || is->version[0] || is->mtime.tv_sec || o->src.size == 0 || o->shared->place->pinned ||
@@ -65,8 +48,12 @@ bool fetch_provable(const struct object *o, const struct http_object *is, struct
 }
 
 /* What was not known of the object is learnt; what was known, perhaps from another answer meanwhile, must be so. */
-static bool fetch_learn(struct object *o, const struct http_object *now, struct zf_err *err)
+static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, struct zf_err *err)
 {
+    struct fetch *f = ctx;
+    struct object *o = f->o;
+
+    f->sized = sized;
     (void)pthread_mutex_lock(&o->lock);
     struct http_object *was = &o->was;
     if (!was->etag[0] && !was->version[0] && !was->mtime.tv_sec) {
@@ -80,13 +67,42 @@ static bool fetch_learn(struct object *o, const struct http_object *now, struct 
     return ok;
 }
 
+static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
+{
+    struct fetch *f = ctx;
+    const uint8_t *from = p;
+
+    while (n) {
+        size_t k = (size_t)(at / BLOCK_SIZE), into = (size_t)(at % BLOCK_SIZE);
+        size_t len = k < f->n && into < f->block[k]->n ? f->block[k]->n - into : 0;
+
+        len = len < n ? len : n;
+        if (!len) {
+            return; /* the client lets nothing through that was not asked for */
+        }
+        /* What is ready comes again with the next attempt, and others read it by then. */
+        if (k >= f->ready) {
+            memcpy(f->block[k]->data + into, from, len);
+        }
+        if (f->sized && k == f->ready && into + len == f->block[k]->n) {
+            blockcache_loaded(f->o->shared->cache, f->block[k], NULL);
+            f->ready++;
+        }
+        at += len;
+        from += len;
+        n -= len;
+    }
+}
+
 static void fetch_free(struct fetch *f, const struct zf_err *why)
 {
     struct blockcache *cache = f->o->shared->cache;
     struct zf_source *src = &f->o->src;
 
     for (size_t i = 0; i < f->n; i++) {
-        blockcache_loaded(cache, f->block[i], why);
+        if (i >= f->ready) {
+            blockcache_loaded(cache, f->block[i], why);
+        }
         blockcache_unpin(cache, f->block[i]);
     }
     zf_source_unref(&src);
@@ -97,19 +113,19 @@ static void fetch_done(void *ctx, const struct http_reply *r, const struct zf_er
 {
     struct fetch *f = ctx;
     struct zf_err why = {.code = ZF_OK};
-    bool ok = !err && fetch_learn(f->o, &r->object, &why);
 
+    (void)r;
     if (err) {
         why = *err;
+        why.path[0] = '\0'; /* the source names itself as the user does */
     }
-    if (!ok && why.code == ZF_E_STALE) {
+    if (why.code == ZF_E_STALE) {
         atomic_store_explicit(&f->o->stale, true, memory_order_relaxed);
     }
-    why.path[0] = '\0'; /* the source names itself as the user does */
-    for (size_t i = 0; ok && i < f->n; i++) {
+    for (size_t i = 0; i < (err ? f->ready : f->n); i++) {
         diskblocks_put(f->o, f->k + i, f->block[i]);
     }
-    fetch_free(f, ok ? NULL : &why);
+    fetch_free(f, err ? &why : NULL);
 }
 
 /* ---- beginning ------------------------------------------------------------------------------- */
@@ -145,7 +161,8 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
     ask.off = k * BLOCK_SIZE;
     ask.lane = o->owner;
     ask.ahead = ahead;
-    ask.sink = (struct http_sink){.put = fetch_put, .done = fetch_done, .ctx = f};
+    ask.sink = (struct http_sink){
+        .begin = fetch_begun, .put = fetch_put, .done = fetch_done, .ctx = f};
     struct http_call *c = http_start(o->shared->place->http, &ask, &err);
     if (!c) {
         err.path[0] = '\0';
@@ -158,8 +175,9 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
 static void fetch_begin(struct object *o, struct block **block, uint64_t k, size_t n, bool ahead)
 {
     size_t part = n / (ahead ? FETCH_PARTS_AHEAD : FETCH_PARTS);
+    const size_t least = ahead ? FETCH_PART_AHEAD : FETCH_PART_LEAST;
 
-    part = part < FETCH_PART_LEAST ? FETCH_PART_LEAST : part;
+    part = part < least ? least : part;
     part = part > FETCH_PART_MOST ? FETCH_PART_MOST : part;
     for (size_t i = 0; i < n; i += part) {
         fetch_begin_part(o, block + i, k + i, n - i < part ? n - i : part, ahead);

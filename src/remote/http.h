@@ -48,8 +48,11 @@ static inline void zf_auto_http_reply(struct http_reply *r)
     http_reply_fini(r);
 }
 
-/* Takes a body as it comes.  Both functions are called in the client's thread and must not block. */
+/* Takes a body as it comes.  The functions are called in the client's thread and must not block. */
 struct http_sink {
+    /* Of each attempt, in front of its first byte, when its head was found good: what object it is, and
+     * whether the answer says its length, so that more cannot come.  False with an error refuses it. */
+    bool (*begin)(void *ctx, const struct http_object *is, bool sized, struct zf_err *err);
     /* n bytes at `at` of the range; after a failed attempt they come again. */
     void (*put)(void *ctx, uint64_t at, const void *p, size_t n);
     /* Once, when all is done: err is NULL, or why it failed (also that it was cancelled). */

@@ -253,7 +253,9 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
     }
     if (!c->checked) {
         c->checked = true;
-        c->refused = !http_check(&c->ask, &c->head, &c->err);
+        c->refused = !http_check(&c->ask, &c->head, &c->err) ||
+                     (c->ask.sink.begin && !c->ask.sink.begin(c->ask.sink.ctx, &c->head.object,
+                                                              c->head.has_length, &c->err));
     }
     if (c->refused) {
         return 0;
