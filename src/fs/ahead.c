@@ -9,7 +9,7 @@
 #define FORTH (2ull << 20)
 /* The first window, by how much it is widened, and the least that is asked for at once later.  On a long
  * line each widening costs two round trips, in which the line is not yet full. */
-#define WINDOW_FIRST (2ull << 20)
+#define WINDOW_FIRST (1ull << 20)
 #define WIDER 4
 #define WINDOW_MOST (64ull << 20)
 #define STEP_LEAST (256ull << 10)

@@ -237,6 +237,16 @@ static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
     return n;
 }
 
+/* Whose bytes come now. */
+static bool http_call_tell(struct http_call *c)
+{
+    struct http_object is = c->head.object;
+
+    is.size = c->ask.len ? c->head.total : is.size;
+    return !c->ask.sink.begin ||
+           c->ask.sink.begin(c->ask.sink.ctx, &is, c->head.has_length, &c->err);
+}
+
 static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
 {
     struct http_call *c = ctx;
@@ -253,9 +263,7 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
     }
     if (!c->checked) {
         c->checked = true;
-        c->refused = !http_check(&c->ask, &c->head, &c->err) ||
-                     (c->ask.sink.begin && !c->ask.sink.begin(c->ask.sink.ctx, &c->head.object,
-                                                              c->head.has_length, &c->err));
+        c->refused = !http_check(&c->ask, &c->head, &c->err) || !http_call_tell(c);
     }
     if (c->refused) {
         return 0;
