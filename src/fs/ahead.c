@@ -8,7 +8,7 @@
 #define BACK (4ull << 20)
 #define FORTH (2ull << 20)
 /* The first window, by how much it is widened, and the least that is asked for at once later.  On a long
- * line each widening costs two round trips, in which the line is not yet full. */
+ * line each widening costs a round trip or two, in which the line is not yet full. */
 #define WINDOW_FIRST (1ull << 20)
 #define WIDER 4
 #define WINDOW_MOST (64ull << 20)
@@ -108,7 +108,7 @@ static void ahead_open(struct ahead_stream *s, uint64_t n, int64_t now)
 /* What was under way when the window was last changed has been read, and as much again. */
 static bool ahead_is_settled(const struct ahead_stream *s)
 {
-    return s->next - s->since >= 2 * s->window;
+    return s->next - s->since >= s->window + s->window / WIDER;
 }
 
 /* A window that was widened in vain is tried again after so many of its lengths. */
@@ -137,7 +137,7 @@ static struct ahead_ask ahead_ask(struct ahead *a, struct ahead_stream *s)
     const uint64_t share = ahead_share(a, s);
 
     s->window = s->window < share ? s->window : share;
-    const uint64_t step = s->window / 2 > STEP_LEAST ? s->window / 2 : STEP_LEAST;
+    const uint64_t step = s->window / 4 > STEP_LEAST ? s->window / 4 : STEP_LEAST;
     const uint64_t from = s->asked > s->next ? s->asked : s->next, to = s->next + s->window;
 
     if (to < s->next || from >= to || to - from < step) {
@@ -172,7 +172,7 @@ static struct ahead_ask ahead_locked(struct ahead *a, uint64_t ino, uint64_t off
     if (waited && s->waits == WAITS) {
         if (s->window == 0) {
             ahead_open(s, n, now);
-        } else if (ahead_is_settled(s)) {
+        } else if (s->window < ahead_share(a, s) && ahead_is_settled(s)) {
             ahead_widen(s, now);
         }
     }

@@ -174,7 +174,8 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
 
 static void fetch_begin(struct object *o, struct block **block, uint64_t k, size_t n, bool ahead)
 {
-    size_t part = n / (ahead ? FETCH_PARTS_AHEAD : FETCH_PARTS);
+    const size_t parts = ahead ? FETCH_PARTS_AHEAD : FETCH_PARTS;
+    size_t part = (n + parts - 1) / parts;
     const size_t least = ahead ? FETCH_PART_AHEAD : FETCH_PART_LEAST;
 
     part = part < least ? least : part;
