@@ -132,12 +132,21 @@ static void ahead_widen(struct ahead_stream *s, int64_t now)
     s->at = now;
 }
 
+/* A quarter of the window and more.  Not the same for all: streams that ask at the same moment for as much share the
+ * line until all have it at the same moment, and then it carries nothing for a round trip. */
+static uint64_t ahead_step(const struct ahead *a, const struct ahead_stream *s)
+{
+    const uint64_t quarter = s->window / 4, step = quarter + quarter / 4 * ((uint64_t)(s - a->at) % 4);
+
+    return step > STEP_LEAST ? step : STEP_LEAST;
+}
+
 static struct ahead_ask ahead_ask(struct ahead *a, struct ahead_stream *s)
 {
     const uint64_t share = ahead_share(a, s);
 
     s->window = s->window < share ? s->window : share;
-    const uint64_t step = s->window / 4 > STEP_LEAST ? s->window / 4 : STEP_LEAST;
+    const uint64_t step = ahead_step(a, s);
     const uint64_t from = s->asked > s->next ? s->asked : s->next, to = s->next + s->window;
 
     if (to < s->next || from >= to || to - from < step) {

@@ -245,6 +245,7 @@ static bool object_open_sized(struct object *o, struct zf_err *err)
     if (size == 0) {
         return true;
     }
+    atomic_store(&o->covered, end); /* who reads there is not kept waiting */
     if (object_is_archive(o->path)) {
         part[0].len = size <= OBJECT_WHOLE ? size : end;
         fetch_want(o, part, 2);
@@ -281,6 +282,7 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
     if (!fetch_provable(o, &o->was, err)) {
         return false;
     }
+    atomic_store(&o->covered, r.len);
     fetch_keep(o, r.body, r.len);
     return true;
 }
