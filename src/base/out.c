@@ -36,6 +36,18 @@ void zf_out_grow(struct zf_out *o, const void *p, size_t n)
     }
 }
 
+void zf_out_var(struct zf_out *o, uint64_t v)
+{
+    uint8_t byte[10];
+    size_t n = 0;
+
+    for (; v >= 0x80; v >>= 7) {
+        byte[n++] = (uint8_t)(v | 0x80);
+    }
+    byte[n++] = (uint8_t)v;
+    zf_out_add(o, byte, n);
+}
+
 void zf_out_fill(struct zf_out *o, char c, size_t n)
 {
     if (n && out_room(o, n)) {

@@ -2,7 +2,11 @@
 #include <zf/base/path.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <zf/base/auto.h>
 
 bool zf_relpath_ok(const char *path)
 {
@@ -30,4 +34,20 @@ char *zf_relpath_join(const char *dir, const char *name, struct zf_err *err)
         return NULL;
     }
     return path;
+}
+
+bool zf_path_absolute(char **path, struct zf_err *err)
+{
+    zf_auto(mem) char *here = **path == '/' ? NULL : getcwd(NULL, 0);
+    char *out = NULL;
+
+    if (**path == '/') {
+        return true;
+    }
+    if (!here || asprintf(&out, "%s/%s", here, *path) < 0) {
+        return zf_fail_sys(err, "find out the working directory");
+    }
+    free(*path);
+    *path = out;
+    return true;
 }

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "blocks.h"
+#include "kinds.h"
 
 #define INPUT (64u << 10)
 /* The most that deflate can expand: 258 bytes from 2 bits. */
@@ -267,11 +268,32 @@ static bool inflate_trace(struct zf_source *s, struct zf_trace *t)
     return blocks_trace((struct blocks *)s, "deflate", t);
 }
 
+static bool inflate_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    const struct inflater *f = (const struct inflater *)s;
+
+    out->kind = &kind_inflate;
+    out->parent = f->b.parent;
+    out->n[0] = s->size;
+    out->n[1] = f->crc_want;
+    return true;
+}
+
+static struct zf_source *inflate_remake(struct zf_remake *r, struct zf_err *err)
+{
+    return kind_has_parent(r, err)
+               ? zf_inflate_new(r->parent, r->n[0], (uint32_t)r->n[1], r->lim, err)
+               : NULL;
+}
+
+const struct zf_source_kind kind_inflate = {.name = "inflate", .make = inflate_remake};
+
 static const struct zf_source_ops inflate_ops = {
     .kind = "inflate",
     .pread = inflate_pread,
     .trace = inflate_trace,
     .want = blocks_want,
+    .recipe = inflate_recipe,
     .fini = inflate_fini,
 };
 

@@ -9,7 +9,7 @@
 #include "gate.h"
 
 /* data, by its two low bits: ..10 = not looked for yet, rec_off above them; ...1 = the offset in
- * the file; ..00 = a counted struct zf_source *. */
+ * the file; ..00 = a struct item_made *. */
 struct item {
     uint64_t addr;
     _Atomic uint64_t data;
@@ -17,12 +17,19 @@ struct item {
 enum { NOT_YET = 2, IN_FILE = 1, TAGS = 3 };
 #define OFF_MAX (UINT64_MAX >> 2)
 
+/* An item that is a source of its own. */
+struct item_made {
+    struct zf_source *src;
+    uint64_t rec_off;
+};
+
 struct items {
     struct zf_source src;
     struct zf_source *file; /* or NULL */
     zf_item_locate_fn *locate;
     void *ctx;
     void (*ctx_free)(void *);
+    zf_items_recipe_fn *recipe; /* or NULL */
     struct zf_gate *gate; /* of the file, borrowed; NULL = none */
     struct item *item;    /* ascending addr, without gaps */
     size_t n, cap;
@@ -56,11 +63,34 @@ static uint64_t item_end(const struct items *t, size_t i)
     return i + 1 < t->n ? t->item[i + 1].addr : t->src.size;
 }
 
+static const struct item_made *item_made_of(uint64_t word)
+{
+    return (const struct item_made *)(uintptr_t)word;
+}
+
 static void items_word_drop(uint64_t word)
 {
-    struct zf_source *s = word & TAGS ? NULL : (struct zf_source *)(uintptr_t)word;
+    if (!(word & TAGS)) {
+        struct item_made *made = (struct item_made *)(uintptr_t)word;
 
-    zf_source_unref(&s);
+        zf_source_unref(&made->src);
+        free(made);
+    }
+}
+
+/* Takes at->src, also on failure. */
+static bool items_word_make(struct zf_item_at *at, const struct zf_item *it, uint64_t *word_out,
+                            struct zf_err *err)
+{
+    struct item_made *made = malloc(sizeof *made);
+
+    if (!made) {
+        zf_source_unref(&at->src);
+        return zf_fail_sys(err, "find an item");
+    }
+    *made = (struct item_made){at->src, it->rec_off};
+    *word_out = (uintptr_t)made;
+    return true;
 }
 
 /* Asks where the item is and checks the answer; *word_out as in struct item. */
@@ -73,16 +103,15 @@ static bool items_locate(struct items *t, const struct zf_item *it, uint64_t *wo
         return false;
     }
     if (at.src) {
-        uint64_t have = at.src->size;
+        const uint64_t have = at.src->size;
 
-        *word_out = (uintptr_t)at.src;
         if (have == it->len) {
-            return true;
+            return items_word_make(&at, it, word_out, err);
         }
         (void)zf_fail(err, ZF_E_FORMAT, t->file ? it->rec_off : ZF_OFF_NONE,
                       "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, it->len);
         (void)(t->file || zf_err_in(err, "%s", at.src->name));
-        items_word_drop(*word_out);
+        zf_source_unref(&at.src);
         return false;
     }
     if (!t->file || !zf_within(at.off, it->len, t->file->size) || at.off > OFF_MAX) {
@@ -149,7 +178,7 @@ static bool items_part_at(struct items *t, uint64_t off, uint64_t n, struct item
         out->src = t->file;
         out->off = (word >> 2) + into;
     } else {
-        out->src = (struct zf_source *)(uintptr_t)word;
+        out->src = item_made_of(word)->src;
         out->off = into;
     }
     return true;
@@ -251,7 +280,7 @@ static void items_want(struct zf_source *s, uint64_t off, uint64_t n)
         } else if (word & IN_FILE) {
             zf_source_want(t->file, (word >> 2) + into, k);
         } else {
-            zf_source_want((struct zf_source *)(uintptr_t)word, into, k);
+            zf_source_want(item_made_of(word)->src, into, k);
         }
         off += k;
         n -= k;
@@ -274,6 +303,25 @@ static void items_fini(struct zf_source *s)
     free(t);
 }
 
+/* Of each its length, and its word; one that is a source is to be looked for again. */
+static bool items_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    struct items *t = (struct items *)s;
+
+    if (!t->recipe || !t->recipe(t->ctx, out)) {
+        return false;
+    }
+    out->parent = t->file;
+    zf_out_var(&out->bytes, t->n);
+    for (size_t i = 0; i < t->n; i++) {
+        const uint64_t word = atomic_load_explicit(&t->item[i].data, memory_order_acquire);
+
+        zf_out_var(&out->bytes, item_end(t, i) - t->item[i].addr);
+        zf_out_var(&out->bytes, word & TAGS ? word : item_made_of(word)->rec_off << 2 | NOT_YET);
+    }
+    return true;
+}
+
 static const struct zf_source_ops items_ops = {
     .kind = "items",
     .pread = items_pread,
@@ -281,6 +329,7 @@ static const struct zf_source_ops items_ops = {
     .origin = items_origin,
     .trace = items_trace,
     .want = items_want,
+    .recipe = items_recipe,
     .fini = items_fini,
 };
 
@@ -347,4 +396,38 @@ void zf_items_seal(struct zf_source *items)
 
     /* What cannot shrink stays as it is. */
     (void)(t->n && t->n < t->cap && items_resize(t, t->n, &err));
+}
+
+void zf_items_recipe(struct zf_source *items, zf_items_recipe_fn *fn)
+{
+    ((struct items *)items)->recipe = fn;
+}
+
+bool zf_items_remake(struct zf_source *items, uint64_t most, struct zf_remake *r,
+                     struct zf_err *err)
+{
+    struct items *t = (struct items *)items;
+    uint64_t n = zf_bytes_var(&r->bytes), addr;
+
+    if (r->bytes.bad || n > most || n > zf_bytes_left(&r->bytes)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "more items than there can be");
+    }
+    if (!items_resize(t, (size_t)n + 1, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t len = zf_bytes_var(&r->bytes), word = zf_bytes_var(&r->bytes);
+        const bool found = (word & TAGS) == IN_FILE;
+
+        if (r->bytes.bad || (!found && (word & TAGS) != NOT_YET) ||
+            (found && (!t->file || !zf_within(word >> 2, len, t->file->size)))) {
+            return zf_fail(err, ZF_E_FORMAT, word >> 2, "an item that cannot be");
+        }
+        if (!zf_items_add(items, word >> 2, len, &addr, err)) {
+            return false;
+        }
+        atomic_store_explicit(&t->item[i].data, word, memory_order_relaxed);
+    }
+    zf_items_seal(items);
+    return true;
 }

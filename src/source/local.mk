@@ -14,6 +14,8 @@ libzf_source_la_SOURCES = \
 	src/source/gate.h \
 	src/source/inflate.c \
 	src/source/items.c \
+	src/source/kinds.c \
+	src/source/kinds.h \
 	src/source/kept.c \
 	src/source/lost.c \
 	src/source/mem.c \
@@ -24,6 +26,7 @@ libzf_source_la_SOURCES = \
 	src/source/source.c \
 	src/source/store.c \
 	src/source/store_dir.c \
+	src/source/store_facts.c \
 	src/source/store_look.c \
 	src/source/store_table.h \
 	src/source/swap.c \
@@ -37,7 +40,9 @@ libzf_source_la_LIBADD = $(ZLIB_LIBS) $(ZSTD_LIBS)
 noinst_HEADERS += \
 	include/zf/source/decoded.h \
 	include/zf/source/gate.h \
+	include/zf/source/facts.h \
 	include/zf/source/items.h \
+	include/zf/source/recipe.h \
 	include/zf/source/source.h \
 	include/zf/source/store.h \
 	include/zf/source/store_kind.h \

@@ -39,6 +39,8 @@ static void store_table_unref(struct store_table *t)
     }
     store_kept_free_all(t->files);
     store_kept_free_all(t->dirs);
+    store_kept_free_all(t->no_files);
+    store_kept_free_all(t->no_dirs);
     t->ops->fini(t->self);
     (void)pthread_cond_destroy(&t->made);
     (void)pthread_mutex_destroy(&t->lock);
@@ -112,6 +114,9 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
     }
     st->base = t->ops->base(t->self, prefix, err);
     if (!st->base) {
+        (void)pthread_mutex_lock(&t->lock);
+        store_fact_failed(t, true, prefix, err);
+        (void)pthread_mutex_unlock(&t->lock);
         (void)zf_err_in(err, "%s", look.name);
         return NULL;
     }
@@ -198,6 +203,11 @@ const char *zf_store_name(const struct zf_store *st)
     return st->name;
 }
 
+const char *zf_store_below(const struct zf_store *st)
+{
+    return st->prefix;
+}
+
 const char *zf_store_base(const struct zf_store *st)
 {
     return st->base;
@@ -226,15 +236,12 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 /* Opens the file, or lists the directory, k->path. */
 typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
 
-/* A new entry of the table that is being made; the lock is held. */
-static struct kept *store_kept_new(struct kept **table, const char *path,
-                                   const struct zf_entry *known)
+struct kept *store_kept_new(struct kept **table, const char *path, const struct zf_entry *known)
 {
     size_t n = strlen(path) + 1;
     struct kept *k = calloc(1, sizeof *k + n);
 
     if (k) {
-        k->making = true;
         k->known = known;
         memcpy(k->path, path, n);
         HASH_ADD_STR(*table, path, k);
@@ -258,12 +265,14 @@ static struct kept *store_kept_make(struct store_table *t, struct kept **table, 
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
+    k->making = true;
     (void)pthread_mutex_unlock(&t->lock);
     bool ok = make(t, k, err);
     (void)pthread_mutex_lock(&t->lock);
     k->making = false;
     (void)pthread_cond_broadcast(&t->made);
     if (!ok) {
+        store_fact_failed(t, table == &t->dirs, path, err);
         HASH_DEL(*table, k);
         store_kept_free(k);
         return NULL;

@@ -37,6 +37,8 @@ struct store_table {
     pthread_mutex_t lock;
     pthread_cond_t made;
     struct kept *files, *dirs;
+    struct kept *no_files, *no_dirs; /* what was asked for and is not there */
+    bool doubtful; /* something failed that may do otherwise when it is asked again */
     char *shown;
 };
 
@@ -47,6 +49,12 @@ struct zf_store {
     char *focus;  /* or NULL */
     char *prefix; /* this store's directory in the table, "" = root */
 };
+
+/* An entry of a table; the lock is held.  NULL: out of memory. */
+struct kept *store_kept_new(struct kept **table, const char *path, const struct zf_entry *known);
+
+/* Asking for that file, or directory, has failed: remembered for zf_store_facts.  The lock is held. */
+void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err);
 
 /* What is kept of a directory, listed at the first question. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;

@@ -7,6 +7,8 @@
 
 #include <zf/source/want.h>
 
+#include "kinds.h"
+
 #define WIDTH_MAX 16
 
 struct swap {
@@ -94,11 +96,29 @@ static void swap_fini(struct zf_source *s)
     free(w);
 }
 
+static bool swap_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    out->kind = &kind_swap;
+    out->parent = ((struct swap *)s)->parent;
+    out->n[0] = ((struct swap *)s)->width;
+    return true;
+}
+
+static struct zf_source *swap_make(struct zf_remake *r, struct zf_err *err)
+{
+    uint32_t width = r->n[0] <= WIDTH_MAX ? (uint32_t)r->n[0] : 0;
+
+    return kind_has_parent(r, err) ? zf_swap_new(r->parent, width, err) : NULL;
+}
+
+const struct zf_source_kind kind_swap = {.name = "swap", .make = swap_make};
+
 static const struct zf_source_ops swap_ops = {
     .kind = "swap",
     .pread = swap_pread,
     .trace = swap_trace,
     .want = swap_want,
+    .recipe = swap_recipe,
     .fini = swap_fini,
 };
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A piece of another source, with offsets of its own. */
-#include <zf/source/source.h>
+#include <zf/source/recipe.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include <zf/base/num.h>
+
+#include "kinds.h"
 
 struct window {
     struct zf_source src;
@@ -54,12 +57,47 @@ static void window_fini(struct zf_source *s)
     free(w);
 }
 
+/* Its name is its parent's and what was put behind it. */
+static bool window_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    const struct window *w = (const struct window *)s;
+    size_t n = strlen(w->parent->name);
+    bool named = s->name[n] == '!';
+
+    out->kind = &kind_window;
+    out->parent = w->parent;
+    out->n[0] = w->off;
+    out->n[1] = s->size;
+    if (named) {
+        zf_out_str(&out->bytes, s->name + n + 1);
+    }
+    return strncmp(s->name, w->parent->name, n) == 0 && (named || s->name[n] == '\0');
+}
+
+static struct zf_source *window_make(struct zf_remake *r, struct zf_err *err)
+{
+    uint64_t n = zf_bytes_left(&r->bytes);
+    zf_auto(mem) char *name = n && n < SIZE_MAX ? strndup(zf_bytes_take(&r->bytes, n), (size_t)n) : NULL;
+
+    if (n && !name) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    if (!kind_has_parent(r, err)) {
+        return NULL;
+    }
+    return zf_window_new(r->parent, r->n[0], r->n[1], name, err);
+}
+
+const struct zf_source_kind kind_window = {.name = "window", .make = window_make};
+
 static const struct zf_source_ops window_ops = {
     .kind = "window",
     .pread = window_pread,
     .preadv = window_preadv,
     .rows = window_rows,
     .origin = window_origin,
+    .recipe = window_recipe,
     .fini = window_fini,
 };
 

@@ -4,7 +4,7 @@
  * going back (further than the cache reaches) starts anew. */
 #include "config.h"
 
-#include <zf/source/source.h>
+#include "kinds.h"
 
 #ifdef HAVE_ZSTD
 
@@ -226,13 +226,41 @@ static bool zstd_trace(struct zf_source *s, struct zf_trace *t)
     return blocks_trace((struct blocks *)s, "zstd", t);
 }
 
+static bool zstd_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    out->kind = &kind_zstd;
+    out->parent = ((struct blocks *)s)->parent;
+    out->n[0] = s->size;
+    return true;
+}
+
 static const struct zf_source_ops zstd_ops = {
     .kind = "zstd",
     .pread = blocks_pread,
     .trace = zstd_trace,
     .want = blocks_want,
+    .recipe = zstd_recipe,
     .fini = zstd_fini,
 };
+
+/* Reads nothing. */
+static struct zf_source *zstd_new(struct zf_source *parent, uint64_t size,
+                                  const struct zf_limits *lim, struct zf_err *err)
+{
+    struct unzstd *u = calloc(1, sizeof *u);
+
+    if (!u) {
+        (void)zf_fail_sys(err, "make a zstd source");
+        return NULL;
+    }
+    if (!blocks_init(&u->b, &zstd_ops, parent, size, lim, err)) {
+        free(u);
+        return NULL;
+    }
+    u->b.load = zstd_load;
+    (void)pthread_mutex_init(&u->lock, NULL);
+    return &u->b.src;
+}
 
 struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const struct zf_limits *lim,
                               struct zf_err *err)
@@ -248,18 +276,7 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    struct unzstd *u = calloc(1, sizeof *u);
-    if (!u) {
-        (void)zf_fail_sys(err, "make a zstd source");
-        return NULL;
-    }
-    if (!blocks_init(&u->b, &zstd_ops, parent, size, lim, err)) {
-        free(u);
-        return NULL;
-    }
-    u->b.load = zstd_load;
-    (void)pthread_mutex_init(&u->lock, NULL);
-    return &u->b.src;
+    return zstd_new(parent, size, lim, err);
 }
 
 static bool zstd_too_large(const struct zf_source *parent, uint64_t max, struct zf_err *err)
@@ -317,6 +334,13 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
     return zstd_without(parent, err);
 }
 
+static struct zf_source *zstd_new(struct zf_source *parent, uint64_t size,
+                                  const struct zf_limits *lim, struct zf_err *err)
+{
+    (void)size, (void)lim;
+    return zstd_without(parent, err);
+}
+
 bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
                   uint64_t *size_out, struct zf_err *err)
 {
@@ -325,3 +349,10 @@ bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_
 }
 
 #endif
+
+static struct zf_source *zstd_make(struct zf_remake *r, struct zf_err *err)
+{
+    return kind_has_parent(r, err) ? zstd_new(r->parent, r->n[0], r->lim, err) : NULL;
+}
+
+const struct zf_source_kind kind_zstd = {.name = "zstd", .make = zstd_make};

@@ -91,6 +91,27 @@ static inline uint64_t zf_bytes_be64(struct zf_bytes *b)
     return __builtin_bswap64(zf_bytes_le64(b));
 }
 
+/* A number of 7 bits a byte, the lowest first; the top bit says that more follow.  One that does not fit
+ * 64 bits is bad. */
+static inline uint64_t zf_bytes_var(struct zf_bytes *b)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const uint64_t byte = zf_bytes_u8(b);
+
+        if (shift == 63 && byte > 1) {
+            break;
+        }
+        v |= (byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            return b->bad ? 0 : v;
+        }
+    }
+    b->bad = true;
+    return 0;
+}
+
 /* Borrows a line without its '\n' (which is consumed); NULL (and bad) when there is no '\n'. */
 const char *zf_bytes_line(struct zf_bytes *b, uint64_t *len_out);
 

@@ -35,6 +35,8 @@ void zf_out_u8(struct zf_out *o, uint8_t v);
 void zf_out_le16(struct zf_out *o, uint16_t v);
 void zf_out_le32(struct zf_out *o, uint32_t v);
 void zf_out_le64(struct zf_out *o, uint64_t v);
+/* As zf_bytes_var reads it. */
+void zf_out_var(struct zf_out *o, uint64_t v);
 void zf_out_fill(struct zf_out *o, char c, size_t n);
 /* The number in decimal digits. */
 void zf_out_dec(struct zf_out *o, uint64_t v);

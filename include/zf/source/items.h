@@ -8,7 +8,7 @@
 #ifndef ZF_SOURCE_ITEMS_H
 #define ZF_SOURCE_ITEMS_H
 
-#include <zf/source/source.h>
+#include <zf/source/recipe.h>
 
 /* Where the data of an item really is. */
 struct zf_item_at {
@@ -41,5 +41,13 @@ bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint6
 
 /* Gives back spare memory; no item is added afterwards. */
 void zf_items_seal(struct zf_source *items);
+
+/* For recipes: says the kind, and writes what ctx is made from. */
+typedef bool zf_items_recipe_fn(void *ctx, struct zf_recipe *out);
+void zf_items_recipe(struct zf_source *items, zf_items_recipe_fn *fn);
+/* Adds what the recipe has behind that: the items, `most` of them at most.  Those that were found stay
+ * found.  Errors: ZF_E_FORMAT; of zf_items_add. */
+bool zf_items_remake(struct zf_source *items, uint64_t most, struct zf_remake *r,
+                     struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -15,6 +15,7 @@
 struct zf_source;
 struct zf_gate;
 struct zf_cache;
+struct zf_recipe;
 
 /* What a file was when it was first looked at.  A later difference in any of it is ZF_E_STALE. */
 struct zf_identity {
@@ -80,6 +81,8 @@ struct zf_source_ops {
     /* Bytes [off, off + n), which lie inside, will be read soon (zf/source/want.h): starts fetching
      * what is slow to come, and returns at once.  NULL = what origin leads to is told. */
     void (*want)(struct zf_source *s, uint64_t off, uint64_t n);
+    /* Says what it is made from (zf/source/recipe.h); false or NULL: that cannot be said. */
+    bool (*recipe)(struct zf_source *s, struct zf_recipe *out);
     void (*fini)(struct zf_source *s); /* frees what is inside and s itself */
 };
 

@@ -38,6 +38,8 @@ static inline void zf_auto_store(struct zf_store **st)
 const char *zf_store_focus(const struct zf_store *st);
 /* The path the user gave (a sub-store: with its directory behind it), for messages. */
 const char *zf_store_name(const struct zf_store *st);
+/* Of a sub-store: its directory in the store that it is a part of; else "". */
+const char *zf_store_below(const struct zf_store *st);
 /* The last component of that path with links resolved: "global_step5". */
 const char *zf_store_base(const struct zf_store *st);
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a store was asked and what it answered, in short: as long as all of that is still so, who asks the same
+ * questions comes to the same end, and need not ask. */
+#ifndef ZF_SOURCE_FACTS_H
+#define ZF_SOURCE_FACTS_H
+
+#include <zf/source/store.h>
+
+enum zf_fact_kind {
+    ZF_FACT_DIR,    /* was listed */
+    ZF_FACT_FILE,   /* was opened */
+    ZF_FACT_NO_DIR, /* there is no directory of that path */
+    ZF_FACT_NO_FILE,
+    ZF_FACT_KINDS
+};
+
+struct zf_fact {
+    enum zf_fact_kind kind;
+    const char *path; /* in the store as a whole, not in a part of it */
+    /* Of a directory: a hash of the name, kind and identity of every entry; of a file: of its identity.  The same in
+     * every process; no secret. */
+    uint64_t print[2];
+    struct zf_source *src; /* of a file, borrowed */
+};
+
+/* Calls fn for all of them, by kind and path, until it returns false; fn must not use the store.
+ * Errors: ZF_E_IO something was asked that failed, or is of a kind that may be answered otherwise at any time;
+ * what fn returned with. */
+typedef bool zf_fact_fn(void *ctx, const struct zf_fact *f, struct zf_err *err);
+bool zf_store_facts(struct zf_store *st, zf_fact_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
+
+/* Is it still so?  Opens no file: *src_out, for a file, gives a reference to one as of zf_store_open_later.
+ * Errors: ZF_E_STALE it is not, with the path; of zf_store_list. */
+bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_source **src_out,
+                    struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A journal of what a store was asked.  Most of it is there anyway, in the tables of what was opened and listed; what
+ * was not there is kept beside them. */
+#include <zf/source/facts.h>
+
+#include <string.h>
+
+#include "store_table.h"
+
+/* Not the key of zf_hash, which is another one in each process.  Who could make two listings of one print could as
+ * well write what is made of them. */
+static const struct zf_hash_key fact_key[2] = {{{0x7a65726f66732d31u, 0x6c697374696e6773u}},
+                                               {{0x7a65726f66732d32u, 0x6964656e74697479u}}};
+
+static void fact_add(uint64_t print[2], const void *p, size_t n)
+{
+    print[0] = zf_hash_of(&fact_key[0], print[0], p, n);
+    print[1] = zf_hash_of(&fact_key[1], print[1], p, n);
+}
+
+static void fact_print_listing(const struct zf_listing *l, uint64_t print[2])
+{
+    print[0] = print[1] = l->n;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct zf_entry *e = &l->entry[i];
+
+        fact_add(print, e->name, strlen(e->name));
+        fact_add(print, e->what, strlen(e->what));
+        fact_add(print, &e->id, sizeof e->id);
+    }
+}
+
+static bool fact_print_file(const struct zf_source *src, uint64_t print[2])
+{
+    struct zf_identity id;
+    bool known = zf_source_identity(src, &id);
+
+    print[0] = print[1] = 0;
+    if (known) {
+        fact_add(print, &id, sizeof id);
+    }
+    return known;
+}
+
+void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err)
+{
+    struct kept **table = dir ? &t->no_dirs : &t->no_files, *k;
+    bool there = err->code != ZF_E_NOENT && err->code != ZF_E_FORMAT;
+
+    HASH_FIND_STR(*table, path, k);
+    t->doubtful = t->doubtful || there || (!k && !store_kept_new(table, path, NULL));
+}
+
+static int fact_order(const void *a, const void *b)
+{
+    return strcmp(((const struct kept *)a)->path, ((const struct kept *)b)->path);
+}
+
+static bool fact_doubt(const struct store_table *t, const char *path, struct zf_err *err)
+{
+    (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "what was asked of it may be answered otherwise next time");
+    return zf_err_in(err, "%s", path[0] ? path : t->shown);
+}
+
+static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind kind, zf_fact_fn *fn,
+                      void *ctx, struct zf_err *err)
+{
+    struct zf_fact f = {.kind = kind, .path = k->path, .src = k->src};
+    const struct zf_source_ops *ops = k->src ? k->src->ops : NULL;
+
+    if (k->making || (ops && ops->usage && ops->usage(k->src).errors > 0) ||
+        (kind == ZF_FACT_FILE && !fact_print_file(k->src, f.print))) {
+        return fact_doubt(t, k->path, err);
+    }
+    if (kind == ZF_FACT_DIR) {
+        fact_print_listing(&k->l, f.print);
+    }
+    return fn(ctx, &f, err);
+}
+
+static bool fact_tell_all(struct store_table *t, struct kept **table, enum zf_fact_kind kind,
+                          zf_fact_fn *fn, void *ctx, struct zf_err *err)
+{
+    HASH_SRT(hh, *table, fact_order);
+    for (struct kept *k = *table; k; k = k->hh.next) {
+        if (!fact_tell(t, k, kind, fn, ctx, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_store_facts(struct zf_store *st, zf_fact_fn *fn, void *ctx, struct zf_err *err)
+{
+    struct store_table *t = st->t;
+
+    (void)pthread_mutex_lock(&t->lock);
+    bool ok = t->doubtful ? fact_doubt(t, "", err)
+                          : fact_tell_all(t, &t->dirs, ZF_FACT_DIR, fn, ctx, err) &&
+                                fact_tell_all(t, &t->files, ZF_FACT_FILE, fn, ctx, err) &&
+                                fact_tell_all(t, &t->no_dirs, ZF_FACT_NO_DIR, fn, ctx, err) &&
+                                fact_tell_all(t, &t->no_files, ZF_FACT_NO_FILE, fn, ctx, err);
+    (void)pthread_mutex_unlock(&t->lock);
+    return ok;
+}
+
+/* ---- and are they still so? ---- */
+
+static bool fact_changed(const struct zf_store *st, const char *path, const char *how,
+                         struct zf_err *err)
+{
+    zf_err_clear(err);
+    (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "%s", how);
+    return zf_err_in(err, "%s", path[0] ? path : zf_store_name(st));
+}
+
+static bool fact_same(const uint64_t a[2], const uint64_t b[2])
+{
+    return a[0] == b[0] && a[1] == b[1];
+}
+
+static bool fact_holds_dir(struct zf_store *st, const struct zf_fact *f, struct zf_err *err)
+{
+    const struct kept *d = store_kept_dir(st, f->path, err);
+    uint64_t print[2];
+
+    if (!d) {
+        return false;
+    }
+    fact_print_listing(&d->l, print);
+    return fact_same(print, f->print) || fact_changed(st, f->path, "the directory has changed", err);
+}
+
+static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f, struct zf_source **src_out,
+                            struct zf_err *err)
+{
+    uint64_t print[2];
+
+    *src_out = zf_store_open_later(st, f->path, err);
+    if (!*src_out) {
+        return false;
+    }
+    if (fact_print_file(*src_out, print) && fact_same(print, f->print)) {
+        return true;
+    }
+    zf_source_unref(src_out);
+    return fact_changed(st, f->path, "the file has changed", err);
+}
+
+static bool fact_holds_no_dir(struct zf_store *st, const struct zf_fact *f, struct zf_err *err)
+{
+    if (store_kept_dir(st, f->path, err)) {
+        return fact_changed(st, f->path, "there was no such directory", err);
+    }
+    return err->code == ZF_E_NOENT;
+}
+
+/* There may be something of that name which is no file, as there was. */
+static bool fact_holds_no_file(struct zf_store *st, const struct zf_fact *f, struct zf_err *err)
+{
+    zf_auto(mem) char *dir = strdup(f->path);
+    char *slash = dir ? strrchr(dir, '/') : NULL;
+
+    if (!dir) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    dir[slash ? slash - dir : 0] = '\0';
+    if (!store_kept_dir(st, dir, err)) {
+        return err->code == ZF_E_NOENT;
+    }
+    return !zf_store_has(st, f->path, ZF_ENTRY_FILE) ||
+           fact_changed(st, f->path, "there was no such file", err);
+}
+
+bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_source **src_out,
+                    struct zf_err *err)
+{
+    *src_out = NULL;
+    switch (f->kind) {
+    case ZF_FACT_DIR:
+        return fact_holds_dir(st, f, err);
+    case ZF_FACT_FILE:
+        return fact_holds_file(st, f, src_out, err);
+    case ZF_FACT_NO_DIR:
+        return fact_holds_no_dir(st, f, err);
+    case ZF_FACT_NO_FILE:
+        return fact_holds_no_file(st, f, err);
+    case ZF_FACT_KINDS:
+        break;
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "an unknown kind of fact");
+}
