@@ -417,7 +417,7 @@ bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t
 
 /* ---- notes, shown by info ----------------------------------------------------------------- */
 
-static bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err)
+bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err)
 {
     struct note_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
 

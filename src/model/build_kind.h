@@ -161,6 +161,11 @@ bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark,
 /* The same of a draft, unless it is newer than the mark. */
 bool build_save_draft(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
+/* Adds a note of no kind: it is never one too many. */
+bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err) ZF_CHECKED;
+/* What the seal says of those that were. */
+#define NOTES_MORE "%llu more notes of the same kinds are not shown"
+
 /* The draft whose pieces are d's. */
 static inline struct zf_draft *draft_data(struct zf_draft *d)
 {

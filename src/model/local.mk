@@ -31,12 +31,14 @@ libzf_model_la_SOURCES = \
 	src/model/map_slice.c \
 	src/model/map_slots.c \
 	src/model/model.c \
+	src/model/pack.c \
 	src/model/pieces.c \
 	src/model/scaffold.c \
 	src/model/seal.c \
 	src/model/select.c \
 	src/model/sources.c \
 	src/model/undo.c \
+	src/model/unpack.c \
 	$(NULL)
 libzf_model_la_LIBADD =
 
@@ -45,6 +47,7 @@ noinst_HEADERS += \
 	include/zf/model/cast.h \
 	include/zf/model/map.h \
 	include/zf/model/model.h \
+	include/zf/model/pack.h \
 	src/model/box.h \
 	src/model/box_tree.h \
 	src/model/build_kind.h \
@@ -57,6 +60,7 @@ noinst_HEADERS += \
 	src/model/map_grid.h \
 	src/model/map_kind.h \
 	src/model/map_slots.h \
+	src/model/pack.h \
 	src/model/boxes.h \
 	src/model/sources.h \
 	$(NULL)

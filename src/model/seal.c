@@ -188,7 +188,7 @@ static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct 
     }
     if (made > before) {
         /* A kind of its own, so it is never dropped itself. */
-        if (!zf_build_note(b, err, "%llu more notes of the same kinds are not shown",
+        if (!zf_build_note(b, err, NOTES_MORE,
                            (unsigned long long)(made - before))) {
             return false;
         }

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pack.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <zf/model/pack.h>
+
+#include "draft.h"
+#include "map_slots.h"
+
+struct packing {
+    const struct zf_build *b;
+    struct zf_out *out;
+    zf_pack_source_fn *number;
+    void *ctx;
+    uint64_t *known;          /* [sources] number + 1, or 0 */
+    struct zf_table stretches; /* by address */
+    zf_vec(const struct zf_stretches *) order;
+};
+
+struct pack_stretches {
+    uint64_t hash;
+    uint64_t number;
+};
+
+static void pack_text(struct packing *p, const char *text, uint64_t n)
+{
+    zf_out_var(p->out, n);
+    zf_out_add(p->out, text, (size_t)n);
+}
+
+/* i: in the build's table. */
+static bool pack_source(struct packing *p, uint64_t i, struct zf_err *err)
+{
+    uint64_t number = 0;
+
+    if (i && !p->known[i]) {
+        if (!p->number(p->ctx, p->b->sources->at[i], &number, err)) {
+            return false;
+        }
+        p->known[i] = number + 1;
+    }
+    zf_out_var(p->out, i ? PACK_SOURCES + p->known[i] - 1 : PACK_ZEROS);
+    return true;
+}
+
+/* ---- stretches ---- */
+
+static bool pack_add_stretches(struct packing *p, const struct zf_stretches *s, struct zf_err *err)
+{
+    uint64_t hash = zf_hash_address(s);
+
+    if (zf_table_get(&p->stretches, hash)) {
+        return true;
+    }
+    struct pack_stretches *e = zf_table_put(&p->stretches, hash, sizeof *e, err);
+    if (!e || !zf_vec_room(&p->order, 1, err)) {
+        return false;
+    }
+    e->number = p->order.n;
+    p->order.at[p->order.n++] = s;
+    return true;
+}
+
+static bool pack_all_stretches(struct packing *p, struct zf_err *err)
+{
+    for (size_t i = 0; i < p->b->drafts.n; i++) {
+        const struct zf_draft *d = p->b->drafts.at[i];
+
+        if (d->kind == ZF_DRAFT_SLOTS && !pack_add_stretches(p, d->slots->of, err)) {
+            return false;
+        }
+    }
+    zf_out_var(p->out, p->order.n);
+    for (size_t i = 0; i < p->order.n; i++) {
+        const struct zf_stretches *s = p->order.at[i];
+
+        zf_out_var(p->out, s->bytes);
+        zf_out_var(p->out, s->n);
+        for (uint32_t k = 0; k < s->n; k++) {
+            if (!pack_source(p, s->src[k], err)) {
+                return false;
+            }
+            zf_out_var(p->out, s->off[k]);
+        }
+    }
+    return true;
+}
+
+/* ---- tensors ---- */
+
+static void pack_numbers(struct packing *p, const uint64_t *v, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        zf_out_var(p->out, v[i]);
+    }
+}
+
+static bool pack_flat_piece(struct packing *p, const struct zf_draft *d, const struct piece *x,
+                            struct zf_err *err)
+{
+    pack_numbers(p, x->box, 2);
+    if (x->of) {
+        zf_out_var(p->out, PACK_PART);
+        zf_out_var(p->out, x->of->number);
+        zf_out_var(p->out, x->off / zf_dtype_info(d->dtype)->bytes);
+        return true;
+    }
+    if (!pack_source(p, x->src, err)) {
+        return false;
+    }
+    zf_out_var(p->out, x->off);
+    return true;
+}
+
+static bool pack_box_piece(struct packing *p, const struct zf_draft *d, const struct piece *x,
+                           struct zf_err *err)
+{
+    pack_numbers(p, x->box, 2 * d->ndim);
+    if (!pack_source(p, x->src, err)) {
+        return false;
+    }
+    zf_out_var(p->out, x->off);
+    zf_out_u8(p->out, x->stride != NULL);
+    pack_numbers(p, x->stride, x->stride ? d->ndim : 0);
+    return true;
+}
+
+static bool pack_pieces(struct packing *p, const struct zf_draft *d, struct zf_err *err)
+{
+    uint64_t words = piece_words(d);
+    bool ok = true;
+
+    zf_out_var(p->out, d->n_pieces);
+    for (const struct piece_block *b = d->first; b; b = b->next) {
+        for (uint64_t i = 0; ok && i < b->n; i++) {
+            const struct piece *x = (const void *)(b->words + i * words);
+
+            ok = d->kind == ZF_DRAFT_BOX ? pack_box_piece(p, d, x, err)
+                                         : pack_flat_piece(p, d, x, err);
+        }
+    }
+    return ok;
+}
+
+static bool pack_data(struct packing *p, const struct zf_draft *d, struct zf_err *err)
+{
+    const uint64_t elem = zf_dtype_info(d->dtype)->bytes;
+    const struct pack_stretches *e;
+
+    zf_out_u8(p->out, (uint8_t)d->dtype);
+    zf_out_var(p->out, d->ndim);
+    pack_numbers(p, d->shape, d->ndim);
+    switch (d->kind) {
+    case ZF_DRAFT_EMPTY:
+        return true;
+    case ZF_DRAFT_MEM:
+        zf_out_add(p->out, d->mem, (size_t)d->bytes);
+        return true;
+    case ZF_DRAFT_SLOTS:
+        e = zf_table_get(&p->stretches, zf_hash_address(d->slots->of));
+        zf_out_var(p->out, e->number);
+        zf_out_var(p->out, d->slots->at / elem);
+        zf_out_var(p->out, d->slots->slot / elem);
+        return true;
+    case ZF_DRAFT_FLAT:
+    case ZF_DRAFT_BOX:
+        break;
+    }
+    return pack_pieces(p, d, err);
+}
+
+static bool pack_draft(struct packing *p, const struct zf_draft *d, struct zf_err *err)
+{
+    zf_out_u8(p->out, (uint8_t)((d->same ? 0 : d->kind) | (d->set ? 0 : PACK_HIDDEN) |
+                                (d->same && !d->tie ? PACK_SAME : 0) | (d->tie ? PACK_TIE : 0) |
+                                (d->apart ? PACK_APART : 0)));
+    if (d->set) {
+        zf_out_var(p->out, d->set->number);
+    }
+    pack_text(p, d->name, d->name_len);
+    if (d->same) {
+        zf_out_var(p->out, d->tie ? d->tie->number : d->same->number);
+        return true;
+    }
+    return pack_data(p, d, err);
+}
+
+static bool pack_drafts(struct packing *p, struct zf_err *err)
+{
+    zf_out_var(p->out, p->b->sets.n);
+    for (size_t i = 0; i < p->b->sets.n; i++) {
+        const struct draft_set *s = p->b->sets.at[i];
+
+        pack_text(p, s->path, strlen(s->path));
+        zf_out_u8(p->out, s->raw_only);
+    }
+    zf_out_var(p->out, p->b->drafts.n);
+    for (size_t i = 0; i < p->b->drafts.n; i++) {
+        if (!pack_draft(p, p->b->drafts.at[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the rest ---- */
+
+static void pack_notes(struct packing *p)
+{
+    const struct build_rest *rest = &p->b->rest;
+    uint64_t made = 0;
+    char more[100];
+
+    for (const struct note_kind *k = rest->note_kinds; k; k = k->next) {
+        made += k->n;
+    }
+    /* As the seal says it. */
+    bool dropped = made > rest->n_notes;
+    zf_out_var(p->out, rest->n_notes + dropped);
+    for (const struct note_item *n = rest->notes; n; n = n->next) {
+        pack_text(p, n->text, strlen(n->text));
+    }
+    if (dropped) {
+        int n = snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)(made - rest->n_notes));
+        pack_text(p, more, (uint64_t)n);
+    }
+}
+
+static bool pack_file(struct packing *p, const struct blob_item *f, struct zf_err *err)
+{
+    uint64_t n = zf_map_size(f->map);
+    const struct zf_run run = n ? zf_map_at(f->map, 0) : (struct zf_run){.mem = ""};
+    uint32_t number;
+
+    pack_text(p, f->path, strlen(f->path));
+    if (run.kind == ZF_RUN_SRC) {
+        zf_out_u8(p->out, PACK_RANGE);
+        if (!sources_add(p->b->sources, run.src, &number, err) || !pack_source(p, number, err)) {
+            return false;
+        }
+        zf_out_var(p->out, run.off);
+        zf_out_var(p->out, n);
+        return true;
+    }
+    zf_out_u8(p->out, PACK_BYTES);
+    pack_text(p, run.mem, n);
+    return run.kind == ZF_RUN_MEM ||
+           zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the bytes of \"%.200s\" are made", f->path);
+}
+
+static bool pack_all(struct packing *p, struct zf_err *err)
+{
+    const struct build_rest *rest = &p->b->rest;
+
+    pack_text(p, rest->tag, strlen(rest->tag));
+    zf_out_u8(p->out, rest->has_step);
+    zf_out_var(p->out, rest->has_step ? (uint64_t)rest->step : 0);
+    pack_notes(p);
+    if (!pack_all_stretches(p, err) || !pack_drafts(p, err)) {
+        return false;
+    }
+    zf_out_var(p->out, rest->n_blobs);
+    for (const struct blob_item *f = rest->blobs; f; f = f->next) {
+        if (!pack_file(p, f, err)) {
+            return false;
+        }
+    }
+    return zf_out_ok(p->out, err);
+}
+
+bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ctx, struct zf_out *out,
+                   struct zf_err *err)
+{
+    struct packing p = {.b = b, .out = out, .number = number, .ctx = ctx};
+
+    if (b->degraded || b->rest.n_missing) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a damaged checkpoint is not kept");
+    }
+    p.known = calloc(b->sources->n + 1, sizeof *p.known);
+    bool ok = p.known ? pack_all(&p, err) : zf_fail_sys(err, "pack a model");
+    free(p.known);
+    zf_table_fini(&p.stretches);
+    zf_vec_fini(&p.order);
+    return ok;
+}
