@@ -8,8 +8,12 @@
 #include <zf/assemble/names.h>
 #include <zf/base/auto.h>
 #include <zf/model/build.h>
+#include <zf/source/recipe.h>
 
 struct zf_dcp;
+
+/* Kinds of sources that a model of a DCP is made of; ends with NULL. */
+extern const struct zf_source_kind *const zf_dcp_kinds[];
 
 /* Gives an empty one. Errors: ZF_E_NOMEM. */
 struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;

@@ -5,6 +5,7 @@
 
 #include <zf/assemble/open_opts.h>
 #include <zf/model/build.h>
+#include <zf/source/recipe.h>
 
 enum zf_fit {
     ZF_FIT_NO,
@@ -34,6 +35,8 @@ struct zf_format {
     bool one_file;       /* also reads the one file the user pointed at (zf_save.file) */
     bool latest;         /* its saves lie in a run directory whose file `latest` names one of them:
                           * what is named there is asked about, not the run directory itself */
+    /* Of sources that this family alone makes, or NULL. */
+    const struct zf_source_kind *kind;
     bool tp_rules;       /* asks -o tp_rules how ranks are joined */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:
      * it fits or not.  Errors: only of the store. */

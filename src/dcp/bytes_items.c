@@ -34,6 +34,8 @@ bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
     return true;
 }
 
+const struct zf_source_kind *const zf_dcp_kinds[] = {&dcp_items_kind, &dcp_whole_kind, NULL};
+
 struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chunk *c,
                                    struct zf_err *err)
 {

@@ -26,7 +26,9 @@ struct dcp_items {
 
 uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size)
 {
-    uint64_t h = zf_hash(ndim, size, ndim * sizeof *size);
+    /* The same in every process: models are kept. */
+    static const struct zf_hash_key key = {{0x73686170652d6f66u, 0x2d6463702d697465u}};
+    uint64_t h = zf_hash_of(&key, ndim, size, ndim * sizeof *size);
 
     return (uint16_t)(h ^ h >> 32);
 }
@@ -257,6 +259,16 @@ static void items_free(void *ctx)
     free(it);
 }
 
+static bool items_recipe(void *ctx, struct zf_recipe *out)
+{
+    const struct dcp_items *it = ctx;
+
+    out->kind = &dcp_items_kind;
+    out->n[0] = it->n;
+    zf_out_add(&out->bytes, it->record, (size_t)it->n * sizeof *it->record);
+    return true;
+}
+
 struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *records, uint64_t n,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
@@ -272,6 +284,33 @@ struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *recor
     src = zf_items_new(file, items_locate, it, items_free, err);
     if (!src) {
         items_free(it);
+        return NULL;
+    }
+    zf_items_recipe(src, items_recipe);
+    return src;
+}
+
+static struct zf_source *items_make(struct zf_remake *r, struct zf_err *err)
+{
+    const uint64_t n = r->n[0];
+    const void *p = r->parent && n <= zf_bytes_left(&r->bytes) / sizeof(struct dcp_record)
+                        ? zf_bytes_take(&r->bytes, n * sizeof(struct dcp_record))
+                        : NULL;
+    struct dcp_record *records = p ? malloc((size_t)(n + 1) * sizeof *records) : NULL;
+
+    if (!records) {
+        (void)zf_fail(err, p ? ZF_E_NOMEM : ZF_E_FORMAT, ZF_OFF_NONE, "items without records");
+        return NULL;
+    }
+    memcpy(records, p, (size_t)n * sizeof *records);
+    for (uint64_t i = 0; i < n; i++) {
+        records[i].dtype = records[i].dtype < ZF_DT_COUNT ? records[i].dtype : 0;
+    }
+    struct zf_source *src = dcp_items_new(r->parent, records, n, r->lim, err);
+    if (src && !zf_items_remake(src, n, r, err)) {
+        zf_source_unref(&src);
     }
     return src;
 }
+
+const struct zf_source_kind dcp_items_kind = {.name = "dcp items", .make = items_make};

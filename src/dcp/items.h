@@ -26,6 +26,8 @@ uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size);
 struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *records, uint64_t n,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
+extern const struct zf_source_kind dcp_items_kind;
+
 /* An item that is opened. */
 struct dcp_look {
     struct zf_source *body; /* the item's bytes, decompressed */

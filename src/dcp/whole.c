@@ -10,6 +10,7 @@
 
 #include <zf/base/arena.h>
 #include <zf/base/bytes.h>
+#include <zf/base/num.h>
 #include <zf/codec/pickle.h>
 #include <zf/codec/zip.h>
 
@@ -191,10 +192,41 @@ static void whole_fini(struct zf_source *s)
     free(w);
 }
 
+static bool whole_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    const struct whole *w = (const struct whole *)s;
+
+    out->kind = &dcp_whole_kind;
+    out->parent = w->file;
+    out->n[0] = w->item.off;
+    out->n[1] = w->item.len;
+    out->n[2] = w->item.wrap;
+    return true;
+}
+
+static struct zf_source *whole_make(struct zf_remake *r, struct zf_err *err)
+{
+    const struct dcp_item item = {
+        .off = r->n[0],
+        .len = r->n[1],
+        .wrap = r->n[2] == ZF_DCP_PLAIN  ? ZF_DCP_PLAIN
+                : r->n[2] == ZF_DCP_ZSTD ? ZF_DCP_ZSTD
+                                         : ZF_DCP_OTHER};
+
+    if (!r->parent || !zf_within(item.off, item.len, r->parent->size)) {
+        (void)zf_fail(err, ZF_E_FORMAT, item.off, "an item outside its file");
+        return NULL;
+    }
+    return dcp_whole_new(r->parent, item, r->lim, err);
+}
+
+const struct zf_source_kind dcp_whole_kind = {.name = "whole", .make = whole_make};
+
 static const struct zf_source_ops whole_ops = {
     .kind = "whole",
     .pread = whole_pread,
     .origin = whole_origin,
+    .recipe = whole_recipe,
     .fini = whole_fini,
 };
 

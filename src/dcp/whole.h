@@ -17,4 +17,6 @@ bool dcp_whole(struct zf_source *file, struct dcp_item item, const struct zf_lim
 struct zf_source *dcp_whole_new(struct zf_source *file, struct dcp_item item,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
+extern const struct zf_source_kind dcp_whole_kind;
+
 #endif

@@ -9,7 +9,7 @@
 #include <zf/base/dtype.h>
 #include <zf/base/limits.h>
 #include <zf/codec/pickle.h>
-#include <zf/source/source.h>
+#include <zf/source/recipe.h>
 
 struct zf_torch;
 
@@ -123,5 +123,8 @@ typedef bool zf_torch_part_fn(void *ctx, const struct zf_torch_part *part, struc
  * Errors: fn's; ZF_E_FORMAT; ZF_E_UNSUPPORTED v is no PARTS. */
 bool zf_torch_parts(struct zf_torch *t, const struct zf_pv *v, zf_torch_part_fn *fn, void *ctx,
                     struct zf_err *err) ZF_CHECKED;
+
+/* Sign bits of another source flipped: conjugate and negative views. */
+extern const struct zf_source_kind zf_torch_flip_kind;
 
 #endif

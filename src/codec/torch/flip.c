@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conjugate and negative views: torch stores the bytes of the base and a flag.  Both only turn
  * sign bits. */
+#include <zf/source/recipe.h>
+
 #include "file.h"
 
 struct flip {
@@ -33,16 +35,11 @@ static void flip_fini(struct zf_source *s)
     free(f);
 }
 
-static const struct zf_source_ops flip_ops = {
-    .kind = "flip",
-    .pread = flip_pread,
-    .fini = flip_fini,
-};
+static const struct zf_source_ops flip_ops;
 
-struct zf_source *torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
-                                 struct zf_err *err)
+static struct zf_source *flip_new(struct zf_source *parent, uint32_t half, const uint32_t flips[2],
+                                  struct zf_err *err)
 {
-    const struct zf_dtype_info *info = zf_dtype_info(dtype);
     struct flip *f = calloc(1, sizeof *f);
 
     if (!f) {
@@ -53,11 +50,53 @@ struct zf_source *torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, 
         free(f);
         return NULL;
     }
-    bool pair = info->kind == 'c';
-
     f->parent = zf_source_ref(parent);
-    f->half = pair ? info->bytes / 2 : info->bytes;
-    f->flips[0] = flips & ZF_TORCH_FLIP_REAL ? 0x80 : 0;
-    f->flips[1] = pair ? (flips & ZF_TORCH_FLIP_IMAG ? 0x80 : 0) : f->flips[0];
+    f->half = half;
+    f->flips[0] = flips[0];
+    f->flips[1] = flips[1];
     return &f->src;
+}
+
+static bool flip_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    const struct flip *f = (const struct flip *)s;
+
+    out->kind = &zf_torch_flip_kind;
+    out->parent = f->parent;
+    out->n[0] = f->half;
+    out->n[1] = f->flips[0];
+    out->n[2] = f->flips[1];
+    return true;
+}
+
+static struct zf_source *flip_make(struct zf_remake *r, struct zf_err *err)
+{
+    const uint32_t flips[2] = {r->n[1] & 0x80, r->n[2] & 0x80};
+
+    if (!r->parent || r->n[0] == 0 || r->n[0] > 16 || r->parent->size % r->n[0] != 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "numbers of no length");
+        return NULL;
+    }
+    return flip_new(r->parent, (uint32_t)r->n[0], flips, err);
+}
+
+const struct zf_source_kind zf_torch_flip_kind = {.name = "flip", .make = flip_make};
+
+static const struct zf_source_ops flip_ops = {
+    .kind = "flip",
+    .pread = flip_pread,
+    .recipe = flip_recipe,
+    .fini = flip_fini,
+};
+
+struct zf_source *torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
+                                 struct zf_err *err)
+{
+    const struct zf_dtype_info *info = zf_dtype_info(dtype);
+    const bool pair = info->kind == 'c';
+    const uint32_t half = pair ? info->bytes / 2 : info->bytes;
+    const uint32_t real = flips & ZF_TORCH_FLIP_REAL ? 0x80 : 0;
+    const uint32_t imag = flips & ZF_TORCH_FLIP_IMAG ? 0x80 : 0;
+
+    return flip_new(parent, half, (const uint32_t[2]){real, pair ? imag : real}, err);
 }

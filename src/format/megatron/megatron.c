@@ -23,6 +23,7 @@
 #include "settings_yaml.h"
 #include "torch_dist.h"
 #include "zarr.h"
+#include "zarr_array.h"
 
 extern const struct zf_format zf_format_megatron;
 
@@ -180,6 +181,7 @@ const struct zf_format zf_format_megatron = {
                "(mp_rank_*/model_optim_rng.pt)",
     .refines = "dcp",
     .shards = true,
+    .kind = &mg_zarr_kind,
     .probe = megatron_probe,
     .open = megatron_open,
 };

@@ -93,6 +93,85 @@ static bool array_locate(void *ctx, struct zf_source *file, const struct zf_item
     return out->src != NULL;
 }
 
+/* ---- made again, for a model that was kept ---------------------------------------------------------- */
+
+static bool array_recipe(void *ctx, struct zf_recipe *out)
+{
+    const struct array_files *f = ctx;
+    const char *text[] = {zf_store_below(f->st), f->key};
+
+    out->kind = &mg_zarr_kind;
+    out->n[0] = f->z.n_chunks;
+    out->n[1] = f->z.chunk_bytes;
+    for (size_t i = 0; i < 2; i++) {
+        zf_out_var(&out->bytes, strlen(text[i]));
+        zf_out_str(&out->bytes, text[i]);
+    }
+    zf_out_u8(&out->bytes, (uint8_t)f->z.dtype);
+    zf_out_u8(&out->bytes, (uint8_t)f->z.codec);
+    zf_out_u8(&out->bytes, (uint8_t)f->z.separator);
+    zf_out_u8(&out->bytes, f->z.swapped);
+    zf_out_u8(&out->bytes, (uint8_t)f->z.ndim);
+    for (uint32_t d = 0; d < f->z.ndim; d++) {
+        zf_out_var(&out->bytes, f->grid[d]);
+    }
+    return true;
+}
+
+static char *array_remake_text(struct zf_remake *r)
+{
+    const uint64_t n = zf_bytes_var(&r->bytes);
+    const char *p = zf_bytes_take(&r->bytes, n);
+
+    return p ? strndup(p, (size_t)n) : NULL;
+}
+
+static bool array_remake_grid(struct zf_remake *r, struct zf_zarr *z, uint64_t *grid)
+{
+    uint64_t n = 1;
+    bool ok = z->ndim <= ZF_ZARR_DIMS;
+
+    for (uint32_t d = 0; ok && d < z->ndim; d++) {
+        grid[d] = zf_bytes_var(&r->bytes);
+        ok = zf_mul(n, grid[d], &n);
+    }
+    return ok && !r->bytes.bad && n == z->n_chunks;
+}
+
+static struct zf_source *array_make(struct zf_remake *r, struct zf_err *err)
+{
+    zf_auto(mem) char *below = array_remake_text(r), *key = array_remake_text(r);
+    uint64_t grid[ZF_ZARR_DIMS];
+    struct zf_zarr z = {.n_chunks = r->n[0], .chunk_bytes = r->n[1], .grid = grid};
+
+    z.dtype = zf_bytes_u8(&r->bytes) % ZF_DT_COUNT;
+    z.codec = zf_bytes_u8(&r->bytes) % (ZF_ZARR_BLOSC + 1);
+    z.separator = zf_bytes_u8(&r->bytes) == '/' ? '/' : '.';
+    z.swapped = zf_bytes_u8(&r->bytes);
+    z.ndim = zf_bytes_u8(&r->bytes);
+    if (!below || !key || !array_remake_grid(r, &z, grid)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "chunks of no array");
+        return NULL;
+    }
+    zf_auto(store) struct zf_store *st = zf_store_sub(r->store, below, err);
+    struct array_files *files =
+        st ? array_files_new(&(const struct mg_save){.st = st, .lim = r->lim}, key, &z, err) : NULL;
+    struct zf_source *items =
+        files ? zf_items_new(NULL, array_locate, files, array_files_free, err) : NULL;
+    if (files && !items) {
+        array_files_free(files);
+    }
+    if (items) {
+        zf_items_recipe(items, array_recipe);
+    }
+    if (items && !zf_items_remake(items, z.n_chunks, r, err)) {
+        zf_source_unref(&items);
+    }
+    return items;
+}
+
+const struct zf_source_kind mg_zarr_kind = {.name = "zarr items", .make = array_make};
+
 /* ---- the files that are there ------------------------------------------------------------------- */
 
 struct array_file {
@@ -460,6 +539,7 @@ static bool array_start(struct array *a, struct zf_err *err)
         array_files_free(files);
         return false;
     }
+    zf_items_recipe(a->items, array_recipe);
     const struct mg_tensor *t = mg_save_tensor(
         a->s, a->key, strlen(a->key),
         (struct zf_type){a->z.dtype, a->z.ndim, a->z.shape}, a->z.grid, err);

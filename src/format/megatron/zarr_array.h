@@ -13,4 +13,7 @@ bool mg_zarr_array(struct mg_save *s, const char *key, struct zf_err *err) ZF_CH
  * are shown. */
 bool mg_zarr_lost(struct mg_save *s, const char *key, struct zf_err *err) ZF_CHECKED;
 
+/* The chunks of an array. */
+extern const struct zf_source_kind mg_zarr_kind;
+
 #endif
