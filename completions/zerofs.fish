@@ -58,6 +58,7 @@ complete -c zerofs -n $any -l cache_mem -x -d 'Blocks of addresses kept in memor
 complete -c zerofs -n $any -l cache_dir -x -a '(__fish_complete_directories)' -d 'Blocks of addresses kept on disk'
 complete -c zerofs -n $any -l cache_size -x -d 'Most bytes of cache_dir'
 complete -c zerofs -n $any -l local_cache -x -a '(__fish_complete_directories)' -d 'Files read in place of those behind the address'
+complete -c zerofs -n $any -l model_cache -x -a 'auto off (__fish_complete_directories)' -d 'Models kept for the next mount'
 complete -c zerofs -n $any -l cacert -r -d 'Authorities that https is verified with'
 complete -c zerofs -n $any -l shard_size -x -d 'Cut hf/ shards at this size'
 complete -c zerofs -n $any -l side -r -a '(__fish_complete_directories)' -d 'Directory of side files'

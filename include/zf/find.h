@@ -19,6 +19,9 @@
 struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
                               struct zf_err *err) ZF_CHECKED;
 
+/* The i-th kind of source that one family alone makes, or NULL: no more. */
+const struct zf_source_kind *zf_find_kind(size_t i);
+
 /* The saves of a run directory, in order of age, newest last.  Freed with zf_saves_free. */
 struct zf_saves {
     char **name; /* malloc'ed array of malloc'ed paths */

@@ -17,6 +17,8 @@ zerofs_SOURCES = \
 	src/cmd/foreign.h \
 	src/cmd/helper.c \
 	src/cmd/index.c \
+	src/cmd/kept.c \
+	src/cmd/kept.h \
 	src/cmd/info.c \
 	src/cmd/lost.c \
 	src/cmd/lost.h \
@@ -42,7 +44,7 @@ zerofs_SOURCES = \
 	src/cmd/where.c \
 	src/cmd/where.h \
 	$(NULL)
-zerofs_LDADD = libzf-export.la libzf-overlay.la libzf-fs.la libzf-view.la libzf-find.la libzf-format.la libzf-dcp.la \
+zerofs_LDADD = libzf-export.la libzf-overlay.la libzf-fs.la libzf-view.la libzf-keep.la libzf-find.la libzf-format.la libzf-dcp.la \
 	libzf-assemble.la libzf-model.la libzf-remote.la libzf-codec.la libzf-source.la libzf-base.la
 
 # What mount(8) looks for when fstab says "zerofs" or "fuse.zerofs".  Its directory is outside the prefix, so nothing is

@@ -27,7 +27,8 @@
 static bool mounted_is_beside(const char *text)
 {
     return strcmp(text, "nonempty") == 0 || strcmp(text, "auto_unmount") == 0 ||
-           strcmp(text, "debug") == 0 || strcmp(text, "verbose") == 0;
+           strcmp(text, "debug") == 0 || strcmp(text, "verbose") == 0 ||
+           strncmp(text, "model_cache=", sizeof "model_cache=" - 1) == 0;
 }
 
 /* A directory is compared by where it is, not by how it was called from somewhere. */

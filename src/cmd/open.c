@@ -10,6 +10,7 @@
 #include <zf/source/gate.h>
 
 #include "access.h"
+#include "kept.h"
 #include "remote.h"
 #include "where.h"
 
@@ -59,8 +60,8 @@ static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct op
     }
 }
 
-static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opts *o,
-                                           struct zf_err *err)
+static struct zf_checkpoint *open_found(struct zf_store *st, const struct opts *o, struct kept *k,
+                                        struct zf_err *err)
 {
     const struct zf_opener opener = open_opener(o);
     struct zf_open_opts how = {
@@ -72,7 +73,17 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
         .tp_rules = o->tp_rules,
         .degraded = o->degraded,
         .fill_lost = o->lost && strcmp(o->lost, "nan") == 0,
+        .sealing = k->keep ? zf_keep_sealing : NULL,
+        .sealing_ctx = k->keep,
     };
+
+    return zf_open(st, &how, err);
+}
+
+/* c is taken; NULL is fine. */
+static struct zf_checkpoint *open_selected(struct zf_checkpoint *c, const struct opts *o,
+                                           struct zf_err *err)
+{
     struct zf_select select = {
         .strip_prefix = o->strip_prefix,
         .only = (const char *const *)o->only.v,
@@ -83,7 +94,6 @@ static struct zf_checkpoint *open_selected(struct zf_store *st, const struct opt
         .n_rename = o->rename.n,
         .unused = open_warn_unused,
     };
-    struct zf_checkpoint *c = zf_open(st, &how, err);
 
     return c && open_wants_selection(o) ? zf_checkpoint_select(c, &select, err) : c;
 }
@@ -103,18 +113,24 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
     }
 }
 
+/* A model that was kept is tried with a store of its own: what that one was asked is no part of an opening. */
+static struct zf_checkpoint *open_kept(const char *path, const struct opts *o, struct kept *k)
+{
+    const struct zf_opener opener = open_opener(o);
+    zf_auto(store) struct zf_store *st =
+        k->keep ? zf_store_by(&opener, path, &o->lim, &k->why) : NULL;
+
+    return st ? kept_load(k, st) : NULL;
+}
+
 /* *changed_out: it was being written meanwhile, so that neither a checkpoint nor a refusal is worth
  * anything; *err says where. */
-static struct zf_checkpoint *open_once(const char *path, const struct opts *o, bool *changed_out,
-                                       struct zf_err *err)
+static struct zf_checkpoint *open_read(const char *path, const struct opts *o, struct kept *k,
+                                       bool *changed_out, struct zf_err *err)
 {
-    *changed_out = false;
-    if (!where_check(path, err)) {
-        return NULL;
-    }
     const struct zf_opener opener = open_opener(o);
     zf_auto(store) struct zf_store *st = zf_store_by(&opener, path, &o->lim, err);
-    struct zf_checkpoint *c = st ? open_selected(st, o, err) : NULL;
+    struct zf_checkpoint *c = st ? open_found(st, o, k, err) : NULL;
     struct zf_err changed;
 
     *changed_out = st && !zf_store_unchanged(st, &changed);
@@ -123,6 +139,10 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
         *err = changed;
         return NULL;
     }
+    if (c) {
+        kept_put(k, st, c, o);
+        c = open_selected(c, o, err);
+    }
     if (!c && st && err->code == ZF_E_UNKNOWN) {
         where_below(path, err);
     }
@@ -130,6 +150,20 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
         open_say_where(st, path, err);
     }
     return c;
+}
+
+static struct zf_checkpoint *open_once(const char *path, const struct opts *o, bool *changed_out,
+                                       struct zf_err *err)
+{
+    zf_auto(kept) struct kept k = {.keep = NULL};
+
+    *changed_out = false;
+    if (!where_check(path, err)) {
+        return NULL;
+    }
+    kept_begin(&k, path, o);
+    struct zf_checkpoint *c = open_kept(path, o, &k);
+    return c ? open_selected(c, o, err) : open_read(path, o, &k, changed_out, err);
 }
 
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)

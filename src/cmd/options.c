@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <zf/base/num.h>
+#include <zf/base/path.h>
 #include <zf/view.h>
 
 #include "foreign.h"
@@ -51,9 +52,7 @@ struct opts opts_default(void)
         .max_threads = UNSET,
         .max_read = UNSET,
         .read_ahead = UNSET,
-        .connections = UNSET,
-        .cache_mem = UNSET,
-        .cache_size = UNSET,
+        .connections = UNSET, .cache_mem = UNSET, .cache_size = UNSET,
         .entry_timeout = NAN,
         .attr_timeout = NAN,
         .timeout = NAN,
@@ -102,8 +101,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
     } const numbers[] = {
         {&o->shard_size, 0},  {&o->uid, getuid()}, {&o->gid, getgid()},        {&o->umask, 0},
         {&o->max_threads, 0}, {&o->max_read, 0},   {&o->read_ahead, 1u << 20},
-        {&o->connections, 0}, {&o->cache_mem, 0},
-        {&o->cache_size, 10ull << 30},
+        {&o->connections, 0}, {&o->cache_mem, 0}, {&o->cache_size, 10ull << 30},
     };
     /* Nothing in the tree ever changes. */
     const double for_ever = 1e9;
@@ -119,8 +117,7 @@ static bool options_settle(struct opts *o, struct zf_err *err)
                        "allow_other and allow_root contradict each other");
     }
     if (o->all_tags && o->tag) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
-                       o->tag);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other", o->tag);
     }
     /* A daemon leaves the directory it was started in.  A missing path is reported when it is
      * opened. */
@@ -132,6 +129,10 @@ static bool options_settle(struct opts *o, struct zf_err *err)
             free(*path[i]);
             *path[i] = real;
         }
+    }
+    if (o->model_cache && strcmp(o->model_cache, "auto") != 0 &&
+        strcmp(o->model_cache, "off") != 0 && !zf_path_absolute(&o->model_cache, err)) {
+        return false;
     }
     for (uint32_t i = 0; i < o->show.n; i++) {
         if (!zf_show_add(&o->shown, o->show.v[i], err)) {

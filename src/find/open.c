@@ -85,6 +85,9 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     if (o->side && !sidefiles_from(o->side, o, b, err)) {
         return NULL;
     }
+    if (o->sealing) {
+        o->sealing(o->sealing_ctx, b, l.match.format->name, l.match.probe.why);
+    }
     whole = b;
     b = NULL;
     c = zf_build_seal(whole, l.match.format->name, l.match.probe.why, err);

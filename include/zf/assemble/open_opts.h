@@ -7,6 +7,8 @@
 
 #include <zf/source/store.h>
 
+struct zf_build;
+
 /* What the user asked for. */
 struct zf_open_opts {
     const struct zf_limits *lim;
@@ -17,6 +19,9 @@ struct zf_open_opts {
     const char *tp_rules; /* -o tp_rules=FILE (zf/assemble/tp_rules.h), or NULL */
     bool degraded;
     bool fill_lost; /* with degraded: zf_build_fill_lost */
+    /* NULL, or called with what is about to be sealed. */
+    void (*sealing)(void *ctx, const struct zf_build *b, const char *format, const char *why);
+    void *sealing_ctx;
 };
 
 #endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kept.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <config.h>
+
+#include <zf/base/out.h>
+
+#include "where.h"
+
+/* What is read faster is not kept: reading it again costs no more. */
+#define KEPT_WORTH_NS 50000000
+
+char *kept_home(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *out = NULL;
+    int n = -1;
+
+    /* One that is not absolute is to be ignored (XDG Base Directory Specification 0.8). */
+    if (cache && cache[0] == '/') {
+        n = asprintf(&out, "%s/zerofs/models", cache);
+    } else if (home && home[0] == '/') {
+        n = asprintf(&out, "%s/.cache/zerofs/models", home);
+    }
+    return n < 0 ? NULL : out;
+}
+
+/* ---- the key: all that shapes a model beside the files of the checkpoint ------------------------ */
+
+static void kept_line(struct zf_out *key, const char *name, const char *value)
+{
+    zf_out_str(key, name);
+    zf_out_str(key, "=");
+    zf_out_str(key, value ? value : "");
+    zf_out_str(key, "\n");
+}
+
+static void kept_stat(struct zf_out *key, const char *name, const char *path)
+{
+    struct stat st = {0};
+    char text[200];
+
+    if (stat(path, &st) != 0) {
+        st.st_size = -1;
+    }
+    (void)snprintf(text, sizeof text, "%lld %lld.%09ld %lld.%09ld", (long long)st.st_size,
+                   (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+                   (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+    kept_line(key, name, text);
+}
+
+static void kept_number(struct zf_out *key, const char *name, uint64_t v)
+{
+    zf_out_str(key, name);
+    zf_out_str(key, "=");
+    zf_out_dec(key, v);
+    zf_out_str(key, "\n");
+}
+
+static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
+{
+    zf_auto(mem) char *real = realpath(path, NULL);
+    struct zf_err err;
+
+    if (!real) {
+        return false;
+    }
+    zf_out_str(key, real);
+    zf_out_str(key, "\n");
+    /* Messages and notes name it as it was given. */
+    kept_line(key, "as", path);
+    kept_line(key, "program", PACKAGE_VERSION);
+    kept_stat(key, "exe", "/proc/self/exe");
+    kept_line(key, "format", o->format);
+    kept_line(key, "tag", o->tag);
+    kept_line(key, "tp_rules", o->tp_rules);
+    if (o->tp_rules) {
+        kept_stat(key, "tp_rules.at", o->tp_rules);
+    }
+    kept_number(key, "xdev", o->xdev);
+#define X(name, dflt, unit, what) kept_number(key, #name, o->lim.name);
+    ZF_LIMITS(X)
+#undef X
+    return zf_out_ok(key, &err);
+}
+
+/* ---- one opening ------------------------------------------------------------------------------- */
+
+static void kept_say(const struct opts *o, const char *what, const struct zf_err *err)
+{
+    char text[1024];
+
+    if (o->verbose) {
+        (void)fprintf(stderr, "zerofs: model_cache: %s%s%s\n", what, err ? ": " : "",
+                      err ? zf_err_text(err, text, sizeof text) : "");
+    }
+}
+
+void kept_begin(struct kept *k, const char *path, const struct opts *o)
+{
+    const char *how = o->model_cache ? o->model_cache : KEPT_DEFAULT;
+    zf_auto(mem) char *home = NULL;
+    zf_auto(out) struct zf_out key = {0};
+
+    *k = (struct kept){.always = strcmp(how, "auto") != 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &k->began);
+    /* Another place's files, damage, and addresses: always read. */
+    if (strcmp(how, "off") == 0 || o->degraded || o->side || where_is_remote(path)) {
+        return;
+    }
+    home = k->always ? strdup(how) : kept_home();
+    if (home && kept_key(&key, path, o)) {
+        k->keep = zf_keep_new(home, key.p, KEPT_MOST, &o->lim, &k->why);
+        if (!k->keep) {
+            kept_say(o, "not used", &k->why);
+        }
+    }
+}
+
+struct zf_checkpoint *kept_load(struct kept *k, struct zf_store *st)
+{
+    struct zf_checkpoint *c = zf_keep_load(k->keep, st, &k->why);
+
+    k->why.code = c ? ZF_OK : k->why.code;
+    return c;
+}
+
+static bool kept_worth(const struct kept *k)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return k->always || (now.tv_sec - k->began.tv_sec) * 1000000000ll +
+                                (now.tv_nsec - k->began.tv_nsec) >
+                            KEPT_WORTH_NS;
+}
+
+void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, const struct opts *o)
+{
+    struct zf_err err;
+    char text[1024];
+
+    if (!k->keep) {
+        return;
+    }
+    if (k->why.code != ZF_E_NOENT) {
+        kept_say(o, "what was kept is of no use", &k->why);
+        c->not_kept = zf_arena_fmt(c->arena, &err, "%s", zf_err_text(&k->why, text, sizeof text));
+    }
+    if (kept_worth(k)) {
+        bool ok = zf_keep_put(k->keep, st, &err);
+
+        kept_say(o, ok ? "the model is kept" : "the model is not kept", ok ? NULL : &err);
+    }
+}
+
+void kept_end(struct kept *k)
+{
+    zf_keep_free(k->keep);
+    k->keep = NULL;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nothing here is locked: a model is one file that appears whole under its name, whoever was first, and one that is
+ * removed stays whole for whoever has it open. */
+#include "dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/base/vec.h>
+
+#include "keep.h"
+
+#define DIR_SUFFIX ".model"
+#define DIR_TEMP ".new-"
+/* Temporary files of who was killed are removed after so long. */
+#define DIR_STALE_SECONDS 600
+
+/* ---- whose is it? ---------------------------------------------------------------------------- */
+
+/* Could somebody else have put it there?  Root could anyway. */
+static bool dir_is_ours(const struct stat *st)
+{
+    return st->st_uid == geteuid() && (st->st_mode & 022) == 0;
+}
+
+/* A directory that all may write to, and take away what others put there. */
+static bool dir_is_open(int dir)
+{
+    struct stat st;
+
+    return fstatat(dir, "..", &st, 0) != 0 || ((st.st_mode & 02) && !(st.st_mode & S_ISVTX));
+}
+
+static bool dir_make(const char *path)
+{
+    zf_auto(mem) char *copy = strdup(path);
+    bool ok = copy && *copy;
+
+    for (char *p = copy; ok && *p;) {
+        p += strspn(p, "/");
+        p += strcspn(p, "/");
+        const char was = *p;
+        *p = '\0';
+        ok = mkdir(copy, 0700) == 0 || errno == EEXIST || errno == EISDIR ||
+             (was && access(copy, X_OK) == 0);
+        *p = was;
+    }
+    return ok;
+}
+
+int dir_open(const char *path, bool make, struct zf_err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 && errno == ENOENT && make && dir_make(path)) {
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        (void)zf_fail_sys(err, "open the directory of kept models");
+    } else if (dir_is_ours(&st) && !dir_is_open(fd)) {
+        return fd;
+    } else {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "the directory of kept models must be yours, and closed to others (mode 0700)");
+    }
+    (void)zf_err_in(err, "%s", path);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return -1;
+}
+
+/* ---- whole files ----------------------------------------------------------------------------- */
+
+static bool dir_read_all(int fd, uint8_t *p, uint64_t n, struct zf_err *err)
+{
+    for (uint64_t at = 0; at < n;) {
+        ssize_t got = pread(fd, p + at, (size_t)(n - at), (off_t)at);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? zf_fail_sys(err, "read a kept model")
+                           : zf_fail(err, ZF_E_FORMAT, at, "the kept model became shorter");
+        }
+        at += (uint64_t)got;
+    }
+    return true;
+}
+
+static uint8_t *dir_read_fd(int fd, uint64_t most, uint64_t *n_out, struct zf_err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0) {
+        (void)zf_fail_sys(err, "read a kept model");
+        return NULL;
+    }
+    if (!S_ISREG(st.st_mode) || !dir_is_ours(&st) || st.st_nlink != 1) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the kept model may be somebody else's");
+        return NULL;
+    }
+    if ((uint64_t)st.st_size > most) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the kept model is too large");
+        return NULL;
+    }
+    uint8_t *p = malloc((size_t)st.st_size + 1);
+    if (!p) {
+        (void)zf_fail_sys(err, "read a kept model");
+        return NULL;
+    }
+    *n_out = (uint64_t)st.st_size;
+    if (!dir_read_all(fd, p, *n_out, err)) {
+        free(p);
+        return NULL;
+    }
+    (void)futimens(fd, NULL);
+    return p;
+}
+
+uint8_t *dir_read(int dir, const char *name, uint64_t most, uint64_t *n_out, struct zf_err *err)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0) {
+        (void)zf_fail_sys(err, "open a kept model");
+        return NULL;
+    }
+    uint8_t *p = dir_read_fd(fd, most, n_out, err);
+    (void)close(fd);
+    return p;
+}
+
+static bool dir_write_part(int fd, const struct dir_part *part)
+{
+    for (size_t at = 0; at < part->n;) {
+        ssize_t put = write(fd, (const char *)part->p + at, part->n - at);
+
+        if (put < 0 && errno != EINTR) {
+            return false;
+        }
+        at += put < 0 ? 0 : (size_t)put;
+    }
+    return true;
+}
+
+bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_parts,
+               struct zf_err *err)
+{
+    uint64_t mark = 0;
+    char temp[64];
+
+    if (getrandom(&mark, sizeof mark, GRND_NONBLOCK) < 0) {
+        mark = (uint64_t)getpid();
+    }
+    (void)snprintf(temp, sizeof temp, DIR_TEMP "%ld-%llx", (long)getpid(), (unsigned long long)mark);
+    int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return zf_fail_sys(err, "keep a model");
+    }
+    bool ok = true;
+    for (size_t i = 0; ok && i < n_parts; i++) {
+        ok = dir_write_part(fd, &part[i]);
+    }
+    /* What a crash tears the checksum tells. */
+    ok = (close(fd) == 0) && ok && renameat(dir, temp, dir, name) == 0;
+    if (!ok) {
+        (void)zf_fail_sys(err, "keep a model");
+        (void)unlinkat(dir, temp, 0);
+    }
+    return ok;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+struct dir_file {
+    char name[DIR_NAME];
+    uint64_t bytes;
+    struct timespec used;
+};
+
+struct dir_files {
+    zf_vec(struct dir_file);
+    uint64_t bytes;
+};
+
+static bool dir_is_model(const char *name)
+{
+    return strlen(name) == 32 + sizeof DIR_SUFFIX - 1 && strspn(name, "0123456789abcdef") == 32 &&
+           strcmp(name + 32, DIR_SUFFIX) == 0;
+}
+
+static bool dir_add(struct dir_files *f, int dir, const char *name, struct zf_err *err)
+{
+    struct timespec now;
+    struct stat st;
+
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) {
+        return true;
+    }
+    if (!dir_is_model(name)) {
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        if (now.tv_sec - st.st_mtim.tv_sec > DIR_STALE_SECONDS) {
+            (void)unlinkat(dir, name, 0);
+        }
+        return true;
+    }
+    struct dir_file *x = zf_vec_push(f, err);
+    if (x) {
+        memcpy(x->name, name, 32 + sizeof DIR_SUFFIX);
+        x->bytes = (uint64_t)st.st_size;
+        x->used = st.st_mtim;
+        f->bytes += x->bytes;
+    }
+    return x != NULL;
+}
+
+static int dir_newest_first(const void *a, const void *b)
+{
+    const struct timespec *s = &((const struct dir_file *)a)->used,
+                          *t = &((const struct dir_file *)b)->used;
+
+    if (s->tv_sec != t->tv_sec) {
+        return s->tv_sec > t->tv_sec ? -1 : 1;
+    }
+    return (s->tv_nsec < t->tv_nsec) - (s->tv_nsec > t->tv_nsec);
+}
+
+static bool dir_list(int dir, struct dir_files *f, struct zf_err *err)
+{
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    bool ok = true;
+
+    if (!d) {
+        (void)zf_fail_sys(err, "list the kept models");
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return false;
+    }
+    for (struct dirent *e; ok && (e = readdir(d));) {
+        if (dir_is_model(e->d_name) || strncmp(e->d_name, DIR_TEMP, sizeof DIR_TEMP - 1) == 0) {
+            ok = dir_add(f, fd, e->d_name, err);
+        }
+    }
+    (void)closedir(d);
+    if (f->n) {
+        qsort(f->at, f->n, sizeof *f->at, dir_newest_first);
+    }
+    return ok;
+}
+
+void dir_trim(int dir, uint64_t most)
+{
+    struct dir_files f = {0};
+    struct zf_err err;
+
+    if (dir_list(dir, &f, &err)) {
+        while (f.bytes > most && f.n > 0) {
+            f.bytes -= f.at[--f.n].bytes;
+            (void)unlinkat(dir, f.at[f.n].name, 0);
+        }
+    }
+    zf_vec_fini(&f);
+}
+
+/* The first line of the key, without what a terminal would obey. */
+static void dir_what(int dir, const char *name, char *out, size_t n)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? pread(fd, out, n - 1, KEEP_KEY_AT) : -1;
+    size_t len = 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    for (; got > 0 && len < (size_t)got && out[len] != '\n'; len++) {
+        out[len] = (unsigned char)out[len] < ' ' || out[len] == 0x7f ? '?' : out[len];
+    }
+    out[len] = '\0';
+}
+
+bool zf_keep_each(const char *path, zf_keep_fn *fn, void *ctx, struct zf_err *err)
+{
+    int dir = dir_open(path, false, err);
+    struct dir_files f = {0};
+    char what[4096];
+
+    if (dir < 0) {
+        return false;
+    }
+    bool ok = dir_list(dir, &f, err);
+    for (size_t i = 0; ok && i < f.n; i++) {
+        dir_what(dir, f.at[i].name, what, sizeof what);
+        fn(ctx, &(struct zf_keep_entry){.what = what, .bytes = f.at[i].bytes, .used = f.at[i].used});
+    }
+    zf_vec_fini(&f);
+    (void)close(dir);
+    return ok;
+}
+
+bool zf_keep_clear(const char *path, uint64_t *bytes_out, struct zf_err *err)
+{
+    int dir = dir_open(path, false, err);
+    struct dir_files f = {0};
+
+    *bytes_out = 0;
+    if (dir < 0) {
+        return false;
+    }
+    bool ok = dir_list(dir, &f, err);
+    for (size_t i = 0; ok && i < f.n; i++) {
+        ok = unlinkat(dir, f.at[i].name, 0) == 0 || errno == ENOENT ||
+             zf_fail_sys(err, "remove a kept model");
+        *bytes_out += ok ? f.at[i].bytes : 0;
+    }
+    zf_vec_fini(&f);
+    (void)close(dir);
+    return ok;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file of a kept model:
+ *
+ *   "zfmodel" and KEEP_VERSION; 8 bytes: how many follow the checksum; 16 bytes: their checksum
+ *   the key, its length in 4 bytes in front
+ *   the directory of the save in the store, the format, and what proved it
+ *   facts: how many; of each: kind, path, and 16 bytes of print for directories and files
+ *   files among the sources: how many; of each the number of its fact, among those of files
+ *   sources: how many; of each: 0 and the number of a file; or 1 + the number of its kind, 0 or 1 + the number of its
+ *     parent, three numbers, and bytes
+ *   the model
+ *
+ * Numbers are zf_out_var's, texts have their length in front. */
+#ifndef KEEP_KEEP_H
+#define KEEP_KEEP_H
+
+#include <zf/base/hash.h>
+#include <zf/base/out.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
+#include <zf/keep.h>
+
+#include "dir.h"
+
+#define KEEP_MAGIC "zfmodel"
+/* To be raised whenever the bytes of a model mean something else, here or in src/model/pack.h. */
+#define KEEP_VERSION 1
+#define KEEP_HEAD 32u
+#define KEEP_KEY_AT 36 /* where the key begins */
+
+struct keep_source {
+    uint64_t hash; /* of its address */
+    uint64_t number;
+};
+
+struct zf_keep {
+    int dir;
+    char name[DIR_NAME];
+    char *key;
+    uint64_t most;
+    struct zf_limits lim;
+    /* What was noted when the model was about to be sealed, or why it cannot be kept. */
+    bool noted;
+    struct zf_err why;
+    struct zf_out about, sources, model;
+    uint64_t n_sources;
+    struct zf_table known; /* of struct keep_source */
+    zf_vec(struct zf_source *) files; /* among them; references */
+};
+
+/* The checksum of p[n]; the same in every process. */
+void keep_sum(const void *p, size_t n, uint64_t out[2]);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a file back to a checkpoint.  Until the key is compared nothing of it is used, and until every fact was seen to
+ * hold no source is made of it. */
+#include <zf/model/pack.h>
+#include <zf/source/facts.h>
+#include <zf/source/recipe.h>
+
+#include "keep.h"
+#include "kinds.h"
+
+/* The numbers of files and sources, as they are made. */
+struct load_sources {
+    struct zf_source **at; /* [n]; references */
+    uint64_t n;
+};
+
+struct loading {
+    struct zf_keep *k;
+    struct zf_store *st;
+    struct zf_bytes in;
+    struct load_sources facts; /* files, by the number among the facts */
+    struct load_sources files; /* of the sources; borrowed */
+    struct load_sources sources;
+};
+
+static bool load_bad(const struct loading *l, const char *what, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_FORMAT, zf_bytes_off(&l->in), "a kept model with %s", what);
+}
+
+/* How many things follow, of a byte at least each, and room for what is made of them. */
+static bool load_room(struct loading *l, struct load_sources *s, uint64_t *n_out,
+                      struct zf_err *err)
+{
+    *n_out = zf_bytes_var(&l->in);
+    if (l->in.bad || *n_out > zf_bytes_left(&l->in)) {
+        return load_bad(l, "more things than bytes", err);
+    }
+    s->at = calloc(*n_out + 1, sizeof(struct zf_source *));
+    return s->at != NULL || zf_fail_sys(err, "load a model");
+}
+
+static char *load_text(struct loading *l, struct zf_err *err)
+{
+    const uint64_t n = zf_bytes_var(&l->in);
+    const char *p = zf_bytes_take(&l->in, n);
+    char *copy = p ? strndup(p, (size_t)n) : NULL;
+
+    if (!copy) {
+        (void)(p ? zf_fail_sys(err, "load a model") : load_bad(l, "a text that is cut", err));
+    }
+    return copy;
+}
+
+/* ---- head ------------------------------------------------------------------------------------ */
+
+/* Magic, version, length, checksum, key. */
+static bool load_head(struct loading *l, struct zf_err *err)
+{
+    const char *magic = zf_bytes_take(&l->in, sizeof KEEP_MAGIC - 1);
+    const uint8_t version = zf_bytes_u8(&l->in);
+    const uint64_t n = zf_bytes_le64(&l->in);
+    const uint64_t first = zf_bytes_le64(&l->in), second = zf_bytes_le64(&l->in);
+    uint64_t sum[2];
+
+    if (l->in.bad || memcmp(magic, KEEP_MAGIC, sizeof KEEP_MAGIC - 1) != 0 ||
+        version != KEEP_VERSION) {
+        return load_bad(l, "another head", err);
+    }
+    if (n != zf_bytes_left(&l->in)) {
+        return load_bad(l, "a part missing", err);
+    }
+    keep_sum(l->in.p + l->in.at, (size_t)n, sum);
+    if (sum[0] != first || sum[1] != second) {
+        return load_bad(l, "another checksum", err);
+    }
+    const uint64_t key_len = zf_bytes_le32(&l->in);
+    const char *key = zf_bytes_take(&l->in, key_len);
+    return (key && key_len == strlen(l->k->key) && memcmp(key, l->k->key, (size_t)key_len) == 0) ||
+           load_bad(l, "another key", err);
+}
+
+/* ---- facts and sources ----------------------------------------------------------------------- */
+
+static bool load_fact(struct loading *l, struct zf_err *err)
+{
+    struct zf_fact f = {.kind = zf_bytes_u8(&l->in)};
+    zf_auto(mem) char *path = load_text(l, err);
+    struct zf_source *src;
+
+    if (!path) {
+        return false;
+    }
+    if (f.kind == ZF_FACT_DIR || f.kind == ZF_FACT_FILE) {
+        f.print[0] = zf_bytes_le64(&l->in);
+        f.print[1] = zf_bytes_le64(&l->in);
+    }
+    if (l->in.bad) {
+        return load_bad(l, "a fact that is cut", err);
+    }
+    f.path = path;
+    if (!zf_store_holds(l->st, &f, &src, err)) {
+        return false;
+    }
+    if (src) {
+        l->facts.at[l->facts.n++] = src;
+    }
+    return true;
+}
+
+static bool load_facts(struct loading *l, struct zf_err *err)
+{
+    uint64_t n;
+
+    if (!load_room(l, &l->facts, &n, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (!load_fact(l, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool load_files(struct loading *l, struct zf_err *err)
+{
+    uint64_t n;
+
+    if (!load_room(l, &l->files, &n, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t fact = zf_bytes_var(&l->in);
+
+        if (l->in.bad || fact >= l->facts.n) {
+            return load_bad(l, "a file that it does not have", err);
+        }
+        l->files.at[l->files.n++] = l->facts.at[fact];
+    }
+    return true;
+}
+
+static struct zf_source *load_made(struct loading *l, const struct zf_source_kind *kind,
+                                   struct zf_err *err)
+{
+    const uint64_t parent = zf_bytes_var(&l->in);
+    struct zf_remake r = {.store = l->st, .lim = &l->k->lim};
+
+    for (size_t i = 0; i < sizeof r.n / sizeof r.n[0]; i++) {
+        r.n[i] = zf_bytes_var(&l->in);
+    }
+    const uint64_t n = zf_bytes_var(&l->in);
+    r.bytes = zf_bytes_of(zf_bytes_take(&l->in, n), n);
+    if (l->in.bad || parent > l->sources.n) {
+        (void)load_bad(l, "a source that is cut", err);
+        return NULL;
+    }
+    r.parent = parent ? l->sources.at[parent - 1] : NULL;
+    return kind->make(&r, err);
+}
+
+static struct zf_source *load_source(struct loading *l, struct zf_err *err)
+{
+    const uint64_t what = zf_bytes_var(&l->in);
+    const struct zf_source_kind *kind = what ? kinds_at(what - 1) : NULL;
+    const uint64_t file = what ? 0 : zf_bytes_var(&l->in);
+
+    if (l->in.bad || (what ? !kind : file >= l->files.n)) {
+        (void)load_bad(l, "a source of no kind", err);
+        return NULL;
+    }
+    return kind ? load_made(l, kind, err) : zf_source_ref(l->files.at[file]);
+}
+
+static bool load_sources(struct loading *l, struct zf_err *err)
+{
+    uint64_t n;
+
+    if (!load_room(l, &l->sources, &n, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_source *s = load_source(l, err);
+
+        if (!s) {
+            return false;
+        }
+        l->sources.at[l->sources.n++] = s;
+    }
+    return true;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static struct zf_checkpoint *load_model(struct loading *l, const char *below, const char *format,
+                                        const char *why, struct zf_err *err)
+{
+    zf_auto(store) struct zf_store *st =
+        *below ? zf_store_sub(l->st, below, err) : zf_store_ref(l->st);
+    zf_auto(build) struct zf_build *b = st ? zf_build_new(st, &l->k->lim, false, err) : NULL;
+
+    if (!b || !zf_build_unpack(b, &l->in, l->sources.at, l->sources.n, err)) {
+        return NULL;
+    }
+    struct zf_build *whole = b;
+    b = NULL;
+    return zf_build_seal(whole, format, why, err);
+}
+
+static struct zf_checkpoint *load_all(struct loading *l, struct zf_err *err)
+{
+    if (!load_head(l, err)) {
+        return NULL;
+    }
+    zf_auto(mem) char *below = load_text(l, err);
+    zf_auto(mem) char *format = below ? load_text(l, err) : NULL;
+    zf_auto(mem) char *why = format ? load_text(l, err) : NULL;
+
+    return why && load_facts(l, err) && load_files(l, err) && load_sources(l, err)
+               ? load_model(l, below, format, why, err)
+               : NULL;
+}
+
+static void load_drop(struct load_sources *s)
+{
+    for (uint64_t i = 0; i < s->n; i++) {
+        zf_source_unref(&s->at[i]);
+    }
+    free(s->at);
+}
+
+struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
+{
+    struct loading l = {.k = k, .st = st};
+    uint64_t n = 0;
+    zf_auto(mem) uint8_t *p = dir_read(k->dir, k->name, k->most + KEEP_HEAD, &n, err);
+
+    if (!p) {
+        return NULL;
+    }
+    l.in = zf_bytes_of(p, n);
+    struct zf_checkpoint *c = load_all(&l, err);
+    if (c) {
+        c->kept = true;
+    }
+    load_drop(&l.sources);
+    load_drop(&l.facts);
+    free(l.files.at);
+    return c;
+}

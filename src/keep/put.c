@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a model that is about to be sealed to a file. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include <zf/model/pack.h>
+#include <zf/source/facts.h>
+
+#include "keep.h"
+#include "kinds.h"
+
+/* Windows of swapped windows of …: nothing is deeper than a few. */
+#define PUT_DEPTH 16
+
+void keep_sum(const void *p, size_t n, uint64_t out[2])
+{
+    static const struct zf_hash_key key[2] = {{{0x6b6570742d6d6f64u, 0x656c2d73756d2d31u}},
+                                              {{0x6b6570742d6d6f64u, 0x656c2d73756d2d32u}}};
+
+    out[0] = zf_hash_of(&key[0], n, p, n);
+    out[1] = zf_hash_of(&key[1], n, p, n);
+}
+
+struct zf_keep *zf_keep_new(const char *dir, const char *key, uint64_t most,
+                            const struct zf_limits *lim, struct zf_err *err)
+{
+    struct zf_keep *k = calloc(1, sizeof *k);
+    uint64_t sum[2];
+
+    if (!k || !(k->key = strdup(key))) {
+        free(k);
+        (void)zf_fail_sys(err, "keep a model");
+        return NULL;
+    }
+    k->dir = dir_open(dir, true, err);
+    if (k->dir < 0) {
+        zf_keep_free(k);
+        return NULL;
+    }
+    keep_sum(key, strlen(key), sum);
+    (void)snprintf(k->name, sizeof k->name, "%016llx%016llx.model", (unsigned long long)sum[0],
+                   (unsigned long long)sum[1]);
+    k->most = most;
+    k->lim = *lim;
+    return k;
+}
+
+static void put_forget(struct zf_keep *k)
+{
+    k->noted = false;
+    k->n_sources = 0;
+    zf_out_cut(&k->about, 0);
+    zf_out_cut(&k->sources, 0);
+    zf_out_cut(&k->model, 0);
+    zf_table_fini(&k->known);
+    for (size_t i = 0; i < k->files.n; i++) {
+        zf_source_unref(&k->files.at[i]);
+    }
+    zf_vec_fini(&k->files);
+}
+
+void zf_keep_free(struct zf_keep *k)
+{
+    if (!k) {
+        return;
+    }
+    put_forget(k);
+    if (k->dir >= 0) {
+        (void)close(k->dir);
+    }
+    zf_auto_out(&k->about);
+    zf_auto_out(&k->sources);
+    zf_auto_out(&k->model);
+    free(k->key);
+    free(k);
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+static void put_text(struct zf_out *out, const char *p, size_t n)
+{
+    zf_out_var(out, n);
+    zf_out_add(out, p, n);
+}
+
+static bool put_number(struct zf_keep *k, const struct zf_source *s, struct zf_err *err)
+{
+    struct keep_source *e = zf_table_put(&k->known, zf_hash_address(s), sizeof *e, err);
+
+    if (e) {
+        e->number = k->n_sources++;
+    }
+    return e != NULL;
+}
+
+/* A file, which has no parent. */
+static bool put_file(struct zf_keep *k, struct zf_source *s, struct zf_err *err)
+{
+    if (!zf_vec_room(&k->files, 1, err)) {
+        return false;
+    }
+    zf_out_var(&k->sources, 0);
+    zf_out_var(&k->sources, k->files.n);
+    k->files.at[k->files.n++] = zf_source_ref(s);
+    return put_number(k, s, err);
+}
+
+static bool put_made(struct zf_keep *k, const struct zf_source *s, const struct zf_recipe *r,
+                     struct zf_err *err)
+{
+    const struct keep_source *parent =
+        r->parent ? zf_table_get(&k->known, zf_hash_address(r->parent)) : NULL;
+    uint64_t kind;
+
+    if (!kinds_number(r->kind, &kind) || (r->parent && !parent)) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of kind \"%s\" is not kept",
+                       s->ops->kind);
+    }
+    zf_out_var(&k->sources, kind + 1);
+    zf_out_var(&k->sources, parent ? parent->number + 1 : 0);
+    for (size_t i = 0; i < sizeof r->n / sizeof r->n[0]; i++) {
+        zf_out_var(&k->sources, r->n[i]);
+    }
+    put_text(&k->sources, r->bytes.p, r->bytes.n);
+    return zf_out_ok(&r->bytes, err) && put_number(k, s, err);
+}
+
+/* One step: *next is the parent that must be known first, or NULL: s is known now. */
+static bool put_step(struct zf_keep *k, struct zf_source *s, struct zf_source **next,
+                     struct zf_err *err)
+{
+    struct zf_recipe r = {0};
+    bool ok = true;
+
+    *next = NULL;
+    if (zf_table_get(&k->known, zf_hash_address(s))) {
+        return true;
+    }
+    if (s->ops->identity) {
+        return put_file(k, s, err);
+    }
+    if (!s->ops->recipe || !s->ops->recipe(s, &r)) {
+        ok = zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of kind \"%s\" is not kept",
+                     s->ops->kind);
+    } else if (r.parent && !zf_table_get(&k->known, zf_hash_address(r.parent))) {
+        *next = r.parent;
+    } else {
+        ok = put_made(k, s, &r, err);
+    }
+    zf_auto_out(&r.bytes);
+    return ok;
+}
+
+/* Those it is made from get their numbers first. */
+static bool put_source(void *ctx, struct zf_source *src, uint64_t *number_out, struct zf_err *err)
+{
+    struct zf_source *chain[PUT_DEPTH] = {src};
+    struct zf_keep *k = ctx;
+    size_t n = 1;
+
+    while (n > 0) {
+        struct zf_source *next;
+
+        if (!put_step(k, chain[n - 1], &next, err)) {
+            return false;
+        }
+        if (!next) {
+            n--;
+        } else if (n < PUT_DEPTH) {
+            chain[n++] = next;
+        } else {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of too many others");
+        }
+    }
+    *number_out = ((const struct keep_source *)zf_table_get(&k->known, zf_hash_address(src)))->number;
+    return true;
+}
+
+void zf_keep_sealing(void *ctx, const struct zf_build *b, const char *format, const char *why)
+{
+    const char *text[] = {zf_store_below(zf_build_store(b)), format, why};
+    struct zf_keep *k = ctx;
+
+    put_forget(k);
+    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
+        put_text(&k->about, text[i], strlen(text[i]));
+    }
+    k->noted = zf_build_pack(b, put_source, k, &k->model, &k->why);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+struct put_facts {
+    struct zf_out out;
+    uint64_t n, n_files;
+    struct zf_table files; /* of struct keep_source: number among the files */
+};
+
+static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
+{
+    struct put_facts *p = ctx;
+
+    p->n++;
+    zf_out_u8(&p->out, (uint8_t)f->kind);
+    put_text(&p->out, f->path, strlen(f->path));
+    if (f->kind == ZF_FACT_DIR || f->kind == ZF_FACT_FILE) {
+        zf_out_le64(&p->out, f->print[0]);
+        zf_out_le64(&p->out, f->print[1]);
+    }
+    if (f->kind == ZF_FACT_FILE) {
+        struct keep_source *e = zf_table_put(&p->files, zf_hash_address(f->src), sizeof *e, err);
+
+        if (!e) {
+            return false;
+        }
+        e->number = p->n_files++;
+    }
+    return true;
+}
+
+/* Which facts the files among the sources are. */
+static bool put_files(const struct zf_keep *k, const struct put_facts *facts, struct zf_out *out,
+                      struct zf_err *err)
+{
+    zf_out_var(out, k->files.n);
+    for (size_t i = 0; i < k->files.n; i++) {
+        const struct keep_source *e =
+            zf_table_get(&facts->files, zf_hash_address(k->files.at[i]));
+
+        if (!e) {
+            (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a file of another place is not kept");
+            return zf_err_in(err, "%s", k->files.at[i]->name);
+        }
+        zf_out_var(out, e->number);
+    }
+    return true;
+}
+
+static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out head = {0};
+    uint64_t sum[2];
+
+    keep_sum(body->p, body->n, sum);
+    zf_out_add(&head, KEEP_MAGIC, sizeof KEEP_MAGIC - 1);
+    zf_out_u8(&head, KEEP_VERSION);
+    zf_out_le64(&head, body->n);
+    zf_out_le64(&head, sum[0]);
+    zf_out_le64(&head, sum[1]);
+    if (!zf_out_ok(&head, err)) {
+        return false;
+    }
+    if (body->n > k->most) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the model is larger than all that may be kept");
+    }
+    const struct dir_part part[] = {{head.p, head.n}, {body->p, body->n}};
+    if (!dir_write(k->dir, k->name, part, sizeof part / sizeof part[0], err)) {
+        return false;
+    }
+    dir_trim(k->dir, k->most);
+    return true;
+}
+
+static bool put_body(struct zf_keep *k, struct put_facts *facts, struct zf_out *body,
+                     struct zf_err *err)
+{
+    zf_out_le32(body, (uint32_t)strlen(k->key));
+    zf_out_str(body, k->key);
+    zf_out_add(body, k->about.p, k->about.n);
+    zf_out_var(body, facts->n);
+    zf_out_add(body, facts->out.p, facts->out.n);
+    if (!put_files(k, facts, body, err)) {
+        return false;
+    }
+    zf_out_var(body, k->n_sources);
+    zf_out_add(body, k->sources.p, k->sources.n);
+    zf_out_add(body, k->model.p, k->model.n);
+    return zf_out_ok(&k->about, err) && zf_out_ok(&k->sources, err) && zf_out_ok(&facts->out, err) &&
+           zf_out_ok(body, err);
+}
+
+bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out body = {0};
+    struct put_facts facts = {0};
+
+    if (!k->noted) {
+        *err = k->why;
+        return false;
+    }
+    bool ok = zf_store_facts(st, put_fact, &facts, err) && put_body(k, &facts, &body, err) &&
+              put_write(k, &body, err);
+    zf_table_fini(&facts.files);
+    zf_auto_out(&facts.out);
+    put_forget(k);
+    return ok;
+}
