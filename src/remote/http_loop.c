@@ -265,9 +265,9 @@ static void http_follow(struct http *h, struct http_call *c)
 
 static void http_ended(struct http *h, struct http_call *c, int result)
 {
+    http_say_result(h, c, result); /* before a redirect has changed where it goes */
     enum http_next next = http_call_judge(c, result);
 
-    http_say_result(h, c, result);
     if (c->head.status) {
         atomic_store(&c->host->answered, true);
     }

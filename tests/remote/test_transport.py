@@ -255,6 +255,11 @@ def each_request_is_told_with_v():
         lines = r.stderr.decode().splitlines()
         assert r.returncode == 0 and len(lines) == len(s.log), r.stderr.decode()
         assert any(x.startswith(f"zerofs: GET {s.url}model.safetensors bytes 0-") and "206" in x for x in lines), lines
+        with Server(tmp) as t:
+            s.faults["redirect"] = t.url + "model.safetensors@safetensors"
+            lines = run("info", s.url, "-v").stderr.decode().splitlines()
+        for line in (f"GET {s.url}model.safetensors bytes 0-1073: 302, 0 bytes", f"GET {t.url}model.safetensors bytes 0-1073: 206, 1074 bytes"):
+            assert any(x.endswith(line) for x in lines), (line, lines)
 
 
 def random_faults_never_make_a_wrong_byte():
