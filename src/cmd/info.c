@@ -71,9 +71,22 @@ static void info_print_host(void *ctx, const struct zf_host_stats *s)
                  s->requests, s->retries);
 }
 
+/* What an address turned out to be, if more than it says: the hub's revision as a commit.  NULL: nothing more. */
+static const char *info_at(const char *path, const struct zf_checkpoint *c)
+{
+    const char *at = zf_store_name(c->store);
+
+    return strncmp(path, "hf://", 5) == 0 && strcmp(path, at) != 0 ? at : NULL;
+}
+
 static void info_print_text(const char *path, const struct zf_checkpoint *c, const char *config)
 {
+    const char *at = info_at(path, c);
+
     (void)printf("%s\n", path);
+    if (at) {
+        (void)printf("commit   %s\n", at);
+    }
     (void)printf("format   %s: %s\n", c->format, c->why);
     if (c->tag[0]) {
         (void)fputs("tag      ", stdout);
@@ -152,6 +165,9 @@ static void info_print_json(const char *path, const struct zf_checkpoint *c, con
         (void)json_object_set(j, "hosts", hosts);
     }
     json_decref(hosts);
+    if (info_at(path, c)) {
+        (void)json_object_set_new(j, "at", json_string(info_at(path, c)));
+    }
     (void)json_dumpf(j, stdout, JSON_INDENT(1));
     (void)fputc('\n', stdout);
     json_decref(j);
