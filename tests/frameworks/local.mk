@@ -12,6 +12,7 @@ EXTRA_DIST += \
 	tests/frameworks/make_torch.py \
 	tests/frameworks/models.py \
 	tests/frameworks/mount.py \
+	tests/frameworks/stores.py \
 	tests/frameworks/suite.py \
 	tests/frameworks/truth.py \
 	$(NULL)

@@ -8,7 +8,8 @@ SECONDS = 30
 
 
 class Mount:
-    def __init__(self, program, checkpoint, options, scratch):
+    def __init__(self, program, checkpoint, options, scratch, env=None):
+        self.env = env
         self.program, self.checkpoint, self.options, self.scratch = program, checkpoint, options, scratch
         self.point = self.server = None
 
@@ -17,7 +18,7 @@ class Mount:
         options = [word for o in self.options for word in ("-o", o)]
         # In the foreground the server is our child, which can be ended by its id.
         self.server = subprocess.Popen([self.program, "mount", self.checkpoint, self.point, "-f", *options],
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env)
         try:
             for _ in range(SECONDS * 50):
                 if os.path.ismount(self.point):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed, megatron, olmo, casts or damaged; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, megatron, olmo, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -18,6 +18,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import casts
 import consume
 import damaged
+import stores
 from mount import Mount
 from tap import Tap
 
@@ -151,6 +152,8 @@ def main():
         casts.run(tap, program, scratch)
     if not only or "damaged" in only:
         damaged.run(tap, program, scratch)
+    if not only or "stores" in only:
+        stores.run(tap, program, scratch)
     good = tap.close()
     sys.exit(not good)
 
