@@ -44,11 +44,9 @@ bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const c
 uint32_t zf_dcp_n_read(const struct zf_dcp *d);
 
 /* Opens the files and gives every key its place and every chunk its box.
- * rule: how a dialect of this format calls its tensors, or NULL.
  * Errors: ZF_E_FORMAT a file is missing or too short, items overlap; of names and build. */
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
-                  struct zf_build *b, const struct zf_name_rule *rule,
-                  struct zf_err *err) ZF_CHECKED;
+                  struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 /* The same for a family that makes more of the tensors than files: each becomes a hidden draft
  * (zf_build_hidden) with all its chunks, and bytes items are shown nowhere.  Only tensors that are

@@ -13,6 +13,7 @@
 #include <zf/base/name.h>
 #include <zf/base/vec.h>
 
+#define ADAPTER_NAME_MAX 4096 /* longer names are no parameters of one */
 #define ADAPTERS_MOST 10000 /* of one model */
 
 static bool adapter_word(const char *p, size_t n, const char *word)
@@ -50,7 +51,9 @@ static const char *adapter_skip_wrappers(const char *name, const char *end)
     return at && (at == name || at[-1] == '.') ? at : name;
 }
 
-bool zf_adapter_name(const char *name, size_t len, const char **adapter, size_t *n, char *out)
+/* Is it a parameter of an adapter?  Then *adapter [*n] is the adapter's name, borrowed from the name or a
+ * constant, and out [ADAPTER_NAME_MAX] what PEFT calls it in adapter_model.safetensors. */
+static bool adapter_name(const char *name, size_t len, const char **adapter, size_t *n, char *out)
 {
     const char *end = name + len, *begin = adapter_skip_wrappers(name, end), *p = begin;
     size_t word = adapter_component(p, end), head;
@@ -81,10 +84,10 @@ bool zf_adapter_name(const char *name, size_t len, const char **adapter, size_t 
     if (vector && adapter_word(rest, (size_t)(end - rest), "weight")) {
         rest = end;
     }
-    int total = snprintf(out, ZF_ADAPTER_NAME_MAX, "%.*s%s%.*s",
-                         (int)(head < ZF_ADAPTER_NAME_MAX ? head : ZF_ADAPTER_NAME_MAX), begin,
+    int total = snprintf(out, ADAPTER_NAME_MAX, "%.*s%s%.*s",
+                         (int)(head < ADAPTER_NAME_MAX ? head : ADAPTER_NAME_MAX), begin,
                          rest < end && !whole ? "." : "", (int)(end - rest), rest);
-    return len < ZF_ADAPTER_NAME_MAX && total > 0 && total < ZF_ADAPTER_NAME_MAX;
+    return len < ADAPTER_NAME_MAX && total > 0 && total < ADAPTER_NAME_MAX;
 }
 
 /* ---- a tree's adapters ---- */
@@ -132,11 +135,11 @@ static bool adapter_see(struct zf_build *b, const char *dir, struct adapters *al
     uint64_t at = 0;
 
     while (zf_build_next(b, dir, &at, &s, &tie)) {
-        char out[ZF_ADAPTER_NAME_MAX];
+        char out[ADAPTER_NAME_MAX];
         const char *name;
         size_t n;
 
-        if (s.set[0] || !zf_adapter_name(s.name, s.name_len, &name, &n, out)) {
+        if (s.set[0] || !adapter_name(s.name, s.name_len, &name, &n, out)) {
             continue;
         }
         struct adapter *a = adapter_of(all, name, n, err);
@@ -157,12 +160,12 @@ static bool adapter_show_tensors(struct zf_build *b, const char *dir, struct ada
     struct zf_spot s;
 
     while (at < n_before && (d = zf_build_next(b, dir, &at, &s, &tie))) {
-        char out[ZF_ADAPTER_NAME_MAX], set[2 * ZF_NAME_MAX];
+        char out[ADAPTER_NAME_MAX], set[2 * ZF_NAME_MAX];
         const struct adapter *a;
         const char *name;
         size_t n;
 
-        if (s.set[0] || !zf_adapter_name(s.name, s.name_len, &name, &n, out)) {
+        if (s.set[0] || !adapter_name(s.name, s.name_len, &name, &n, out)) {
             continue;
         }
         if (!(a = adapter_of(all, name, n, err))) {

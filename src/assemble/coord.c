@@ -27,17 +27,6 @@ uint64_t zf_coord_number(const struct zf_mesh *mesh, struct zf_coord c)
     return n;
 }
 
-struct zf_coord zf_coord_of(const struct zf_mesh *mesh, uint64_t number)
-{
-    struct zf_coord c;
-
-    for (int a = 0; a < ZF_N_AXES; a++) {
-        c.at[a] = (uint32_t)(number % coord_size(mesh, a));
-        number /= coord_size(mesh, a);
-    }
-    return c;
-}
-
 const char *zf_coord_text(const struct zf_mesh *mesh, struct zf_coord c, char *out)
 {
     static const char *const word[] = {[ZF_AXIS_TENSOR] = "tp",
@@ -53,21 +42,4 @@ const char *zf_coord_text(const struct zf_mesh *mesh, struct zf_coord c, char *o
     }
     (void)snprintf(out + n, ZF_COORD_MAX - (size_t)n, "rank%" PRIu32, c.at[ZF_AXIS_DATA]);
     return out;
-}
-
-uint32_t zf_coord_axes(const struct zf_mesh *mesh, struct zf_coord c, const int cut[ZF_N_AXES],
-                       struct zf_mesh_axis *out)
-{
-    uint32_t n = 0;
-
-    for (int a = 0; a < ZF_N_AXES; a++) {
-        if (mesh->size[a] > 1) {
-            out[n++] =
-                (struct zf_mesh_axis){.size = mesh->size[a],
-                                      .coord = c.at[a],
-                                      .place = cut[a] < 0 ? ZF_PLACE_REPLICATE : ZF_PLACE_SHARD,
-                                      .dim = cut[a] < 0 ? 0 : (uint32_t)cut[a]};
-        }
-    }
-    return n;
 }

@@ -52,7 +52,6 @@ struct name_id {
 };
 
 struct zf_names {
-    struct zf_name_rule rule;
     bool has[ZF_CONTAINERS], settled;
     struct zf_table params;  /* names of what is no optimizer entry */
     struct zf_table masters; /* names that have a master copy */
@@ -215,23 +214,10 @@ static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err
     return names_put(&names->params, key, n, err);
 }
 
-static bool names_rename(struct zf_names *names, struct zf_path path, struct zf_renamed *out,
-                         struct zf_err *err)
-{
-    *out = (struct zf_renamed){.path = path};
-    return names->rule.rename ? names->rule.rename(names->rule.ctx, path, out, err)
-                              : wrappers_off(&names->wrappers, &out->path, err);
-}
-
 bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    struct zf_renamed to;
-
-    if (!names_rename(names, path, &to, err)) {
-        return false;
-    }
-    return to.set || (to.path.n == 0 && path.n > 0) ||
-           (zf_path_join(&names->key, to.path, err) && names_see(names, to.path, err));
+    return wrappers_off(&names->wrappers, &path, err) && zf_path_join(&names->key, path, err) &&
+           names_see(names, path, err);
 }
 
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
@@ -407,18 +393,9 @@ static bool names_place(struct zf_names *names, struct zf_path path, struct zf_s
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
-    struct zf_renamed to;
-
-    if ((!names->settled && !names_settle(names, err)) || !names_rename(names, path, &to, err)) {
-        return false;
-    }
-    if (to.set || (to.path.n == 0 && path.n > 0)) {
-        *out = (struct zf_spot){.name = NULL};
-        return !to.set ||
-               (zf_path_join(&names->key, path, err) &&
-                names_place_as(names, to.set, zf_out_text(&names->key), names->key.n, out, err));
-    }
-    return zf_path_join(&names->key, to.path, err) && names_place(names, to.path, out, err);
+    return (names->settled || names_settle(names, err)) &&
+           wrappers_off(&names->wrappers, &path, err) && zf_path_join(&names->key, path, err) &&
+           names_place(names, path, out, err);
 }
 
 bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,
@@ -460,7 +437,7 @@ bool zf_names_reserved(const char *encoded)
            word_starts(encoded, strlen(encoded), "mp_rank_");
 }
 
-struct zf_names *zf_names_new(const struct zf_name_rule *rule, struct zf_err *err)
+struct zf_names *zf_names_new(struct zf_err *err)
 {
     struct zf_names *names = calloc(1, sizeof *names);
 
@@ -468,7 +445,6 @@ struct zf_names *zf_names_new(const struct zf_name_rule *rule, struct zf_err *er
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for names");
         return NULL;
     }
-    names->rule = rule ? *rule : (struct zf_name_rule){0};
     names->arena = zf_arena_new(UINT64_MAX, err);
     if (!names->arena) {
         free(names);

@@ -6,6 +6,7 @@
 #include <zf/assemble/tensor_ref.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
+#include <zf/codec/dtensor.h>
 
 #include "replicas.h"
 

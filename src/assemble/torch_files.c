@@ -55,7 +55,7 @@ struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
     for (int a = 0; a < ZF_N_AXES; a++) {
         s->several = s->several || mesh->size[a] > 1;
     }
-    s->names = zf_names_new(NULL, err);
+    s->names = zf_names_new(err);
     s->join = s->names ? join_new(b, s->names, mesh, lim, err) : NULL;
     if (!s->join) {
         return NULL;

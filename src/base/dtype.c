@@ -51,17 +51,6 @@ static bool dtype_same(const char *row, const char *name, size_t n)
     return row && strlen(row) == n && memcmp(row, name, n) == 0;
 }
 
-bool zf_dtype_by_suffix(const char *name, enum zf_dtype *out)
-{
-    for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (dtype_same(table[i].suffix, name, strlen(name))) {
-            *out = (enum zf_dtype)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* torch has second names for the common types: torch.float is torch.float32. */
 static const struct {
     const char *name;

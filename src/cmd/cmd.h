@@ -20,8 +20,6 @@ struct cmd {
     int (*run)(const struct cmd *self, int argc, char **argv);
 };
 
-/* Row i of the command table, or NULL past the end. */
-const struct cmd *cmd_row(size_t i);
 const struct cmd *cmd_find(const char *name);
 
 /* Prints "zerofs: <sentence>" on stderr and returns the exit code of the failure. */

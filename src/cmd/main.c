@@ -29,14 +29,15 @@ static const struct cmd *const table[] = {
 #undef CMD
 };
 
-const struct cmd *cmd_row(size_t i)
+/* Row i of the command table, or NULL past the end. */
+static const struct cmd *main_row(size_t i)
 {
     return i < sizeof table / sizeof table[0] ? table[i] : NULL;
 }
 
 const struct cmd *cmd_find(const char *name)
 {
-    for (size_t i = 0; cmd_row(i); i++) {
+    for (size_t i = 0; main_row(i); i++) {
         if (strcmp(table[i]->name, name) == 0) {
             return table[i];
         }
@@ -90,7 +91,7 @@ static int main_usage(FILE *to)
                 "       zerofs CKPT MOUNTPOINT [-o OPTIONS]     (the same as zerofs mount)\n"
                 "Show a sharded training checkpoint as plain files, without converting it.\n\n",
                 to);
-    for (size_t i = 0; cmd_row(i); i++) {
+    for (size_t i = 0; main_row(i); i++) {
         (void)fprintf(to, "  %-8s %s\n", table[i]->name, table[i]->summary);
     }
     (void)fputs(
@@ -174,7 +175,7 @@ static void main_put_first(char **argv, int at)
 
 static void main_nearest_command(struct zf_nearest *near)
 {
-    for (size_t i = 0; cmd_row(i); i++) {
+    for (size_t i = 0; main_row(i); i++) {
         zf_nearest_offer(near, table[i]->name);
     }
 }

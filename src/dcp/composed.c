@@ -288,9 +288,6 @@ static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t
     if (!zf_names_place(p->names, p->path[c->key], &spot, err)) {
         return false;
     }
-    if (!spot.name) {
-        return true; /* not shown */
-    }
     for (uint32_t d = 0; d < k->ndim; d++) {
         j.whole = j.whole && p->d->box[c->box + k->ndim + d] == k->shape[d];
     }

@@ -5,7 +5,7 @@
 
 bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err)
 {
-    p->names = zf_names_new(p->rule, err);
+    p->names = zf_names_new(err);
     p->d->source = calloc(p->d->n_files + 1, sizeof *p->d->source);
     p->d->draft = calloc(p->d->n_keys + 1, sizeof *p->d->draft);
     p->file = p->d->source;

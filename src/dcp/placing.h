@@ -15,7 +15,6 @@ struct dcp_placing {
     const struct zf_limits *lim;
     struct zf_build *b;
     bool hidden; /* drafts have no places, bytes items no files */
-    const struct zf_name_rule *rule; /* NULL = tensors are called by their paths */
     struct zf_names *names;
     struct zf_path *path;     /* [n_keys] */
     struct zf_source **file;  /* d->source */
@@ -23,7 +22,7 @@ struct dcp_placing {
     uint32_t n_whole;         /* bytes items that were checked while mounting */
 };
 
-/* Makes names, file and items; d, st, lim, b and rule are set.  Errors: ZF_E_NOMEM. */
+/* Makes names, file and items; d, st, lim and b are set.  Errors: ZF_E_NOMEM. */
 bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 void dcp_placing_fini(struct dcp_placing *p);
 static inline void zf_auto_dcp_placing(struct dcp_placing *p)

@@ -154,8 +154,6 @@ static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft *
         *out = zf_build_hidden(p->b, k->name, k->name_len, type, err);
     } else if (!zf_names_place(p->names, p->path[key], &spot, err)) {
         return false;
-    } else if (!spot.name) {
-        return true;
     } else if (!zf_build_find(p->b, spot) || zf_names_extra(p->names, p->path[key], &spot, err)) {
         *out = zf_build_tensor(p->b, spot, type, err);
     }
@@ -267,11 +265,10 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
            (p->hidden || dcp_state(p, err));
 }
 
-bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
-               const struct zf_name_rule *rule, struct zf_err *err)
+bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err)
 {
-    zf_auto(dcp_placing) struct dcp_placing p = {
-        .d = d, .st = st, .lim = lim, .b = b, .rule = rule};
+    zf_auto(dcp_placing) struct dcp_placing p = {.d = d, .st = st, .lim = lim, .b = b};
 
     return dcp_placing_init(&p, err) && tensors_place(&p, err);
 }

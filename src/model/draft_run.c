@@ -115,7 +115,8 @@ bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
     return true;
 }
 
-bool draft_run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err)
+/* Is the run inside its box, and the box inside the tensor?  Errors: ZF_E_FORMAT they are not. */
+static bool draft_run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err)
 {
     uint64_t elems = 0;
     char text[160];

@@ -15,8 +15,6 @@ struct run {
     uint64_t first, n;
     uint64_t off, src;
 };
-/* Is the run inside its box, and the box inside the tensor?  Errors: ZF_E_FORMAT they are not. */
-bool draft_run_inside(const struct zf_draft *d, const struct run *r, struct zf_err *err) ZF_CHECKED;
 /* Adds one that is, and has elements. */
 bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err) ZF_CHECKED;
 

@@ -31,7 +31,9 @@ static inline void zf_auto_fetch_reply(struct http_reply *r)
     http_reply_fini(r);
 }
 
-bool aws_fetch_allowed(const char *url)
+/* May the service of a container be asked at this URL?  Over plain HTTP only on this machine, and at the
+ * addresses that containers have for it (botocore/utils.py, ContainerMetadataFetcher, 1.43). */
+static bool aws_fetch_allowed(const char *url)
 {
     static const char *const hosts[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "localhost",
                                         "[::1]"};

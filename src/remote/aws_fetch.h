@@ -18,8 +18,4 @@ struct aws_fetch {
  * requests go out unsigned.  Errors: ZF_E_IO and what the services say; ZF_E_USAGE. */
 bool aws_fetch_key(const struct aws_fetch *f, struct aws_key *out, struct zf_err *err) ZF_CHECKED;
 
-/* May the service of a container be asked at this URL?  Over plain HTTP only on this machine, and at the
- * addresses that containers have for it (botocore/utils.py, ContainerMetadataFetcher, 1.43). */
-bool aws_fetch_allowed(const char *url);
-
 #endif

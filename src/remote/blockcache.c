@@ -163,14 +163,6 @@ void blockcache_again(struct blockcache *c, struct block *b)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-bool blockcache_has(struct blockcache *c, uint64_t owner, uint64_t k)
-{
-    (void)pthread_mutex_lock(&c->lock);
-    bool has = blockcache_find(c, owner, k) != NULL;
-    (void)pthread_mutex_unlock(&c->lock);
-    return has;
-}
-
 uint64_t blockcache_room(struct blockcache *c)
 {
     (void)pthread_mutex_lock(&c->lock);

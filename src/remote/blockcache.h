@@ -33,8 +33,6 @@ enum blockcache_find blockcache_claim(struct blockcache *c, uint64_t owner, uint
                                       struct block **out, bool *ready_out);
 /* Pins it once more. */
 void blockcache_again(struct blockcache *c, struct block *b);
-/* Is the block there, or on its way?  Pins nothing. */
-bool blockcache_has(struct blockcache *c, uint64_t owner, uint64_t k);
 /* Bytes that could be claimed before anything must go that was not used yet. */
 uint64_t blockcache_room(struct blockcache *c);
 

@@ -130,7 +130,9 @@ static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out,
     return zf_out_ok(out, err);
 }
 
-bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out *out, struct zf_err *err)
+/* Adds the signed assertion of a service account (RFC 7523; RS256 of RFC 7518) for reading.
+ * Errors: ZF_E_FORMAT no such key; ZF_E_UNSUPPORTED built without hogweed. */
+static bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out *out, struct zf_err *err)
 {
     zf_auto(out) struct zf_out text = {0};
     zf_auto(out) struct zf_out sum = {0};

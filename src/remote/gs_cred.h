@@ -37,11 +37,6 @@ static inline void zf_auto_gs_cred(struct gs_cred *c)
 bool gs_cred_token(const void *p, size_t n, char **token, uint64_t *seconds,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Adds the signed assertion of a service account (RFC 7523; RS256 of RFC 7518) for reading.
- * Errors: ZF_E_FORMAT no such key; ZF_E_UNSUPPORTED built without hogweed. */
-bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out *out,
-                       struct zf_err *err) ZF_CHECKED;
-
 /* The form that is POSTed to token_uri for a token. */
 bool gs_cred_form(const struct gs_cred *c, time_t now, struct zf_out *out,
                   struct zf_err *err) ZF_CHECKED;

@@ -54,7 +54,8 @@ bool http_date(const char *text, time_t *out)
     return *out >= 0;
 }
 
-bool http_content_range(const char *text, struct http_head *out)
+/* "bytes 0-9/100", "bytes 0-9/" followed by '*', and the like with '*' in front of '/'. */
+static bool http_content_range(const char *text, struct http_head *out)
 {
     uint64_t first = 0, last = 0, total = HTTP_SIZE_UNKNOWN;
     bool none;

@@ -30,7 +30,4 @@ void http_head_line(struct http_head *h, const char *line, size_t n, time_t now)
 /* "Sun, 06 Nov 1994 08:49:37 GMT".  False for the obsolete forms, and for all else. */
 bool http_date(const char *text, time_t *out);
 
-/* "bytes 0-9/100", "bytes 0-9/" followed by '*', and the like with '*' in front of '/'. */
-bool http_content_range(const char *text, struct http_head *out);
-
 #endif

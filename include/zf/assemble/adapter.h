@@ -5,11 +5,6 @@
 
 #include <zf/model/build.h>
 
-/* Is it a parameter of an adapter?  Then *adapter [*n] is the adapter's name, borrowed from the name or a
- * constant, and out [ZF_ADAPTER_NAME_MAX] what PEFT calls it in adapter_model.safetensors. */
-#define ZF_ADAPTER_NAME_MAX 4096
-bool zf_adapter_name(const char *name, size_t len, const char **adapter, size_t *n, char *out);
-
 /* Shows those of the root, or below the prefix `dir`, in adapter/<name>/ of it, if there is a pair
  * lora_A, lora_B; and the adapter_config.json of st, the directory beside the save, or of <name>/ in it.
  * st may be NULL.  No prefix is set in b.  Errors: of the build and the store. */

@@ -4,7 +4,8 @@
 #ifndef ZF_ASSEMBLE_COORD_H
 #define ZF_ASSEMBLE_COORD_H
 
-#include <zf/codec/dtensor.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* In the order in which ranks are numbered, the fastest first.  Source: megatron/core/
  * parallel_state.py (0.5 ... 0.14), order "tp-cp-ep-dp-pp"; virtual stages are no ranks. */
@@ -35,20 +36,13 @@ static inline struct zf_coord zf_coord_data(uint32_t rank)
 /* Is it 0 on every axis?  The file of this place is read for what all files repeat. */
 bool zf_coord_is_first(struct zf_coord c);
 
-/* Number of the place in the mesh, and back.  A place outside the mesh is a mistake of the caller. */
+/* Number of the place in the mesh.  A place outside the mesh is a mistake of the caller. */
 uint64_t zf_coord_number(const struct zf_mesh *mesh, struct zf_coord c);
-struct zf_coord zf_coord_of(const struct zf_mesh *mesh, uint64_t number);
 
 #define ZF_COORD_MAX 80
 
 /* "rank3" of a data rank alone, else the other axes in front: "tp1.pp0.rank3", with each axis of
  * which the mesh has more than one part.  Written to out [ZF_COORD_MAX], which is returned. */
 const char *zf_coord_text(const struct zf_mesh *mesh, struct zf_coord c, char *out);
-
-/* The axes of the mesh as they cut one tensor: axis a cuts dimension cut[a], or none where that is
- * negative, and all places along it hold copies then.  Only axes of more than one part are written to
- * out [ZF_N_AXES]; answers how many. */
-uint32_t zf_coord_axes(const struct zf_mesh *mesh, struct zf_coord c, const int cut[ZF_N_AXES],
-                       struct zf_mesh_axis *out);
 
 #endif

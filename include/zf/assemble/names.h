@@ -22,25 +22,10 @@ uint64_t zf_path_hash(struct zf_path path);
  * module.py (1.10 ...). */
 bool zf_names_extra_state(const char *key, size_t n);
 
-struct zf_renamed {
-    struct zf_path path; /* n = 0: not shown */
-    const char *set;     /* encoded, or NULL */
-};
-/* How a family that shares another's reader calls its tensors, before the rules of zerofs(5) look at
- * them: Megatron's keys in a DCP save. */
-struct zf_name_rule {
-    /* *out is `path`, which the rule may replace (texts good until its next call): by a path that
-     * means the same to the rules; by none, for a tensor that is not shown; or it gives a set, in
-     * which the tensor is shown under its own full key.  False = err is set. */
-    bool (*rename)(void *ctx, struct zf_path path, struct zf_renamed *out, struct zf_err *err);
-    void *ctx;
-};
-
 struct zf_names;
 
-/* Gives an empty context.  rule: copied; NULL = tensors are called by their paths.
- * Errors: ZF_E_NOMEM. */
-struct zf_names *zf_names_new(const struct zf_name_rule *rule, struct zf_err *err) ZF_CHECKED;
+/* Gives an empty context.  Errors: ZF_E_NOMEM. */
+struct zf_names *zf_names_new(struct zf_err *err) ZF_CHECKED;
 void zf_names_free(struct zf_names *names); /* NULL is fine */
 static inline void zf_auto_names(struct zf_names **names)
 {
@@ -68,8 +53,8 @@ bool zf_names_is_entry(struct zf_names *names, struct zf_path path);
  *   "optim/<key>" a value of an optimizer's state;
  *   "extra"       whatever else, under its full key;
  *   any other     a set of its own, beside the container.
- * The texts of *out are good until the next call; a tensor that the rule hides has no name (NULL). Different paths may get the same place only when their dotted keys are equal.
- * Errors: ZF_E_NOMEM. */
+ * The texts of *out are good until the next call.  Different paths may get the same place only when their
+ * dotted keys are equal.  Errors: ZF_E_NOMEM. */
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err) ZF_CHECKED;
 bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,

@@ -12,11 +12,8 @@
 
 struct zf_tp_rules;
 
-/* `file` is for messages.  Errors: ZF_E_USAGE a line that is not understood, with its number;
- * ZF_E_LIMIT too many. */
-struct zf_tp_rules *zf_tp_rules_new(const char *text, size_t n, const char *file,
-                                    struct zf_err *err) ZF_CHECKED;
-/* The same of a file.  Errors: ZF_E_USAGE it cannot be read. */
+/* Errors: ZF_E_USAGE the file cannot be read, or a line is not understood, with its number; ZF_E_LIMIT too
+ * many. */
 struct zf_tp_rules *zf_tp_rules_load(const char *path, struct zf_err *err) ZF_CHECKED;
 void zf_tp_rules_free(struct zf_tp_rules *r); /* NULL is fine */
 static inline void zf_auto_tp_rules(struct zf_tp_rules **r)
@@ -27,7 +24,5 @@ static inline void zf_auto_tp_rules(struct zf_tp_rules **r)
 /* The rule for a name.  Errors: ZF_E_FORMAT no rule fits it, or two of them say different things. */
 bool zf_tp_rules_find(const struct zf_tp_rules *r, const char *name, size_t n,
                       struct zf_cut_rule *out, struct zf_err *err) ZF_CHECKED;
-/* The file they were read from. */
-const char *zf_tp_rules_file(const struct zf_tp_rules *r);
 
 #endif

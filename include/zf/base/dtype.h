@@ -70,7 +70,6 @@ const struct zf_dtype_info *zf_dtype_info(enum zf_dtype t);
 uint32_t zf_dtype_nan(enum zf_dtype t, uint8_t out[16]);
 
 /* Finds a type by a grammar's name; false when no row has it. */
-bool zf_dtype_by_suffix(const char *name, enum zf_dtype *out) ZF_CHECKED;
 bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out) ZF_CHECKED;
 bool zf_dtype_by_storage(const char *name, size_t n, enum zf_dtype *out) ZF_CHECKED;
 bool zf_dtype_by_safetensors(const char *name, enum zf_dtype *out) ZF_CHECKED;

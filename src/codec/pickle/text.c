@@ -36,7 +36,8 @@ static unsigned text_sequence(const uint8_t *p, uint64_t left)
     return overlong || (p[0] == 0xf4 && p[1] > 0x8f) ? 0 : n;
 }
 
-bool pickle_text_utf8(const char *text, uint64_t n, bool *nul_out)
+/* Is it UTF-8, counting surrogates in?  Says also whether a NUL is in it. */
+static bool text_utf8(const char *text, uint64_t n, bool *nul_out)
 {
     const uint8_t *p = (const uint8_t *)text;
 
@@ -59,7 +60,8 @@ bool pickle_text_utf8(const char *text, uint64_t n, bool *nul_out)
     return true;
 }
 
-unsigned pickle_text_put(char *out, uint32_t c)
+/* Writes one code point (surrogates too) as UTF-8, at most 4 bytes; returns how many. */
+static unsigned text_put(char *out, uint32_t c)
 {
     if (c < 0x80) {
         out[0] = (char)c;
@@ -91,7 +93,7 @@ struct zf_pv *pickle_text_str(struct pickle_heap *h, const char *p, uint64_t n, 
 {
     bool nul;
 
-    if (!pickle_text_utf8(p, n, &nul)) {
+    if (!text_utf8(p, n, &nul)) {
         return text_wrong(err, "holds text that is not UTF-8");
     }
     return text_value(h, p, n, nul, err);
@@ -101,7 +103,7 @@ struct zf_pv *pickle_text_str2(struct pickle_heap *h, const char *p, uint64_t n,
 {
     bool nul;
 
-    if (!pickle_text_utf8(p, n, &nul)) {
+    if (!text_utf8(p, n, &nul)) {
         return pickle_heap_text(h, ZF_PV_BYTES, p, n, err);
     }
     return text_value(h, p, n, nul, err);
@@ -343,7 +345,7 @@ struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint
             }
             i += 1 + digits;
         }
-        at += pickle_text_put(buf + at, c);
+        at += text_put(buf + at, c);
     }
     return pickle_text_str(h, buf, at, err);
 }

@@ -6,11 +6,6 @@
 
 #include "heap.h"
 
-/* Is it UTF-8, counting surrogates in?  Says also whether a NUL is in it. */
-bool pickle_text_utf8(const char *p, uint64_t n, bool *nul_out);
-/* Writes one code point (surrogates too) as UTF-8, at most 4 bytes; returns how many. */
-unsigned pickle_text_put(char *out, uint32_t c);
-
 /* A STR; not UTF-8: an error. */
 struct zf_pv *pickle_text_str(struct pickle_heap *h, const char *p, uint64_t n,
                               struct zf_err *err) ZF_CHECKED;

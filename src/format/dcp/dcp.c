@@ -239,7 +239,7 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
             return false;
         }
     }
-    return zf_dcp_place(d, st, o->lim, b, NULL, err) && zf_beside_add(st, o, b, err) &&
+    return zf_dcp_place(d, st, o->lim, b, err) && zf_beside_add(st, o, b, err) &&
            zf_beside_weights(st, b, err);
 }
 

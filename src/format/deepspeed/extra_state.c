@@ -76,7 +76,7 @@ bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, st
 {
     const struct zf_place_file f = {
         .torch = t, .path = path, .extra = true, .take = state_is_weights};
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+    zf_auto(names) struct zf_names *names = zf_names_new(err);
 
     const struct zf_pv *root = zf_torch_root(t), *optim = zf_pv_get(root, "optimizer");
     const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");

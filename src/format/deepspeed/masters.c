@@ -61,8 +61,10 @@ static bool masters_too_much(const struct ds_guess *q, struct zf_err *err)
                    (unsigned long long)q->work);
 }
 
-bool ds_masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
-                    struct zf_err *err)
+/* Compares the weights of entry i with what v, of as many elements, rounds to; where they differ,
+ * *yes is false and q->miss says at which element. */
+static bool masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
+                           struct zf_err *err)
 {
     const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
     uint64_t mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
@@ -209,7 +211,7 @@ static bool masters_parts_fit(struct ds_guess *q, const struct zf_tensor_ref *wh
     for (uint32_t k = 0; *yes && k < n; k++) {
         struct zf_tensor_ref part = masters_part_of(q, whole, at, p[k].i);
 
-        if (!ds_masters_fit(q, p[k].i, &part, yes, err)) {
+        if (!masters_fit(q, p[k].i, &part, yes, err)) {
             return false;
         }
         *bad = p[k].i;
@@ -277,7 +279,7 @@ static bool masters_cut_by_order(struct ds_guess *q, const struct zf_tensor_ref 
             continue;
         }
         part = masters_part_of(q, whole, last ? left - w->n : whole->n - left, i);
-        if (!ds_masters_fit(q, i, &part, &yes, err)) {
+        if (!masters_fit(q, i, &part, &yes, err)) {
             return false;
         }
         if (yes) {
@@ -293,7 +295,7 @@ static bool masters_cut_by_order(struct ds_guess *q, const struct zf_tensor_ref 
             struct zf_tensor_ref part = masters_part_of(q, whole, whole->n - left, i);
             bool yes;
 
-            if (!ds_masters_fit(q, i, &part, &yes, err) || q->miss.found) {
+            if (!masters_fit(q, i, &part, &yes, err) || q->miss.found) {
                 return q->miss.found && masters_refuse(q, i, err);
             }
         }
@@ -369,7 +371,7 @@ static bool masters_assign(struct ds_guess *q, const struct ds_masters *g, bool 
             uint32_t i = last ? n - 1 - k : k;
 
             if (masters_is_free(q, i, &g->m[which].view) &&
-                !ds_masters_fit(q, i, &g->m[which].view, &yes, err)) {
+                !masters_fit(q, i, &g->m[which].view, &yes, err)) {
                 return false;
             }
             to[which] = i;
@@ -389,7 +391,7 @@ static bool masters_fits_of(struct ds_guess *q, const struct zf_tensor_ref *v, u
     for (uint32_t i = 0; *n < 2 && i < q->mp->model.n_entries; i++) {
         bool yes = false;
 
-        if (masters_is_free(q, i, v) && !ds_masters_fit(q, i, v, &yes, err)) {
+        if (masters_is_free(q, i, v) && !masters_fit(q, i, v, &yes, err)) {
             return false;
         }
         if (yes) {
@@ -442,7 +444,7 @@ static bool masters_refuse_master(struct ds_guess *q, const struct ds_masters *g
         if (!masters_is_free(q, i, v)) {
             continue;
         }
-        if (!ds_masters_fit(q, i, v, &yes, err)) {
+        if (!masters_fit(q, i, v, &yes, err)) {
             return false;
         }
         if (q->miss.found) {

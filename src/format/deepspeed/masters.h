@@ -42,10 +42,6 @@ struct ds_guess {
 
 /* Marks the weights of module and chooses how much of each is compared. */
 bool ds_masters_init(struct ds_guess *q, struct zf_err *err) ZF_CHECKED;
-/* Compares the weights of entry i with what v, of as many elements, rounds to; where they differ,
- * *yes is false and q->miss says at which element. */
-bool ds_masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
-                    struct zf_err *err) ZF_CHECKED;
 /* Finds the pieces of a fused vector and whose they are, or sets q->open.
  * Errors: ZF_E_FORMAT naming a parameter whose piece does not round to it. */
 bool ds_masters_cut(struct ds_guess *q, uint64_t g, const struct zf_tensor_ref *whole,

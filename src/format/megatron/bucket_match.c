@@ -62,8 +62,9 @@ static uint64_t match_volume(const struct zf_type *t, const struct bucket_box *b
     return n;
 }
 
-bool bucket_piece_read(const struct bucket_weight *weight, const struct bucket_piece *p,
-                       uint64_t first, uint64_t n, void *buf, struct zf_err *err)
+/* Reads elements [first, first + n) of a piece's weight, in the piece's order. */
+static bool bucket_piece_read(const struct bucket_weight *weight, const struct bucket_piece *p,
+                              uint64_t first, uint64_t n, void *buf, struct zf_err *err)
 {
     const struct bucket_weight *w = &weight[p->weight];
     uint64_t elem = zf_dtype_info(w->type.dtype)->bytes;

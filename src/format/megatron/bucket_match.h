@@ -57,8 +57,4 @@ struct bucket_question {
 bool bucket_match(const struct bucket_question *q, struct walk_place *place,
                   struct walk_result *out, struct zf_err *err) ZF_CHECKED;
 
-/* Reads elements [first, first + n) of a piece's weight, in the piece's order. */
-bool bucket_piece_read(const struct bucket_weight *weight, const struct bucket_piece *p,
-                       uint64_t first, uint64_t n, void *buf, struct zf_err *err) ZF_CHECKED;
-
 #endif

@@ -63,7 +63,8 @@ bool mg_key_is_master(struct mg_text state)
     return mg_text_is(state, "param") || mg_text_is(state, "fp32_param");
 }
 
-struct mg_text mg_key_bare(const char *p, size_t n)
+/* The name of the parameter without the words that wrap it: one "model.", and every "module.". */
+static struct mg_text key_bare(const char *p, size_t n)
 {
     struct mg_text t = {p, n}, last = t;
 
@@ -99,7 +100,7 @@ void mg_key_find_axes(struct mg_key *k)
 static void key_take_name(struct mg_key *k, enum mg_what what, struct mg_text t)
 {
     k->what = what;
-    k->name = mg_key_bare(t.p, t.n);
+    k->name = key_bare(t.p, t.n);
     mg_key_find_axes(k);
 }
 

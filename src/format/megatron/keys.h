@@ -52,8 +52,6 @@ struct mg_key {
 /* Always succeeds: what is not understood is a weight, or, of an optimizer, MG_OTHER. */
 void mg_key_parse(const char *key, size_t n, struct mg_key *out);
 
-/* The name of the parameter without the words that wrap it: one "model.", and every "module.". */
-struct mg_text mg_key_bare(const char *p, size_t n);
 /* Sets the places of layer_at and expert_at in `name`. */
 void mg_key_find_axes(struct mg_key *k);
 

@@ -85,16 +85,6 @@ bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *e
     return to != NULL;
 }
 
-struct mg_tensor *mg_save_find(struct mg_save *s, const char *key)
-{
-    for (size_t i = 0; i < s->tensor.n; i++) {
-        if (strcmp(s->tensor.at[i].key, key) == 0) {
-            return &s->tensor.at[i];
-        }
-    }
-    return NULL;
-}
-
 struct mg_object *mg_save_find_object(struct mg_save *s, const char *key)
 {
     for (size_t i = 0; i < s->object.n; i++) {

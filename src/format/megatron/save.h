@@ -101,8 +101,7 @@ bool mg_save_object(struct mg_save *s, const char *key, size_t key_len, struct z
 /* Adds a parameter; its texts are the caller's, good as long as the save. */
 bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *err) ZF_CHECKED;
 
-/* The stored tensor, the object, or the parameter of that name; or NULL.  By going through all. */
-struct mg_tensor *mg_save_find(struct mg_save *s, const char *key);
+/* The object of that key, or NULL.  By going through all. */
 struct mg_object *mg_save_find_object(struct mg_save *s, const char *key);
 
 /* Reads the common state, a torch.save file of a dict or of a list of one dict: settings, sharding, step,

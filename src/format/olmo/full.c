@@ -341,7 +341,7 @@ bool full_open(struct olmo_save *s, const struct zf_save *save, struct zf_err *e
     struct full f = {.s = s};
     bool ok = zf_st_files_init(&f.files, s->o->lim, err) &&
               full_add_safetensors(&f, save->file, err) && zf_st_files_some(&f.files, err) &&
-              (f.names = zf_names_new(NULL, err)) && full_place(&f, err) &&
+              (f.names = zf_names_new(err)) && full_place(&f, err) &&
               (save->file || full_add_torch(&f, err));
 
     zf_names_free(f.names);

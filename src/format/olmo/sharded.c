@@ -28,5 +28,5 @@ bool sharded_open(struct olmo_save *s, struct zf_err *err)
     zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(s->o->lim, err);
 
     return d && zf_dcp_read(d, s->st, sharded_dir, ".metadata", s->o->lim, s->b, err) &&
-           zf_dcp_place(d, s->st, s->o->lim, s->b, NULL, err) && train_add(s, 0, err);
+           zf_dcp_place(d, s->st, s->o->lim, s->b, err) && train_add(s, 0, err);
 }

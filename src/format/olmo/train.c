@@ -91,7 +91,7 @@ static bool train_check_rank(const struct zf_pv *root, uint32_t world, const cha
 static bool train_show(struct olmo_save *s, struct zf_torch *t, const char *path,
                        struct zf_err *err)
 {
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+    zf_auto(names) struct zf_names *names = zf_names_new(err);
     const struct zf_place_file f = {.torch = t, .path = path, .head = "train", .extra = true};
     int64_t step;
 

@@ -265,7 +265,7 @@ static bool unsharded_draft(struct unsharded *u, struct zf_err *err)
 bool unsharded_open(struct olmo_save *s, const char *dir, struct zf_err *err)
 {
     struct unsharded u = {.s = s, .head = ""};
-    bool ok = (u.names = zf_names_new(NULL, err)) && unsharded_read_dir(&u, dir, err);
+    bool ok = (u.names = zf_names_new(err)) && unsharded_read_dir(&u, dir, err);
 
     if (ok && *dir && zf_store_has(s->st, "optim", ZF_ENTRY_DIR)) {
         u.head = "optim";

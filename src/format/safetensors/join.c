@@ -325,7 +325,7 @@ bool st_join(const struct zf_st_files *f, const struct zf_st_index *index, const
                         .set = set,
                         .b = b};
     zf_auto(mem) struct join_piece *piece = NULL;
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+    zf_auto(names) struct zf_names *names = zf_names_new(err);
 
     if (!names || !join_gather(f, &piece, &j.n, err)) {
         return false;

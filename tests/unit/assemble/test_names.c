@@ -36,10 +36,10 @@ static struct zf_path path_of(struct given *g, const char *text)
     }
 }
 
-static struct zf_names *names_of(const struct zf_name_rule *rule, const char *const *paths)
+static struct zf_names *names_of(const char *const *paths)
 {
     struct zf_err err = {0};
-    struct zf_names *names = zf_names_new(rule, &err);
+    struct zf_names *names = zf_names_new(&err);
 
     assert_non_null(names);
     for (size_t i = 0; paths[i]; i++) {
@@ -70,7 +70,7 @@ static void rule1_container(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("module|w", "model|model.embed.weight", "model|a|b.c", "net"));
+        names_of(PATHS("module|w", "model|model.embed.weight", "model|a|b.c", "net"));
 
     assert_string_equal(zf_names_container(names), "model");
     expect(names, "model|model.embed.weight", ":model.embed.weight");
@@ -83,7 +83,7 @@ static void rule1_order_of_containers(void **state)
 {
     (void)state;
     static const char *const word[] = {"net", "state_dict", "module", "model"};
-    zf_auto(names) struct zf_names *names = names_of(NULL, PATHS("x|y"));
+    zf_auto(names) struct zf_names *names = names_of(PATHS("x|y"));
     struct zf_err err = {0};
 
     assert_null(zf_names_container(names));
@@ -99,7 +99,7 @@ static void rule1_no_container(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model.embed.weight", "nested|a|b", "model|#0",
+        names_of(PATHS("model.embed.weight", "nested|a|b", "model|#0",
                              "optimizer|param_groups|#0|lr", ""));
 
     assert_null(zf_names_container(names));
@@ -114,7 +114,7 @@ static void rule2_beside(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model|w", "ema|w", "train_state|step", "rng", "ints|#0", "a/b|w",
+        names_of(PATHS("model|w", "ema|w", "train_state|step", "rng", "ints|#0", "a/b|w",
                              "rng_state|cpu", "rng|cpu", "np_rng|#1", "wrng|w",
                              "optimizer|param_groups|#0|lr"));
 
@@ -133,8 +133,7 @@ static void rule2_beside(void **state)
 static void rule3_optimizer_paths(void **state)
 {
     (void)state;
-    zf_auto(names) struct zf_names *names = names_of(
-        NULL, PATHS("model|0.l.weight", "optim|state|0.l.weight|exp_avg",
+    zf_auto(names) struct zf_names *names = names_of(PATHS("model|0.l.weight", "optim|state|0.l.weight|exp_avg",
                     "optimizer_states|#0|state|3|exp_avg_sq", "optim|state|0.l.weight|Q|#0",
                     "optimizer|state|7|Q|#1", "app|optim|state|w|step"));
 
@@ -149,7 +148,7 @@ static void rule3_optimizer_flat(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("optim|state.l.w.Q.0", "optim.state.l.w.exp_avg",
+        names_of(PATHS("optim|state.l.w.Q.0", "optim.state.l.w.exp_avg",
                              "optimizer.state.exp_avg.decoder.layers.w", "optimizer.state.step",
                              "chained_0.optimizer.state.exp_avg_sq.decoder.x", "l.w", "l",
                              "optim.state.unknown.thing.v"));
@@ -167,7 +166,7 @@ static void rule3_keys_first(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model|w", "optimizer|state|exp_avg|w", "optimizer|state|step|exp_avg"));
+        names_of(PATHS("model|w", "optimizer|state|exp_avg|w", "optimizer|state|step|exp_avg"));
 
     expect(names, "optimizer|state|exp_avg|w", "optim/exp_avg:w");
     expect(names, "optimizer|state|step|exp_avg", "optim/exp_avg:step");
@@ -177,7 +176,7 @@ static void rule3_a_model_may_have_an_optim_head(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model|optim_head.state.weight", "model.optim_head.state.weight"));
+        names_of(PATHS("model|optim_head.state.weight", "model.optim_head.state.weight"));
 
     expect(names, "model|optim_head.state.weight", ":optim_head.state.weight");
 }
@@ -186,7 +185,7 @@ static void rule3_masters(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("decoder.w", "decoder.buf", "optimizer.state.fp32_param.decoder.w",
+        names_of(PATHS("decoder.w", "decoder.buf", "optimizer.state.fp32_param.decoder.w",
                              "optimizer.state.param.x", "optimizer|state|0|master_param"));
 
     expect(names, "optimizer.state.fp32_param.decoder.w", ":decoder.w");
@@ -201,7 +200,7 @@ static void rule3_ids(void **state)
     (void)state;
     struct zf_err err = {0};
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model|w", "optimizer|state|0|exp_avg", "optimizer|state|1|exp_avg",
+        names_of(PATHS("model|w", "optimizer|state|0|exp_avg", "optimizer|state|1|exp_avg",
                              "optimizer|state|0|master_param"));
 
     assert_ok(zf_names_id(names, "optimizer", 0, "w", 1, &err), &err);
@@ -215,7 +214,7 @@ static void rule3_two_optimizers(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model|w", "optimizer_0|state|0|exp_avg",
+        names_of(PATHS("model|w", "optimizer_0|state|0|exp_avg",
                              "optimizer_1|state|0|exp_avg", "optimizer_1|state|1|exp_avg"));
 
     expect(names, "optimizer_0|state|0|exp_avg", "optim/exp_avg:optimizer_0.0");
@@ -232,7 +231,7 @@ static void wrappers_words(void **state)
 
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model|blocks.0.w", "model|_fsdp_wrapped_module.v",
+        names_of(PATHS("model|blocks.0.w", "model|_fsdp_wrapped_module.v",
                              "model|a_fsdp_wrapped_module.|b", "optim|state|0|exp_avg",
                              "optim|state|blocks.0._fsdp_wrapped_module.w|step"));
 
@@ -251,7 +250,7 @@ static void ddp_word(void **state)
 
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(NULL, PATHS("model|w", "model|module.v", "model|v", "optim|state|0|exp_avg",
+        names_of(PATHS("model|w", "model|module.v", "model|v", "optim|state|0|exp_avg",
                              "optim|state|module.w|step", "optim|state|module.v|step",
                              "optim|state|module.x|step"));
 
@@ -262,96 +261,13 @@ static void ddp_word(void **state)
     expect(names, "optim|state|module.x|step", "optim/step:module.x");
 }
 
-/* As a reader of Megatron-FSDP's flat keys would say it: containers are nested, `module.` goes, what
- * is stacked has a set of its own, and scratch tensors are not shown. */
-struct flat_rule {
-    struct zf_step step[4];
-    int calls;
-};
-
-static bool flat_rename(void *ctx, struct zf_path path, struct zf_renamed *out, struct zf_err *err)
-{
-    static const char *const head[] = {"model.", "optimizer.state."};
-    struct flat_rule *r = ctx;
-    const char *p = path.step[0].p;
-
-    r->calls++;
-    if (strncmp(p, "fail", 4) == 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no such key");
-    }
-    if (strncmp(p, "scratch.", 8) == 0) {
-        out->path.n = 0;
-    }
-    if (strncmp(p, "stack.", 6) == 0) {
-        out->set = "stacked";
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        if (strncmp(p, head[i], strlen(head[i])) == 0) {
-            out->path = (struct zf_path){.step = r->step};
-            if (i == 1) {
-                r->step[out->path.n++] = (struct zf_step){.p = "optimizer", .n = 9};
-            }
-            r->step[out->path.n++] = (struct zf_step){.p = i ? "state" : "model", .n = 5};
-            for (p += strlen(head[i]); strncmp(p, "module.", 7) == 0; p += 7) {
-            }
-            const char *key = i == 1 ? strrchr(p, '.') : p + strlen(p);
-            r->step[out->path.n++] = (struct zf_step){.p = p, .n = (size_t)(key - p)};
-            if (i == 1) {
-                r->step[out->path.n++] = (struct zf_step){.p = key + 1, .n = strlen(key + 1)};
-            }
-        }
-    }
-    return true;
-}
-
-static void rule5_megatron_fsdp(void **state)
-{
-    struct flat_rule ctx = {.calls = 0};
-    const struct zf_name_rule rule = {flat_rename, &ctx};
-
-    (void)state;
-    zf_auto(names) struct zf_names *names =
-        names_of(&rule, PATHS("model.module.decoder.w", "model.module.model.w",
-                              "optimizer.state.module.module.decoder.w.exp_avg",
-                              "optimizer.state.module.module.decoder.w.fp32_param"));
-
-    assert_string_equal(zf_names_container(names), "model");
-    expect(names, "model.module.model.w", ":model.w");
-    expect(names, "optimizer.state.module.module.decoder.w.exp_avg", "optim/exp_avg:decoder.w");
-    expect(names, "optimizer.state.module.module.decoder.w.fp32_param", ":decoder.w");
-    expect(names, "model.module.decoder.w", "stored:decoder.w");
-    assert_int_equal(ctx.calls, 8);
-}
-
-static void a_rule_may_hide_and_stack(void **state)
-{
-    struct flat_rule ctx = {.calls = 0};
-    const struct zf_name_rule rule = {flat_rename, &ctx};
-    struct zf_err err = {0};
-    struct zf_spot spot;
-
-    (void)state;
-    zf_auto(names) struct zf_names *names =
-        names_of(&rule, PATHS("w", "scratch.x", "stack.layers.w", "stack.model|w"));
-
-    assert_null(zf_names_container(names)); /* what has a set of its own is no neighbour */
-    expect(names, "w", ":w");
-    expect(names, "stack.layers.w", "stacked:stack.layers.w");
-    expect(names, "stack.model|w", "stacked:stack.model.w");
-    assert_ok(zf_names_place_flat(names, "scratch.x", 9, &spot, &err), &err);
-    assert_null(spot.name);
-    assert_false(zf_names_see_flat(names, "fail", 4, &err));
-    assert_false(zf_names_place_flat(names, "fail", 4, &spot, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "no such key");
-}
-
 static void rule12_reserved(void **state)
 {
     (void)state;
     static const char *const word[] = {"optim", "stored", "stacked", "bucket",       "extra",
                                        "state", "npy",    "hf",      "mp_rank_00_1", "as"};
     struct zf_err err = {0};
-    zf_auto(names) struct zf_names *names = names_of(NULL, PATHS("model|w", ".zerofs|x"));
+    zf_auto(names) struct zf_names *names = names_of(PATHS("model|w", ".zerofs|x"));
 
     for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) {
         struct zf_step step[2] = {{.p = word[i], .n = strlen(word[i])}, {.p = "x", .n = 1}};
@@ -374,7 +290,7 @@ static void blobs_and_taken_places(void **state)
     struct zf_err err = {0};
     struct given g;
     struct zf_spot spot;
-    zf_auto(names) struct zf_names *names = names_of(NULL, PATHS("model|w"));
+    zf_auto(names) struct zf_names *names = names_of(PATHS("model|w"));
 
     assert_string_equal(zf_names_blob(names, path_of(&g, "model|a/b._extra_state"), &err),
                         "extra/model.a%2Fb._extra_state");
@@ -387,7 +303,7 @@ static void many_names(void **state)
 {
     (void)state;
     struct zf_err err = {0};
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, &err);
+    zf_auto(names) struct zf_names *names = zf_names_new(&err);
     char key[64], want[64];
 
     assert_non_null(names);
@@ -456,7 +372,7 @@ static void check_file(const char *path)
     const char *key;
     json_t *value;
     struct zf_err err = {0};
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, &err);
+    zf_auto(names) struct zf_names *names = zf_names_new(&err);
     struct zf_step step[2];
 
     assert_non_null(e);
@@ -516,8 +432,6 @@ int main(void)
         cmocka_unit_test(rule3_masters),
         cmocka_unit_test(rule3_ids),
         cmocka_unit_test(rule3_two_optimizers),
-        cmocka_unit_test(rule5_megatron_fsdp),
-        cmocka_unit_test(a_rule_may_hide_and_stack),
         cmocka_unit_test(rule12_reserved),
         cmocka_unit_test(blobs_and_taken_places),
         cmocka_unit_test(many_names),

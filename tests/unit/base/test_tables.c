@@ -38,7 +38,6 @@ static void knows_every_spelling(void **state)
     for (int i = 0; i < ZF_DT_COUNT; i++) {
         const struct zf_dtype_info *info = zf_dtype_info((enum zf_dtype)i);
 
-        assert_true(zf_dtype_by_suffix(info->suffix, &t) && t == (enum zf_dtype)i);
         assert_true(zf_dtype_by_torch(info->torch, strlen(info->torch), &t) &&
                     t == (enum zf_dtype)i);
         if (info->safetensors) {

@@ -11,6 +11,16 @@
 /* Bytes behind the output that a cast must leave alone. */
 #define BEHIND 64
 
+static bool type_of(const char *suffix, enum zf_dtype *out)
+{
+    for (*out = 0; *out < ZF_DT_COUNT; ++*out) {
+        if (strcmp(zf_dtype_info(*out)->suffix, suffix) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     const struct cast_kernels *k;
@@ -18,8 +28,8 @@ int main(int argc, char **argv)
     size_t n = 0, cap = 4u << 20;
     char *in = malloc(cap), *out = malloc(4 * cap + BEHIND), behind[BEHIND];
 
-    if (argc != 4 || !in || !out || !zf_dtype_by_suffix(argv[1], &from) ||
-        !zf_dtype_by_suffix(argv[2], &to) || !zf_can_cast(from, to)) {
+    if (argc != 4 || !in || !out || !type_of(argv[1], &from) ||
+        !type_of(argv[2], &to) || !zf_can_cast(from, to)) {
         return 2;
     }
     k = strcmp(argv[3], "avx512") == 0   ? cast_kernels_avx512()

@@ -46,9 +46,9 @@ struct optim_reading {
 
 /* ---- values ---- */
 
-bool legacy_optim_value(struct legacy_save *ls, struct zf_torch *t, const struct zf_pv *key,
-                        const struct zf_pv *v, struct legacy_value *out, bool *yes,
-                        struct zf_err *err)
+static bool optim_value(struct legacy_save *ls, struct zf_torch *t, const struct zf_pv *key,
+                               const struct zf_pv *v, struct legacy_value *out, bool *yes,
+                               struct zf_err *err)
 {
     uint64_t n;
     const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
@@ -372,7 +372,7 @@ static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
         struct legacy_value value;
         bool yes;
 
-        if (!legacy_optim_value(x->ls, x->t, zf_pv_key(entry, i), zf_pv_val(entry, i), &value, &yes,
+        if (!optim_value(x->ls, x->t, zf_pv_key(entry, i), zf_pv_val(entry, i), &value, &yes,
                                 err) ||
             (yes && !optim_give_value(x, owner, number, &value, err))) {
             return false;

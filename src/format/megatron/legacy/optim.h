@@ -11,9 +11,4 @@
 bool legacy_optim_read(struct legacy_save *ls, struct legacy_rank *r, struct zf_torch *t,
                        struct zf_err *err) ZF_CHECKED;
 
-/* Reads a value of a state.  *yes: it is one that is shown.  Errors: likewise. */
-bool legacy_optim_value(struct legacy_save *ls, struct zf_torch *t, const struct zf_pv *key,
-                        const struct zf_pv *v, struct legacy_value *out, bool *yes,
-                        struct zf_err *err) ZF_CHECKED;
-
 #endif

@@ -253,7 +253,7 @@ static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r
                               .extra = true,
                               .take = rank_is_taken,
                               .is_state = rank_is_state};
-    zf_auto(names) struct zf_names *names = zf_names_new(NULL, err);
+    zf_auto(names) struct zf_names *names = zf_names_new(err);
 
     if (!names || !zf_place_all(ls->b, names, &f, ls->o->lim, err)) {
         return false;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a family may ask about the keys of a save: types, cuts, the bytes of an item. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <zf/dcp.h>
+#include <zf/find.h>
+
+static struct zf_limits lim;
+static struct zf_err err;
+static struct zf_store *st;
+static char dir[300];
+
+static void run(const char *cmd, const char *more)
+{
+    const char *src = getenv("top_srcdir");
+    char text[1000];
+
+    snprintf(text, sizeof text, cmd, src ? src : ".", dir, more);
+    assert_int_equal(system(text), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    lim = zf_limits_default();
+    snprintf(dir, sizeof dir, "/tmp/zf-dcp-ask-%ld", (long)getpid());
+    run("python3 '%s/tests/support/mkdcp.py' '%s' %s",
+        "--tensors 3 --ranks 2 --rows 6 --cols 4 --bytes 1");
+    st = zf_store_dir(dir, &lim, &err);
+    return st ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    zf_store_unref(&st);
+    run("true '%s'; rm -rf '%s' %s", "");
+    return 0;
+}
+
+static void keys_and_their_bytes(void **state)
+{
+    (void)state;
+    struct zf_build *b = zf_build_new(st, &lim, false, &err);
+    zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(&lim, &err);
+    assert_true(b && d);
+    assert_ok(zf_dcp_read(d, st, "", ".metadata", &lim, b, &err), &err);
+    assert_ok(zf_dcp_place(d, st, &lim, b, &err), &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "dcp", "", &err);
+    assert_ok(c, &err);
+
+    for (uint64_t i = 0, n_bytes = 0; i < zf_dcp_n_keys(d); i++) {
+        struct zf_dcp_key k;
+        zf_auto(source) struct zf_source *item = NULL;
+        uint8_t head[2];
+
+        assert_ok(zf_dcp_key(d, i, &k, &err), &err);
+        if (!k.is_bytes) {
+            assert_int_equal(k.type.ndim, 2);
+            assert_non_null(k.cuts); /* the rows, a half a rank */
+            assert_int_equal(k.cuts[0], 2);
+            assert_int_equal(k.cuts[1], 1);
+            assert_non_null(k.draft);
+            assert_null(zf_dcp_item(d, i, &err));
+            zf_err_clear(&err);
+            continue;
+        }
+        item = zf_dcp_item(d, i, &err);
+        assert_ok(item, &err);
+        assert_ok(zf_source_pread(item, head, 2, 0, &err), &err);
+        assert_memory_equal(head, "PK", 2);
+        assert_int_equal(++n_bytes, 1);
+    }
+    assert_int_equal(zf_checkpoint_set(c, "")->n, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_and_their_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
