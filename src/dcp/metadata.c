@@ -171,7 +171,8 @@ bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_
             return true;
         }
     }
-    file = zf_vec_grow(d->file, d->n_files, 1, &d->cap_files, sizeof *file, err);
+    path = zf_arena_str(d->pickles, path, strlen(path), err);
+    file = path ? zf_vec_grow(d->file, d->n_files, 1, &d->cap_files, sizeof *file, err) : NULL;
     if (!file) {
         return false;
     }

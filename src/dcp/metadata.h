@@ -112,7 +112,7 @@ struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
 /* The chunk of `key` that starts there and has number `from` or more, or ZF_DCP_NONE. */
 uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from);
 
-/* The number of the file of that path (kept in d->pickles), which is added when it is new. */
+/* The number of the file of that path, which is copied when it is new. */
 bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
 /* One metadata file while it is read. */
@@ -125,6 +125,7 @@ struct dcp_reading {
     const struct zf_pv *last_path; /* most items name their file by the same pickled string */
     uint32_t last_file;
     uint64_t n_strange; /* items that no tensor owns */
+    struct dcp_paths *paths;
 };
 
 /* Names the file in the failure, once.  Returns false. */

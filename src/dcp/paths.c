@@ -6,63 +6,114 @@
 #include "paths.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/vec.h>
 
-/* The path at hand. */
-struct paths_scratch {
-    zf_vec(struct zf_step) step;
+struct paths_step {
+    size_t at, n; /* in joined */
+    bool index;
+};
+
+/* The path at hand: its steps, joined by dots. */
+struct dcp_paths {
+    zf_vec(struct paths_step) step;
     struct zf_out joined;
 };
 
+static bool paths_read_step(struct dcp_paths *s, const struct zf_pv *v, struct zf_err *err)
+{
+    struct paths_step *step = zf_vec_push(&s->step, err);
+    uint64_t n = 0;
+    int64_t at;
+
+    if (!step) {
+        return false;
+    }
+    zf_out_str(&s->joined, s->step.n > 1 ? "." : "");
+    step->at = s->joined.n;
+    if (zf_pv_kind(v) == ZF_PV_STR) {
+        const char *p = zf_pv_text(v, &n);
+
+        zf_out_add(&s->joined, p, n);
+    } else if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &at)) {
+        char digits[24];
+
+        (void)snprintf(digits, sizeof digits, "%" PRId64, at);
+        step->index = true;
+        zf_out_str(&s->joined, digits);
+    } else {
+        s->step.n = 0; /* another planner's own */
+        return true;
+    }
+    step->n = s->joined.n - step->at;
+    return zf_out_ok(&s->joined, err);
+}
+
 /* Reads a tuple; no steps: it is no path, because one is neither a name nor a position. */
-static bool paths_read(struct zf_dcp *d, const struct zf_pv *tuple, struct paths_scratch *s,
-                       struct zf_err *err)
+static bool paths_read(struct dcp_paths *s, const struct zf_pv *tuple, struct zf_err *err)
 {
     s->step.n = 0;
+    zf_out_cut(&s->joined, 0);
     for (uint64_t i = 0; zf_pv_is_seq(tuple) && i < zf_pv_len(tuple); i++) {
-        const struct zf_pv *v = zf_pv_item(tuple, i);
-        struct zf_step *step = zf_vec_push(&s->step, err);
-        uint64_t n = 0;
-        int64_t at;
-
-        if (!step) {
+        if (!paths_read_step(s, zf_pv_item(tuple, i), err)) {
             return false;
         }
-        if (zf_pv_kind(v) == ZF_PV_STR) {
-            step->p = zf_pv_text(v, &n);
-            step->n = n;
-        } else if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &at)) {
-            step->index = true;
-            step->p = zf_arena_fmt(d->pickles, err, "%" PRId64, at);
-            if (!step->p) {
-                return false;
-            }
-            step->n = strlen(step->p);
-        } else {
-            s->step.n = 0; /* another planner's own */
+        if (s->step.n == 0) {
             break;
         }
     }
     return true;
 }
 
-static bool paths_take(struct dcp_reading *r, struct dcp_key *key, const struct zf_pv *tuple,
-                       struct paths_scratch *s, struct zf_err *err)
+/* Its steps are stretches of the name, which they spell. */
+static bool paths_keep(struct zf_dcp *d, struct dcp_key *key, const struct dcp_paths *s,
+                       struct zf_err *err)
 {
-    struct zf_path path;
-    struct zf_step *kept;
+    struct zf_step *kept = zf_arena_get(d->pickles, s->step.n, sizeof *kept, err);
 
-    if (!paths_read(r->d, tuple, s, err)) {
+    if (!kept) {
         return false;
     }
-    path = (struct zf_path){.step = s->step.at, .n = (uint32_t)s->step.n};
-    if (path.n == 0) {
+    for (size_t i = 0; i < s->step.n; i++) {
+        const struct paths_step *step = &s->step.at[i];
+
+        kept[i] = (struct zf_step){.p = key->name + step->at, .n = step->n, .index = step->index};
+    }
+    key->path = (struct zf_path){.step = kept, .n = (uint32_t)s->step.n};
+    return true;
+}
+
+/* Does the key have this path already?  Another rank said so. */
+static bool paths_known(const struct dcp_key *key, const struct dcp_paths *s)
+{
+    bool same = key->path.n == s->step.n;
+
+    for (uint32_t i = 0; same && i < key->path.n; i++) {
+        same = key->path.step[i].n == s->step.at[i].n;
+    }
+    return same;
+}
+
+bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct zf_pv *tuple,
+                   struct zf_err *err)
+{
+    uint64_t n = 0;
+    const char *name = zf_pv_text(fqn, &n);
+    uint32_t number = name ? dcp_find_key(r->d, name, n) : ZF_DCP_NONE;
+    struct dcp_paths *s = r->paths;
+
+    if (number == ZF_DCP_NONE) {
         return true;
     }
-    if (!zf_path_join(&s->joined, path, err)) {
+    struct dcp_key *key = &r->d->key[number];
+    if (!paths_read(s, tuple, err)) {
         return false;
+    }
+    if (s->step.n == 0) {
+        return true;
     }
     if (s->joined.n != key->name_len ||
         memcmp(zf_out_text(&s->joined), key->name, key->name_len) != 0) {
@@ -73,34 +124,26 @@ static bool paths_take(struct dcp_reading *r, struct dcp_key *key, const struct 
             key->name, zf_out_text(&s->joined));
         return dcp_settle(r, err);
     }
-    if (key->path.n == path.n &&
-        zf_path_hash(key->path) == zf_path_hash(path)) { /* another rank said so */
-        return true;
-    }
-    kept = zf_arena_get(r->d->pickles, path.n, sizeof *kept, err);
-    if (!kept) {
-        return false;
-    }
-    memcpy(kept, path.step, path.n * sizeof *kept);
-    key->path = (struct zf_path){.step = kept, .n = path.n};
-    return true;
+    return paths_known(key, s) || paths_keep(r->d, key, s, err);
 }
 
-bool dcp_take_paths(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
+struct dcp_paths *dcp_paths_new(struct zf_err *err)
 {
-    struct paths_scratch s = {.step = {0}};
-    bool ok = true;
+    struct dcp_paths *s = calloc(1, sizeof *s);
 
-    for (uint64_t i = 0; ok && i < zf_pv_len(dict); i++) {
-        uint64_t n = 0;
-        const char *name = zf_pv_text(zf_pv_key(dict, i), &n);
-        uint32_t key = name ? dcp_find_key(r->d, name, n) : ZF_DCP_NONE;
-
-        ok = key == ZF_DCP_NONE || paths_take(r, &r->d->key[key], zf_pv_val(dict, i), &s, err);
+    if (!s) {
+        (void)zf_fail_sys(err, "read paths");
     }
-    zf_vec_fini(&s.step);
-    zf_auto_out(&s.joined);
-    return ok;
+    return s;
+}
+
+void dcp_paths_free(struct dcp_paths *s)
+{
+    if (s) {
+        zf_vec_fini(&s->step);
+        zf_auto_out(&s->joined);
+        free(s);
+    }
 }
 
 /* Does the step begin with the first five letters of `head`?  "optim" counts as "optimizer". */

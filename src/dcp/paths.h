@@ -5,9 +5,17 @@
 
 #include "metadata.h"
 
-/* Reads the dict (NULL: there is none) into the keys' paths, after state_dict_metadata.
+/* Reads one entry of the dict into its key's path, after state_dict_metadata; it may be gone afterwards.
  * Errors: ZF_E_FORMAT a path is not that of its key. */
-bool dcp_take_paths(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err) ZF_CHECKED;
+bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct zf_pv *tuple,
+                   struct zf_err *err) ZF_CHECKED;
+/* r->paths, the memory in which a path is looked at. */
+struct dcp_paths *dcp_paths_new(struct zf_err *err) ZF_CHECKED;
+void dcp_paths_free(struct dcp_paths *s);
+static inline void zf_auto_dcp_paths(struct dcp_paths **s)
+{
+    dcp_paths_free(*s);
+}
 
 /* The path of key k: what planner_data says, else the key as one step.  In a numbered group the number
  * is added to the first step ("model_1"); in a group with a head that head becomes the first step of

@@ -102,10 +102,12 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
 }
 
 /* The number of the key, which is added when it is new (then *new_out). */
-static bool state_take_key(struct dcp_reading *r, const char *name, uint64_t n, uint32_t *key_out,
+static bool state_take_key(struct dcp_reading *r, const struct zf_pv *fqn, uint32_t *key_out,
                            bool *new_out, struct zf_err *err)
 {
     struct zf_dcp *d = r->d;
+    uint64_t n;
+    const char *name = zf_pv_text(fqn, &n);
 
     *key_out = dcp_find_key(d, name, n);
     *new_out = *key_out == ZF_DCP_NONE;
@@ -114,6 +116,7 @@ static bool state_take_key(struct dcp_reading *r, const char *name, uint64_t n, 
             return false;
         }
         d->key[*key_out].from = r->path;
+        zf_pv_keep(fqn);
     } else if (d->key[*key_out].pass == d->n_passes) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.160s\" is described twice", name);
     }
@@ -194,10 +197,12 @@ static bool state_differs(struct dcp_reading *r, uint32_t key, const struct dcp_
            (seen->ndim != k->ndim || state_doubt(r, key, NULL, seen->shape, err));
 }
 
-static bool state_take_tensor(struct dcp_reading *r, const char *name, uint64_t n,
-                              const struct zf_pv *v, struct zf_err *err)
+static bool state_take_tensor(struct dcp_reading *r, const struct zf_pv *fqn, const struct zf_pv *v,
+                              struct zf_err *err)
 {
     const struct zf_pv *chunks = zf_pv_attr(v, "chunks");
+    uint64_t n;
+    const char *name = zf_pv_text(fqn, &n);
     struct dcp_key seen = {0};
     uint32_t key;
     bool fresh;
@@ -208,7 +213,7 @@ static bool state_take_tensor(struct dcp_reading *r, const char *name, uint64_t 
     if (!zf_pv_is_seq(chunks)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.160s\" has no list of chunks", name);
     }
-    if (!state_take_key(r, name, n, &key, &fresh, err)) {
+    if (!state_take_key(r, fqn, &key, &fresh, err)) {
         return false;
     }
     if (fresh) {
@@ -228,13 +233,12 @@ static bool state_take_tensor(struct dcp_reading *r, const char *name, uint64_t 
     return true;
 }
 
-static bool state_take_bytes(struct dcp_reading *r, const char *name, uint64_t n,
-                             struct zf_err *err)
+static bool state_take_bytes(struct dcp_reading *r, const struct zf_pv *fqn, struct zf_err *err)
 {
     uint32_t key;
     bool fresh;
 
-    if (!state_take_key(r, name, n, &key, &fresh, err)) {
+    if (!state_take_key(r, fqn, &key, &fresh, err)) {
         return false;
     }
     if (!fresh) {
@@ -246,30 +250,24 @@ static bool state_take_bytes(struct dcp_reading *r, const char *name, uint64_t n
     return dcp_box_room(r->d, 0, err) && dcp_add_chunk(r->d, key, false, r->lim, err);
 }
 
-bool dcp_take_state(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
+bool dcp_take_state(struct dcp_reading *r, const struct zf_pv *key, const struct zf_pv *v,
+                    struct zf_err *err)
 {
-    for (uint64_t i = 0; i < zf_pv_len(dict); i++) {
-        const struct zf_pv *key = zf_pv_key(dict, i), *v = zf_pv_val(dict, i);
-        uint64_t n = 0;
-        const char *name = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
-        bool ok;
+    uint64_t n = 0;
+    const char *name = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+    bool ok;
 
-        if (!name) {
-            ok = zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                         "entry %llu of state_dict_metadata has no name", (unsigned long long)i);
-        } else if (zf_pv_is(v, NULL, "TensorStorageMetadata")) {
-            ok = state_take_tensor(r, name, n, v, err);
-        } else if (zf_pv_is(v, NULL, "BytesStorageMetadata")) {
-            ok = state_take_bytes(r, name, n, err);
-        } else {
-            ok = zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                         "\"%.120s\" is described by \"%.80s\", expected TensorStorageMetadata or "
-                         "BytesStorageMetadata (torch 1.12 and older are not read)",
-                         name, zf_pv_name(v));
-        }
-        if (!ok && !dcp_settle(r, err)) {
-            return false;
-        }
+    if (!name) {
+        ok = zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "an entry of state_dict_metadata has no name");
+    } else if (zf_pv_is(v, NULL, "TensorStorageMetadata")) {
+        ok = state_take_tensor(r, key, v, err);
+    } else if (zf_pv_is(v, NULL, "BytesStorageMetadata")) {
+        ok = state_take_bytes(r, key, err);
+    } else {
+        ok = zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                     "\"%.120s\" is described by \"%.80s\", expected TensorStorageMetadata or "
+                     "BytesStorageMetadata (torch 1.12 and older are not read)",
+                     name, zf_pv_name(v));
     }
-    return true;
+    return ok || dcp_settle(r, err);
 }

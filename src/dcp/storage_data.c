@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "storage_data.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -13,7 +14,8 @@ static bool storage_take_file(struct dcp_reading *r, const struct zf_pv *v, uint
                               struct zf_err *err)
 {
     uint64_t n = 0;
-    const char *name = zf_pv_text(v, &n), *path;
+    const char *name = zf_pv_text(v, &n);
+    char path[4096]; /* longer ones cannot be opened */
 
     if (v && v == r->last_path) {
         *out = r->last_file;
@@ -23,11 +25,14 @@ static bool storage_take_file(struct dcp_reading *r, const struct zf_pv *v, uint
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "relative_path \"%.120s\" names no file beside .metadata", name ? name : "");
     }
-    path = zf_arena_fmt(r->d->pickles, err, "%s%s%s", r->dir, *r->dir ? "/" : "", name);
-    if (!path || !dcp_take_file(r->d, path, out, err)) {
+    if ((size_t)snprintf(path, sizeof path, "%s%s%s", r->dir, *r->dir ? "/" : "", name) >=
+        sizeof path) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "relative_path \"%.120s\" is too long", name);
+    }
+    if (!dcp_take_file(r->d, path, out, err)) {
         return false;
     }
-    r->last_path = v;
+    r->last_path = zf_pv_many(v) ? v : NULL; /* another may be where this one was */
     r->last_file = *out;
     return true;
 }
@@ -177,14 +182,14 @@ static bool storage_take_item(struct dcp_reading *r, const struct zf_pv *index,
     return storage_take_info(r, &d->chunk[chunk], info, err);
 }
 
-bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *dict, struct zf_err *err)
+bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *index, const struct zf_pv *info,
+                      struct zf_err *err)
 {
-    for (uint64_t i = 0; i < zf_pv_len(dict); i++) {
-        if (!storage_take_item(r, zf_pv_key(dict, i), zf_pv_val(dict, i), err) &&
-            !dcp_settle(r, err)) {
-            return false;
-        }
-    }
+    return storage_take_item(r, index, info, err) || dcp_settle(r, err);
+}
+
+bool dcp_end_storage(const struct dcp_reading *r, struct zf_err *err)
+{
     return !r->n_strange ||
            zf_build_note(r->b, err, "storage_data has %llu items that nothing describes",
                          (unsigned long long)r->n_strange);

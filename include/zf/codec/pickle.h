@@ -50,6 +50,29 @@ const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
                                           const struct zf_pv **pids_out,
                                           struct zf_err *err) ZF_CHECKED;
 
+/* Reads along while a large pickle is read, so that it never is in memory as a whole. */
+struct zf_pickle_watch {
+    /* `map`, so far a DICT without pairs, or one of which pairs were handed over already, is to become the
+     * attribute `name` of the pickle's own object: are its next pairs wanted (*out)? */
+    bool (*wants)(void *ctx, const char *name, const struct zf_pv *map, bool *out,
+                  struct zf_err *err);
+    /* A pair that is not put into `map`.  Both values are gone after this but for what zf_pv_keep was asked to
+     * keep; what the pickle needs elsewhere, too, it may not change any more. */
+    bool (*pair)(void *ctx, const struct zf_pv *map, const struct zf_pv *key,
+                 const struct zf_pv *val, struct zf_err *err);
+    void *ctx;
+    bool spends; /* the input is in the caller's own memory, of malloc, and is zeroed as it is read */
+};
+/* As zf_pickle_load.  What was handed over belongs to the pickle only if its attribute `name` is `map` in the end,
+ * which is for the caller to see: pairs that were put there one by one are left in it.  Whether keys that were
+ * handed over differ is not looked at. */
+const struct zf_pv *zf_pickle_load_watched(struct zf_bytes *in, struct zf_arena *arena,
+                                           const struct zf_limits *lim,
+                                           const struct zf_pickle_watch *watch,
+                                           struct zf_err *err) ZF_CHECKED;
+/* A value that was handed over, and all in it, lives as long as the arena. */
+void zf_pv_keep(const struct zf_pv *v);
+
 /* All accessors take NULL and any kind, and then answer "not that": false, 0 or NULL. */
 enum zf_pv_kind zf_pv_kind(const struct zf_pv *v); /* NULL is NONE */
 bool zf_pv_bool(const struct zf_pv *v, bool *out);

@@ -85,8 +85,9 @@ static bool call_push_remade(struct pickle_vm *vm, struct zf_pv *args)
 {
     bool plain = args->at[2].v->kind == ZF_PV_NONE;
     struct zf_pv *state = pickle_again((struct zf_pv *)args->at[2].v);
+    struct zf_pv *class = pickle_again((struct zf_pv *)args->at[0].v);
 
-    return pickle_push(vm, call_of(vm, args->at[0].v, pickle_tuple(vm, &state, plain ? 0 : 1)));
+    return pickle_push(vm, call_of(vm, class, pickle_tuple(vm, &state, plain ? 0 : 1)));
 }
 
 /* The value k of a LIST or TUPLE that has one. */
@@ -130,7 +131,8 @@ static bool call_push_ordered(struct pickle_vm *vm, struct zf_pv *class, const s
     v->flags |= ZF_PV_MAP;
     for (uint32_t i = 0; i < list->n; i++) {
         const struct zf_pv *pair = call_value_at(list, i);
-        struct zf_pv *item[2] = {call_value_at(pair, 0), pickle_again(call_value_at(pair, 1))};
+        struct zf_pv *item[2] = {pickle_again(call_value_at(pair, 0)),
+                                pickle_again(call_value_at(pair, 1))};
 
         if (!pickle_heap_add(&vm->heap, v, item, 2, vm->err)) {
             return false;
@@ -209,7 +211,8 @@ bool pickle_do_build(struct pickle_vm *vm)
     if (v->kind != ZF_PV_CALL) {
         return pickle_not_for(vm, v);
     }
-    struct pv_more *more = pickle_heap_more(&vm->heap, v, vm->err);
+    struct pv_more *more =
+        pickle_may_change(vm, v) ? pickle_heap_more(&vm->heap, v, vm->err) : NULL;
     if (!more || !pickle_heap_holds(&vm->heap, v, state, vm->err)) {
         return false;
     }

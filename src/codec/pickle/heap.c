@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values are cut from slabs in 8-byte steps and never freed one by one: they live as long as their
- * arena.  What grows is a container's block of slots; the one it outgrows is kept in a list by
+/* Values are cut from slabs in 8-byte steps and live as long as their arena, unless somebody who reads along
+ * has done with them (spend.c).  What grows is a container's block of slots; the one it outgrows is kept in a list by
  * size and used again for the next.  Every byte is charged before it is taken, against
  * pickle_memory and against the bytes of the file that were read so far, so that a short file
  * never gets much memory. */
@@ -101,6 +101,13 @@ static void *heap_from_arena(struct pickle_heap *h, uint64_t bytes, struct zf_er
 /* bytes is a multiple of 8. */
 static void *heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
 {
+    uint64_t words = bytes / sizeof(union pv_slot);
+    void **spent = words <= ZF_PICKLE_WORDS ? h->spent[words] : NULL;
+
+    if (spent) {
+        h->spent[words] = spent[1];
+        return memset(spent, 0, (size_t)bytes);
+    }
     if (bytes > h->slab_left) {
         if (bytes > h->slab_next / 8) {
             return heap_from_arena(h, bytes, err);
@@ -230,7 +237,7 @@ static struct pv_items *heap_block(struct pickle_heap *h, uint64_t want, struct 
     return b;
 }
 
-static void heap_recycle(struct pickle_heap *h, struct pv_items *b)
+void pickle_heap_recycle(struct pickle_heap *h, struct pv_items *b)
 {
     unsigned class = heap_log2_floor(b->cap);
 
@@ -302,7 +309,7 @@ bool pickle_heap_add(struct pickle_heap *h, struct zf_pv *to, struct zf_pv *cons
         }
         if (b) {
             memcpy(larger->at, b->at, have * sizeof b->at[0]);
-            heap_recycle(h, b);
+            pickle_heap_recycle(h, b);
         }
         *items = b = larger;
     }

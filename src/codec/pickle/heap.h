@@ -6,6 +6,7 @@
 #include "node.h"
 
 #define ZF_PICKLE_CLASSES 34
+#define ZF_PICKLE_WORDS 64
 
 struct pickle_heap {
     struct zf_arena *arena;
@@ -21,6 +22,9 @@ struct pickle_heap {
     struct zf_pv *letter[128]; /* one STR for each ASCII letter */
     struct zf_pv *no_text, *next_buffer, *last_global;
     struct pv_items *spare[ZF_PICKLE_CLASSES]; /* outgrown blocks; class c holds >= 2^c slots */
+    void *spent[ZF_PICKLE_WORDS + 1];          /* memory of values that are gone; [w] holds w words */
+    uintptr_t *to_spend;                       /* scratch of pickle_heap_spend */
+    uint64_t n_to_spend, to_spend_cap;
 };
 
 void pickle_heap_init(struct pickle_heap *h, struct zf_arena *a, const struct zf_limits *lim);
@@ -54,6 +58,15 @@ bool pickle_heap_add(struct pickle_heap *h, struct zf_pv *to, struct zf_pv *cons
 /* Gives a CALL its `more`; NULL on failure. */
 struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call,
                                  struct zf_err *err) ZF_CHECKED;
+/* Gives the memory of v and of what only v holds to values that are made later.  What may be referenced from
+ * elsewhere too stays, and so does all below it; nothing may be added to it any more (ZF_PV_READ).  Of a value that
+ * is gone nothing but its kind can still be read, until the next value is made: ZF_PV_SPENT.
+ * Errors: ZF_E_LIMIT. */
+bool pickle_heap_spend(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err) ZF_CHECKED;
+/* Keeps a block of slots that nothing uses any more for the next container that grows. */
+void pickle_heap_recycle(struct pickle_heap *h, struct pv_items *b);
+/* What the heap has beside the arena. */
+void pickle_heap_fini(struct pickle_heap *h);
 bool pickle_heap_too_deep(const struct pickle_heap *h, struct zf_err *err) ZF_CHECKED;
 /* v now holds child: raises its depth.  False when that is too deep. */
 ZF_CHECKED static inline bool pickle_heap_holds(const struct pickle_heap *h, struct zf_pv *v,

@@ -272,12 +272,13 @@ static bool keys_check_one(struct check *c, const struct zf_pv *map, struct zf_e
     return ok;
 }
 
-bool pickle_maps_check(const struct pickle_maps *m, uint64_t bytes, struct zf_err *err)
+bool pickle_maps_check(struct pickle_maps *m, uint64_t bytes, struct zf_err *err)
 {
-    struct check c = {.work = WORK_PER_BYTE * bytes + WORK_AT_ALL};
+    uint64_t may = WORK_PER_BYTE * bytes + WORK_AT_ALL;
+    struct check c = {.work = may - m->work};
     bool ok = true;
 
-    for (uint64_t i = 0; ok && i < m->n; i++) {
+    for (uint64_t i = m->swept; ok && i < m->n; i++) {
         ok = keys_check_one(&c, m->v[i], err);
         if (ok && c.work == 0) {
             ok =
@@ -287,5 +288,25 @@ bool pickle_maps_check(const struct pickle_maps *m, uint64_t bytes, struct zf_er
                         (unsigned long long)bytes);
         }
     }
+    m->work = may - c.work;
     return ok;
+}
+
+void pickle_maps_sweep(struct pickle_maps *m)
+{
+    uint64_t n = m->swept;
+
+    for (uint64_t i = m->swept; i < m->n; i++) {
+        if (m->v[i]->kind != ZF_PV_SPENT) {
+            m->v[i]->flags |= ZF_PV_MANY; /* by this list, so it is not spent */
+            m->v[n++] = m->v[i];
+        }
+    }
+    m->n = m->swept = n;
+}
+
+bool pickle_maps_check_all(struct pickle_maps *m, uint64_t bytes, struct zf_err *err)
+{
+    m->swept = 0;
+    return pickle_maps_check(m, bytes, err);
 }

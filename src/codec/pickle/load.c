@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
 #include "vm.h"
 
 /* The operand behind an opcode byte.  BYTESn: an n-byte length and so many bytes; S: the length is
@@ -143,6 +144,10 @@ static bool load_take(struct pickle_vm *vm, const struct op *op)
         vm->n_items = vm->sp - mark;
         vm->sp = mark;
         vm->fence = vm->n_marks ? vm->mark[vm->n_marks - 1] : 0;
+        if (vm->n_marks == 1 && vm->watch.map &&
+            !pickle_watch_end(vm, op->run == pickle_do_setitems)) {
+            return false;
+        }
     }
     if (vm->sp - vm->fence < op->pops) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
@@ -203,7 +208,39 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s reaches over the end of its frame", op->name);
     }
-    return load_take(vm, op) && op->run(vm);
+    return load_take(vm, op) && op->run(vm) &&
+           (vm->sp != vm->watch.next || pickle_watch_step(vm));
+}
+
+/* Reads over the pickle for the memo numbers that it asks for.  Where it is damaged this ends; the reading itself
+ * will say why. */
+static bool load_sift(struct pickle_vm *vm)
+{
+    struct zf_err ignored;
+    struct pickle_vm over = {.in = vm->in, .err = &ignored};
+    uint64_t n = zf_bytes_left(&vm->in), key;
+    const struct op *op = NULL;
+
+    vm->heap.in = &over.in; /* what was read over is on the disk, too */
+    while (zf_bytes_left(&over.in) > 0 && (!op || op->run != pickle_do_stop)) {
+        op = &ops[over.in.p[over.in.at++]];
+        over.op = op->name;
+        if (!op->name || !load_operand(&over, op->operand) || over.in.bad) {
+            break;
+        }
+        key = over.arg.u;
+        if (op->run != pickle_do_get &&
+            (op->run != pickle_do_get_text || !pickle_text_key(over.arg.p, over.arg.n, &key))) {
+            continue;
+        }
+        if (key < n && !pickle_got_add(&vm->memo.got, &vm->heap, key, vm->err)) {
+            return false;
+        }
+    }
+    bool ok = pickle_got_count(&vm->memo.got, &vm->heap, vm->err) &&
+              pickle_memo_sift(&vm->memo, &vm->heap, n, vm->err);
+    vm->heap.in = &vm->in;
+    return ok;
 }
 
 static void zf_auto_vm(struct pickle_vm *vm)
@@ -212,6 +249,40 @@ static void zf_auto_vm(struct pickle_vm *vm)
     free(vm->mark);
     pickle_memo_fini(&vm->memo);
     pickle_maps_fini(&vm->maps);
+    pickle_heap_fini(&vm->heap);
+}
+
+/* Reads from *in on, where the vm stands. */
+static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, uint64_t stored,
+                                    struct zf_arena *arena, const struct zf_limits *lim)
+{
+    uint64_t limit = UINT64_MAX; /* vm->in.n, when it is shorter than the input */
+
+    pickle_heap_init(&vm->heap, arena, lim);
+    vm->heap.in = &vm->in;
+    vm->heap.start = in->at;
+    vm->heap.stored = stored;
+    vm->heap.bytes = in->n > stored ? in->n - stored : 0; /* the pickle itself, decompressed */
+    vm->watch.next = ZF_WATCH_NEVER;
+    vm->watch.given_back = in->at;
+    if (zf_bytes_left(in) > lim->pickle_bytes) {
+        limit = vm->in.n = in->at + lim->pickle_bytes;
+    }
+    if (vm->watch.with && !load_sift(vm)) {
+        return NULL;
+    }
+    while (!vm->result) {
+        if (!load_step(vm, limit)) {
+            vm->err->off = vm->err->off == ZF_OFF_NONE ? vm->op_off : vm->err->off;
+            in->bad = vm->cut;
+            return NULL;
+        }
+    }
+    if (!pickle_maps_check_all(&vm->maps, vm->in.at - in->at, vm->err)) {
+        return NULL;
+    }
+    in->at = vm->in.at;
+    return vm->result;
 }
 
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
@@ -222,32 +293,22 @@ const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
     return zf_pickle_load_stored(in, UINT64_MAX, arena, lim, &pids, err);
 }
 
+const struct zf_pv *zf_pickle_load_watched(struct zf_bytes *in, struct zf_arena *arena,
+                                           const struct zf_limits *lim,
+                                           const struct zf_pickle_watch *watch, struct zf_err *err)
+{
+    zf_auto(vm) struct pickle_vm vm = {.in = *in, .err = err, .watch.with = watch};
+
+    return load_all(&vm, in, UINT64_MAX, arena, lim);
+}
+
 const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
                                           struct zf_arena *arena, const struct zf_limits *lim,
                                           const struct zf_pv **pids_out, struct zf_err *err)
 {
     zf_auto(vm) struct pickle_vm vm = {.in = *in, .err = err};
-    uint64_t limit = UINT64_MAX; /* vm.in.n, when it is shorter than the input */
+    const struct zf_pv *v = load_all(&vm, in, stored, arena, lim);
 
-    pickle_heap_init(&vm.heap, arena, lim);
-    vm.heap.in = &vm.in;
-    vm.heap.start = in->at;
-    vm.heap.stored = stored;
-    vm.heap.bytes = in->n > stored ? in->n - stored : 0; /* the pickle itself, decompressed */
-    if (zf_bytes_left(in) > lim->pickle_bytes) {
-        limit = vm.in.n = in->at + lim->pickle_bytes;
-    }
-    while (!vm.result) {
-        if (!load_step(&vm, limit)) {
-            err->off = err->off == ZF_OFF_NONE ? vm.op_off : err->off;
-            in->bad = vm.cut;
-            return NULL;
-        }
-    }
-    if (!pickle_maps_check(&vm.maps, vm.in.at - in->at, err)) {
-        return NULL;
-    }
-    in->at = vm.in.at;
-    *pids_out = vm.first_pid;
-    return vm.result;
+    *pids_out = v ? vm.first_pid : NULL;
+    return v;
 }

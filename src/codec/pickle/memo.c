@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Picklers number their memo entries 0, 1, 2 …: these are an array.  Keys far beyond the number of
  * entries so far, which only a hostile pickle has, go to a hash table, so that one large key does
- * not cost its size in memory. */
+ * not cost its size in memory.  A value that is asked for again may be referenced from several places, and says
+ * so as soon as it is put where that is known. */
 #include "memo.h"
 
 #include <stdlib.h>
@@ -17,6 +18,13 @@ struct memo_far {
     struct zf_pv *v;
 };
 
+static void memo_many(struct zf_pv *v)
+{
+    if (!(v->flags & ZF_PV_SHARED)) {
+        v->flags |= ZF_PV_MANY;
+    }
+}
+
 static struct zf_pv *memo_far_get(const struct pickle_memo *m, uint64_t key)
 {
     const struct memo_far *f = m->far.index.n ? zf_table_get(&m->far, zf_hash_number(key)) : NULL;
@@ -24,8 +32,27 @@ static struct zf_pv *memo_far_get(const struct pickle_memo *m, uint64_t key)
     return f ? f->v : NULL;
 }
 
+bool pickle_memo_sift(struct pickle_memo *m, struct pickle_heap *h, uint64_t sifted,
+                      struct zf_err *err)
+{
+    if (!pickle_heap_charge(h, m->got.n * sizeof(struct zf_pv *), err)) {
+        return false;
+    }
+    m->dense = calloc(m->got.n + 1, sizeof(struct zf_pv *));
+    if (!m->dense) {
+        return pickle_no_memory(err);
+    }
+    m->sifted = sifted;
+    return true;
+}
+
 struct zf_pv *pickle_memo_get(const struct pickle_memo *m, uint64_t key)
 {
+    uint64_t rank;
+
+    if (key < m->sifted) {
+        return pickle_got_rank(&m->got, key, &rank) ? m->dense[rank] : NULL;
+    }
     if (key < m->dense_n && m->dense[key]) {
         return m->dense[key];
     }
@@ -72,6 +99,7 @@ static bool memo_far_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t 
     uint64_t hash = zf_hash_number(key);
     struct memo_far *f = zf_table_get(&m->far, hash);
 
+    memo_many(v);
     if (!f) {
         f = memo_count(m, h, err) && pickle_heap_charge(h, FAR_BYTES, err)
                 ? zf_table_put(&m->far, hash, sizeof *f, err)
@@ -83,10 +111,30 @@ static bool memo_far_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t 
     return f != NULL;
 }
 
+/* A value that nobody asks for is not kept; that it had a number counts. */
+static bool memo_sifted_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key,
+                            struct zf_pv *v, struct zf_err *err)
+{
+    uint64_t rank;
+    bool was;
+
+    if (pickle_got_rank(&m->got, key, &rank)) {
+        was = m->dense[rank] != NULL;
+        m->dense[rank] = v;
+        memo_many(v);
+    } else if (!pickle_bits_set(&m->set, &m->n_set_words, h, key, &was, err)) {
+        return false;
+    }
+    return was || memo_count(m, h, err);
+}
+
 bool pickle_memo_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key, struct zf_pv *v,
                      struct zf_err *err)
 {
-    if (key >= m->dense_n && key / 2 > m->n) {
+    if (key < m->sifted) {
+        return memo_sifted_put(m, h, key, v, err);
+    }
+    if (m->sifted || (key >= m->dense_n && key / 2 > m->n)) {
         return memo_far_put(m, h, key, v, err);
     }
     if (!pickle_memo_get(m, key) && !memo_count(m, h, err)) {
@@ -102,5 +150,7 @@ bool pickle_memo_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key,
 void pickle_memo_fini(struct pickle_memo *m)
 {
     free(m->dense);
+    free(m->set);
+    pickle_got_fini(&m->got);
     zf_table_fini(&m->far);
 }

@@ -48,7 +48,9 @@ enum {
     ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */
     ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
     ZF_PV_MANY = 64,    /* may be referenced from several places */
+    ZF_PV_READ = 128,   /* somebody has read it before the pickle was at its end: it cannot change any more */
 };
+#define ZF_PV_SPENT 255 /* kind of a value whose memory was given back */
 
 /* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots behind
  * `cap`: the arena, and the index that zf_pv_get makes when it is first asked. */

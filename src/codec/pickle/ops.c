@@ -74,7 +74,7 @@ bool pickle_do_mark(struct pickle_vm *vm)
         vm->mark = p;
     }
     vm->mark[vm->n_marks++] = vm->fence = vm->sp;
-    return true;
+    return !vm->watch.with || pickle_watch_mark(vm);
 }
 
 bool pickle_do_pop(struct pickle_vm *vm)
@@ -88,7 +88,7 @@ bool pickle_do_pop(struct pickle_vm *vm)
     }
     vm->n_marks--;
     vm->fence = vm->n_marks ? vm->mark[vm->n_marks - 1] : 0;
-    return true;
+    return vm->n_marks != 1 || !vm->watch.map || pickle_watch_end(vm, false);
 }
 
 bool pickle_do_dup(struct pickle_vm *vm)
@@ -186,6 +186,14 @@ bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v)
                    pv_kind_names[v->kind]);
 }
 
+bool pickle_may_change(struct pickle_vm *vm, const struct zf_pv *v)
+{
+    return !(v->flags & ZF_PV_READ) ||
+           zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                   "opcode %s changes %s that is part of a mapping read before", vm->op,
+                   pv_kind_names[v->kind]);
+}
+
 /* An object gets either elements or pairs, never both. */
 static bool ops_add_elements(struct pickle_vm *vm, enum zf_pv_kind kind, struct zf_pv *const *from,
                              uint64_t n)
@@ -196,7 +204,7 @@ static bool ops_add_elements(struct pickle_vm *vm, enum zf_pv_kind kind, struct 
     if (to->kind != kind && !call) {
         return pickle_not_for(vm, to);
     }
-    return ops_extend(vm, to, from, n);
+    return pickle_may_change(vm, to) && ops_extend(vm, to, from, n);
 }
 
 /* The same for a mapping, whose keys are looked at when all is read. */
@@ -215,7 +223,7 @@ static bool ops_extend_map(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv 
 static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
 {
     struct zf_pv *to = vm->popped[0];
-    bool call = to->kind == ZF_PV_CALL && ((to->flags & ZF_PV_MAP) || to->n == 0);
+    bool call = to->kind == ZF_PV_CALL && ((to->flags & ZF_PV_MAP) || to->n == 0), done;
 
     if (to->kind != ZF_PV_DICT && !call) {
         return pickle_not_for(vm, to);
@@ -224,6 +232,12 @@ static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv *const *from, uint6
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s takes keys and values, but finds %llu values", vm->op,
                        (unsigned long long)n);
+    }
+    if (!pickle_may_change(vm, to) || !pickle_watch_rest(vm, to, from, n, &done)) {
+        return false;
+    }
+    if (done) {
+        return pickle_push(vm, to);
     }
     if (call) {
         to->flags |= ZF_PV_MAP;

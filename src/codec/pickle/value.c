@@ -173,6 +173,13 @@ bool zf_pv_many(const struct zf_pv *v)
     return v && (v->flags & ZF_PV_MANY);
 }
 
+void zf_pv_keep(const struct zf_pv *v)
+{
+    if (v && !(v->flags & ZF_PV_SHARED)) {
+        ((struct zf_pv *)v)->flags |= ZF_PV_MANY;
+    }
+}
+
 static const struct zf_pv *value_global_of(const struct zf_pv *v)
 {
     v = value_is(v, ZF_PV_CALL) ? v->at[0].v : v;

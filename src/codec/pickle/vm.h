@@ -8,6 +8,7 @@
 #include "heap.h"
 #include "keys.h"
 #include "memo.h"
+#include "watch.h"
 
 /* Decoded: u, i or f is the number; p [n] the bytes or the line, p2 [n2] the second line. */
 struct pickle_operand {
@@ -22,6 +23,7 @@ struct pickle_vm {
     struct pickle_heap heap;
     struct pickle_memo memo;
     struct pickle_maps maps;
+    struct pickle_watch watch;
     struct zf_bytes in;
     struct zf_pv **stack;
     uint64_t sp, cap;
@@ -70,6 +72,8 @@ static inline struct zf_pv *pickle_again(struct zf_pv *v)
     }
     return v;
 }
+/* False, ZF_E_FORMAT: v was read by somebody before the pickle was at its end, and would now change. */
+bool pickle_may_change(struct pickle_vm *vm, const struct zf_pv *v);
 /* ZF_E_FORMAT: the opcode at work cannot be carried out on a value like v. */
 bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v);
 
