@@ -4,6 +4,7 @@
  * _get_zero_frozen_param_attributes, _get_shared_params), 0.6.0 … 0.19.8. */
 #include "model_states.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,6 +269,21 @@ static const struct zf_pv *model_autoep(const struct zf_pv *root)
     return zf_pv_kind(v) != ZF_PV_NONE ? v : zf_pv_get(root, "autoep_layers");
 }
 
+/* Sets minor and patch from "0.minor.patch…". */
+static void model_read_version(const struct zf_pv *v, struct ds_model *m)
+{
+    uint64_t n = 0;
+    const char *text = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : "";
+    char copy[24];
+    unsigned minor, patch;
+
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)(n < 20 ? n : 20), text);
+    if (sscanf(copy, "0.%4u.%4u", &minor, &patch) == 2) {
+        m->minor = minor;
+        m->patch = patch;
+    }
+}
+
 static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_model *m,
                             struct zf_err *err)
 {
@@ -282,6 +298,8 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
                        "not a model-states file: there is no \"module\" in it");
     }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
+    m->skipped = zf_pv_int(zf_pv_get(root, "skipped_steps"), &steps) ? steps : 0;
+    model_read_version(zf_pv_get(root, "ds_version"), m);
     m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
     m->mp_world = zf_pv_u64(zf_pv_get(root, "mp_world_size"), &m->mp_world) ? m->mp_world : 0;
     m->pipeline = zf_pv_kind(zf_pv_get(root, "module")) == ZF_PV_NONE;

@@ -59,7 +59,10 @@ struct ds_model {
     uint64_t mp_world;     /* mp_world_size; 0 = not recorded */
     uint32_t tp, pp;       /* checkpoint_parallel_dimensions; 0 = not recorded */
     uint64_t affine;       /* digest of affine_map; 0 = there is none */
-    int64_t steps; /* global_steps, -1 = not recorded */
+    int64_t steps;         /* global_steps, -1 = not recorded */
+    int64_t skipped;       /* skipped_steps of them */
+    uint32_t minor;        /* of ds_version 0.minor.patch; 0 = another, or not recorded */
+    uint32_t patch;
     bool zenflow;
     bool round_robin;      /* round_robin_gradients */
     bool quantized;        /* zero_quantized_nontrainable_weights: without the scales */

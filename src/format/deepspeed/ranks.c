@@ -98,7 +98,10 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     uint32_t kept = 0;
 
     if (!first) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no model-states file can be read");
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "no model-states file can be read, and nothing else has the shapes of the "
+                "parameters");
+        return all->n > 0 && zf_err_in(err, "%s", all->rank[0].model.path);
     }
     const bool pipeline = first->model.pipeline && !ds->dir.universal;
     for (uint32_t i = 0; i < all->n; i++) {

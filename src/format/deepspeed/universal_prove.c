@@ -85,9 +85,10 @@ struct prove_vector {
     struct ds_name key;
     struct zf_draft *flat;
     uint64_t ranks;
+    uint64_t proved; /* parameters */
 };
 
-static bool prove_slots(struct ds_save *ds, const struct prove_vector *v, struct zf_err *err)
+static bool prove_slots(struct ds_save *ds, struct prove_vector *v, struct zf_err *err)
 {
     struct zf_mismatch miss;
     uint64_t at = 0;
@@ -99,11 +100,13 @@ static bool prove_slots(struct ds_save *ds, const struct prove_vector *v, struct
 
         miss.found = false;
         if (d && prove_elements(d) == p->n &&
-            zf_values_can_round(zf_draft_type(v->flat).dtype, zf_draft_type(d).dtype) &&
-            !zf_drafts_round_at((struct zf_draft_at){v->flat, at}, (struct zf_draft_at){d, 0}, slot,
-                                ZF_VALUES_ENDS, &miss, err) &&
-            !prove_skip(ds, err)) {
-            return false;
+            zf_values_can_round(zf_draft_type(v->flat).dtype, zf_draft_type(d).dtype)) {
+            if (zf_drafts_round_at((struct zf_draft_at){v->flat, at}, (struct zf_draft_at){d, 0},
+                                   slot, ZF_VALUES_ENDS, &miss, err)) {
+                v->proved++;
+            } else if (!prove_skip(ds, err)) {
+                return false;
+            }
         }
         if (miss.found) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -157,8 +160,9 @@ static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_
     return ok;
 }
 
+/* *n: parameters whose masters were compared so far. */
 static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp, uint32_t g,
-                        struct zf_err *err)
+                        uint64_t *n, struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(t);
     const struct zf_pv *masters = zf_pv_get(root, "fp32_flat_groups");
@@ -170,6 +174,7 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
     if (!prove_value(ds, t, zf_pv_item(masters, g), &v, err)) {
         return false;
     }
+    *n += v.proved;
     for (uint64_t i = 0; zf_pv_is_map(states) && i < zf_pv_len(states); i++) {
         if (zf_pv_kind(zf_pv_key(states, i)) != ZF_PV_STR) {
             continue;
@@ -183,7 +188,8 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
     return true;
 }
 
-static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, struct zf_err *err)
+static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, uint64_t *n,
+                          struct zf_err *err)
 {
     uint64_t ranks;
 
@@ -201,20 +207,45 @@ static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, struct z
         return true;
     }
     for (uint32_t g = 0; g < mp->n_groups; g++) {
-        if (!prove_group(ds, t, mp, g, err)) {
+        if (!prove_group(ds, t, mp, g, n, err)) {
             return false;
         }
     }
     return true;
 }
 
+/* 0.14.5 … 0.17 converted only the first sub-group of stage 3 rightly (DeepSpeed 7585).  The version is that of
+ * who saved, which most often is who converted. */
+static bool prove_note(struct ds_save *ds, const struct ds_rank *mp, uint64_t proved,
+                       struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+    uint64_t all = 0;
+
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        all += mp->group[g].n;
+    }
+    if (mp->n_groups < 2 || m->minor < 14 || m->minor > 17 || (m->minor == 14 && m->patch < 5)) {
+        return true;
+    }
+    return zf_build_note(ds->b, err,
+                         "ds_to_universal.py of DeepSpeed 0.14.5 to 0.17 scrambles stage 3 with "
+                         "several sub-groups, and this is of 0.%u.%u with %u: %s",
+                         m->minor, m->patch, mp->n_groups,
+                         proved == all ? "the beginning of every parameter is as in " STATE_FILE
+                                       : "nothing here proves that its parameters are right");
+}
+
 bool ds_universal_prove(struct ds_save *ds, const struct ds_ranks *all, struct zf_err *err)
 {
+    uint64_t proved = 0;
+
     for (uint32_t i = 0; i < all->n; i++) {
         if (!prove_all_round(ds, &all->rank[i], err)) {
             return false;
         }
     }
-    return !ds->dir.by_rank || ds->dir.n_mp > 1 || all->n == 0 ||
-           prove_vectors(ds, &all->rank[0], err);
+    return !ds->dir.by_rank || all->n == 0 ||
+           ((ds->dir.n_mp > 1 || prove_vectors(ds, &all->rank[0], &proved, err)) &&
+            prove_note(ds, &all->rank[0], proved, err));
 }

@@ -5,6 +5,7 @@
 #include "warn.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <zf/assemble/names.h>
 
@@ -122,6 +123,50 @@ static bool warn_super_offload(struct ds_rank *mp, const struct ds_optim *first,
                          "are not in the save");
 }
 
+/* What the optimizer counted; false: nothing that is known. */
+static bool warn_read_step(const struct ds_optim *first, double *out)
+{
+    struct zf_err ignored;
+    float f;
+
+    for (uint32_t g = 0; g < first->n_parts; g++) {
+        for (uint32_t i = 0; i < first->part[g].n_states; i++) {
+            const struct ds_state *s = &first->part[g].state[i];
+
+            if (s->key.n != 4 || memcmp(s->key.p, "step", 4) != 0) {
+                continue;
+            }
+            if (s->kind == ZF_DS_INT || s->kind == ZF_DS_FLOAT) {
+                *out = s->kind == ZF_DS_INT ? (double)s->i : s->f;
+                return true;
+            }
+            if (s->kind == ZF_DS_SCALAR && s->flat.dtype == ZF_DT_F32 && s->flat.src &&
+                zf_source_pread(s->flat.src, &f, sizeof f, s->flat.off, &ignored)) {
+                *out = (double)f;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The files of the model of one step and those of the optimizer of another repeat nothing but the settings.
+ * Steps that overflowed are not the optimizer's, and up to 0.9 it counted one more. */
+static bool warn_steps(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
+{
+    int64_t model = mp->model.steps - mp->model.skipped;
+    double optim;
+
+    if (mp->model.steps < 0 || !warn_read_step(first, &optim) ||
+        (optim > (double)model - 2 && optim < (double)model + 2)) {
+        return true;
+    }
+    return zf_build_note(mp->save->b, err,
+                         "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): it "
+                         "began anew, or these are files of two saves",
+                         optim, first->path, (long long)model, mp->model.path);
+}
+
 bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_optim *first = warn_first(mp);
@@ -131,5 +176,5 @@ bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
     }
     return (first->sliced || (warn_round_robin(mp, first, err) &&
                               (first->stage == 2 || warn_frozen(mp, err)))) &&
-           warn_super_offload(mp, first, err) && warn_integers(mp, first->version, err);
+           warn_super_offload(mp, first, err) && warn_steps(mp, first, err) && warn_integers(mp, first->version, err);
 }

@@ -181,6 +181,19 @@ for save in ("zero2_w2", "zero3_w2", "ds0_19_8_zero1_bf16opt_w3"):
                 os.path.basename(files(tag, "model")[0]), "train_micro_batch_size_per_gpu is 4, but 9")
 
 
+# ---- the model's files are of another step than the optimizer's ---------------------------------------------------------
+
+for save in ("zero3_w2", "ds0_19_8_zero3_nvme_swp_w2"):
+    for more, told in ((1, False), (2, True), (-2, True)):
+        with copy(save) as tag:
+            for f in files(tag, "model"):
+                with Archive(f) as a:
+                    a.root["global_steps"] += more
+            r = run("info", tag)
+            check(f"{save}: the model is {more} steps ahead", r.returncode == 0 and
+                  (b"the optimizer counted " in r.stdout and b"files of two saves" in r.stdout) == told, r.stdout + r.stderr)
+
+
 # ---- masters that have no names ---------------------------------------------------------------------------------
 
 def masters(a):
