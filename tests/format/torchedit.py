@@ -10,7 +10,8 @@ import pickle
 import types
 import zipfile
 
-KEPT = {("collections", "OrderedDict"), ("builtins", "set"), ("__builtin__", "set")}
+KEPT = {(m, n) for m in ("builtins", "__builtin__") for n in ("set", "list", "dict", "int")} | \
+    {("collections", "OrderedDict"), ("collections", "defaultdict")}
 known = {}
 
 

@@ -12,6 +12,8 @@
 #include <zf/assemble/values.h>
 #include <zf/base/num.h>
 
+#include "warn.h"
+
 #define STATE_FILE "zero/optimizer_state.pt"
 
 /* Bytes that are lost prove nothing. */
@@ -188,6 +190,33 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
     return true;
 }
 
+/* The step of the first group, against the one that the copied files count. */
+static bool prove_step(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp,
+                       struct zf_err *err)
+{
+    const struct zf_pv *states = zf_pv_get(zf_pv_get(zf_torch_root(t), "optimizer_state_dict"), "state");
+    const struct zf_pv *step = zf_pv_get(ds_by_id(states, 0), "step");
+    struct zf_tensor_ref ref;
+    int64_t i;
+    float f;
+
+    if (zf_pv_kind(step) == ZF_PV_INT && zf_pv_int(step, &i)) {
+        return ds_warn_steps(ds, &mp->model, (double)i, STATE_FILE, err);
+    }
+    if (zf_torch_kind(t, step) != ZF_TORCH_DENSE) {
+        return true;
+    }
+    if (!zf_tensor_ref_read(&ds->keep, t, step, &ref, err)) {
+        return false;
+    }
+    if (ref.dtype != ZF_DT_F32 || ref.n != 1) {
+        return true;
+    }
+    return zf_source_pread(ref.src, &f, sizeof f, ref.off, err)
+               ? ds_warn_steps(ds, &mp->model, (double)f, STATE_FILE, err)
+               : prove_skip(ds, err);
+}
+
 static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, uint64_t *n,
                           struct zf_err *err)
 {
@@ -211,7 +240,7 @@ static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, uint64_t
             return false;
         }
     }
-    return true;
+    return prove_step(ds, t, mp, err);
 }
 
 /* 0.14.5 … 0.17 converted only the first sub-group of stage 3 rightly (DeepSpeed 7585).  The version is that of

@@ -150,31 +150,32 @@ static bool warn_read_step(const struct ds_optim *first, double *out)
     return false;
 }
 
-/* The files of the model of one step and those of the optimizer of another repeat nothing but the settings.
- * Steps that overflowed are not the optimizer's, and up to 0.9 it counted one more. */
-static bool warn_steps(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
+bool ds_warn_steps(struct ds_save *ds, const struct ds_model *m, double optim, const char *file,
+                   struct zf_err *err)
 {
-    int64_t model = mp->model.steps - mp->model.skipped;
-    double optim;
+    int64_t model = m->steps - m->skipped;
 
-    if (mp->model.steps < 0 || !warn_read_step(first, &optim) ||
-        (optim > (double)model - 2 && optim < (double)model + 2)) {
+    if (m->steps < 0 || (optim > (double)model - 2 && optim < (double)model + 2)) {
         return true;
     }
-    return zf_build_note(mp->save->b, err,
+    return zf_build_note(ds->b, err,
                          "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): it "
                          "began anew, or these are files of two saves",
-                         optim, first->path, (long long)model, mp->model.path);
+                         optim, file, (long long)model, m->path);
 }
 
 bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_optim *first = warn_first(mp);
+    double step;
 
     if (!first || mp->plain || mp->save->dir.universal) {
         return true;
     }
     return (first->sliced || (warn_round_robin(mp, first, err) &&
                               (first->stage == 2 || warn_frozen(mp, err)))) &&
-           warn_super_offload(mp, first, err) && warn_steps(mp, first, err) && warn_integers(mp, first->version, err);
+           warn_super_offload(mp, first, err) && 
+           (!warn_read_step(first, &step) ||
+            ds_warn_steps(mp->save, &mp->model, step, first->path, err)) &&
+           warn_integers(mp, first->version, err);
 }
