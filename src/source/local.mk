@@ -26,6 +26,7 @@ libzf_source_la_SOURCES = \
 	src/source/source.c \
 	src/source/store.c \
 	src/source/store_dir.c \
+	src/source/store_expect.c \
 	src/source/store_facts.c \
 	src/source/store_look.c \
 	src/source/store_table.h \

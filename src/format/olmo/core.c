@@ -181,6 +181,7 @@ static bool core_open_files(struct core_part *p, struct zf_err *err)
                          err)) {
         return false;
     }
+    zf_store_expect(p->s->st, dir, zf_st_file_named);
     for (uint32_t i = 0; i < p->meta.n_files; i++) {
         if (!core_add_file(p, i, err)) {
             return false;

@@ -177,6 +177,7 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
             err, ZF_E_UNKNOWN, ZF_OFF_NONE,
             "found neither an index JSON nor safetensors files that hold boxes of tensors");
     }
+    zf_store_expect(st, index ? "" : dir, zf_st_file_named);
     struct hf_adding a = {&files, st, o->lim, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
     bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);

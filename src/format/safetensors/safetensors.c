@@ -151,6 +151,7 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
     if (!zf_store_list(st, "", &e, &n, err) || !safetensors_check_series(e, n, b, err)) {
         return false;
     }
+    zf_store_expect(st, "", zf_st_file_named);
     for (size_t i = 0; i < n; i++) {
         struct zf_series s;
         bool file = e[i].kind != ZF_ENTRY_DIR || safetensors_st_series(e[i].name, &s);
