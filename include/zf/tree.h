@@ -72,4 +72,16 @@ static inline void zf_auto_tree(struct zf_tree **t)
 /* Walks a '/'-separated path from the root; "" and "/" are the root.  False: no such entry. */
 bool zf_tree_walk(struct zf_tree *t, const char *path, struct zf_stat *out);
 
+/* One who reads a file from end to end without a kernel that would go ahead of him: once a read took its time, what
+ * comes next is asked for before it is read.  Begin with {.tree, .ino, .size}. */
+struct zf_through {
+    struct zf_tree *tree; /* borrowed */
+    uint64_t ino, size;
+    uint64_t asked; /* all below is on its way */
+    bool slow;
+};
+/* As ops->read. */
+bool zf_through_read(struct zf_through *w, void *buf, size_t n, uint64_t off, size_t *n_out,
+                     struct zf_err *err) ZF_CHECKED;
+
 #endif

@@ -29,8 +29,9 @@ static bool cat_write_all(const char *p, size_t n, struct zf_err *err)
     return true;
 }
 
-static bool cat_copy(struct zf_tree *t, uint64_t ino, struct zf_err *err)
+static bool cat_copy(struct zf_tree *t, const struct zf_stat *st, struct zf_err *err)
 {
+    struct zf_through through = {.tree = t, .ino = st->ino, .size = st->size};
     zf_auto(mem) char *buf = malloc(CHUNK);
     uint64_t off = 0;
     size_t n;
@@ -39,7 +40,7 @@ static bool cat_copy(struct zf_tree *t, uint64_t ino, struct zf_err *err)
         return zf_fail_sys(err, "copy");
     }
     do {
-        if (!t->ops->read(t, ino, buf, CHUNK, off, &n, err) || !cat_write_all(buf, n, err)) {
+        if (!zf_through_read(&through, buf, CHUNK, off, &n, err) || !cat_write_all(buf, n, err)) {
             return false;
         }
         off += n;
@@ -78,7 +79,7 @@ static bool cat_file(void *ctx, const char *path, const struct zf_stat *st, stru
                       "tensor bytes are not written to a terminal; -f does it all the same");
         return zf_err_in(err, "%s", path);
     }
-    return cat_copy(c->tree, st->ino, err);
+    return cat_copy(c->tree, st, err);
 }
 
 static bool cat_path(struct cat *c, const char *given, struct zf_err *err)

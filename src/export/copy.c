@@ -30,6 +30,7 @@ struct copy {
     struct zf_export_run *run;
     struct zf_export_file *f;
     const struct zf_map *map; /* or NULL: nothing is known of its zeros */
+    struct zf_through through;
     unsigned char *buf;
     struct zf_export_spot spot;
     int fd;
@@ -141,8 +142,7 @@ static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, s
         if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
             return ZF_EXPORT_STOPPED;
         }
-        if (!c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, ZF_EXPORT_BUF, off, &n,
-                                     err)) {
+        if (!zf_through_read(&c->through, c->buf, ZF_EXPORT_BUF, off, &n, err)) {
             return ZF_EXPORT_UNREADABLE;
         }
         ssize_t k = copy_read_some(fd, theirs, n, off);
@@ -299,7 +299,6 @@ static enum zf_export_end copy_make_certain(struct copy *c, struct zf_err *err)
 /* Moves on by one buffer or one run of zeros. */
 static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
 {
-    struct zf_tree *t = c->run->tree;
     uint64_t before = c->off, left = c->f->st.size - c->off;
     struct zf_run run = {0};
     size_t n;
@@ -310,7 +309,7 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
     if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums) {
         c->off += run.len < left ? run.len : left;
     } else {
-        if (!t->ops->read(t, c->f->st.ino, c->buf, ZF_EXPORT_BUF, c->off, &n, err)) {
+        if (!zf_through_read(&c->through, c->buf, ZF_EXPORT_BUF, c->off, &n, err)) {
             return ZF_EXPORT_UNREADABLE;
         }
         if (!copy_write_sparse(c, n)) {
@@ -422,6 +421,8 @@ enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigne
                                   struct zf_err *err)
 {
     struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1};
+    c.through =
+        (struct zf_through){.tree = run->tree, .ino = c.f->st.ino, .size = c.f->st.size};
     zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
     bool kept = false;
 

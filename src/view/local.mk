@@ -20,6 +20,7 @@ libzf_view_la_SOURCES = \
 	src/view/show.h \
 	src/view/sources.c \
 	src/view/sources.h \
+	src/view/through.c \
 	src/view/tree.c \
 	src/view/tree.h \
 	src/view/walk.c \
