@@ -6,8 +6,8 @@ TESTS += tests/remote/test_cache.py
 EXTRA_DIST += tests/remote/test_cache.py
 
 # Fetched before it is asked for.
-TESTS += tests/remote/test_ahead.py
-EXTRA_DIST += tests/remote/test_ahead.py
+TESTS += tests/remote/test_ahead.py tests/remote/test_counts.py
+EXTRA_DIST += tests/remote/test_ahead.py tests/remote/test_counts.py
 
 # What src/remote does without a network, against botocore and Python's own modules.
 check_PROGRAMS += tests/remote/aws_dump

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a checkpoint behind an address costs, in requests and bytes: times depend on the machine, these do not."""
+import collections
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402 pylint: disable=wrong-import-position
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+MAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support/mkdeepspeed.py")
+RANKS, BLOCK = 8, 64 << 10
+
+
+def zerofs(*args):
+    return subprocess.run([ZEROFS, *args], check=True, stdout=subprocess.PIPE, timeout=300).stdout
+
+
+class Asked:
+    """The requests that the server has seen since it was made."""
+
+    def __init__(self, server):
+        with server.lock:
+            server.log.clear()
+            server.sent = server.most_busy = 0
+        self.server = server
+
+    def by_file(self, method="GET"):
+        files = collections.defaultdict(list)
+        for m, path, span, _ in self.server.log:
+            if m == method and not path.endswith("/"):
+                files[os.path.basename(path)].append(span)
+        return files
+
+    def twice(self):
+        """Bytes that were asked for more than once."""
+        n = 0
+        for spans in self.by_file().values():
+            end = 0
+            for a, b in sorted(tuple(map(int, s[6:].split("-"))) for s in spans if s):
+                n += max(0, min(b + 1, end) - a)
+                end = max(end, b + 1)
+        return n
+
+
+def mount_of_many_ranks(server):
+    asked = Asked(server)
+    server.faults["slow"] = "0.02"
+    zerofs("info", server.url + "zero3/")
+    server.faults.clear()
+    files = asked.by_file()
+    optim = [len(v) for k, v in files.items() if "optim_states" in k]
+    model = [len(v) for k, v in files.items() if "model_states" in k]
+    print(f"# {len(server.log)} requests, {server.sent >> 10} KiB; a rank's optimizer file {max(optim)}, model file {max(model)}")
+    assert len(optim) == len(model) == RANKS
+    # Head and end, and the headers of its large members; an archive below 512 KiB in one piece.
+    assert max(optim) <= 7 and max(model) == 1, (optim, model)
+    assert asked.twice() == 0, f"{asked.twice()} bytes were fetched twice"
+    # A listing without sizes has them asked for; when all is read each file is looked at once more.
+    assert max(len(v) for v in asked.by_file("HEAD").values()) <= 2
+    assert server.most_busy >= 8, f"{server.most_busy} requests at once"
+
+
+def one_parameter(server):
+    asked = Asked(server)
+    zerofs("info", server.url + "zero3/")
+    metadata = server.sent
+    asked = Asked(server)
+    got = zerofs("cat", server.url + "zero3/", "model.layers.1.mlp.down_proj.weight.f32")
+    print(f"# metadata {metadata >> 10} KiB, with {len(got) >> 10} KiB of a tensor {server.sent >> 10} KiB")
+    assert len(got) == 512 * 2048 * 4
+    assert server.sent <= metadata + len(got) + RANKS * BLOCK, server.sent
+    assert asked.twice() == 0
+
+
+def headers_of_many_files(server):
+    asked = Asked(server)
+    server.faults["slow"] = "0.02"
+    zerofs("ls", server.url + "hf/")
+    server.faults.clear()
+    files = asked.by_file()
+    assert sum(k.endswith(".safetensors") for k in files) == 16
+    assert all(len(v) == 1 for v in files.values()), files
+    assert server.most_busy >= 8, f"{server.most_busy} requests at once"
+
+
+def an_archive_of_many_members(server):
+    """Each header lies in a block of its own."""
+    asked = Asked(server)
+    server.faults["slow"] = "0.02"
+    zerofs("ls", server.url + "model.pt")
+    server.faults.clear()
+    print(f"# {len(server.log)} requests, {server.most_busy} at once")
+    assert server.most_busy >= 8, f"{server.most_busy} requests at once"
+    assert asked.twice() == 0
+
+
+def make(root):
+    subprocess.run([sys.executable, MAKE, os.path.join(root, "zero3"), "zero3", "--ranks", str(RANKS), "--layers", "4", "--hidden", "512",
+                    "--ffn", "2048", "--kv", "512", "--vocab", "4096"], check=True, stdout=subprocess.DEVNULL, timeout=120)
+    hf = os.path.join(root, "hf")
+    os.mkdir(hf)
+    names = [f"model-{i + 1:05}-of-00016.safetensors" for i in range(16)]
+    for i, name in enumerate(names):
+        text = json.dumps({f"t{i}": {"dtype": "U8", "shape": [1 << 20], "data_offsets": [0, 1 << 20]}}).encode()
+        with open(os.path.join(hf, name), "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            f.truncate(8 + len(text) + (1 << 20))
+    with open(os.path.join(hf, "model.safetensors.index.json"), "w", encoding="ascii") as f:
+        json.dump({"metadata": {}, "weight_map": {f"t{i}": n for i, n in enumerate(names)}}, f)
+    from sparsefile import save  # pylint: disable=import-outside-toplevel
+    from torchfile import Storage, Tensor  # pylint: disable=import-outside-toplevel
+    save(collections.OrderedDict((f"w{i}", Tensor(shape=(1 << 17,), storage=Storage(data=b"", n=1 << 17, cls="FloatStorage"))) for i in range(200)),
+         os.path.join(root, "model.pt"))
+
+
+def main():
+    tap = Tap()
+    built = subprocess.run([ZEROFS, "ls", "http://127.0.0.1:1/"], check=False, capture_output=True, text=True, timeout=60)
+    if "without libcurl" in built.stderr:
+        print("1..0 # SKIP built without libcurl")
+        return
+    with tempfile.TemporaryDirectory() as root:
+        make(root)
+        with Server(root) as server:
+            tap.run("a mount asks each rank's file a few times, and for no byte twice", mount_of_many_ranks, server)
+            tap.run("one parameter costs its bytes and a block a shard", one_parameter, server)
+            tap.run("headers of many files are fetched at once", headers_of_many_files, server)
+            tap.run("an archive's headers are fetched ahead", an_archive_of_many_members, server)
+    tap.done()
+
+
+main()
