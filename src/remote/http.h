@@ -75,6 +75,7 @@ struct http_ask {
     struct http_sink sink;          /* put NULL: the body is kept in the reply */
     uint64_t lane; /* those of one object have the same number and leave room for others; 0: none */
     bool ahead;    /* nobody waits for it yet: others go first */
+    bool secret;    /* the path is as good as a password: people see the host alone */
     double timeout; /* seconds; 0 = the client's */
     unsigned tries; /* at most; 0 = the client's choice */
 };

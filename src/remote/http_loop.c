@@ -34,9 +34,15 @@ void http_unref(struct http_call *c)
     }
 }
 
+/* Where it is now, for people; malloc'ed. */
+static char *http_shown(const struct http_call *c)
+{
+    return c->ask.secret ? url_origin(c->at) : url_shown(c->at);
+}
+
 void http_name(const struct http_call *c, struct zf_err *err)
 {
-    zf_auto(mem) char *shown = url_shown(c->at);
+    zf_auto(mem) char *shown = http_shown(c);
 
     if (shown && !err->path[0]) {
         (void)zf_err_in(err, "%s", shown);
@@ -69,7 +75,7 @@ void http_finish(struct http *h, struct http_call *c, bool ok)
 
 static void http_say(struct http *h, const struct http_call *c, const char *what)
 {
-    zf_auto(mem) char *shown = h->say ? url_shown(c->at) : NULL;
+    zf_auto(mem) char *shown = h->say ? http_shown(c) : NULL;
     char line[512];
 
     if (!shown) {

@@ -87,7 +87,12 @@ bool sizes_complete(struct place *p, const char *dir, struct sizes *all, struct 
             begun++;
             continue;
         }
-        ok = sizes_take(call[waited % SIZES_WINDOW], &all->at[at[waited % SIZES_WINDOW]], err);
+        struct sizes_entry *e = &all->at[at[waited % SIZES_WINDOW]];
+        ok = sizes_take(call[waited % SIZES_WINDOW], e, err);
+        if (!ok) {
+            err->path[0] = '\0';
+            (void)zf_err_in(err, "%s", e->name);
+        }
         waited++;
     }
     for (; waited < n_calls; waited++) {

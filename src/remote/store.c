@@ -108,11 +108,12 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
     struct place *p = s->shared->place;
     zf_auto(sizes) struct sizes all = {0};
     struct sizes_adding a = {.all = &all, .most = l->limit};
-    bool ok = p->ops->list(p, dir, sizes_add, &a, err) && sizes_complete(p, dir, &all, err);
+    bool ok = p->ops->list(p, dir, sizes_add, &a, err);
 
     if (!ok) {
         err->path[0] = '\0'; /* the store names it as the user does */
     }
+    ok = ok && sizes_complete(p, dir, &all, err); /* names the file in it */
     for (size_t i = 0; ok && i < all.n; i++) {
         ok = store_add(s, dir, &all.at[i], l, err);
     }

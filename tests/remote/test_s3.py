@@ -22,7 +22,7 @@ DATA = os.environ["ZF_DATA"]
 SMALL = "deepspeed/zero2_w2"
 KEY = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "sEcReT/key+of=the/tests"}
 SECRETS = [KEY["AWS_SECRET_ACCESS_KEY"], "secret1", "secretIMDS", "secretECS", "secretSTS", "t0ken+", "imds-token", "container-token",
-           "web-token", "ya29.", "Signature=", "hunter2"]
+           "web-token", "ya29.", "0f-a-task", "Signature=", "hunter2"]
 
 
 def zerofs(*args, env=None, seconds=60):
@@ -225,7 +225,7 @@ credential_source = Ec2InstanceMetadata
 """)
         base = {"AWS_ENDPOINT_URL_S3": server.url, "AWS_ENDPOINT_URL_STS": server.url + "/sts/", "HOME": home}
         imds = {"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": server.url}
-        ecs = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url + "/container/x"}
+        ecs = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url + "/container/0f-a-task"}
         cases = {"IMDS": imds, "ECS": dict(ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN="container-token"),
                  "ECS ": dict(ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=home + "/auth"), "STS": {"AWS_PROFILE": "third"},
                  "STS ": {"AWS_PROFILE": "web"}, "STS  ": dict(imds, AWS_PROFILE="instance"),
@@ -235,6 +235,7 @@ credential_source = Ec2InstanceMetadata
             with server.lock:
                 server.requests.clear()
             assert listing(f"s3://b/{SMALL}", env=dict(base, **env)) == want, kind
+            good("info", "-v", f"s3://b/{SMALL}", env=dict(base, **env))
             signed = [r[2]["authorization"] for r in server.requests if r[1].startswith("/b/")]
             assert signed and all(f"Credential=ASIATEST{kind.strip()}" in s for s in signed), (kind, signed[:2])
         refused("401", "ls", f"s3://b/{SMALL}", env=dict(base, **ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN="hunter2"))
@@ -291,6 +292,26 @@ def command_lines_and_attributes(mnt):
             with open(path, "rb") as f:
                 text = f.read()
             assert not [s for s in SECRETS if s.encode() in text], path
+
+
+def nothing_secret_in_the_cache():
+    """What is kept on disk holds addresses and bytes of objects, and is its owner's alone."""
+    need()
+    with Server({"b": DATA}) as server, tempfile.TemporaryDirectory() as d:
+        server.serve_container()
+        env = {"AWS_ENDPOINT_URL_S3": server.url, "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url + "/container/0f-a-task",
+               "AWS_CONTAINER_AUTHORIZATION_TOKEN": "container-token"}
+        good("cat", "-o", f"cache_dir={d}/c", f"s3://b/{SMALL}", "model.safetensors", env=env)
+        good("cat", "-o", f"cache_dir={d}/c", f"s3://b/{SMALL}", "model.safetensors", env=env_of(server))
+        kept = 0
+        for path in glob.glob(d + "/c/**", recursive=True):
+            assert os.stat(path).st_mode & 0o077 == 0, path
+            if os.path.isfile(path):
+                with open(path, "rb") as f:
+                    text = f.read()
+                kept += len(text)
+                assert not [x for x in [*SECRETS, "ASIATEST", "AKIDTEST"] if x.encode() in text + path.encode()], path
+        assert kept > 10000 and b"rank_1" in subprocess.run([ZEROFS, "cache", "ls", d + "/c"], capture_output=True, check=True).stdout, kept
 
 
 def expired_once():
@@ -425,6 +446,43 @@ def an_object_that_is_missing_or_replaced():
             assert done.returncode == 5 and "replaced" in done.stderr.decode(), done
 
 
+def sizes_that_lie():
+    """A listing's size is no more than a claim: what is there is no longer, nor shorter."""
+    need()
+    with Server({"b": DATA}) as server:
+        was = server.walk
+        for more in (1, -1, 10 ** 12, 2 ** 63 - 1):
+            server.walk = lambda b, p, n=more: ((k, min(max(size + n, 1), 2 ** 63 - 1), e, t) for k, size, e, t in was(b, p))
+            done = zerofs("cat", f"s3://b/{SMALL}", "model.safetensors", env=env_of(server))
+            said = done.stderr.decode()
+            assert done.returncode and not done.stdout and said.count("\n") == 1 and f"s3://b/{SMALL}" in said, (more, done)
+
+
+def deleted_or_replaced_while_mounted():
+    need()
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise Skip("/dev/fuse cannot be opened")
+    head = b'{"w": {"dtype": "U8", "shape": [4194304], "data_offsets": [0, 4194304]}}'
+    first, second = (len(head).to_bytes(8, "little") + head + hashlib.shake_256(x).digest(4 << 20) for x in (b"1", b"2"))
+    for then, numbers in ({}, (5, 116)), ({"run/model.safetensors": second}, (116,)):
+        with Server({"b": {"run/model.safetensors": first}}) as server, tempfile.TemporaryDirectory() as mnt:
+            good("mount", "s3://b/run", mnt, env=env_of(server))
+            try:
+                with open(os.path.join(mnt, "w.u8"), "rb", buffering=0) as f:
+                    assert os.pread(f.fileno(), 4096, 0) == first[-(4 << 20):][:4096]
+                    server.buckets["b"] = then
+                    try:
+                        os.pread(f.fileno(), 4096, 3 << 20)
+                        raise AssertionError("bytes of an object that is gone")
+                    except OSError as e:
+                        assert e.errno in numbers, (then.keys(), e)
+                with open(os.path.join(mnt, ".zerofs/log"), encoding="utf-8") as f:
+                    log = f.read()
+                assert "s3://b/run/model.safetensors" in log, log
+            finally:
+                zerofs("umount", mnt)
+
+
 def chaos_of(salt):
     """Faults that pass: the same digests, and no wrong byte."""
     need()
@@ -486,7 +544,8 @@ def chaos():
 
 
 TESTS = [fixtures, keys_that_want_encoding, virtual_hosts, pages, one_file, other_schemes, public_buckets, requester_pays, services,
-         renewed_before_they_run_out, expired_once, refusals, clock_skew, regions, no_permission_to_list, listings_that_lie,
-         an_object_that_is_missing_or_replaced, a_pointer_file_that_cannot_be_read, chaos]
+         renewed_before_they_run_out, nothing_secret_in_the_cache, expired_once, refusals, clock_skew, regions, no_permission_to_list, listings_that_lie,
+         an_object_that_is_missing_or_replaced, a_pointer_file_that_cannot_be_read, sizes_that_lie,
+         deleted_or_replaced_while_mounted, chaos]
 if __name__ == "__main__":
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints over HTTP: the same as from disk; and what servers, networks and proxies do wrong."""
+import concurrent.futures
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -226,6 +228,24 @@ def neither_etag_nor_time():
         assert weights(s.url + ZARR) == weights(os.path.join(DATA, ZARR))
 
 
+def faults_that_stay():
+    """One sentence with the address, within the total time-out, and no byte."""
+    faults = ["short=1000", "reset=1000", "reset=0", "garbage=1", "stall=60", "slow=60", "status=500", "status=503", "status=429,Retry-After:600",
+              "encoding=br", "wrong_range=1", "status=302", "status=206"]
+
+    def one(fault):
+        with Server(tmp) as s:
+            s.faults = dict([(fault + "@safetensors").split("=", 1)])
+            begin = time.monotonic()
+            said = refused(5, s.url + "model.safetensors", args=("cat", s.url, "w.u8", "-o", "timeout=3"))
+            assert time.monotonic() - begin < 20, (fault, said)
+
+    with tmpdir() as tmp, concurrent.futures.ThreadPoolExecutor(16) as pool:
+        big(tmp, 1 << 20)
+        for fault, done in [(f, pool.submit(one, f)) for f in faults]:
+            assert done.exception() is None, (fault, done.exception())
+
+
 def redirects():
     with tmpdir() as tmp, Server(tmp) as s, Server(tmp) as t:
         data = big(tmp, 1 << 20)
@@ -379,12 +399,52 @@ def a_replaced_object_is_stale_for_ever():
                 shutil.copystat(__file__, os.path.join(tmp, "model.safetensors"))
 
 
+def shards(tmp):
+    """Two files of one save: a in the first, b in the second; gives b's bytes."""
+    for name, file in (("a", "model-00001-of-00002"), ("b", "model-00002-of-00002")):
+        head = json.dumps({name: {"dtype": "U8", "shape": [4 << 20], "data_offsets": [0, 4 << 20]}}).encode()
+        with open(os.path.join(tmp, file + ".safetensors"), "wb") as f:
+            f.write(len(head).to_bytes(8, "little") + head + hashlib.shake_256(name.encode()).digest(4 << 20))
+    with open(os.path.join(tmp, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+        json.dump({"metadata": {}, "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}, f)
+    return hashlib.shake_256(b"b").digest(4 << 20)
+
+
+def a_slow_object_stops_nobody_else():
+    """More readers of it than there are connections or threads: the other is read, names are looked up; who is ended is gone at once."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise Skip("/dev/fuse cannot be opened")
+    with tmpdir() as tmp, tmpdir() as at, Server(tmp) as s:
+        data = shards(tmp)
+        with Mount(s.url, at):
+            s.faults["slow"] = "100@00001-of"
+            readers = [subprocess.Popen(["dd", "if=" + os.path.join(at, "a.u8"), "of=/dev/null", "bs=4k", "count=1", f"skip={(i + 1) * 50}"],
+                                        stderr=subprocess.DEVNULL) for i in range(20)]
+            until(lambda: s.busy > 1)
+            begin = time.monotonic()
+            with open(os.path.join(at, "b.u8"), "rb") as f:
+                assert f.read() == data
+            assert sorted(os.listdir(at))[:2] and os.stat(os.path.join(at, "a.u8")).st_size == 4 << 20 and stats(at)["hosts"]
+            assert time.monotonic() - begin < 30, "others wait for a slow object"
+            assert all(r.poll() is None for r in readers), "a reader of the slow object ended"
+            begin = time.monotonic()
+            for i, r in enumerate(readers):
+                r.send_signal(signal.SIGKILL if i % 2 else signal.SIGTERM)  # a page of a file is waited for until a signal is fatal
+            for r in readers:
+                r.wait(60)
+            assert time.monotonic() - begin < 20, "readers that were ended did not let go"
+            s.faults.clear()
+            with open(os.path.join(at, "a.u8"), "rb") as f:
+                f.seek(3 << 20)
+                assert f.read(4096) == hashlib.shake_256(b"a").digest(4 << 20)[3 << 20:][:4096]
+
+
 if __name__ == "__main__":
     has_http()
     TESTS = [every_fixture_is_the_same_as_from_disk, a_single_file_and_directories_with_odd_names,
              a_large_read_uses_several_connections_and_few_bytes, memory_is_bounded, failures_that_pass_are_tried_again,
              a_stalled_answer_is_given_up_and_asked_for_again, never_tried_again, answers_that_are_not_what_was_asked_for,
-             an_object_that_changes_is_never_mixed, neither_etag_nor_time, redirects, nobody_answers, each_request_is_told_with_v,
+             an_object_that_changes_is_never_mixed, neither_etag_nor_time, faults_that_stay, redirects, nobody_answers, each_request_is_told_with_v,
              random_faults_never_make_a_wrong_byte, addresses_with_secrets, tls_is_verified, the_network_goes_and_comes_back,
-             a_replaced_object_is_stale_for_ever]
+             a_replaced_object_is_stale_for_ever, a_slow_object_stops_nobody_else]
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
