@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs cache: what is kept on disk of remote objects (-o cache_dir=). */
+/* zerofs cache: what is kept on disk, blocks of remote objects (-o cache_dir=) and models (-o model_cache=). */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <zf/remote.h>
 
+#include "kept.h"
 #include "options.h"
 #include "print.h"
 
@@ -12,47 +14,75 @@ struct cache_sum {
     uint64_t bytes, n;
 };
 
-static void cache_line(void *ctx, const struct zf_cached *c)
+static void cache_line(struct cache_sum *sum, uint64_t bytes, struct timespec used, const char *what)
 {
-    struct cache_sum *sum = ctx;
     char size[32], when[32] = "?";
     struct tm tm;
 
-    print_bytes_in(size, c->bytes);
-    if (localtime_r(&c->used.tv_sec, &tm)) {
+    print_bytes_in(size, bytes);
+    if (localtime_r(&used.tv_sec, &tm)) {
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
     }
-    (void)printf("%10s  %s  %s\n", size, when, c->url[0] ? c->url : "?");
-    sum->bytes += c->bytes;
+    (void)printf("%10s  %s  %s\n", size, when, what[0] ? what : "?");
+    sum->bytes += bytes;
     sum->n++;
 }
 
-static int cache_ls(const char *dir)
+static void cache_object_line(void *ctx, const struct zf_cached *c)
+{
+    cache_line(ctx, c->bytes, c->used, c->url);
+}
+
+static void cache_model_line(void *ctx, const struct zf_keep_entry *e)
+{
+    cache_line(ctx, e->bytes, e->used, e->what);
+}
+
+static int cache_ls(const char *dir, bool models)
 {
     struct cache_sum sum = {0};
     struct zf_err err;
 
-    if (!zf_remote_cache_each(dir, cache_line, &sum, &err)) {
+    if (!(models ? zf_keep_each(dir, cache_model_line, &sum, &err)
+                 : zf_remote_cache_each(dir, cache_object_line, &sum, &err)) &&
+        !(models && err.code == ZF_E_NOENT)) {
         return cmd_fail(&err);
     }
-    (void)printf("%llu object%s, ", (unsigned long long)sum.n, sum.n == 1 ? "" : "s");
+    (void)printf("%llu %s%s, ", (unsigned long long)sum.n, models ? "model" : "object",
+                 sum.n == 1 ? "" : "s");
     print_bytes(stdout, sum.bytes);
     (void)putchar('\n');
     return cmd_finish(EXIT_OK);
 }
 
-static int cache_clear(const char *dir)
+static int cache_clear(const char *dir, bool models)
 {
     struct zf_err err;
     uint64_t bytes;
 
-    if (!zf_remote_cache_clear(dir, &bytes, &err)) {
+    if (!(models ? zf_keep_clear(dir, &bytes, &err) : zf_remote_cache_clear(dir, &bytes, &err)) &&
+        !(models && err.code == ZF_E_NOENT)) {
         return cmd_fail(&err);
     }
     (void)fputs("freed ", stdout);
     print_bytes(stdout, bytes);
     (void)putchar('\n');
     return cmd_finish(EXIT_OK);
+}
+
+static void cache_count_model(void *ctx, const struct zf_keep_entry *e)
+{
+    (void)e;
+    ((struct cache_sum *)ctx)->n++;
+}
+
+/* The user's own is of models, even if there is none yet; another one that holds some is, too. */
+static bool cache_is_of_models(const char *dir, const char *home)
+{
+    struct cache_sum sum = {0};
+    struct zf_err err;
+
+    return dir == home || (zf_keep_each(dir, cache_count_model, &sum, &err) && sum.n > 0);
 }
 
 static int cache_run(const struct cmd *self, int argc, char **argv)
@@ -64,14 +94,21 @@ static int cache_run(const struct cmd *self, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (argc - at != 2) {
-        return cmd_usage(self, "needs ls or clear, and the directory of a cache");
+    zf_auto(mem) char *home = kept_home();
+    const char *dir = argc - at == 2 ? argv[at + 1] : home;
+
+    if (argc - at != 1 && argc - at != 2) {
+        return cmd_usage(self, "needs ls or clear, and perhaps the directory of a cache");
     }
+    if (!dir) {
+        return cmd_usage(self, "needs the directory of a cache: HOME is not set");
+    }
+    const bool models = cache_is_of_models(dir, home);
     if (strcmp(argv[at], "ls") == 0) {
-        return cache_ls(argv[at + 1]);
+        return cache_ls(dir, models);
     }
     if (strcmp(argv[at], "clear") == 0) {
-        return cache_clear(argv[at + 1]);
+        return cache_clear(dir, models);
     }
     return cmd_usage(self, "knows ls and clear, not \"%s\"", argv[at]);
 }
@@ -79,8 +116,8 @@ static int cache_run(const struct cmd *self, int argc, char **argv)
 const struct cmd cmd_cache = {
     .name = "cache",
     .takes = TAKES_NONE,
-    .args = "ls|clear DIR",
-    .summary = "List or empty a cache of remote blocks (-o cache_dir=)",
+    .args = "ls|clear [DIR]",
+    .summary = "List or empty a cache: kept models, or DIR (-o model_cache=, -o cache_dir=)",
     .flags = "",
     .run = cache_run,
 };

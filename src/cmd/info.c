@@ -104,6 +104,9 @@ static void info_print_text(const char *path, const struct zf_checkpoint *c, con
     if (c->n_blobs) {
         (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
     }
+    if (c->kept) {
+        (void)puts("model    kept from an earlier time; nothing has changed since, and no shard was read");
+    }
     zf_store_hosts(c->store, info_print_host, NULL);
     lost_print(stdout, c);
     for (uint32_t i = 0; i < c->n_notes + (config != NULL); i++) {
@@ -168,6 +171,7 @@ static void info_print_json(const char *path, const struct zf_checkpoint *c, con
     if (info_at(path, c)) {
         (void)json_object_set_new(j, "at", json_string(info_at(path, c)));
     }
+    (void)json_object_set_new(j, "model_kept", json_boolean(c->kept));
     (void)json_dumpf(j, stdout, JSON_INDENT(1));
     (void)fputc('\n', stdout);
     json_decref(j);

@@ -360,9 +360,24 @@ static char *control_checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *e
 
     zf_store_stats(st, control_add_file, files);
     zf_store_hosts(st, control_add_host, hosts);
-    return zf_index_dump(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.stats/1", "sources", files,
-                                   "hosts", hosts),
+    return zf_index_dump(json_pack("{s:s, s:b, s:o, s:o}", "schema", "zerofs.stats/1", "model_kept",
+                                   zf_tree_checkpoint(ctx)->kept, "sources", files, "hosts", hosts),
                          n_out, err);
+}
+
+/* How the model came, unless it was read and there was no other. */
+static void control_say_kept(const struct zf_checkpoint *c, struct zf_log *log)
+{
+    struct zf_err said;
+
+    zf_err_clear(&said);
+    if (c->kept || c->not_kept) {
+        (void)zf_fail(&said, ZF_E_STALE, ZF_OFF_NONE,
+                      c->kept ? "the model is the one that was kept of this checkpoint, which has not changed%s"
+                              : "the model that was kept is not used: %s",
+                      c->kept ? "" : c->not_kept);
+        zf_log_say(log, &said);
+    }
 }
 
 struct zf_tree *zf_control_checkpoint(struct zf_tree *inner, struct zf_log *log, struct zf_err *err)
@@ -372,6 +387,7 @@ struct zf_tree *zf_control_checkpoint(struct zf_tree *inner, struct zf_log *log,
                                 .stats = control_checkpoint_stats,
                                 .ctx = inner};
 
+    control_say_kept(zf_tree_checkpoint(inner), log);
     zf_lost_say(zf_tree_checkpoint(inner), log);
     return zf_control_new(inner, &o, err);
 }

@@ -6,6 +6,7 @@ model_tests = \
 	tests/unit/model/test_hidden \
 	tests/unit/model/test_loss \
 	tests/unit/model/test_map_random \
+	tests/unit/model/test_pack \
 	tests/unit/model/test_part \
 	tests/unit/model/test_prove \
 	tests/unit/model/test_reads \
@@ -26,6 +27,8 @@ tests_unit_model_test_loss_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_loss_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS) -lm
 tests_unit_model_test_map_random_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_map_random_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
+tests_unit_model_test_pack_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_model_test_pack_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_part_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_part_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_prove_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
