@@ -36,7 +36,7 @@ complete -c zerofs -n __fish_use_subcommand -a ls -d 'List the files a mount wou
 complete -c zerofs -n __fish_use_subcommand -a info -d 'Say what a checkpoint is and what it holds'
 complete -c zerofs -n __fish_use_subcommand -a cat -d 'Write files of the tree to standard output'
 complete -c zerofs -n __fish_use_subcommand -a export -d 'Copy files of the tree to a directory'
-complete -c zerofs -n __fish_use_subcommand -a cache -d 'List or empty a cache of remote blocks'
+complete -c zerofs -n __fish_use_subcommand -a cache -d 'List or empty a cache of models or remote blocks'
 complete -c zerofs -n '__fish_seen_subcommand_from cache' -x -a 'ls clear'
 complete -c zerofs -n __fish_use_subcommand -a index -d 'List a directory for web servers that do not'
 

@@ -56,3 +56,7 @@ check_PROGRAMS += tests/mount/slow
 tests_mount_slow_LDADD = $(FUSE_LIBS) -lpthread
 TESTS += tests/mount/ahead.sh
 EXTRA_DIST += tests/mount/ahead.sh tests/mount/look/ahead.py
+
+# Models that are kept for the next mount.
+TESTS += tests/mount/test_model_cache.py
+EXTRA_DIST += tests/mount/test_model_cache.py
