@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Zstandard frames.  A frame can be entered at its start only and a decompressor's state cannot be
- * copied, so one decompressor stays where the last read left it: reading on costs nothing extra,
- * going back (further than the cache reaches) starts anew. */
+ * copied, so one decompressor stays where the last read left it: reading on costs nothing extra.  Going back
+ * further than the cache reaches starts at the last frame in front that was passed before; in one long frame anew,
+ * which leaves as much in front of the reader in the cache as that holds. */
 #include "config.h"
 
 #include "kinds.h"
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include <zf/base/vec.h>
 #include <zstd.h>
 
 #include "blocks.h"
@@ -19,10 +21,17 @@
 #define INPUT (64u << 10)
 #define HEADER_MAX 18 /* ZSTD_FRAMEHEADERSIZE_MAX, which is in zstd's unstable part */
 
+/* Where a frame begins. */
+struct frame {
+    uint64_t in, out; /* in the source, and decompressed */
+};
+
 /* A decompressor somewhere in a source. */
 struct stream {
     struct zf_source *from; /* borrowed */
     ZSTD_DStream *z;
+    uint64_t out; /* bytes decompressed so far, those of frames that were passed over included */
+    struct frame frame; /* the one behind the last that ended; that of a new stream is 0 */
     uint64_t in;  /* offset of the next byte to be read from there */
     bool between; /* no frame is open */
     ZSTD_inBuffer have;
@@ -34,6 +43,7 @@ struct unzstd {
     pthread_mutex_t lock;  /* of the rest */
     struct stream *stream; /* at the first byte of block `next`, or NULL */
     uint64_t next;
+    zf_vec(struct frame) frames; /* ascending, a block or more apart */
 };
 
 static bool zstd_bad_data(const struct stream *s, const char *what, struct zf_err *err)
@@ -112,10 +122,15 @@ static bool zstd_stream_read(struct stream *s, void *buf, size_t n, size_t *got_
             return zstd_bad_data(s, why, err);
         }
         s->between = rc == 0;
+        if (s->between) {
+            s->frame = (struct frame){.in = s->in - (s->have.size - s->have.pos),
+                                      .out = s->out + out.pos};
+        }
         if (!s->between && s->have.pos == was_in && out.pos == was_out && zstd_drained(s)) {
             return zstd_bad_data(s, "ends early", err);
         }
     }
+    s->out += out.pos;
     *got_out = out.pos;
     return true;
 }
@@ -171,29 +186,87 @@ static struct block *zstd_next_block(struct unzstd *u, struct zf_err *err)
     return done;
 }
 
-/* Moves to block k; what is passed on the way is kept for others. */
-static struct block *zstd_seek(struct unzstd *u, uint64_t k, struct zf_err *err)
+/* Remembers where a frame begins, once there is a block between it and the one before. */
+static bool zstd_keep_frame(struct unzstd *u, struct zf_err *err)
 {
-    if (u->stream && u->next > k) {
+    uint64_t last = u->frames.n ? u->frames.at[u->frames.n - 1].out : 0;
+    struct frame *f = u->stream->frame.out < last + u->b.span ? NULL : zf_vec_push(&u->frames, err);
+
+    if (f) {
+        *f = u->stream->frame;
+    }
+    return f || u->stream->frame.out < last + u->b.span;
+}
+
+/* The first block that begins in the frame or behind it. */
+static uint64_t zstd_frame_block(const struct unzstd *u, const struct frame *f)
+{
+    return f->out / u->b.span + (f->out % u->b.span != 0);
+}
+
+/* Decompresses up to where that block begins. */
+static bool zstd_pass_over(struct unzstd *u, uint64_t n, struct zf_err *err)
+{
+    zf_auto(mem) uint8_t *spare = malloc(INPUT);
+    size_t got = 1;
+
+    if (!spare) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    for (; n > 0 && got > 0; n -= got) {
+        if (!zstd_stream_read(u->stream, spare, n < INPUT ? (size_t)n : INPUT, &got, err)) {
+            return false;
+        }
+    }
+    return n == 0 || zstd_bad_data(u->stream, "holds fewer bytes than announced", err);
+}
+
+/* Begins at the last known frame from which block k is reached, unless the stream is nearer. */
+static bool zstd_enter(struct unzstd *u, uint64_t k, struct zf_err *err)
+{
+    struct frame from = {0, 0};
+
+    for (size_t i = 0; i < u->frames.n && zstd_frame_block(u, &u->frames.at[i]) <= k; i++) {
+        from = u->frames.at[i];
+    }
+    uint64_t first = zstd_frame_block(u, &from);
+    if (u->stream && u->next <= k && u->next >= first) {
+        return true;
+    }
+    zstd_stream_free(u->stream);
+    u->stream = zstd_stream_new(u->b.parent, err);
+    if (!u->stream) {
+        return false;
+    }
+    u->stream->in = from.in;
+    u->stream->out = from.out;
+    u->next = first;
+    if (!zstd_pass_over(u, first * u->b.span - from.out, err)) {
         zstd_stream_free(u->stream);
         u->stream = NULL;
     }
-    if (!u->stream) {
-        u->stream = zstd_stream_new(u->b.parent, err);
-        u->next = 0;
+    return u->stream != NULL;
+}
+
+/* Moves to block k; what is passed on the way is kept for others. */
+static struct block *zstd_seek(struct unzstd *u, uint64_t k, struct zf_err *err)
+{
+    if (!zstd_enter(u, k, err)) {
+        return NULL;
     }
     while (u->stream) {
-        struct block *block = zstd_next_block(u, err);
+        zf_auto(block) struct block *made = zstd_next_block(u, err);
+        struct block *block = made && zstd_keep_frame(u, err) ? made : NULL;
 
         if (!block) {
             /* Its position is not known now. */
             zstd_stream_free(u->stream);
             u->stream = NULL;
         } else if (u->next > k) {
+            made = NULL;
             return block;
         } else {
             cache_put(u->b.cache, u->b.owner, u->next - 1, block);
-            block_unref(&block);
         }
     }
     return NULL;
@@ -216,6 +289,7 @@ static void zstd_fini(struct zf_source *s)
     struct unzstd *u = (struct unzstd *)s;
 
     zstd_stream_free(u->stream);
+    zf_vec_fini(&u->frames);
     (void)pthread_mutex_destroy(&u->lock);
     blocks_fini(&u->b);
     free(u);

@@ -15,11 +15,10 @@ struct pack {
     uint64_t n, n_z;
 };
 
-/* One frame (sized), or many streamed ones that do not say their size. */
-static struct pack pack_new(uint64_t n, bool streamed)
+/* Frames of `step` bytes; streamed: they do not say their size. */
+static struct pack pack_of(uint64_t n, uint64_t step, bool streamed)
 {
     struct pack p = {.plain = malloc(n + 1), .n = n};
-    uint64_t step = streamed ? n / 3 + 1 : n;
     size_t room = ZSTD_compressBound(n) + 4096;
     ZSTD_CCtx *c = ZSTD_createCCtx();
 
@@ -38,6 +37,12 @@ static struct pack pack_new(uint64_t n, bool streamed)
     }
     (void)ZSTD_freeCCtx(c);
     return p;
+}
+
+/* One frame (sized), or many streamed ones. */
+static struct pack pack_new(uint64_t n, bool streamed)
+{
+    return pack_of(n, streamed ? n / 3 + 1 : n, streamed);
 }
 
 static void pack_free(struct pack *p)
@@ -65,6 +70,36 @@ static bool sized(const struct pack *p, uint64_t n, uint64_t max, uint64_t *size
     return zf_zstd_size(mem, max, &lim, size, err);
 }
 
+/* Packed bytes that count what is read of them. */
+struct counted {
+    struct zf_source src;
+    const struct pack *of;
+    uint64_t bytes;
+};
+
+static bool counted_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
+                          struct zf_err *err)
+{
+    struct counted *c = (struct counted *)s;
+
+    (void)err;
+    memcpy(buf, c->of->z + off, n);
+    c->bytes += n;
+    return true;
+}
+
+static const struct zf_source_ops counted_ops = {
+    .kind = "counted", .pread = counted_pread, .fini = zf_source_fini};
+
+static struct zf_source *counted_new(struct counted *c, const struct pack *p)
+{
+    struct zf_err err;
+
+    assert_ok(zf_source_init(&c->src, &counted_ops, "z", p->n_z, &err), &err);
+    c->of = p;
+    return &c->src;
+}
+
 static void reads_anywhere(void **state)
 {
     struct zf_err err;
@@ -82,6 +117,41 @@ static void reads_anywhere(void **state)
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             assert_ok(zf_source_pread(s, buf, sizeof buf, at[i], &err), &err);
             assert_memory_equal(buf, p.plain + at[i], sizeof buf);
+        }
+        pack_free(&p);
+    }
+}
+
+/* Read backwards, with a cache of two blocks, an item of many frames is entered at each of them; one in a single frame from
+ * its start, as often as the cache makes it necessary. */
+static void going_back_enters_at_the_frames(void **state)
+{
+    enum { MIB = 24 };
+    const uint64_t n = (uint64_t)MIB << 20;
+    struct zf_err err;
+    zf_auto(mem) uint8_t *buf = malloc(1u << 20);
+
+    (void)state;
+    for (int frames = 1; frames <= 12; frames += 11) {
+        struct zf_limits lim = zf_limits_default();
+        struct pack p = pack_of(n, n / (uint64_t)frames + 1, false);
+        struct counted c = {.src = {.ops = NULL}};
+        zf_auto(source) struct zf_source *packed = counted_new(&c, &p);
+
+        lim.cache_bytes = 2u << 20;
+        zf_auto(source) struct zf_source *s = zf_zstd_new(packed, n, &lim, &err);
+        assert_ok(s, &err);
+        for (int back = 0; back < 2; back++) {
+            uint64_t before = c.bytes;
+
+            for (uint64_t i = 0; i < MIB; i++) {
+                uint64_t at = (back ? MIB - 1 - i : i) << 20;
+
+                assert_ok(zf_source_pread(s, buf, 1u << 20, at, &err), &err);
+                assert_memory_equal(buf, p.plain + at, 1u << 20);
+            }
+            uint64_t times = (c.bytes - before) / p.n_z;
+            assert_true(back == 0 ? times <= 1 : frames > 1 ? times <= 2 : times > 2);
         }
         pack_free(&p);
     }
@@ -211,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_anywhere),
+        cmocka_unit_test(going_back_enters_at_the_frames),
         cmocka_unit_test(a_cut_or_damaged_frame_never_lies),
         cmocka_unit_test(a_wrong_size_is_refused),
         cmocka_unit_test(a_bomb_is_refused),
