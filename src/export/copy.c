@@ -6,6 +6,7 @@
  * bytes, so that no part of another checkpoint, or of this one before it was rewritten, is ever
  * completed.
  *
+ * Where whole blocks of a shard and of the file line up, and their file system can, they are shared instead of copied.
  * Runs of zeros become holes: the map names those it knows, others are found block by block.  Ties
  * become hard links of the one file that is copied. */
 #include <zf/export/copy.h>
@@ -25,6 +26,8 @@
 #define BLOCK 4096
 /* The most that a power failure costs. */
 #define CERTAIN (1ull << 30)
+/* Sharing less than this with a shard costs more than copying it. */
+#define CLONE_MIN (64u << 10)
 
 struct copy {
     struct zf_export_run *run;
@@ -34,7 +37,8 @@ struct copy {
     unsigned char *buf;
     struct zf_export_spot spot;
     int fd;
-    uint64_t off; /* copied so far */
+    uint64_t off;       /* copied so far */
+    uint64_t no_clones; /* in front of this byte no blocks can be shared */
     char id[ZF_EXPORT_ID_LEN + 1];
     struct sha256_ctx sum;
 };
@@ -296,17 +300,41 @@ static enum zf_export_end copy_make_certain(struct copy *c, struct zf_err *err)
     return ZF_EXPORT_OK;
 }
 
-/* Moves on by one buffer or one run of zeros. */
+/* Shares blocks with the shard where they line up, asked once for each run: *n_out bytes. */
+static bool copy_clone(struct copy *c, const struct zf_run *run, uint64_t *n_out,
+                       struct zf_err *err)
+{
+    struct zf_clone clone = {.to = c->fd, .to_off = c->off};
+
+    *n_out = 0;
+    if (c->off < c->no_clones || c->run->sums || run->kind != ZF_RUN_SRC || run->len < CLONE_MIN ||
+        c->off % BLOCK != 0) {
+        return true;
+    }
+    if (!zf_map_clone(c->map, c->off, &clone, err)) {
+        return false;
+    }
+    c->no_clones = clone.refused ? UINT64_MAX : clone.done ? 0 : c->off + run->len;
+    *n_out = clone.done;
+    return true;
+}
+
+/* Moves on by one buffer, one run of zeros, or blocks that are shared. */
 static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
 {
-    uint64_t before = c->off, left = c->f->st.size - c->off;
+    uint64_t before = c->off, left = c->f->st.size - c->off, shared = 0;
     struct zf_run run = {0};
     size_t n;
 
     if (c->map) {
         run = zf_map_at(c->map, c->off);
     }
-    if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums) {
+    if (c->map && !copy_clone(c, &run, &shared, err)) {
+        return ZF_EXPORT_UNREADABLE;
+    }
+    if (shared) {
+        c->off += shared;
+    } else if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums) {
         c->off += run.len < left ? run.len : left;
     } else {
         if (!zf_through_read(&c->through, c->buf, ZF_EXPORT_BUF, c->off, &n, err)) {

@@ -45,6 +45,7 @@ libzf_model_la_LIBADD =
 noinst_HEADERS += \
 	include/zf/model/build.h \
 	include/zf/model/cast.h \
+	include/zf/model/clone.h \
 	include/zf/model/map.h \
 	include/zf/model/model.h \
 	include/zf/model/pack.h \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/model/clone.h>
 #include <zf/source/want.h>
 
 uint64_t zf_map_size(const struct zf_map *m)
@@ -108,6 +109,16 @@ static bool map_want_range(void *ctx, struct zf_source *s, uint64_t off, uint64_
 void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n)
 {
     (void)zf_map_each_range(m, off, n, map_want_range, NULL);
+}
+
+bool zf_map_clone(const struct zf_map *m, uint64_t off, struct zf_clone *c, struct zf_err *err)
+{
+    struct zf_run run = zf_map_at(m, off);
+
+    c->off = run.off;
+    c->n = run.len;
+    c->done = 0;
+    return run.kind != ZF_RUN_SRC || zf_source_clone(run.src, c, err);
 }
 
 /* All of the map in one piece, whose place the caller has filled in. */

@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -361,6 +363,31 @@ static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return file_preadv(s, &(struct iovec){.iov_base = buf, .iov_len = n}, 1, off, err);
 }
 
+/* A guard behind it is enough, as for a read: a write moves ctime before it moves a byte, and what is written later is
+ * not shared (ioctl_ficlonerange(2)).  A file system that cannot share blocks says so in many ways. */
+bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t to_off,
+                bool *done_out, struct zf_err *err)
+{
+    struct file *f = (struct file *)s;
+    bool held;
+
+    if (!zf_gate_enter(f->gate, &held, err)) {
+        return false;
+    }
+    int fd = file_enter(f, err);
+    bool ok = fd >= 0;
+    if (ok) {
+        struct file_clone_range range = {
+            .src_fd = fd, .src_offset = off, .src_length = n, .dest_offset = to_off};
+
+        *done_out = ioctl(to, FICLONERANGE, &range) == 0;
+        ok = file_guard(f, fd, err);
+        slot_leave(&f->slot);
+    }
+    zf_gate_leave(f->gate, held);
+    return ok;
+}
+
 /* One call asks the kernel for no more than the window of its own read-ahead, 128 KiB unless somebody
  * raised it (force_page_cache_ra, Linux mm/readahead.c, 5.4 to 6.18); what is there already costs it
  * a look. */
@@ -453,6 +480,11 @@ static const struct zf_source_ops file_ops = {
     .want = file_want,
     .fini = file_fini,
 };
+
+bool file_is(const struct zf_source *s)
+{
+    return s->ops == &file_ops;
+}
 
 struct timespec file_clock(void)
 {

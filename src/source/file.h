@@ -18,6 +18,11 @@ struct zf_source *file_new(struct pool *pool, const char *path, const char *name
 
 struct zf_identity file_identity_of(const struct stat *st);
 
+bool file_is(const struct zf_source *s);
+/* Shares whole blocks of such a file with `to`; *done_out: the file system could.  Errors: as of reads. */
+bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t to_off,
+                bool *done_out, struct zf_err *err) ZF_CHECKED;
+
 /* The clock that stamps files moves in ticks of some milliseconds. */
 struct timespec file_clock(void);
 /* What is written in the tick that is in ctime already leaves no trace: may a file have been looked

@@ -7,6 +7,7 @@ libzf_source_la_SOURCES = \
 	src/source/blocks.h \
 	src/source/cache.c \
 	src/source/cache.h \
+	src/source/clone.c \
 	src/source/decoded.c \
 	src/source/file.c \
 	src/source/file.h \
@@ -39,6 +40,7 @@ libzf_source_la_SOURCES = \
 libzf_source_la_LIBADD = $(ZLIB_LIBS) $(ZSTD_LIBS)
 
 noinst_HEADERS += \
+	include/zf/source/clone.h \
 	include/zf/source/decoded.h \
 	include/zf/source/gate.h \
 	include/zf/source/facts.h \
