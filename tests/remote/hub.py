@@ -14,6 +14,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 class Hub(serve.Handler):
     TOKEN = None
     seen = []
+    endless = None  # a page's cursor leads there
 
     def do_GET(self):
         self.hub(True)
@@ -63,8 +64,9 @@ class Hub(serve.Handler):
             rows.append(row)
         at = int(query.get("cursor", ["0"])[0])
         headers = [("Content-Type", "application/json")]
-        if at + 2 < len(rows):
-            headers.append(("Link", f"<{self.server.url}api/models/o/r/tree/{COMMIT}/{rel}?cursor={at + 2}>; rel=\"next\""))
+        if at + 2 < len(rows) or self.endless:
+            to = self.endless or f"{self.server.url}api/models/o/r/tree/{COMMIT}/{rel}?cursor={at + 2}"
+            headers.append(("Link", f"<{to}>; rel=\"next\""))
         return self.finish_status(200, json.dumps(rows[at:at + 2]).encode(), headers)
 
 
@@ -73,5 +75,5 @@ def hub_of(here):
     """Serves `here` as o/r."""
     with serve.Server(here, handler=Hub) as store, serve.Server(here, handler=Hub) as hub:
         hub.other = store.url
-        Hub.TOKEN, Hub.seen = None, []
+        Hub.TOKEN, Hub.seen, Hub.endless = None, [], None
         yield hub

@@ -97,6 +97,15 @@ def hub_refuses(hub, here):
         assert got.returncode != 0 and why in got.stderr and "hf_bad" not in got.stderr, (address, env, got)
 
 
+def hub_listings_that_lie(hub, here):
+    """Pages in a circle, and one elsewhere, which the token may not go to."""
+    for endless, why in ((f"{hub.url}api/models/o/r/tree/{COMMIT}?cursor=0", "adds nothing"), (hub.other + "api/x", "on another server"),
+                         ("file:///etc/passwd", "")):
+        Hub.endless = endless
+        got = zerofs("info", "hf://o/r", HF_ENDPOINT=hub.url, HF_TOKEN="hf_x")
+        assert got.returncode not in (0, 1) and why in got.stderr and got.stderr.count("\n") == 1 and "hf_x" not in got.stderr, got
+
+
 tap = Tap()
 features = zerofs("info", "http://127.0.0.1:1/")
 if "built without libcurl" in features.stderr:
@@ -107,4 +116,5 @@ else:
     tap.run("local_cache", local_cache)
     tap.run("the hub: pages, redirects, tokens", with_hub, hub_reads)
     tap.run("the hub refuses", with_hub, hub_refuses)
+    tap.run("the hub's listing has no end", with_hub, hub_listings_that_lie)
 tap.done()

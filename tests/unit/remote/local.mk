@@ -2,11 +2,14 @@
 if HAVE_CMOCKA
 if HAVE_CURL
 remote_tests = \
+	tests/unit/remote/test_blockcache \
 	tests/unit/remote/test_diskcache \
 	$(NULL)
 check_PROGRAMS += $(remote_tests)
 TESTS += $(remote_tests)
 
+tests_unit_remote_test_blockcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_remote_test_blockcache_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
 tests_unit_remote_test_diskcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_remote_test_diskcache_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
 # Listings, the hub's answers, the manifest, netrc
