@@ -377,7 +377,7 @@ void *http_loop(void *arg)
             if (m->msg == CURLMSG_DONE) {
                 CURLcode result = m->data.result;
                 (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-                http_ended(h, c, result);
+                http_ended(h, c, (int)result);
                 ended = true;
             }
         }

@@ -17,6 +17,7 @@
 #include "unlisted.h"
 #include "uri.h"
 #include "url.h"
+#include "xml.h"
 
 #define S3_PAGE_BYTES (16u << 20) /* of a page: 1000 keys of 1024 bytes, encoded, and what is around them */
 
@@ -452,10 +453,10 @@ static bool s3_open(struct s3_place *s, const struct s3_kind *k, const struct pl
 
 struct place *s3_place_new(const struct s3_kind *k, const struct place_new *n, struct zf_err *err)
 {
-    struct s3_place *s = calloc(1, sizeof *s);
+    struct s3_place *s = xml_ready(err) ? calloc(1, sizeof *s) : NULL;
 
     if (!s) {
-        (void)zf_fail_sys(err, "open the bucket");
+        (void)(err->code || zf_fail_sys(err, "open the bucket"));
         return NULL;
     }
     (void)pthread_mutex_init(&s->lock, NULL);

@@ -169,11 +169,22 @@ bool xml_walk(const void *p, size_t n, xml_fn *fn, void *ctx, struct zf_err *err
     return true;
 }
 
+bool xml_ready(struct zf_err *err)
+{
+    (void)err;
+    return true;
+}
+
 #else
 
 bool xml_walk(const void *p, size_t n, xml_fn *fn, void *ctx, struct zf_err *err)
 {
     (void)p, (void)n, (void)fn, (void)ctx;
+    return xml_ready(err);
+}
+
+bool xml_ready(struct zf_err *err)
+{
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "object stores answer in XML, and this zerofs was built without expat "
                    "(configure --with-expat)");

@@ -22,5 +22,7 @@ typedef bool xml_fn(void *ctx, const struct xml_event *e, struct zf_err *err);
 /* Walks through p[n].  Errors: ZF_E_FORMAT with the byte; ZF_E_LIMIT; ZF_E_UNSUPPORTED without
  * expat; what fn says. */
 bool xml_walk(const void *p, size_t n, xml_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
+/* Errors: ZF_E_UNSUPPORTED, zerofs was built without what reads XML. */
+bool xml_ready(struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -10,12 +10,15 @@ TESTS += tests/remote/test_ahead.py tests/remote/test_counts.py
 EXTRA_DIST += tests/remote/test_ahead.py tests/remote/test_counts.py
 
 # What src/remote does without a network, against botocore and Python's own modules.
+if HAVE_CURL
 check_PROGRAMS += tests/remote/aws_dump
 tests_remote_aws_dump_SOURCES = tests/remote/aws_dump.c
 tests_remote_aws_dump_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 tests_remote_aws_dump_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS)
 
-TESTS += tests/remote/test_aws.py tests/remote/test_gs.py tests/remote/test_s3.py tests/remote/test_s3_list.py
+TESTS += tests/remote/test_aws.py tests/remote/test_s3_list.py
+endif
+TESTS += tests/remote/test_gs.py tests/remote/test_s3.py
 EXTRA_DIST += tests/remote/aws_dump.py tests/remote/s3server.py \
 	tests/remote/test_aws.py tests/remote/test_gs.py tests/remote/test_s3.py tests/remote/test_s3_list.py
 

@@ -184,5 +184,11 @@ def refusals_of_strange_bodies():
 
 
 if __name__ == "__main__":
+    try:
+        lists([page()])
+    except Refused as e:
+        if "built without expat" in str(e):
+            print("1..0 # SKIP built without expat")
+            sys.exit(0)
     main([a_page, odd_keys, pages_go_on, endless_listings, names_that_no_path_has, a_file_and_a_directory_of_one_name, sizes, what_is_no_listing,
           bombs, every_truncation, many_names, refusals, refusals_of_strange_bodies])
