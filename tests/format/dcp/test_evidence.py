@@ -140,6 +140,17 @@ def spoil(s, change):
     s.write(c)
 
 
+def bytes_items_of_older_torch():
+    def older(c, item):
+        with open(os.path.join(c.a.dir, item.relative_path), "r+b") as f:
+            item.offset, stream = f.seek(0, os.SEEK_END), torchfile.legacy({"step": 1})
+            item.length = f.write(stream)
+
+    with Save() as s:
+        spoil(s, older)
+        s.cat("extra/train.step1", torchfile.legacy({"step": 1}))
+
+
 def bytes_items_that_are_not_whole():
     def half(_, item):
         item.length //= 2
@@ -351,6 +362,7 @@ main(
         empty_tensor,
         chunk_of_other_dimensions,
         ranks_that_disagree,
+        bytes_items_of_older_torch,
         bytes_items_that_are_not_whole,
         bytes_items_that_are_pickles,
         many_bytes_items,

@@ -210,4 +210,17 @@ def as_peft_saved(folder):
 
 as_peft_saved(os.path.join(DATA, "ds0_19_8_peft_lora_zero3_w2"))
 
+# Older fused optimizers count the steps in the group's settings alone.
+fused = State(*STATE.groups, moments=("exp_avg", "mean"))
+files = makeds.zero12(fused, 2)
+for path in files:
+    if "optim_states" in path:
+        base = files[path]["optimizer_state_dict"]["base_optimizer_state"]
+        for g, group in enumerate(base["param_groups"]):
+            group["step"] = base["state"][g].pop("step")
+shows("steps in the settings of the group", files, fused.expected())
+with tempfile.TemporaryDirectory() as d:
+    makeds.write(d, files)
+    seen = {k[1]: v[2] for k, v in tree(d)[0].items() if k[0] == "optim/step"}
+check("they are every parameter's", seen == {n: (3).to_bytes(8, "little").hex() for n in fused.names()}, seen)
 done()
