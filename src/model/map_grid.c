@@ -212,27 +212,49 @@ static bool map_grid_read_box(const struct box *box, struct zf_source *kept, uin
     return box_read(box, lo, hi, buf, off, err);
 }
 
+/* The boxes of a region, one after the other, and which of its own bytes each has in it. */
+struct map_grid_visit {
+    uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS], lo, hi;
+    struct map_grid_walk walk;
+    struct box box;
+    uint32_t i; /* which box of the grid */
+};
+
+/* Begins at byte off of at most *n; *n is the length of the region. */
+static void map_grid_visit_begin(struct map_grid_visit *v, const struct grid *g, uint64_t off,
+                                 uint64_t *n)
+{
+    *n = map_grid_region(&v->walk, g, off, *n);
+    map_grid_coordinates(g, off, v->from);
+    map_grid_coordinates(g, off + *n, v->to);
+    map_grid_walk_init(&v->walk, g);
+}
+
+static bool map_grid_visit_next(struct map_grid_visit *v, const struct grid *g)
+{
+    if (!map_grid_walk_next(&v->walk, &v->i)) {
+        return false;
+    }
+    grid_box(g, v->i, &v->box);
+    v->lo = box_rank(&v->box, v->from);
+    v->hi = box_rank(&v->box, v->to);
+    return true;
+}
+
 static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint64_t *n,
                                  uint64_t off, struct zf_err *err)
 {
-    uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS], done = 0;
-    struct map_grid_walk w;
-    struct box box;
-    uint32_t i;
+    struct map_grid_visit v;
+    uint64_t done = 0;
 
-    *n = map_grid_region(&w, g, off, *n);
-    map_grid_coordinates(g, off, from);
-    map_grid_coordinates(g, off + *n, to);
-    map_grid_walk_init(&w, g);
-    while (map_grid_walk_next(&w, &i)) {
-        grid_box(g, i, &box);
-        uint64_t lo = box_rank(&box, from), hi = box_rank(&box, to);
-        struct zf_source *kept = g->kept && g->kept[i] ? g->sources->at[g->kept[i]] : NULL;
+    map_grid_visit_begin(&v, g, off, n);
+    while (map_grid_visit_next(&v, g)) {
+        struct zf_source *kept = g->kept && g->kept[v.i] ? g->sources->at[g->kept[v.i]] : NULL;
 
-        if (lo < hi && !map_grid_read_box(&box, kept, lo, hi, buf, off, err)) {
+        if (v.lo < v.hi && !map_grid_read_box(&v.box, kept, v.lo, v.hi, buf, off, err)) {
             return false;
         }
-        done += hi - lo;
+        done += v.hi - v.lo;
     }
     if (done != *n) {
         return zf_fail(err, ZF_E_IO, off, "%llu of %llu bytes are covered by no piece",
@@ -305,20 +327,11 @@ static bool map_grid_box_ranges(const struct box *b, uint64_t lo, uint64_t hi, m
 static bool map_grid_region_ranges(const struct grid *g, uint64_t *n, uint64_t off, map_each_fn *fn,
                                    void *ctx)
 {
-    uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS];
-    struct map_grid_walk w;
-    struct box box;
-    uint32_t i;
+    struct map_grid_visit v;
 
-    *n = map_grid_region(&w, g, off, *n);
-    map_grid_coordinates(g, off, from);
-    map_grid_coordinates(g, off + *n, to);
-    map_grid_walk_init(&w, g);
-    while (map_grid_walk_next(&w, &i)) {
-        grid_box(g, i, &box);
-        uint64_t lo = box_rank(&box, from), hi = box_rank(&box, to);
-
-        if (lo < hi && !map_grid_box_ranges(&box, lo, hi, fn, ctx)) {
+    map_grid_visit_begin(&v, g, off, n);
+    while (map_grid_visit_next(&v, g)) {
+        if (v.lo < v.hi && !map_grid_box_ranges(&v.box, v.lo, v.hi, fn, ctx)) {
             return false;
         }
     }
