@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "uri.h"
 #include "url.h"
 
 static int href_hex(char c)
@@ -142,11 +143,11 @@ bool href_entry(const char *base, const char *ref, size_t ref_n, struct zf_out *
     if (ref_n == 0 || memchr(ref, '/', ref_n) || (ref_n <= 2 && memcmp(ref, "..", ref_n) == 0)) {
         return false;
     }
-    zf_auto(mem) char *text = malloc(ref_n + 1);
-    bool sound = text && url_unquote(ref, ref_n, text, ref_n + 1);
-    name->bad = name->bad || !text;
-    zf_out_add(name, sound ? text : ref, sound ? strlen(text) : ref_n);
-    zf_out_str(name, sound ? "" : "/");
+    if (!uri_decode(name, ref, ref_n, false)) {
+        zf_out_cut(name, 0);
+        zf_out_add(name, ref, ref_n);
+        zf_out_str(name, "/");
+    }
     *dir_out = dir;
     return true;
 }

@@ -169,7 +169,7 @@ static bool hub_parse(struct hub *h, const char *address, struct zf_err *err)
 {
     static const char *const kinds[] = {"datasets", "spaces", "models"};
     const char *p = address + strlen("hf://"), *kind = "models";
-    char revision[512] = "main";
+    zf_auto(out) struct zf_out revision = {.p = NULL};
 
     for (size_t i = 0; i < 3; i++) {
         size_t n = strlen(kinds[i]);
@@ -189,17 +189,17 @@ static bool hub_parse(struct hub *h, const char *address, struct zf_err *err)
     p += n;
     if (*p == '@') {
         size_t len = hub_revision_len(++p);
-        if (!len || !url_unquote(p, len, revision, sizeof revision)) {
+        if (!len || !uri_decode(&revision, p, len, false)) {
             return hub_address_bad(err);
         }
         p += len;
     }
     p += *p == '/';
-    h->revision = strdup(revision);
+    h->revision = strdup(revision.n ? revision.p : "main");
     if (asprintf(&h->dir, "%s%s", p, *p ? "/" : "") < 0) {
         h->dir = NULL;
     }
-    return (h->kind && h->repo && h->revision && h->dir) ||
+    return (h->kind && h->repo && h->revision && h->dir && !revision.bad) ||
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 

@@ -20,22 +20,20 @@ enum {
 };
 static const uint64_t names_document = 256u << 20;
 
-static const char *const names_plain[] = {
-#define NAME(path) path,
-#define POINTER(path, dir) path,
-#define LIST(path, key) path,
-#define PICKLE(path) path,
-#define SERIES(first, pattern) first,
-#define LISTED(path, text, what) path,
-#include "names.def"
-#undef NAME
-#undef POINTER
-#undef LIST
-#undef PICKLE
-#undef SERIES
-#undef LISTED
+struct names_row {
+    enum { NAME, POINTER, LIST, PICKLE, SERIES, LISTED } kind;
+    const char *path, *text, *what; /* names.def says what of each kind */
 };
-#define N_PLAIN (sizeof names_plain / sizeof names_plain[0])
+static const struct names_row names_rows[] = {
+#define NAME(path) {NAME, path, NULL, NULL},
+#define POINTER(path, dir) {POINTER, path, dir, NULL},
+#define LIST(path, key) {LIST, path, key, NULL},
+#define PICKLE(path) {PICKLE, path, NULL, NULL},
+#define SERIES(first, pattern) {SERIES, first, pattern, NULL},
+#define LISTED(path, text, what) {LISTED, path, text, what},
+#include "names.def"
+};
+#define N_ROWS (sizeof names_rows / sizeof names_rows[0])
 
 struct names {
     const struct names_ops *ops;
@@ -385,99 +383,66 @@ static bool names_known(struct names_ask *a, struct zf_err *err)
     return ok;
 }
 
-/* Is this a kind of save that only a listing shows whole?  Then it is refused. */
-static bool names_unlisted(struct names_ask *a, struct zf_err *err)
+/* Is there an entry by the first component of the path?  *err is set where memory ran out. */
+static bool names_begins(struct names_ask *a, const char *path, bool *yes, struct zf_err *err)
 {
-    static const struct {
-        const char *path, *text, *what;
-    } listed[] = {
-#define LISTED(path, text, what) {path, text, what},
-#define NAME(path)
-#define POINTER(path, dir)
-#define LIST(path, key)
-#define PICKLE(path)
-#define SERIES(first, pattern)
-#include "names.def"
-#undef LISTED
-#undef NAME
-#undef POINTER
-#undef LIST
-#undef PICKLE
-#undef SERIES
-    };
+    zf_auto(mem) char *head = strndup(path, strcspn(path, "/"));
 
-    for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
-        const char *path = listed[i].path;
-        zf_auto(mem) char *head = strndup(path, strcspn(path, "/"));
-        uint64_t n;
+    *yes = head && entries_find(a->out, head);
+    return head || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
 
-        if (!head) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        if (!entries_find(a->out, head)) {
-            continue;
-        }
-        zf_auto(mem) char *text = listed[i].text[0] ? names_get(a, path, names_document, &n, err) : NULL;
-        if (listed[i].text[0] && !text) {
-            return false;
-        }
-        if (!text || strstr(text, listed[i].text)) {
-            return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                           "this is %s, whose files only a listing tells: make one with `zerofs "
-                           "index DIR` and serve it with them",
-                           listed[i].what);
-        }
+/* A file that is there and has the text in it is a kind of save that only a listing shows whole. */
+static bool names_unlisted(struct names_ask *a, const struct names_row *r, struct zf_err *err)
+{
+    bool there, asks = r->text[0];
+    uint64_t n;
+
+    if (!names_begins(a, r->path, &there, err)) {
+        return false;
+    }
+    if (!there) {
+        return true;
+    }
+    zf_auto(mem) char *text = asks ? names_get(a, r->path, names_document, &n, err) : NULL;
+    if (asks && (!text || !strstr(text, r->text))) {
+        return text != NULL;
+    }
+    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                   "this is %s, whose files only a listing tells: make one with `zerofs "
+                   "index DIR` and serve it with them",
+                   r->what);
+}
+
+/* What a file that was found says of others. */
+static bool names_follow(struct names_ask *a, const struct names_row *r, struct zf_err *err)
+{
+    bool there;
+
+    switch (r->kind) {
+    case POINTER:
+        return !names_has(a, r->path) || names_pointer(a, r->path, r->text, err);
+    case LIST:
+        return !names_has(a, r->path) || names_index(a, r->path, r->text, err);
+    case PICKLE:
+        return !names_has(a, r->path) || names_pickle(a, r->path, err);
+    case SERIES:
+        return names_begins(a, r->path, &there, err) && (!there || names_series(a, r->text, err));
+    case LISTED:
+        return names_unlisted(a, r, err);
+    case NAME:
+        break;
     }
     return true;
 }
 
-/* What the files that were found say of others. */
-static bool names_follow(struct names_ask *a, struct zf_err *err)
+/* Follows what is of kinds [from, to]. */
+static bool names_follow_all(struct names_ask *a, int from, int to, struct zf_err *err)
 {
-#define NAME(path)
-#define POINTER(path, dir)                                                                         \
-    if (names_has(a, path) && !names_pointer(a, path, dir, err)) {                                 \
-        return false;                                                                              \
-    }
-#define LIST(path, key)                                                                            \
-    if (names_has(a, path) && !names_index(a, path, key, err)) {                                   \
-        return false;                                                                              \
-    }
-#define PICKLE(path)                                                                               \
-    if (names_has(a, path) && !names_pickle(a, path, err)) {                                       \
-        return false;                                                                              \
-    }
-#define SERIES(first, pattern)
-#define LISTED(path, text, what)
-#include "names.def"
-#undef POINTER
-#undef LIST
-#undef PICKLE
-#undef SERIES
-#define POINTER(path, dir)
-#define LIST(path, key)
-#define PICKLE(path)
-    if (!names_round(a, err)) {
-        return false;
-    }
-#define SERIES(first, pattern) {first, pattern},
-    static const char *const series[][2] = {
-#include "names.def"
-    };
-#undef NAME
-#undef POINTER
-#undef LIST
-#undef PICKLE
-#undef SERIES
-#undef LISTED
-    for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
-        const char *first = series[i][0];
-        zf_auto(mem) char *head = strndup(first, strcspn(first, "/"));
+    for (size_t i = 0; i < N_ROWS; i++) {
+        int kind = (int)names_rows[i].kind;
 
-        if (!head) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        if (entries_find(a->out, head) && !names_series(a, series[i][1], err)) {
+        if (kind >= from && kind <= to && !names_follow(a, &names_rows[i], err)) {
             return false;
         }
     }
@@ -486,18 +451,19 @@ static bool names_follow(struct names_ask *a, struct zf_err *err)
 
 static bool names_look(struct names_ask *a, struct zf_err *err)
 {
-    for (size_t i = 0; i < N_PLAIN; i++) {
+    for (size_t i = 0; i < N_ROWS; i++) {
         bool twice = false;
 
         for (size_t k = 0; k < i; k++) {
-            twice = twice || strcmp(names_plain[k], names_plain[i]) == 0;
+            twice = twice || strcmp(names_rows[k].path, names_rows[i].path) == 0;
         }
-        if (!twice && !names_want(a, names_plain[i], err)) {
+        if (!twice && !names_want(a, names_rows[i].path, err)) {
             return false;
         }
     }
-    return names_round(a, err) && names_unlisted(a, err) && names_follow(a, err) &&
-           names_known(a, err);
+    return names_round(a, err) && names_follow_all(a, LISTED, LISTED, err) &&
+           names_follow_all(a, POINTER, PICKLE, err) && names_round(a, err) &&
+           names_follow_all(a, SERIES, SERIES, err) && names_known(a, err);
 }
 
 bool names_list(struct names *n, const char *dir, struct entries *out, struct zf_err *err)

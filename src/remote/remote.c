@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "uri.h"
 #include "url.h"
 
 /* Every scheme that any build knows: so that one which was left out is not taken for a mistake. */
@@ -36,21 +37,16 @@ static struct zf_store *remote_open_file(const char *address, const struct zf_li
 {
     size_t n;
     const char *host = url_authority(address, &n), *path = host + n;
-    size_t len = strlen(path);
-    zf_auto(mem) char *local = malloc(len + 1);
+    zf_auto(out) struct zf_out local = {.p = NULL};
 
-    if (!local) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
     if ((n && !(n == 9 && strncasecmp(host, "localhost", n) == 0)) || path[0] != '/' ||
-        !url_unquote(path, len, local, len + 1)) {
+        !uri_decode(&local, path, strlen(path), false)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                       "an address of a file is file:///PATH, with %%XX for bytes that are special");
         (void)zf_err_in(err, "%s", address);
         return NULL;
     }
-    return zf_store_dir(local, lim, err);
+    return zf_out_ok(&local, err) ? zf_store_dir(zf_out_text(&local), lim, err) : NULL;
 }
 
 #ifdef HAVE_CURL
@@ -192,20 +188,20 @@ static struct zf_store *remote_open_one(struct zf_remote *r, const char *address
                                         const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(mem) char *dir = strndup(address, (size_t)(slash - address));
-    size_t n = strlen(slash + 1);
-    zf_auto(mem) char *name = malloc(n + 1);
+    zf_auto(out) struct zf_out name = {.p = NULL};
 
-    if (!dir || !name) {
+    /* Only URLs of the web are percent-encoded. */
+    bool web = url_is(address, "http") || url_is(address, "https");
+    if (!web || !uri_decode(&name, slash + 1, strlen(slash + 1), false)) {
+        zf_out_cut(&name, 0);
+        zf_out_str(&name, slash + 1);
+    }
+    if (!dir || name.bad) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    /* Only URLs of the web are percent-encoded. */
-    bool web = url_is(address, "http") || url_is(address, "https");
-    if (!web || !url_unquote(slash + 1, n, name, n + 1)) {
-        memcpy(name, slash + 1, n + 1);
-    }
-    struct zf_store *st = remote_store(r, dir, name, lim, err);
-    struct zf_source *src = st ? zf_store_open(st, name, err) : NULL;
+    struct zf_store *st = remote_store(r, dir, zf_out_text(&name), lim, err);
+    struct zf_source *src = st ? zf_store_open(st, zf_out_text(&name), err) : NULL;
     if (st && !src) {
         zf_store_unref(&st);
     }

@@ -103,18 +103,19 @@ static int uri_digit(char c)
 bool uri_decode(struct zf_out *out, const char *p, size_t n, bool plus)
 {
     for (size_t i = 0; i < n; i++) {
-        if (p[i] != '%') {
-            zf_out_add(out, plus && p[i] == '+' ? " " : &p[i], 1);
-            continue;
+        char c = plus && p[i] == '+' ? ' ' : p[i];
+
+        if (c == '%') {
+            int high = n - i > 2 ? uri_digit(p[i + 1]) : -1;
+            int low = high >= 0 ? uri_digit(p[i + 2]) : -1;
+
+            c = low < 0 ? '\0' : (char)(high * 16 + low);
+            i += 2;
         }
-        int high = n - i > 2 ? uri_digit(p[i + 1]) : -1;
-        int low = high >= 0 ? uri_digit(p[i + 2]) : -1;
-        char c = (char)(high * 16 + low);
-        if (low < 0 || !c) {
+        if (!c) {
             return false;
         }
         zf_out_add(out, &c, 1);
-        i += 2;
     }
     return true;
 }

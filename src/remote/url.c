@@ -109,39 +109,3 @@ char *url_shown(const char *url)
                ? NULL
                : out;
 }
-
-static int url_hex(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
-                                        : -1;
-}
-
-bool url_unquote(const char *text, size_t n, char *out, size_t room)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i];
-
-        if (c == '%') {
-            int hi = n - i > 2 ? url_hex(text[i + 1]) : -1;
-            int lo = hi >= 0 ? url_hex(text[i + 2]) : -1;
-
-            if (lo < 0) {
-                return false;
-            }
-            c = (char)(hi * 16 + lo);
-            i += 2;
-        }
-        if (!c || at + 1 >= room) {
-            return false;
-        }
-        out[at++] = c;
-    }
-    if (at >= room) {
-        return false;
-    }
-    out[at] = '\0';
-    return true;
-}

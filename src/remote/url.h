@@ -28,7 +28,4 @@ char *url_host(const char *url);
 /* The URL without query and fragment, for people; malloc'ed.  NULL: out of memory. */
 char *url_shown(const char *url);
 
-/* Decodes %XX into out[room], terminated.  False: malformed, a zero byte, too long. */
-bool url_unquote(const char *text, size_t n, char *out, size_t room);
-
 #endif
