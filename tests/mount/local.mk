@@ -43,6 +43,7 @@ EXTRA_DIST += tests/mount/xdev.sh
 
 # Storage that hangs, and saves that are replaced while they are opened from it.
 check_PROGRAMS += tests/mount/stall
+noinst_HEADERS += tests/mount/shown.h
 tests_mount_stall_LDADD = $(FUSE_LIBS) -lpthread
 TESTS += tests/mount/save.sh tests/mount/stall.sh
 EXTRA_DIST += tests/mount/look/save.py tests/mount/look/stall.py tests/mount/save.sh tests/mount/stall.sh

@@ -4,20 +4,9 @@
  * and many may be under way at once.  The kernel caches what was read, as that of a network does.
  * The file COUNTS has the number of reads, and their bytes.  While COUNTS.stall exists, reads of
  * files whose name begins with "shard-0" are not answered. */
-#define FUSE_USE_VERSION 31
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <fuse.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
+#include "shown.h"
 
-static int dir, counts;
+static int counts;
 static char stall[4096];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long long latency, rate, n_reads, n_bytes;
@@ -57,69 +46,21 @@ static void take_time(size_t n)
     until(done);
 }
 
-static void hold(const char *path)
+static int op_open_kept(const char *path, struct fuse_file_info *fi)
 {
-    const struct timespec ms = {.tv_nsec = 2000000};
-
-    while (strncmp(path, "/shard-0", 8) == 0 && access(stall, F_OK) == 0) {
-        (void)nanosleep(&ms, NULL);
-    }
-}
-
-static const char *below(const char *path)
-{
-    return path[1] ? path + 1 : ".";
-}
-
-static int op_getattr(const char *path, struct stat *st, struct fuse_file_info *fi)
-{
-    (void)fi;
-    return fstatat(dir, below(path), st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
-}
-
-static int op_readdir(const char *path, void *buf, fuse_fill_dir_t fill, off_t off,
-                      struct fuse_file_info *fi, enum fuse_readdir_flags flags)
-{
-    int fd = openat(dir, below(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-
-    (void)off, (void)fi, (void)flags;
-    if (!d) {
-        return -errno;
-    }
-    for (struct dirent *e; (e = readdir(d));) {
-        (void)fill(buf, e->d_name, NULL, 0, 0);
-    }
-    (void)closedir(d);
-    return 0;
-}
-
-static int op_open(const char *path, struct fuse_file_info *fi)
-{
-    int fd = openat(dir, below(path), O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0) {
-        return -errno;
-    }
-    fi->fh = (uint64_t)fd;
     fi->keep_cache = 1;
-    return 0;
+    return op_open(path, fi);
 }
 
 static int op_read(const char *path, char *buf, size_t n, off_t off, struct fuse_file_info *fi)
 {
     ssize_t got = pread((int)fi->fh, buf, n, off);
 
-    hold(path);
+    if (strncmp(path, "/shard-0", 8) == 0) {
+        wait_while(AT_FDCWD, stall);
+    }
     take_time(got > 0 ? (size_t)got : 0);
     return got < 0 ? -errno : (int)got;
-}
-
-static int op_release(const char *path, struct fuse_file_info *fi)
-{
-    (void)path;
-    (void)close((int)fi->fh);
-    return 0;
 }
 
 static void *op_init(struct fuse_conn_info *conn, struct fuse_config *cfg)
@@ -136,11 +77,9 @@ int main(int argc, char **argv)
 {
     static const struct fuse_operations ops = {
         .init = op_init,
-        .getattr = op_getattr,
-        .readdir = op_readdir,
-        .open = op_open,
+        .open = op_open_kept,
         .read = op_read,
-        .release = op_release,
+        SHOWN_OPS,
     };
 
     if (argc < 6) {
