@@ -207,6 +207,17 @@ autoep("a map with an overlap", fused(lambda _, m: m["ranks"][1]["pieces"][0]["s
        "begin with expert 1, expected 2", kind="model", every=True)
 autoep("a placement that is another", fused(lambda layer, _: layer["expert_placement"]["ranks"][1].update(experts=[3, 2])),
        "expert_placement.ranks[1]", kind="model", every=True)
+def plain(**more):
+    """As a release without maps has it."""
+    def on_all(root):
+        for layer in root["ds_autoep_layers"]:
+            del layer["affine_maps"]
+            layer.update(more)
+    return on_all
+
+
+for why, size in (("of no ranks", 0), ("of too many ranks", 1 << 40)):
+    autoep(f"a layer without maps and {why}", plain(ep_size=size), "its layer has no ep_size", kind="model", every=True)
 autoep("an ep_rank that is another", fused(lambda layer, _: layer.update(ep_rank=1)), "expert-parallel rank 1", kind="model", every=True)
 
 

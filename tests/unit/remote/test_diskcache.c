@@ -303,6 +303,36 @@ static void a_bad_count_is_counted(void **state)
     }
 }
 
+/* What was being written when its process was killed goes once it is old, and nothing else does. */
+static void what_was_left_is_swept(void **state)
+{
+    static const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    static const struct {
+        const char *name;
+        bool old, stays;
+    } file[] = {{"about", true, true}, {"about.1", true, false}, {"about.2", false, true}, {"other", true, true}};
+    const uint64_t most = 30 * (N + DISKCACHE_HEAD);
+    char path[4][300];
+
+    (void)state;
+    put(most, 0, N);
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(path[i], sizeof path[i], "%s/o/%s/%s", dir, diskcache_key_of(&about).hex,
+                       file[i].name);
+        (void)close(open(path[i], O_WRONLY | O_CREAT, 0600));
+        if (file[i].old) {
+            assert_int_equal(utimensat(AT_FDCWD, path[i], old, 0), 0);
+        }
+    }
+    for (uint64_t k = 1; k < 40; k++) {
+        put(most, k * DISKCACHE_SLOTS, N);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(access(path[i], F_OK) == 0, file[i].stays);
+    }
+    assert_int_equal(unlink(path[3]), 0);
+}
+
 /* Several processes put, get and evict, and are killed anywhere: nothing wrong is ever read, and the bound
  * holds. */
 static void processes_that_are_killed(void **state)
@@ -369,6 +399,7 @@ int main(void)
         T(listed_and_cleared),
         T(the_bound_holds_and_the_oldest_go),
         T(a_bad_count_is_counted),
+        T(what_was_left_is_swept),
         T(processes_that_are_killed),
     };
 

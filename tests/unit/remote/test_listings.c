@@ -189,7 +189,7 @@ static void links_that_lead_elsewhere_are_passed_over(void **state)
 static void links_of_this_directory_are_entries(void **state)
 {
     static const char *const ref[] = {
-        "x", "./x", "././x", "/run%201/x", "http://host.EXAMPLE:81/run%201/x", "%78", "&#120;", "&#x78;",
+        "x", "./x", "././x", "/run%201/x", "http://host.EXAMPLE:81/run%201/x", "%78", "&#120;", "&#x78;", "&#X78;",
     };
     char page[400];
 
