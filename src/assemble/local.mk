@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# What families share, and no family: names, tensors that outlive their pickle, vectors over ranks, joins, replicas and their
+# comparison, series of numbered files, indexes.
 noinst_LTLIBRARIES += libzf-assemble.la
 libzf_assemble_la_SOURCES = \
 	src/assemble/adapter.c \

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# What every room uses and knows nothing of checkpoints: errors, arenas, tables, vectors, texts being written, the cursor over
+# bytes, checked numbers, limits, dtypes, names, threads that make things ahead.
 noinst_LTLIBRARIES += libzf-base.la
 libzf_base_la_SOURCES = \
 	src/base/ahead.c \

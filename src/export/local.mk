@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# Files of a tree written out, safe against a crash: plan, copy, journal, checksums.
 noinst_LTLIBRARIES += libzf-export.la
 libzf_export_la_SOURCES = \
 	src/export/copy.c \

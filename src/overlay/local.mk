@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# Trees laid over the tree of a checkpoint: /.zerofs/ with its log and index, all saves of a run, the list of what is lost.
 noinst_LTLIBRARIES += libzf-overlay.la
 libzf_overlay_la_SOURCES = \
 	src/overlay/control.c \
