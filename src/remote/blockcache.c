@@ -24,6 +24,7 @@ struct blockcache_entry {
     struct blockcache_entry *prev, *next; /* of those that are not pinned; longest unused first */
     struct block_key key;
     unsigned pins, waiting; /* readers, among those that pin it */
+    pthread_cond_t moved;   /* for these alone: of many that wait each has its own block */
     bool loading, kept; /* kept: in the table */
     bool used;          /* somebody has waited for it, or found it */
     bool failed;
@@ -32,7 +33,6 @@ struct blockcache_entry {
 
 struct blockcache {
     pthread_mutex_t lock; /* of all below */
-    pthread_cond_t moved;
     uint64_t limit, bytes, idle, owners; /* idle: bytes in the list */
     struct blockcache_entry *table, *list;
 };
@@ -47,7 +47,6 @@ struct blockcache *blockcache_new(uint64_t bytes, struct zf_err *err)
     }
     c->limit = bytes;
     (void)pthread_mutex_init(&c->lock, NULL);
-    (void)pthread_cond_init(&c->moved, NULL);
     return c;
 }
 
@@ -60,6 +59,7 @@ static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry 
         c->idle -= e->block.n;
     }
     c->bytes -= e->block.n;
+    (void)pthread_cond_destroy(&e->moved);
     free(e->block.data);
     free(e->why);
     free(e);
@@ -73,7 +73,6 @@ void blockcache_free(struct blockcache *c)
     while (c->list) {
         blockcache_free_entry(c, c->list);
     }
-    (void)pthread_cond_destroy(&c->moved);
     (void)pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -120,6 +119,7 @@ static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint6
         free(data);
         return NULL;
     }
+    (void)pthread_cond_init(&e->moved, NULL);
     c->bytes += n;
     blockcache_shrink(c);
     return e;
@@ -208,13 +208,13 @@ void blockcache_loaded(struct blockcache *c, struct block *b, const struct zf_er
         blockcache_forget(c, e);
     }
     if (e->waiting) {
-        (void)pthread_cond_broadcast(&c->moved);
+        (void)pthread_cond_broadcast(&e->moved);
     }
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-/* Sleeps until something was loaded, a tenth of a second at most.  The lock is held. */
-static void blockcache_sleep(struct blockcache *c)
+/* Sleeps until it was loaded, a tenth of a second at most.  The lock is held. */
+static void blockcache_sleep(struct blockcache *c, struct blockcache_entry *e)
 {
     struct timespec until;
 
@@ -222,7 +222,7 @@ static void blockcache_sleep(struct blockcache *c)
     until.tv_nsec += 100000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&c->moved, &c->lock, &until);
+    (void)pthread_cond_timedwait(&e->moved, &c->lock, &until);
 }
 
 bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
@@ -234,7 +234,7 @@ bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
     e->used = true;
     e->waiting++;
     while (e->loading && !given_up) {
-        blockcache_sleep(c);
+        blockcache_sleep(c, e);
         given_up = e->loading && zf_gate_interrupted();
     }
     e->waiting--;
