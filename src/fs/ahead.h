@@ -4,8 +4,8 @@
  * A stream is a reader that goes through a file; several may go through one file, and requests of
  * one reader come in nearly the right order, because the kernel reads ahead and several threads
  * serve.  A stream is told ahead only when its reads waited for storage: where all is in memory
- * nothing is asked for.  How far ahead is doubled as long as its reads wait nevertheless and the last
- * doubling made it faster; when it did not, the storage gives what it has, and more under way at
+ * nothing is asked for.  How far ahead grows as long as its reads wait nevertheless and the last
+ * step made it faster; when it did not, the storage gives what it has, and more under way at
  * once would only be in the way of others. */
 #ifndef FS_AHEAD_H
 #define FS_AHEAD_H
@@ -29,7 +29,7 @@ struct ahead_stream {
     double pace;     /* bytes a nanosecond before it was widened; 0: it was not */
     uint64_t used;   /* the clock at its last read */
     uint64_t reads;  /* since it set out */
-    bool held;       /* the last doubling was in vain, and taken back */
+    bool held;       /* the last step was in vain, and taken back */
     uint32_t waits;
 };
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part "remote" of bench.py: checkpoints behind an address, over a line with delay (delay.c), from nginx on this machine."""
+"""The part "remote" of bench.py: checkpoints behind an address, over a line with delay (delay.c), from nginx on this machine.
+
+About 80 s; DELAYS='1 20 100' ROUNDS=3 takes longer, RANKS=1024 makes a larger save, ONLY='mount read boto http2' are the parts."""
 import json
 import os
 import shutil
@@ -10,7 +12,9 @@ import subprocess
 import sys
 import time
 
-DELAYS = [float(x) for x in os.environ.get('DELAYS', '1 20 100').split()]
+DELAYS = [float(x) for x in os.environ.get('DELAYS', '1 100').split()]
+ROUNDS = int(os.environ.get('ROUNDS', 1))
+RANKS = int(os.environ.get('RANKS', 64))
 RATE = int(os.environ.get('RATE', 200_000_000))
 CONNECTIONS = 16
 MIB = 1 << 20
@@ -20,24 +24,24 @@ http {{
     client_body_temp_path {at}/1; proxy_temp_path {at}/2; fastcgi_temp_path {at}/3; uwsgi_temp_path {at}/4; scgi_temp_path {at}/5;
     log_format counts '$request_method $body_bytes_sent'; access_log {at}/log counts;
     sendfile on; keepalive_requests 1000000;
-    server {{ listen 127.0.0.1:{port}; root {root}; autoindex on; }}
+    server {{ listen 127.0.0.1:{port}; root {root}; autoindex on; {more} }}
 }}
 '''
 
 
 class Server:
-    def __init__(self, tmp, root):
+    def __init__(self, tmp, root, name='nginx', more=''):
         nginx = shutil.which('nginx') or '/usr/sbin/nginx'
         if not os.path.exists(nginx):
             raise RuntimeError('there is no nginx')
-        self.at = os.path.join(tmp, 'nginx')
+        self.at = os.path.join(tmp, name)
         os.mkdir(self.at)
         with socket.socket() as s:
             s.bind(('127.0.0.1', 0))
             self.port = s.getsockname()[1]
         conf = os.path.join(self.at, 'conf')
         with open(conf, 'w') as f:
-            f.write(CONF.format(at=self.at, root=root, port=self.port))
+            f.write(CONF.format(at=self.at, root=root, port=self.port, more=more))
         os.chmod(tmp, 0o711)  # nginx's workers are another user
         self.run = subprocess.Popen([nginx, '-c', conf, '-p', self.at], stderr=subprocess.DEVNULL)
         while socket.socket().connect_ex(('127.0.0.1', self.port)) != 0:
@@ -110,7 +114,7 @@ def throughput(b, server, line_of, sizes, what):
     for ms in DELAYS:
         keep = {k: [] for k in sizes}
         best = {k: [] for k in sizes}
-        for _ in range(b.ROUNDS):
+        for _ in range(ROUNDS):
             for names in sizes:
                 n = sizes[names]
                 with line_of(ms) as line:
@@ -134,7 +138,7 @@ def mounting(b, server, tool, ckpt):
         for again in (False, True):
             times, firsts, counts = [], [], []
             cache = os.path.join(b.tmp, f'cache{ms:g}')
-            for _ in range(b.ROUNDS):
+            for _ in range(ROUNDS):
                 if not again:
                     shutil.rmtree(cache, ignore_errors=True)
                 with Line(tool, server.port, ms) as line:
@@ -162,6 +166,64 @@ def mounting(b, server, tool, ckpt):
             b.tell('  requests and MiB', f'{n} {got / MIB:.1f}' + ('' if again else f', for the tensor {n2} {got2 / MIB:.1f}'))
 
 
+# -- beside others ---------------------------------------------------------------------------------------
+def boto(b, server, line_of, n):
+    """A reader of OLMo's kind: get_object of ranges of 64 MiB, one after the other; unsigned, which nginx does not mind."""
+    try:
+        import boto3  # pylint: disable=import-outside-toplevel
+        from botocore import UNSIGNED  # pylint: disable=import-outside-toplevel
+        from botocore.config import Config  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        print('  beside boto3: left out, it is not installed')
+        return
+    for ms in DELAYS:
+        with line_of(ms) as line:
+            s3 = boto3.client('s3', endpoint_url=line.url, region_name='us-east-1', config=Config(signature_version=UNSIGNED, s3={'addressing_style': 'path'}))
+            began = time.monotonic()
+            for at in range(0, n, 64 * MIB):
+                s3.get_object(Bucket='bucket', Key='model.safetensors', Range=f'bytes={at}-{min(n, at + 64 * MIB) - 1}')['Body'].read()
+            theirs = time.monotonic() - began
+        with line_of(ms) as line, b.Mount(b.ZEROFS, 'mount', '-f', line.url + 'bucket/model.safetensors') as m:
+            ours = read_all([os.path.join(m.at, 'w.u8')])
+        b.ratio(f'{ms:g} ms: beside get_object of boto3, ranges of 64 MiB in turn', [theirs / ours])
+    server.sent()
+
+
+def http2(b, root):
+    """curl alone: 16 connections of HTTP/1.1 beside one of HTTP/2, over TLS, for much and for little at a time."""
+    tls = os.path.join(b.tmp, 'tls')
+    if not shutil.which('openssl') or 'HTTP2' not in b.run('curl', '--version'):
+        print('  HTTP/2: left out, there is no openssl, or curl speaks none')
+        return
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', tls + '.key', '-out', tls + '.pem', '-days', '2',
+                    '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'], check=True, stderr=subprocess.DEVNULL)
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    server = Server(b.tmp, root, 'nginx2', f'listen 127.0.0.1:{port} ssl http2; ssl_certificate {tls}.pem; ssl_certificate_key {tls}.key; '
+                    'http2_max_concurrent_streams 256; http2_max_requests 1000000;')
+    tool = os.path.join(os.environ['top_builddir'], 'tests/bench/delay')
+    jobs = {'16 x 64 MiB': [(i * 64 * MIB, 64 * MIB) for i in range(16)], '640 x 64 KiB': [(i * MIB, 1 << 16) for i in range(640)]}
+    try:
+        for ms in DELAYS:
+            for name, job in jobs.items():
+                took = {}
+                for version, most in (('http1.1', CONNECTIONS), ('http2', 100)):
+                    with Line(tool, port, ms, RATE) as line:
+                        url = line.url.replace('http:', 'https:') + 'model.safetensors'
+                        with open(tls + '.cfg', 'w') as f:
+                            f.write('next\n'.join(f'url="{url}"\nrange="{at}-{at + n - 1}"\noutput="/dev/null"\nsilent\nfail\ncacert="{tls}.pem"\n{version}\n'
+                                                  for at, n in job))
+                        began = time.monotonic()
+                        subprocess.run(['curl', '--parallel', '--parallel-max', str(most), '-K', tls + '.cfg'] +
+                                       (['--parallel-immediate'] if version == 'http1.1' else []),
+                                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                        took[version] = time.monotonic() - began
+                b.ratio(f'{ms:g} ms, {name}: HTTP/2 beside 16 connections of HTTP/1.1 (curl)', [took['http1.1'] / took['http2']])
+    finally:
+        server.stop()
+
+
 def part(b):
     """b: the module bench."""
     if 'without libcurl' in subprocess.run([b.ZEROFS, 'ls', 'http://127.0.0.1:1/'], check=False, capture_output=True, text=True).stderr:
@@ -169,6 +231,7 @@ def part(b):
     tool = os.path.join(os.environ['top_builddir'], 'tests/bench/delay')
     root = os.path.join(b.tmp, 'www')
     os.makedirs(os.path.join(root, 'many'))
+    only = os.environ.get('ONLY', 'mount read boto').split()
     one, each = 1024 * MIB, 64 * MIB
     plain(os.path.join(root, 'model.safetensors'), one)
     names = [f'many/model-{i + 1:05}-of-00016.safetensors' for i in range(16)]
@@ -179,14 +242,21 @@ def part(b):
             out.truncate(8 + len(text) + each)
     with open(os.path.join(root, 'many/model.safetensors.index.json'), 'w') as f:
         json.dump({'metadata': {}, 'weight_map': {f'w{i:02}': os.path.basename(x) for i, x in enumerate(names)}}, f)
-    b.run(sys.executable, os.path.join(b.SRC, 'tests/support/mkdeepspeed.py'), os.path.join(root, '70b'), 'zero3', '--ranks', 64,
+    b.run(sys.executable, os.path.join(b.SRC, 'tests/support/mkdeepspeed.py'), os.path.join(root, '70b'), 'zero3', '--ranks', RANKS,
           '--layers', 80, '--hidden', 8192, '--ffn', 28672, '--kv', 1024, '--vocab', 32000)
     server = Server(b.tmp, root)
     try:
-        if 'mount' in os.environ.get('ONLY', 'mount'):
-            print('  a 70B save of ZeRO-3 on 64 ranks (holes)')
+        if 'mount' in only:
+            print(f'  a 70B save of ZeRO-3 on {RANKS} ranks (holes)')
             mounting(b, server, tool, '70b')
-        sizes = {('model.safetensors',): one, tuple(names): each}
-        throughput(b, server, lambda ms: Line(tool, server.port, ms, RATE), sizes, f', {RATE / 1e6:.0f} MB/s')
+        if 'read' in only:
+            sizes = {('model.safetensors',): one, tuple(names): each}
+            throughput(b, server, lambda ms: Line(tool, server.port, ms, RATE), sizes, f', {RATE / 1e6:.0f} MB/s')
+        if 'boto' in only:
+            os.mkdir(os.path.join(root, 'bucket'))
+            plain(os.path.join(root, 'bucket/model.safetensors'), 256 * MIB)
+            boto(b, server, lambda ms: Line(tool, server.port, ms, RATE), 256 * MIB)
     finally:
         server.stop()
+    if 'http2' in only:
+        http2(b, root)
