@@ -46,7 +46,8 @@ static bool http_check_range(const struct http_ask *ask, const struct http_head 
     if (h->status != 206) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the server answers a request for a part of the file with status %ld, not "
-                       "206: it serves no ranges, which zerofs needs",
+                       "206: it serves no ranges, which zerofs needs (nginx, Apache and Caddy do; "
+                       "python -m http.server does not)",
                        h->status);
     }
     if (h->multipart || h->bad_range || !h->has_range) {
