@@ -44,6 +44,7 @@ include tests/unit/model/local.mk
 include tests/unit/assemble/local.mk
 include tests/unit/dcp/local.mk
 include tests/unit/find/local.mk
+include tests/unit/keep/local.mk
 include tests/unit/format/local.mk
 include tests/unit/view/local.mk
 include tests/unit/fs/local.mk

@@ -50,5 +50,11 @@ struct zf_keep {
 
 /* The checksum of p[n]; the same in every process. */
 void keep_sum(const void *p, size_t n, uint64_t out[2]);
+/* What stands in front of a body of p[n], key included. */
+void keep_head(struct zf_out *out, const void *p, size_t n);
+
+/* The checkpoint that such bytes make of st; errors as of zf_keep_load. */
+struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p, uint64_t n,
+                                      struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -230,17 +230,12 @@ static void load_drop(struct load_sources *s)
     free(s->at);
 }
 
-struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
+struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p, uint64_t n,
+                                      struct zf_err *err)
 {
-    struct loading l = {.k = k, .st = st};
-    uint64_t n = 0;
-    zf_auto(mem) uint8_t *p = dir_read(k->dir, k->name, k->most + KEEP_HEAD, &n, err);
-
-    if (!p) {
-        return NULL;
-    }
-    l.in = zf_bytes_of(p, n);
+    struct loading l = {.k = k, .st = st, .in = zf_bytes_of(p, n)};
     struct zf_checkpoint *c = load_all(&l, err);
+
     if (c) {
         c->kept = true;
     }
@@ -248,4 +243,12 @@ struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st, struc
     load_drop(&l.facts);
     free(l.files.at);
     return c;
+}
+
+struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
+{
+    uint64_t n = 0;
+    zf_auto(mem) uint8_t *p = dir_read(k->dir, k->name, k->most + KEEP_HEAD, &n, err);
+
+    return p ? keep_load_bytes(k, st, p, n, err) : NULL;
 }

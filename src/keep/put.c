@@ -236,17 +236,23 @@ static bool put_files(const struct zf_keep *k, const struct put_facts *facts, st
     return true;
 }
 
+void keep_head(struct zf_out *out, const void *p, size_t n)
+{
+    uint64_t sum[2];
+
+    keep_sum(p, n, sum);
+    zf_out_add(out, KEEP_MAGIC, sizeof KEEP_MAGIC - 1);
+    zf_out_u8(out, KEEP_VERSION);
+    zf_out_le64(out, n);
+    zf_out_le64(out, sum[0]);
+    zf_out_le64(out, sum[1]);
+}
+
 static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_err *err)
 {
     zf_auto(out) struct zf_out head = {0};
-    uint64_t sum[2];
 
-    keep_sum(body->p, body->n, sum);
-    zf_out_add(&head, KEEP_MAGIC, sizeof KEEP_MAGIC - 1);
-    zf_out_u8(&head, KEEP_VERSION);
-    zf_out_le64(&head, body->n);
-    zf_out_le64(&head, sum[0]);
-    zf_out_le64(&head, sum[1]);
+    keep_head(&head, body->p, body->n);
     if (!zf_out_ok(&head, err)) {
         return false;
     }

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of kept models, and a model there and back. */
+#include "support/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "keep/keep.h"
+#include "support/same_model.h"
+
+static char dir[] = "/tmp/zf-keep-XXXXXX";
+
+static int make_dir(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    return 0;
+}
+
+static int drop_dir(void **state)
+{
+    uint64_t bytes;
+    struct zf_err err;
+
+    (void)state;
+    (void)!zf_keep_clear(dir, &bytes, &err);
+    return rmdir(dir);
+}
+
+static void put(int fd, const char *name, size_t n, time_t used)
+{
+    static const char zeros[1000];
+    const struct dir_part part = {zeros, n};
+    struct zf_err err;
+
+    assert_ok(dir_write(fd, name, &part, 1, &err), &err);
+    assert_int_equal(utimensat(fd, name, (struct timespec[]){{used, 0}, {used, 0}}, 0), 0);
+}
+
+#define A "00000000000000000000000000000001.model"
+#define B "00000000000000000000000000000002.model"
+#define C "00000000000000000000000000000003.model"
+
+static void the_longest_unused_go_first(void **state)
+{
+    struct zf_err err;
+    int fd = dir_open(dir, true, &err);
+    uint64_t n;
+
+    (void)state;
+    assert_true(fd >= 0);
+    put(fd, A, 100, 2000000000);
+    put(fd, B, 100, 1000000000);
+    put(fd, C, 100, 1500000000);
+    put(fd, ".new-1-ff", 7, 1000000000); /* of a process that was killed */
+    put(fd, "mine.model", 1000, 1000000000);
+    dir_trim(fd, 300);
+    assert_int_equal(faccessat(fd, B, F_OK, 0), 0);
+    assert_int_not_equal(faccessat(fd, ".new-1-ff", F_OK, 0), 0);
+    dir_trim(fd, 250);
+    assert_int_not_equal(faccessat(fd, B, F_OK, 0), 0);
+    uint8_t *p = dir_read(fd, C, 100, &n, &err); /* which is used now */
+    assert_true(p && n == 100);
+    free(p);
+    dir_trim(fd, 150);
+    /* A is of the year 2033 */
+    assert_int_not_equal(faccessat(fd, C, F_OK, 0), 0);
+    assert_int_equal(faccessat(fd, A, F_OK, 0), 0);
+    assert_null(dir_read(fd, A, 99, &n, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "too large");
+    assert_int_equal(faccessat(fd, "mine.model", F_OK, 0), 0);
+    assert_int_equal(unlinkat(fd, "mine.model", 0), 0);
+    (void)close(fd);
+}
+
+static struct zf_store *a_store(const struct zf_limits *lim, const char *at)
+{
+    struct zf_err err;
+    char path[100];
+
+    (void)snprintf(path, sizeof path, "%s/d", at);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/d/a.bin", at);
+    FILE *f = fopen(path, "w");
+    assert_true(f && fputs("0123456789abcdef", f) >= 0 && fclose(f) == 0);
+    struct zf_store *st = zf_store_dir(at, lim, &err);
+    assert_non_null(st);
+    return st;
+}
+
+static void drop_store(const char *at)
+{
+    char path[100];
+
+    (void)snprintf(path, sizeof path, "%s/d/a.bin", at);
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof path, "%s/d", at);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(at), 0);
+}
+
+/* A model of windows on a file, swapped and not. */
+static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k, const struct zf_limits *lim)
+{
+    struct zf_err err;
+    struct zf_build *b = zf_build_new(st, lim, false, &err);
+    zf_auto(source) struct zf_source *file = zf_store_open(st, "d/a.bin", &err);
+    zf_auto(source) struct zf_source *part = file ? zf_window_new(file, 2, 8, "part", &err) : NULL;
+    zf_auto(source) struct zf_source *swapped = part ? zf_swap_new(part, 4, &err) : NULL;
+    const uint64_t shape[] = {2};
+
+    assert_true(b && swapped);
+    for (int i = 0; i < 2; i++) {
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", i ? "x" : "y", 1},
+                                             (struct zf_type){ZF_DT_F32, 1, shape}, &err);
+
+        assert_true(d && zf_draft_flat(d, 0, 2, (struct zf_from){.src = i ? part : swapped}, &err));
+    }
+    assert_false(zf_store_has(st, "d/latest", ZF_ENTRY_FILE));
+    zf_keep_sealing(k, b, "test", "why");
+    return zf_build_seal(b, "test", "why", &err);
+}
+
+static void a_model_comes_back(void **state)
+{
+    const struct zf_limits lim = zf_limits_default();
+    char at[] = "/tmp/zf-kept-XXXXXX";
+    struct zf_err err;
+
+    (void)state;
+    assert_non_null(mkdtemp(at));
+    zf_auto(keep) struct zf_keep *k = zf_keep_new(dir, "key\n", 1 << 20, &lim, &err);
+    zf_auto(store) struct zf_store *st = a_store(&lim, at);
+    assert_non_null(k);
+    assert_null(zf_keep_load(k, st, &err));
+    assert_int_equal(err.code, ZF_E_NOENT);
+    zf_auto(checkpoint) struct zf_checkpoint *c = a_model(st, k, &lim);
+    assert_non_null(c);
+    assert_ok(zf_keep_put(k, st, &err), &err);
+    zf_auto(checkpoint) struct zf_checkpoint *d = zf_keep_load(k, st, &err);
+    assert_ok(d, &err);
+    assert_true(d->kept && !c->kept);
+    same_model(c, d);
+    zf_auto(keep) struct zf_keep *small = zf_keep_new(dir, "small\n", 10, &lim, &err);
+    assert_non_null(small);
+    zf_auto(checkpoint) struct zf_checkpoint *e = a_model(st, small, &lim);
+    assert_true(e && !zf_keep_put(small, st, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "larger");
+    drop_store(at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_longest_unused_go_first),
+        cmocka_unit_test(a_model_comes_back),
+    };
+    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
