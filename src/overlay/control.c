@@ -376,7 +376,7 @@ static void control_say_kept(const struct zf_checkpoint *c, struct zf_log *log)
                       c->kept ? "the model is the one that was kept of this checkpoint, which has not changed%s"
                               : "the model that was kept is not used: %s",
                       c->kept ? "" : c->not_kept);
-        zf_log_say(log, &said);
+        zf_log_note(log, &said);
     }
 }
 

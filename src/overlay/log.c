@@ -101,6 +101,13 @@ static void log_print_line(FILE *f, const struct log_line *l)
     (void)fputc('\n', f);
 }
 
+void zf_log_note(struct zf_log *log, const struct zf_err *what)
+{
+    (void)pthread_mutex_lock(&log->lock);
+    (void)log_remember(log, what);
+    (void)pthread_mutex_unlock(&log->lock);
+}
+
 char *zf_log_line(time_t when, const struct zf_err *err, size_t *n_out)
 {
     struct log_line l = {.when = when, .times = 1, .err = *err};
