@@ -5,7 +5,7 @@
 
 /* Rows of at least this many bytes are scattered by the kernel straight into the reply.  For
  * shorter ones the kernel's work per row outweighs copying them out of one block. */
-#define SHORT_ROW 2048
+#define SHORT_ROW 512
 /* On the stack, like everything else here. */
 #define BLOCK (128u << 10)
 #define IOVS 1024
