@@ -99,12 +99,23 @@ bool mode_has_io_uring(void)
 #endif
 }
 
+void mode_see_request(struct fs *fs, fuse_req_t req)
+{
+#ifdef FUSE_CAP_OVER_IO_URING
+    if (fs->opts->io_uring && fuse_req_is_uring(req)) {
+        atomic_store_explicit(&fs->uring, true, memory_order_relaxed);
+    }
+#else
+    (void)fs, (void)req;
+#endif
+}
+
 void mode_settle(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out)
 {
     *out = (struct zf_fs_modes){
         .direct = atomic_load_explicit(&fs->direct, memory_order_relaxed),
         .why = mode_why(fs),
-        .io_uring = fs->opts->io_uring && mode_has_io_uring(),
+        .io_uring = atomic_load_explicit(&fs->uring, memory_order_relaxed),
         .read_ahead_wanted = fs->opts->read_ahead_kib,
     };
     if (dev) {

@@ -131,6 +131,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     struct stat st;
 
     (void)fi;
+    mode_see_request(fs, req);
     if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
         (void)fuse_reply_err(req, ESTALE);
         return;

@@ -19,6 +19,7 @@ struct fs {
     atomic_bool shared_maps; /* the kernel maps files shared that go past its cache */
     atomic_bool maps_told;
     atomic_bool direct; /* large files go past the page cache */
+    atomic_bool uring;  /* a request came over io_uring */
     struct ahead ahead;
 };
 
