@@ -24,7 +24,7 @@ static struct ahead_ask one(uint64_t ino, uint64_t off, uint64_t n, bool waited,
     return ask;
 }
 
-static int start(void **state)
+static int set_up(void **state)
 {
     (void)state;
     ahead_init(&a, MOST);
@@ -32,7 +32,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int tear_down(void **state)
 {
     (void)state;
     ahead_fini(&a);
@@ -175,7 +175,7 @@ static void test_jumps_get_nothing(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, start, stop)
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(test_what_never_waits_asks_for_nothing),
         T(test_the_second_wait_opens),
