@@ -57,5 +57,6 @@ cat_same() {
     "$ZEROFS" cat "$big" as/bf16/layer.0.weight.bf16 model.safetensors | cmp - "$tmp/one"
 }
 check 'zerofs cat gives the same bytes' cat_same
+check 'nothing grows while 100,000 requests are served' look growth "$mnt" "$(daemon_of "$mnt")"
 check 'unmounted' unmount "$mnt"
 finish
