@@ -438,7 +438,13 @@ def part_scale():
     scale.part(sys.modules[__name__])
 
 
-PARTS = ('read', 'list', 'gather', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'scale')
+def part_tools():
+    """zerofs beside what users would run instead, on the same checkpoints of some GB."""
+    import tools  # pylint: disable=import-outside-toplevel
+    tools.part(sys.modules[__name__])
+
+
+PARTS = ('read', 'list', 'gather', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'scale', 'tools')
 if __name__ == '__main__':
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '

@@ -21,7 +21,7 @@ EXTRA_PROGRAMS += tests/bench/delay
 tests_bench_delay_SOURCES = tests/bench/delay.c
 tests_bench_delay_LDADD = -lpthread
 
-EXTRA_DIST += tests/bench/remote.py tests/bench/reading.py
+EXTRA_DIST += tests/bench/remote.py tests/bench/reading.py tests/bench/tools.py
 EXTRA_DIST += tests/bench/latency.c tests/bench/scale.py tests/bench/bench.py tests/bench/load_pickle.py
 
 # Ratios within one run; `make bench BENCH='read export'` runs these parts alone.

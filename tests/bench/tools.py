@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users would run instead: seconds to the first tensor and to all of them, peak memory, bytes read and written, on the same
+checkpoints.  What a program reads through a map is not in its bytes read.  Their programs come from the environment of ./scripts/test-frameworks, or from $BENCH_PYTHON."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+B = None  # bench.py
+MILLIONS = int(os.environ.get('TOOLS_MPARAMS', 170))  # 170: 2.4 GB of ZeRO-3
+
+# Each prints the time.time() at which the first tensor was in memory, if it can have one alone, and ends when all are where
+# users want them.  argv: checkpoint, empty folder.
+FIRST = 'import sys, time, os\nckpt, out = sys.argv[1:]\ndef first(t): t.float().sum(); print(time.time(), flush=True)\n'
+DEEPSPEED = FIRST + '''
+from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as get, \\
+    convert_zero_checkpoint_to_fp32_state_dict as convert
+'''
+PROGRAMS = {
+    'zero3': {
+        'zero_to_fp32, whole': DEEPSPEED + 'first(next(iter(get(ckpt).values())))\nfor k, v in get(ckpt).items(): v.sum()',
+        'zero_to_fp32, lazy': DEEPSPEED + 'd = get(ckpt, lazy_mode=True)\nfirst(next(iter(d.values())).contiguous())\n'
+                                          'for v in d.values(): v.contiguous().sum()',
+        'zero_to_fp32, to files': DEEPSPEED + 'convert(ckpt, out, safe_serialization=True)',
+    },
+    'dcp': {
+        'dcp_to_torch_save': FIRST + 'from torch.distributed.checkpoint.format_utils import dcp_to_torch_save\n'
+                                     'dcp_to_torch_save(ckpt, os.path.join(out, "model.pt"))',
+    },
+    'hf': {
+        'safetensors, all loaded and saved': FIRST + '''
+from safetensors.torch import load_file, save_file
+d = {}
+for f in sorted(os.listdir(ckpt)):
+    if f.endswith(".safetensors"):
+        d.update(load_file(os.path.join(ckpt, f)))
+first(next(iter(d.values())))
+save_file(d, os.path.join(out, "model.safetensors"))''',
+    },
+}
+
+
+def interpreter():
+    """A Python with torch, or None."""
+    for python in (os.environ.get('BENCH_PYTHON'), os.path.join(B.SRC, 'build-frameworks/venv/bin/python')):
+        if python and os.path.exists(python):
+            return python
+    return None
+
+
+class Cost:
+    """Of a process: what it read and wrote, its peak RSS, and when it said something and ended."""
+
+    def __init__(self, *command):
+        start = time.time()
+        with tempfile.TemporaryFile() as said:
+            p = subprocess.Popen([str(c) for c in command], stdout=said, stderr=subprocess.DEVNULL)
+            os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)
+            self.all = time.time() - start
+            with open(f'/proc/{p.pid}/io') as f:
+                io = dict(re.findall(r'(\w+): (\d+)', f.read()))
+            _, status, ru = os.wait4(p.pid, 0)
+            p.returncode = status
+            said.seek(0)
+            lines = said.read().decode().split('\n')
+        if status:
+            raise RuntimeError('it failed')
+        self.first = next((float(x) - start for x in lines if re.fullmatch(r'\d{9,}\.\d+', x)), self.all)
+        self.peak, self.read, self.written = ru.ru_maxrss / 1024, int(io['rchar']) / 1e6, int(io['wchar']) / 1e6
+
+
+def tell(name, first, whole, peak, read, written):
+    B.tell(name, f'{first:9.2f} s {whole:9.2f} s {peak:8.0f} MiB {read:8.0f} MB {written:8.0f} MB')
+    B.rows[-1].update(first=first, all=whole, peak_mib=peak, read_mb=read, written_mb=written)
+
+
+def theirs(python, ckpt, kind, out):
+    for name, text in PROGRAMS[kind].items():
+        try:
+            c = Cost(python, '-c', text, ckpt, out)
+            tell(name, c.first, c.all, c.peak, c.read, c.written)
+        except (RuntimeError, OSError) as e:
+            B.tell(name, f'not measured: {e}')
+        shutil.rmtree(out)
+        os.mkdir(out)
+
+
+def tensors(at):
+    return sorted(os.path.join(at, f) for f in os.listdir(at) if f.endswith(('.f32', '.bf16')))
+
+
+def ours(ckpt, out):
+    start = time.monotonic()
+    with B.Mount(B.ZEROFS, 'mount', '-f', ckpt) as m:
+        files = tensors(m.at)
+        B.seq(files[0])
+        first = time.monotonic() - start
+        B.seq(*files)
+        whole, size = time.monotonic() - start, sum(os.stat(f).st_size for f in files) / 1e6
+        with open(os.path.join(m.at, '.zerofs/stats.json')) as f:
+            read = sum(s['bytes'] for s in json.load(f)['sources']) / 1e6
+        tell('zerofs mount, and read', first, whole, m.peak(), read, 0)
+    c = Cost(B.ZEROFS, 'export', '-q', ckpt, 'model.safetensors', out + '/')
+    tell('zerofs export', c.all, c.all, c.peak, c.read, os.stat(os.path.join(out, 'model.safetensors')).st_size / 1e6)
+    shutil.rmtree(out)
+    os.mkdir(out)
+    return size
+
+
+def make_hf(python, ckpt):
+    os.mkdir(ckpt)
+    text = f'''
+import sys, json, torch
+from safetensors.torch import save_file
+n, index = {MILLIONS} * 10**6 // 4 // 4096, {{}}
+for i in range(4):
+    name = f"model-{{i + 1:05d}}-of-00004.safetensors"
+    save_file({{f"layers.{{i}}.weight": torch.randn(n, 4096)}}, sys.argv[1] + "/" + name, metadata={{"format": "pt"}})
+    index[f"layers.{{i}}.weight"] = name
+json.dump({{"metadata": {{"total_size": 4 * n * 4096 * 4}}, "weight_map": index}}, open(sys.argv[1] + "/model.safetensors.index.json", "w"))
+'''
+    B.run(python, '-c', text, ckpt)
+
+
+def make(kind, python, ckpt):
+    if kind == 'zero3':
+        layers = max(1, MILLIONS // 17)
+        B.run(sys.executable, os.path.join(B.SRC, 'tests/support/mkdeepspeed.py'), ckpt, 'zero3', '--ranks', 4, '--layers', layers,
+              '--hidden', 1024, '--ffn', 4096, '--kv', 1024, '--vocab', 1024)
+    elif kind == 'dcp':
+        B.run(sys.executable, os.path.join(B.SRC, 'tests/support/mkdcp.py'), ckpt, '--tensors', 16, '--ranks', 4,
+              '--rows', MILLIONS * 10 ** 6 // 16 // 4096 // 4 * 4, '--cols', 4096, '--sparse')
+    else:
+        make_hf(python, ckpt)
+
+
+def part(bench):
+    global B
+    B = bench
+    python = interpreter()
+    if not python:
+        B.tell('other tools', 'skipped', 'no environment: ./scripts/test-frameworks makes it, or BENCH_PYTHON names one')
+        return
+    out = os.path.join(B.tmp, 'out')
+    os.mkdir(out)
+    B.tell('', 'first tensor all tensors    peak RSS     read     written')
+    for kind in PROGRAMS:
+        ckpt = os.path.join(B.tmp, kind)
+        try:
+            make(kind, python, ckpt)
+            stored = sum(os.stat(os.path.join(d, f)).st_size for d, _, fs in os.walk(ckpt) for f in fs)
+            B.tell(kind, f'{stored / 1e9:6.2f} GB')
+            ours(ckpt, out)
+            theirs(python, ckpt, kind, out)
+        except (RuntimeError, OSError, subprocess.CalledProcessError) as e:
+            B.tell(kind, f'not measured: {e}')
+        shutil.rmtree(ckpt, ignore_errors=True)
