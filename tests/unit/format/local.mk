@@ -2,6 +2,9 @@
 if HAVE_CMOCKA
 format_tests = \
 	tests/unit/format/deepspeed/test_deepspeed \
+	tests/unit/format/deepspeed/test_autoep \
+	tests/unit/format/deepspeed/test_mappings \
+	tests/unit/format/deepspeed/test_tp_digest \
 	tests/unit/format/dcp/test_dcp \
 	tests/unit/format/megatron/test_bucket_walk \
 	tests/unit/format/megatron/test_keys \
@@ -18,6 +21,12 @@ TESTS += $(format_tests)
 tests_unit_format_deepspeed_test_deepspeed_SOURCES = tests/unit/format/deepspeed/test_deepspeed.c tests/support/golden.c
 tests_unit_format_deepspeed_test_deepspeed_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_deepspeed_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_deepspeed_test_autoep_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_deepspeed_test_autoep_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
+tests_unit_format_deepspeed_test_mappings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_deepspeed_test_mappings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
+tests_unit_format_deepspeed_test_tp_digest_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_deepspeed_test_tp_digest_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_dcp_test_dcp_SOURCES = tests/unit/format/dcp/test_dcp.c tests/support/golden.c
 tests_unit_format_dcp_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_unit_format_dcp_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
