@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/assemble/item_json.h>
 
+#include <errno.h>
+
 #include <zf/codec/json.h>
 #include <zf/codec/pvjson.h>
 
@@ -27,12 +29,13 @@ bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, const char *ke
         !zf_pv_json(zf_torch_root(t), lim, NULL, &value, &len, &ignored)) {
         return true;
     }
-    json_t *name = json_stringn(key, n); /* NULL: not UTF-8 */
+    errno = 0;
+    json_t *name = json_stringn(key, n); /* NULL: not UTF-8, or no memory */
     zf_auto(mem) char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
 
     json_decref(name);
     if (!quoted) {
-        return true;
+        return errno != ENOMEM || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     while (len && value[len - 1] == '\n') {
         len--;

@@ -55,7 +55,7 @@ static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
     size_t size = n > a->next_size ? n : a->next_size;
     struct arena_block *b = calloc(1, sizeof *b + size);
     if (!b) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE,
                        "out of memory after %llu bytes (the limits pickle_memory and model_memory "
                        "would allow %llu)",
                        (unsigned long long)a->used, (unsigned long long)a->budget);

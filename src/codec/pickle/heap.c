@@ -71,7 +71,7 @@ bool pickle_heap_charge(struct pickle_heap *h, uint64_t bytes, struct zf_err *er
 
 bool pickle_no_memory(struct zf_err *err)
 {
-    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+    return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE,
                    "out of memory for the values of a pickle (less than the limit pickle_memory)");
 }
 

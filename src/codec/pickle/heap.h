@@ -36,7 +36,7 @@ bool pickle_heap_charge(struct pickle_heap *h, uint64_t bytes, struct zf_err *er
  * failure, and then p is as it was. */
 void *pickle_heap_grow(struct pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
                        struct zf_err *err) ZF_CHECKED;
-/* The sentence for memory that the system does not give: ZF_E_LIMIT, as the limit is only how much
+/* The sentence for memory that the system does not give: ZF_E_NOMEM; the limit is only how much
  * of it there could be.  Returns false. */
 bool pickle_no_memory(struct zf_err *err);
 

@@ -6,6 +6,7 @@
  * opens it once and our reader notes where it seeks (reader.c). */
 #include <zf/codec/zip.h>
 
+#include <errno.h>
 #include <string.h>
 #include <zip.h>
 
@@ -57,7 +58,8 @@ static bool zip_take_zip_error(struct zf_zip *z, zip_error_t *e, struct zf_err *
 {
     if (z->reader.err.code != ZF_OK) {
         *err = z->reader.err;
-    } else if (zip_error_code_zip(e) == ZIP_ER_MEMORY) {
+    } else if (zip_error_code_zip(e) == ZIP_ER_MEMORY || errno == ENOMEM) {
+        /* libzip may take it for an archive without a directory. */
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "cannot allocate memory");
     } else if (zip_lacks_directory(zip_error_code_zip(e))) {
         (void)BAD(
@@ -127,6 +129,7 @@ static bool zip_open_archive(struct zf_zip *z, struct zf_err *err)
     }
     z->data_end = end.exact ? end.dir_off : z->src->size;
     zip_error_init(&e);
+    errno = 0;
     zip_source_t *source = zip_source_function_create(zip_reader_call, &z->reader, &e);
 
     if (!source) {
@@ -327,8 +330,10 @@ static bool zip_locate(struct zf_zip *z, uint64_t i, struct zip_place *out, stru
     char byte;
 
     zip_reader_watch(&z->reader);
+    errno = 0;
     zip_file_t *f = zip_fopen_index(z->za, i, ZIP_FL_COMPRESSED | ZIP_FL_UNCHANGED);
     bool read = f && zip_fread(f, &byte, 1) == 1;
+    bool full = !read && errno == ENOMEM;
 
     if (f) {
         (void)zip_fclose(f);
@@ -338,6 +343,9 @@ static bool zip_locate(struct zf_zip *z, uint64_t i, struct zip_place *out, stru
         *err = z->reader.err;
         zf_err_clear(&z->reader.err);
         return false;
+    }
+    if (full) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "cannot allocate memory");
     }
     if (!read || out->header_off == ZF_OFF_NONE || out->data_off == ZF_OFF_NONE) {
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
