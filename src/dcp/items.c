@@ -79,7 +79,16 @@ bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_ite
         return false;
     }
     if (!zf_torch_sniff(look->body)) {
-        return true;
+        /* That its head cannot be read does not make it something else. */
+        uint8_t first;
+
+        if (look->body->size && !zf_source_pread(look->body, &first, 1, 0, err)) {
+            dcp_look_fini(look);
+            return false;
+        }
+        if (!zf_torch_sniff(look->body)) {
+            return true;
+        }
     }
     look->torch = zf_torch_open(look->body, lim, err);
     if (!look->torch) {
