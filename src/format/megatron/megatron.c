@@ -80,7 +80,12 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
 
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
     if (!megatron_manifest(save->store, o->lim, &backend, name, &ignored)) {
-        return true; /* another program's file of that name */
+        /* Another program's file of that name, or a damaged one. */
+        if (megatron_is_begun(save->store)) {
+            out->fit = ZF_FIT_PROOF;
+            (void)snprintf(out->why, sizeof out->why, "there is common.pt beside " MANIFEST);
+        }
+        return true;
     }
     if (backend != MEGATRON_NO_BACKEND) {
         out->fit = ZF_FIT_PROOF;
