@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,10 +25,20 @@ static void err_defang(char *s)
     }
 }
 
+static atomic_uint_least64_t err_nomem;
+
+uint64_t zf_err_nomem_count(void)
+{
+    return atomic_load_explicit(&err_nomem, memory_order_relaxed);
+}
+
 bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fmt, ...)
 {
     va_list ap;
 
+    if (code == ZF_E_NOMEM) {
+        atomic_fetch_add_explicit(&err_nomem, 1, memory_order_relaxed);
+    }
     err->code = code;
     err->sys = 0;
     err->off = off;
@@ -131,6 +142,20 @@ int zf_err_errno(const struct zf_err *err)
         break;
     }
     return EIO;
+}
+
+bool zf_err_unknown(const struct zf_err *err)
+{
+    switch (err->sys) {
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EXDEV:
+        return false;
+    default:
+        return err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM;
+    }
 }
 
 int zf_err_exit(const struct zf_err *err)

@@ -119,6 +119,10 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
     for (size_t i = 0; series && i < s->n; i++) {
         series = save_name_step(s->name[i], &step) && save_name_same_series(s->name[i], last);
     }
+    if (s->n > 1 && !series && s->unknown.code) {
+        *err = s->unknown;
+        return NULL;
+    }
     if (s->n > 1 && !series) {
         (void)locate_several(s, l->path, err);
         return NULL;
@@ -171,14 +175,14 @@ static bool locate_fits(const struct match *m, const struct zf_open_opts *o)
     return m->format && (!o->tag || m->save.tag) && (m->probe.fit > ZF_FIT_WEAK || o->format);
 }
 
-/* The latest save is gone and no other is left: the loose files are meant. */
+/* The latest save is gone and, as far as one can see, no other is left: the loose files are meant. */
 static bool locate_left_over(struct located *l, const struct promise *p,
                              const struct zf_limits *lim)
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (p->state != PROMISE_GONE || (zf_saves_list(l->dir, lim, &s, &ignored) && s.n)) {
+    if (p->state != PROMISE_GONE || !zf_saves_list(l->dir, lim, &s, &ignored) || s.n) {
         return false;
     }
     (void)snprintf(l->note, sizeof l->note,

@@ -35,6 +35,15 @@ struct candidate {
     const struct zf_format *format;
     struct zf_probe probe;
     struct zf_save save;
+    bool doubted; /* what it looked at could not be read, so that a better fit may be hidden */
+};
+
+/* The families of one level that fit, or may. */
+struct fits {
+    struct candidate at[TABLE_ROWS];
+    size_t n;
+    bool any;       /* one fits */
+    uint64_t since; /* zf_store_doubts before the first was asked */
 };
 
 void match_fini(struct match *m)
@@ -48,7 +57,7 @@ void match_fini(struct match *m)
 static enum match_run match_run(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                                 struct zf_err *err)
 {
-    struct zf_err ignored = {.code = ZF_OK}, why;
+    struct zf_err why;
     const char *file = latest_file(st);
 
     if (!o->tag && !file) {
@@ -63,7 +72,11 @@ static enum match_run match_run(struct match *m, struct zf_store *st, const stru
         *err = why;
         return MATCH_RUN_UNKNOWN;
     }
-    m->named = m->tag ? zf_store_sub(st, m->tag, &ignored) : NULL;
+    m->named = m->tag ? zf_store_sub(st, m->tag, &why) : NULL;
+    if (m->tag && !m->named && zf_err_unknown(&why)) {
+        *err = why;
+        return MATCH_RUN_UNKNOWN;
+    }
     return m->named ? MATCH_RUN_NAMES : MATCH_RUN_GONE;
 }
 
@@ -122,18 +135,41 @@ static bool match_no_format(const char *name, struct zf_err *err)
                    list);
 }
 
-/* Asks the families of the first level in which one fits; gives those that fit. */
+static enum zf_fit match_best(const struct candidate *fits, size_t n)
+{
+    enum zf_fit best = ZF_FIT_NO;
+
+    for (size_t i = 0; i < n; i++) {
+        best = fits[i].probe.fit > best ? fits[i].probe.fit : best;
+    }
+    return best;
+}
+
+/* The store's failure, which the family took for a "no". */
+static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
+{
+    return zf_store_doubt(st, since, 0, err) ? false
+                                             : zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                                                       "very many files here cannot be read");
+}
+
+/* Asks the families of the first level in which one fits.  A level in which none does has said "no" only if all could
+ * be looked at that its families asked for. */
 static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
-                      struct candidate fits[TABLE_ROWS], size_t *n_out, struct zf_err *err)
+                      struct fits *fits, struct zf_err *err)
 {
     bool file = match_file(st) != NULL;
 
-    *n_out = 0;
-    for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || *n_out == 0); i++) {
+    *fits = (struct fits){.since = zf_store_doubts(st)};
+    for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || !fits->any); i++) {
         const struct zf_format *f = table_row[i];
         struct candidate c = {.format = f, .probe = {.fit = ZF_FIT_NO}};
+        const uint64_t before = zf_store_doubts(st);
         bool is;
 
+        if (!f && fits->n) {
+            return match_doubt(st, fits->since, err);
+        }
         if (!f || (o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file)) {
             continue;
         }
@@ -146,21 +182,13 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
         if (!f->probe(&c.save, o, &c.probe, err)) {
             return false;
         }
-        if (c.probe.fit != ZF_FIT_NO) {
-            fits[(*n_out)++] = c;
+        c.doubted = zf_store_doubts(st) != before;
+        fits->any = fits->any || c.probe.fit != ZF_FIT_NO;
+        if (c.probe.fit != ZF_FIT_NO || c.doubted) {
+            fits->at[fits->n++] = c;
         }
     }
-    return true;
-}
-
-static enum zf_fit match_best(const struct candidate *fits, size_t n)
-{
-    enum zf_fit best = ZF_FIT_NO;
-
-    for (size_t i = 0; i < n; i++) {
-        best = fits[i].probe.fit > best ? fits[i].probe.fit : best;
-    }
-    return best;
+    return fits->any || !fits->n || match_doubt(st, fits->since, err);
 }
 
 /* c fits best, and none that fits as well refines it. */
@@ -175,32 +203,49 @@ static bool match_wins(const struct candidate *c, const struct candidate *fits, 
     return wins;
 }
 
+/* Could none of the families that could not look win over this one? */
+static bool match_stands(const struct candidate *won, const struct fits *fits)
+{
+    bool stands = true;
+
+    for (size_t i = 0; i < fits->n; i++) {
+        const struct candidate *c = &fits->at[i];
+
+        stands = stands && (c == won || !c->doubted || c->probe.fit == ZF_FIT_PROOF ||
+                            (!match_refines(c->format, won->format) &&
+                             (won->doubted || won->probe.fit == ZF_FIT_PROOF)));
+    }
+    return stands;
+}
+
 bool match_dir(struct zf_store *st, const struct zf_open_opts *o, struct match *out,
                struct zf_err *err)
 {
-    struct candidate fits[TABLE_ROWS];
+    struct fits fits;
     const struct candidate *won = NULL;
-    size_t n;
 
     *out = (struct match){.save = {.store = st, .file = match_file(st)}};
     if (o->format && !table_find(o->format)) {
         return match_no_format(o->format, err);
     }
-    if (!match_ask(out, st, o, fits, &n, err)) {
+    if (!match_ask(out, st, o, &fits, err)) {
         return false;
     }
-    enum zf_fit best = match_best(fits, n);
-    for (size_t i = 0; i < n; i++) {
-        if (!match_wins(&fits[i], fits, n, best)) {
+    enum zf_fit best = match_best(fits.at, fits.n);
+    for (size_t i = 0; best != ZF_FIT_NO && i < fits.n; i++) {
+        if (!match_wins(&fits.at[i], fits.at, fits.n, best)) {
             continue;
         }
         if (won) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "two formats fit: %s (%.90s) and %s (%.90s); choose with -o format=NAME",
-                           won->format->name, won->probe.why, fits[i].format->name,
-                           fits[i].probe.why);
+                           won->format->name, won->probe.why, fits.at[i].format->name,
+                           fits.at[i].probe.why);
         }
-        won = &fits[i];
+        won = &fits.at[i];
+    }
+    if (won && !match_stands(won, &fits)) {
+        return match_doubt(st, fits.since, err);
     }
     if (won) {
         out->format = won->format;

@@ -42,6 +42,7 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
     zf_auto(saves) struct zf_saves s = {.name = NULL};
     struct zf_err ignored = {.code = ZF_OK};
     char others[48] = "";
+    struct zf_err why;
     size_t more;
 
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &ignored);
@@ -52,12 +53,14 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
     if (!name) {
         return false;
     }
-    bool whole = saves_is_whole(sub, name, lim);
+    bool whole = saves_is_whole(sub, name, lim, &why);
     if (more) {
         (void)snprintf(others, sizeof others, " (and so are %zu more)", more);
     }
     (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "", name, others,
-                   whole ? " than the save that is shown" : ", but unfinished or without weights");
+                   why.code ? ", but cannot be read"
+                   : whole  ? " than the save that is shown"
+                            : ", but unfinished or without weights");
     return true;
 }
 

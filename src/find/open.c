@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
+
 #include "locate.h"
 #include "save_name.h"
 #include "save_word.h"
@@ -60,9 +62,43 @@ static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts
                          o->tp_rules, f->name);
 }
 
-/* note: why this save was opened, or "". */
-static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_opts *o,
-                                      const char *note, struct zf_err *err)
+/* What could not be read since then, and somebody took for something that is not there.  Where the checkpoint does without
+ * (degraded, or side files) a note says so, unless one does already. */
+static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struct zf_build *b,
+                        struct zf_err *err)
+{
+    struct zf_err why;
+
+    for (size_t i = 0; zf_store_doubt(st, since, i, &why); i++) {
+        const char *slash = strrchr(why.path, '/');
+
+        if (without && zf_build_noted(b, slash ? slash + 1 : why.path, why.msg)) {
+            continue;
+        }
+        if (!without || why.code == ZF_E_NOMEM || !zf_note_failure(b, &why, "%s", "")) {
+            *err = why;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* That nothing was found, or something is missing, may be because it could not be read. */
+static void open_explain(struct zf_store *st, uint64_t since, bool degraded, struct zf_err *err)
+{
+    struct zf_err why;
+
+    if ((err->code == ZF_E_UNKNOWN || err->code == ZF_E_USAGE || err->code == ZF_E_NOENT ||
+         ((err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED) && !degraded)) &&
+        zf_store_doubt(st, since, 0, &why)) {
+        *err = why;
+    }
+}
+
+/* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem: zf_err_nomem_count. */
+static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf_open_opts *o,
+                                            const char *note, uint64_t since, uint64_t nomem,
+                                            struct zf_err *err)
 {
     zf_auto(located) struct located l = {.dir = NULL};
     zf_auto(build) struct zf_build *b = NULL;
@@ -79,10 +115,21 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     }
     if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)) ||
         !open_note_rules(l.match.format, o, b, err) ||
-        !l.match.format->open(&l.match.save, o, b, err) || !open_side_files(&l, b, err)) {
+        !l.match.format->open(&l.match.save, o, b, err)) {
         return open_refused(&l, err);
     }
-    if (o->side && !sidefiles_from(o->side, o, b, err)) {
+    if (!open_doubts(st, since, o->degraded, b, err)) {
+        return NULL;
+    }
+    const uint64_t side = zf_store_doubts(st);
+    if (!open_side_files(&l, b, err)) {
+        return open_refused(&l, err);
+    }
+    if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err)) {
+        return NULL;
+    }
+    if (zf_err_nomem_count() != nomem) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
     if (o->sealing) {
@@ -92,6 +139,20 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     b = NULL;
     c = zf_build_seal(whole, l.match.format->name, l.match.probe.why, err);
     return c ? c : open_refused(&l, err);
+}
+
+/* The same, and no failure goes unheard that was taken for an answer. */
+static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_opts *o,
+                                      const char *note, struct zf_err *err)
+{
+    const uint64_t since = zf_store_doubts(st);
+    struct zf_checkpoint *c = open_described(st, o, note, since, zf_err_nomem_count(), err);
+
+    if (!c) {
+        open_explain(st, since, o->degraded, err);
+    }
+    zf_store_settle(st, since);
+    return c;
 }
 
 /* -o tag=whole: from the newest save down, the first that can be opened strictly.  What is wrong with

@@ -72,6 +72,7 @@ bool promise_find(struct zf_store *st, const struct zf_open_opts *o, struct prom
                   struct zf_err *err)
 {
     struct zf_err why = {.code = ZF_OK};
+    const uint64_t since = zf_store_doubts(st);
 
     *out = (struct promise){.state = PROMISE_NONE};
     if (!latest_save(st, &out->name, err)) {
@@ -84,7 +85,7 @@ bool promise_find(struct zf_store *st, const struct zf_open_opts *o, struct prom
     zf_auto(store) struct zf_store *sub =
         zf_store_has(st, out->name, ZF_ENTRY_FILE) ? NULL : zf_store_sub(st, out->name, &why);
     out->state = sub ? promise_content(out, sub, o) : promise_shut(out, st, &why);
-    return true;
+    return out->state == PROMISE_KEPT || !zf_store_doubt(st, since, 0, err);
 }
 
 bool promise_refuse(const struct promise *p, struct zf_store *st, const struct zf_limits *lim,

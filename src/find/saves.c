@@ -85,9 +85,8 @@ static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-/* How well `dir` fits a family.  Unreadable: NO.  Two families that tie: NAMES, so that opening it
- * reports the tie.  Unfinished: WEAK. */
-static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct zf_limits *lim)
+/* How well `dir` fits a family, as far as it can be read. */
+static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
     struct zf_open_opts o = {.lim = lim};
     struct zf_err err = {.code = ZF_OK};
@@ -105,9 +104,27 @@ static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct 
     return !m.format ? ZF_FIT_NO : m.probe.unfinished ? ZF_FIT_WEAK : m.probe.fit;
 }
 
-bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limits *lim)
+/* How well `dir` fits a family.  Two families that tie: NAMES, so that opening it reports the tie.  What cannot be
+ * looked at may be a save, and opening it says why it cannot: NAMES, too, and *why (else ZF_OK) says it.  Unfinished: WEAK. */
+static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct zf_limits *lim,
+                             struct zf_err *why)
 {
-    return saves_fit(st, name, lim) > ZF_FIT_WEAK;
+    const uint64_t since = zf_store_doubts(st);
+    enum zf_fit fit = saves_fit_seen(st, dir, lim);
+
+    zf_err_clear(why);
+    if (fit != ZF_FIT_PROOF && zf_store_doubt(st, since, 0, why)) {
+        fit = ZF_FIT_NAMES;
+    }
+    /* Nothing depends on it unless this is the save that is chosen. */
+    zf_store_settle(st, since);
+    return fit;
+}
+
+bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limits *lim,
+                    struct zf_err *why)
+{
+    return saves_fit(st, name, lim, why) > ZF_FIT_WEAK;
 }
 
 /* Sorts the directories of `dir` into those that hold a save and those that fit weakly. */
@@ -126,7 +143,11 @@ static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_lim
             continue;
         }
         zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
-        enum zf_fit fit = path ? saves_fit(st, path, lim) : ZF_FIT_NO;
+        struct zf_err why = {.code = ZF_OK};
+        enum zf_fit fit = path ? saves_fit(st, path, lim, &why) : ZF_FIT_NO;
+        if (why.code && !whole->unknown.code) {
+            whole->unknown = why;
+        }
         if (!path ||
             (fit != ZF_FIT_NO && !saves_add(fit == ZF_FIT_WEAK ? weak : whole, path, err))) {
             return false;
@@ -181,11 +202,19 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
     if (!saves_in(st, "", lim, out, err)) {
         return false;
     }
-    struct zf_err ignored = {.code = ZF_OK};
-    if (!latest_save(st, &latest, &ignored) || !latest) {
+    struct zf_err why = {.code = ZF_OK};
+    if (!latest_save(st, &latest, &why)) {
+        if (zf_err_unknown(&why)) {
+            zf_saves_free(out);
+            *err = why;
+            return false;
+        }
         return true;
     }
-    zf_auto(store) struct zf_store *sub = zf_store_sub(st, latest, &ignored);
+    if (!latest) {
+        return true;
+    }
+    zf_auto(store) struct zf_store *sub = zf_store_sub(st, latest, &why);
     const char *base = sub ? zf_store_base(sub) : latest;
     for (size_t i = 0; i < out->n; i++) {
         if (strcmp(out->name[i], latest) == 0 || strcmp(out->name[i], base) == 0) {
@@ -221,10 +250,17 @@ static bool saves_search(struct zf_store *st, const char *dir, const struct zf_l
                          struct zf_saves *out, struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
-    struct zf_err ignored = {.code = ZF_OK};
+    struct zf_err why = {.code = ZF_OK};
 
-    if (!saves_in(st, dir, lim, &s, &ignored)) {
+    if (!saves_in(st, dir, lim, &s, &why)) {
+        if (zf_err_unknown(&why)) {
+            *err = why;
+            return false;
+        }
         return true;
+    }
+    if (out->unknown.code == ZF_OK) {
+        out->unknown = s.unknown;
     }
     if (s.n > 1 && saves_are_parts(&s)) {
         return saves_add(out, dir, err);

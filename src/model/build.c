@@ -459,6 +459,16 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     return build_keep_note(b, text, n < 0 ? 0 : strlen(text), err);
 }
 
+bool zf_build_noted(const struct zf_build *b, const char *text, const char *other)
+{
+    const struct note_item *item = b->rest.notes;
+
+    while (item && !(strstr(item->text, text) && strstr(item->text, other))) {
+        item = item->next;
+    }
+    return item != NULL;
+}
+
 const char *zf_build_first_note(const struct zf_build *b)
 {
     return b->rest.notes ? b->rest.notes->text : NULL;

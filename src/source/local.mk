@@ -9,6 +9,8 @@ libzf_source_la_SOURCES = \
 	src/source/cache.h \
 	src/source/clone.c \
 	src/source/decoded.c \
+	src/source/doubts.c \
+	src/source/doubts.h \
 	src/source/file.c \
 	src/source/file.h \
 	src/source/gate.c \
@@ -18,6 +20,7 @@ libzf_source_la_SOURCES = \
 	src/source/kinds.c \
 	src/source/kinds.h \
 	src/source/kept.c \
+	src/source/listing.c \
 	src/source/lost.c \
 	src/source/mem.c \
 	src/source/pool.c \

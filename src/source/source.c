@@ -6,6 +6,8 @@
 
 #include <zf/base/num.h>
 
+#include "doubts.h"
+
 /* No kernel takes more pieces in one preadv(2). */
 #ifdef IOV_MAX
 #define BATCH IOV_MAX
@@ -25,6 +27,7 @@ bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const 
     s->name = copy;
     s->size = s->stored = size;
     atomic_init(&s->refs, 1);
+    s->doubts = NULL;
     return true;
 }
 
@@ -32,6 +35,8 @@ void zf_source_fini(struct zf_source *s)
 {
     free((char *)(uintptr_t)s->name);
     s->name = NULL;
+    doubts_unref(s->doubts);
+    s->doubts = NULL;
 }
 
 /* The innermost source that failed has named itself already; only a nameless failure gets
@@ -39,6 +44,16 @@ void zf_source_fini(struct zf_source *s)
 static bool source_named(const struct zf_source *s, struct zf_err *err)
 {
     return err->path[0] ? false : zf_err_in(err, "%s", s->name);
+}
+
+/* The storage failed. */
+static bool source_failed(const struct zf_source *s, struct zf_err *err)
+{
+    (void)source_named(s, err);
+    if (s->doubts) {
+        doubts_add(s->doubts, DOUBTS_READ, s->name, err);
+    }
+    return false;
 }
 
 static bool source_inside(const struct zf_source *s, uint64_t n, uint64_t off, struct zf_err *err)
@@ -56,7 +71,7 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
     if (!source_inside(s, n, off, err)) {
         return false;
     }
-    return n == 0 || s->ops->pread(s, buf, n, off, err) || source_named(s, err);
+    return n == 0 || s->ops->pread(s, buf, n, off, err) || source_failed(s, err);
 }
 
 /* One batch of at most BATCH pieces that lie inside the source. */
@@ -98,7 +113,7 @@ bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, u
         uint64_t bytes = source_iov_bytes(iov, batch);
 
         if (bytes && !source_scatter(s, iov, batch, off, err)) {
-            return source_named(s, err);
+            return source_failed(s, err);
         }
         iov += batch;
         n_iov -= batch;
@@ -121,11 +136,11 @@ bool zf_source_read_rows(struct zf_source *s, const struct zf_rows *r, struct zf
         return false;
     }
     if (s->ops->rows) {
-        return s->ops->rows(s, r, err) || source_named(s, err);
+        return s->ops->rows(s, r, err) || source_failed(s, err);
     }
     for (uint64_t i = 0; i < r->count; i++) {
         if (!s->ops->pread(s, (char *)r->buf + i * r->pitch, r->n, r->off + i * r->step, err)) {
-            return source_named(s, err);
+            return source_failed(s, err);
         }
     }
     return true;

@@ -44,6 +44,7 @@ static void store_table_unref(struct store_table *t)
     t->ops->fini(t->self);
     (void)pthread_cond_destroy(&t->made);
     (void)pthread_mutex_destroy(&t->lock);
+    doubts_unref(t->doubts);
     free(t->shown);
     free(t);
 }
@@ -53,10 +54,13 @@ static struct store_table *store_table_new(const struct zf_store_ops *ops, void 
 {
     struct store_table *t = calloc(1, sizeof *t);
     char *copy = strdup(shown);
+    struct zf_err ignored;
+    struct zf_doubts *doubts = doubts_new(&ignored);
 
-    if (!t || !copy) {
+    if (!t || !copy || !doubts) {
         free(t);
         free(copy);
+        doubts_unref(doubts);
         ops->fini(self);
         return NULL;
     }
@@ -65,6 +69,7 @@ static struct store_table *store_table_new(const struct zf_store_ops *ops, void 
     t->self = self;
     t->lim = *lim;
     t->shown = copy;
+    t->doubts = doubts;
     (void)pthread_mutex_init(&t->lock, NULL);
     (void)pthread_cond_init(&t->made, NULL);
     return t;
@@ -112,12 +117,16 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
+    if (doubts_again(t->doubts, DOUBTS_DIR, prefix, err)) {
+        return NULL;
+    }
     st->base = t->ops->base(t->self, prefix, err);
     if (!st->base) {
         (void)pthread_mutex_lock(&t->lock);
         store_fact_failed(t, true, prefix, err);
         (void)pthread_mutex_unlock(&t->lock);
         (void)zf_err_in(err, "%s", look.name);
+        doubts_add(t->doubts, DOUBTS_DIR, prefix, err);
         return NULL;
     }
     return zf_store_ref(st);
@@ -253,8 +262,13 @@ struct kept *store_kept_new(struct kept **table, const char *path, const struct 
     return k;
 }
 
-/* The lock is held, but not while `make` works.  What failed is not kept, so that whoever waited
- * tries again and has an error of its own. */
+static enum doubts_kind store_doubts_kind(const struct store_table *t, struct kept *const *table)
+{
+    return table == &t->dirs ? DOUBTS_DIR : DOUBTS_FILE;
+}
+
+/* The lock is held, but not while `make` works.  What failed is not kept here, so that it can be tried again
+ * when it is settled. */
 static struct kept *store_kept_make(struct store_table *t, struct kept **table, const char *path,
                                     const struct zf_entry *known, kept_make_fn *make,
                                     struct zf_err *err)
@@ -275,6 +289,7 @@ static struct kept *store_kept_make(struct store_table *t, struct kept **table, 
         store_fact_failed(t, table == &t->dirs, path, err);
         HASH_DEL(*table, k);
         store_kept_free(k);
+        doubts_add(t->doubts, store_doubts_kind(t, table), path, err);
         return NULL;
     }
     return k;
@@ -295,64 +310,14 @@ static struct kept *store_kept_get(struct store_table *t, struct kept **table, c
         }
         (void)pthread_cond_wait(&t->made, &t->lock);
     }
-    k = k ? k : store_kept_make(t, table, path, known, make, err);
+    if (!k && !doubts_again(t->doubts, store_doubts_kind(t, table), path, err)) {
+        k = store_kept_make(t, table, path, known, make, err);
+    }
     (void)pthread_mutex_unlock(&t->lock);
     return k;
 }
 
 /* ---- listings -------------------------------------------------------------------------------- */
-
-bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err)
-{
-    if (l->n >= l->limit) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the directory has more than %" PRIu64 " entries (limit dir_entries)",
-                       l->limit);
-    }
-    struct zf_entry *grown = zf_vec_grow(l->entry, l->n, 1, &l->cap, sizeof *grown, err);
-    const char *name = grown ? zf_arena_str(l->names, e->name, strlen(e->name), err) : NULL;
-    l->entry = grown ? grown : l->entry;
-    if (!name) {
-        return false;
-    }
-    l->entry[l->n] = *e;
-    l->entry[l->n].place = (uint32_t)l->n;
-    l->entry[l->n++].name = name;
-    return true;
-}
-
-static int store_by_name(const void *a, const void *b)
-{
-    const struct zf_entry *x = a, *y = b;
-
-    return zf_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
-}
-
-bool listing_read(struct store_table *t, const char *dir, struct zf_listing *l, struct zf_err *err)
-{
-    *l = (struct zf_listing){.limit = t->lim.dir_entries};
-    l->names = zf_arena_new(UINT64_MAX, err); /* bounded by the number of entries */
-    if (!l->names || !t->ops->list(t->self, dir, l, err)) {
-        listing_fini(l);
-        return false;
-    }
-    return true;
-}
-
-void listing_sort(struct zf_listing *l)
-{
-    if (l->n) {
-        qsort(l->entry, l->n, sizeof *l->entry, store_by_name);
-    }
-}
-
-void listing_fini(struct zf_listing *l)
-{
-    zf_arena_free(l->names);
-    free(l->entry);
-    l->names = NULL;
-    l->entry = NULL;
-}
 
 /* Does the listing of `dir`, if it was made and names all there is, lack this directory? */
 static bool store_lacks(struct store_table *t, const char *dir, const char *name)
@@ -368,7 +333,7 @@ static bool store_lacks(struct store_table *t, const char *dir, const char *name
         return false;
     }
     const struct zf_entry *e =
-        k->l.n ? bsearch(&key, k->l.entry, k->l.n, sizeof *k->l.entry, store_by_name) : NULL;
+        k->l.n ? bsearch(&key, k->l.entry, k->l.n, sizeof *k->l.entry, listing_order) : NULL;
     return !e || e->kind != ZF_ENTRY_DIR;
 }
 
@@ -406,14 +371,36 @@ static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err
         return store_named(t, k->path, err);
     }
     listing_sort(&k->l);
+    for (size_t i = 0; i < k->l.n; i++) {
+        k->unknown = k->unknown || k->l.entry[i].unknown;
+    }
     return true;
+}
+
+/* Entries that nobody could look at may be what is looked for. */
+static void store_doubt_entry(struct store_table *t, const char *dir, const struct zf_entry *e)
+{
+    zf_auto(mem) char *path = store_join(dir, e->name);
+    struct zf_err err;
+
+    errno = e->unknown;
+    (void)zf_fail_sys(&err, "look at it");
+    (void)store_named(t, path ? path : e->name, &err);
+    doubts_add(t->doubts, DOUBTS_ENTRY, path ? path : e->name, &err);
 }
 
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err)
 {
     zf_auto(mem) char *full = store_path_in(st, dir, true, err);
+    struct kept *k =
+        full ? store_kept_get(st->t, &st->t->dirs, full, NULL, store_list_make, err) : NULL;
 
-    return full ? store_kept_get(st->t, &st->t->dirs, full, NULL, store_list_make, err) : NULL;
+    for (size_t i = 0; k && k->unknown && i < k->l.n; i++) {
+        if (k->l.entry[i].unknown) {
+            store_doubt_entry(st->t, full, &k->l.entry[i]);
+        }
+    }
+    return k;
 }
 
 bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry **entries_out,
@@ -448,6 +435,7 @@ const struct zf_entry *zf_store_find(struct zf_store *st, const char *path)
     zf_auto(mem) char *dir = strdup(path);
 
     if (!dir) {
+        (void)zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
     char *slash = strrchr(dir, '/');
@@ -458,7 +446,7 @@ const struct zf_entry *zf_store_find(struct zf_store *st, const char *path)
     if (!zf_store_list(st, slash ? dir : "", &entries, &n, &err) || n == 0) {
         return NULL;
     }
-    return bsearch(&key, entries, n, sizeof *entries, store_by_name);
+    return bsearch(&key, entries, n, sizeof *entries, listing_order);
 }
 
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind)
@@ -486,6 +474,10 @@ static bool store_open_make(struct store_table *t, struct kept *k, struct zf_err
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     k->src = t->ops->open(t->self, k->path, name, k->known, err);
+    if (k->src) {
+        doubts_unref(k->src->doubts);
+        k->src->doubts = doubts_ref(t->doubts);
+    }
     return k->src || zf_err_in(err, "%s", name);
 }
 

@@ -51,6 +51,12 @@ static const char *store_dir_broken_link(int why)
     }
 }
 
+/* The errno, unless it says what the link is. */
+static int store_dir_link_unknown(int why)
+{
+    return why == ENOENT || why == ENOTDIR || why == ELOOP || why == EXDEV ? 0 : why;
+}
+
 /* A directory may be a mount point, and asking that would ask whoever serves it: perhaps this very
  * process, which is waited for.  Opening it asks nobody. */
 static bool store_dir_inspect(const struct reach *r, int dir, const char *name, uint8_t type,
@@ -89,6 +95,7 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
     e->kind = ZF_ENTRY_OTHER;
     e->what = "an entry that cannot be looked at";
     if (!store_dir_inspect(r, names->fd, e->name, type, &st)) {
+        e->unknown = errno == EXDEV || errno == ENOENT ? 0 : errno;
         e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
     }
@@ -97,6 +104,7 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
         int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
 
         if (n < 0 || (size_t)n >= sizeof path || !store_dir_look(r, path, &st)) {
+            e->unknown = store_dir_link_unknown(errno);
             e->what = store_dir_broken_link(errno);
             return;
         }

@@ -95,7 +95,7 @@ bool zf_store_facts(struct zf_store *st, zf_fact_fn *fn, void *ctx, struct zf_er
     struct store_table *t = st->t;
 
     (void)pthread_mutex_lock(&t->lock);
-    bool ok = t->doubtful ? fact_doubt(t, "", err)
+    bool ok = t->doubtful || doubts_met(t->doubts) ? fact_doubt(t, "", err)
                           : fact_tell_all(t, &t->dirs, ZF_FACT_DIR, fn, ctx, err) &&
                                 fact_tell_all(t, &t->files, ZF_FACT_FILE, fn, ctx, err) &&
                                 fact_tell_all(t, &t->no_dirs, ZF_FACT_NO_DIR, fn, ctx, err) &&

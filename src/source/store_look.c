@@ -343,3 +343,20 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     }
     return dir && look_at_rows(t, file, n_files, err) && look_at_dirs(t, dir, n_dirs, err);
 }
+
+/* ---- what could not be looked at ---------------------------------------------------------------- */
+
+uint64_t zf_store_doubts(struct zf_store *st)
+{
+    return doubts_met(st->t->doubts);
+}
+
+bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out)
+{
+    return doubts_get(st->t->doubts, since, i, out);
+}
+
+void zf_store_settle(struct zf_store *st, uint64_t since)
+{
+    doubts_settle(st->t->doubts, since);
+}

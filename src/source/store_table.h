@@ -14,9 +14,12 @@
 
 #include <zf/source/store_kind.h>
 
+#include "doubts.h"
+
 /* A file that was opened, or a directory that was listed. */
 struct kept {
     UT_hash_handle hh;
+    bool unknown; /* of a directory: an entry could not be looked at */
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
@@ -40,6 +43,7 @@ struct store_table {
     struct kept *no_files, *no_dirs; /* what was asked for and is not there */
     bool doubtful; /* something failed that may do otherwise when it is asked again */
     char *shown;
+    struct zf_doubts *doubts;
 };
 
 struct zf_store {
@@ -63,6 +67,8 @@ struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err 
  * Errors: without a path. */
 bool listing_read(struct store_table *t, const char *dir, struct zf_listing *l,
                   struct zf_err *err) ZF_CHECKED;
+/* By the names of two entries, for qsort and bsearch. */
+int listing_order(const void *a, const void *b);
 /* Into natural order. */
 void listing_sort(struct zf_listing *l);
 void listing_fini(struct zf_listing *l);

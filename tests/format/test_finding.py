@@ -61,7 +61,7 @@ with Dir() as d:
     with tempfile.TemporaryDirectory() as away:
         # The build may lie where somebody else has no way to, such as in root's home.
         os.chmod(away, 0o755)
-        d.says("latest names a directory that may not be read", 4, '"global_step5", but ', "Permission denied",
+        d.says("latest names a directory that may not be read", 5, "global_step5", "Permission denied",
                preexec_fn=somebody, executable=shutil.copy(ZEROFS, away))
     os.chmod(d.path("global_step5"), 0o755)
     r, j = d.info()

@@ -16,6 +16,7 @@ struct zf_source;
 struct zf_gate;
 struct zf_cache;
 struct zf_recipe;
+struct zf_doubts;
 
 /* What a file was when it was first looked at.  A later difference in any of it is ZF_E_STALE. */
 struct zf_identity {
@@ -92,6 +93,7 @@ struct zf_source {
     uint64_t size;    /* bytes */
     uint64_t stored;  /* bytes on disk they are made from; fewer than size when decompressed */
     atomic_uint refs;
+    struct zf_doubts *doubts; /* of the store that opened it, which hears of failed reads; NULL = none */
 };
 
 /* The checking door in front of every source.  Errors: ZF_E_IO (also: range outside the source,

@@ -56,6 +56,7 @@ struct zf_entry {
     enum zf_entry_kind kind;
     bool
         fresh; /* perhaps looked at in the clock's tick that is in ctime: a change may not move id */
+    int unknown; /* errno, when it could not be looked at (kind: ZF_ENTRY_OTHER); else 0 */
     bool exact; /* id changes whenever the bytes do, without any other look: set by the kind */
     bool later;            /* set by the store: opened by zf_store_open_later */
     uint32_t place;        /* of the store: where it was among the names as they were read */
@@ -111,6 +112,18 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err) ZF_
  * path: was all this there at one and the same moment?  To be asked when a checkpoint has been read
  * through.  Errors: ZF_E_STALE with the path that changed. */
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err) ZF_CHECKED;
+
+/* Where it cannot be known what is there or what it holds (an I/O error, missing permission, a server that fails),
+ * a search that goes on as if nothing were there could end at something else without a word.  So the store counts
+ * such failures (zf_err_unknown) of listings, of entries that cannot be looked at, of openings and of reads, keeps each once, and answers the same
+ * question in the same way until it is settled.  Sub-stores have them in common. */
+uint64_t zf_store_doubts(struct zf_store *st);
+/* The i-th of them that was met, perhaps again, since zf_store_doubts said `since`; false: there are no more (of
+ * very many not all are kept). */
+bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out);
+/* Forgets those that were first met since then: they were told, or nothing depends on them.  What is kept
+ * in listings is met again by whoever asks for one. */
+void zf_store_settle(struct zf_store *st, uint64_t since);
 
 /* How many of its files may be asked for at once where that is mostly waiting: struct zf_ahead_work. */
 uint32_t zf_store_ahead(const struct zf_store *st);
