@@ -29,3 +29,7 @@ EXTRA_DIST += tests/remote/test_transport.py
 # Places: web servers, a manifest, names, the hub.
 TESTS += tests/remote/test_places.py tests/remote/test_nginx.py
 EXTRA_DIST += tests/remote/hub.py tests/remote/nginx.py tests/remote/places.py tests/remote/test_places.py tests/remote/test_nginx.py
+
+# Each request fails in turn.
+TESTS += tests/remote/test_faults.py
+EXTRA_DIST += tests/remote/test_faults.py
