@@ -19,7 +19,7 @@
 /* One model, to be looked for or to be kept. */
 struct zf_keep;
 
-/* Opens the directory, which is made if it is not there (0700, with those above it).  key: a line first that is shown
+/* To be made before anything of the checkpoint is read.  Opens the directory, which is made if it is not there (0700, with those above it).  key: a line first that is shown
  * by zf_keep_each, without credentials; copied.  most: bytes of all models that are kept.
  * Errors: ZF_E_USAGE the directory is another user's, or others may write to it; ZF_E_IO. */
 struct zf_keep *zf_keep_new(const char *dir, const char *key, uint64_t most,
@@ -39,7 +39,7 @@ struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st,
 void zf_keep_sealing(void *k, const struct zf_build *b, const char *format, const char *why);
 
 /* Keeps what was noted last; to be asked when st was found unchanged.
- * Errors: ZF_E_UNSUPPORTED a model of this kind is not kept; of zf_store_facts; ZF_E_IO. */
+ * Errors: ZF_E_UNSUPPORTED a model of this kind is not kept; of zf_store_facts, since k was made; ZF_E_IO. */
 bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err) ZF_CHECKED;
 
 /* Calls fn for every model in the directory, the one used last first.  Errors: as zf_keep_new. */

@@ -38,6 +38,7 @@ struct zf_keep {
     char name[DIR_NAME];
     char *key;
     uint64_t most;
+    struct timespec began; /* CLOCK_REALTIME: before anything of the checkpoint was read */
     struct zf_limits lim;
     /* What was noted when the model was about to be sealed, or why it cannot be kept. */
     bool noted;

@@ -40,6 +40,7 @@ struct zf_keep *zf_keep_new(const char *dir, const char *key, uint64_t most,
     keep_sum(key, strlen(key), sum);
     (void)snprintf(k->name, sizeof k->name, "%016llx%016llx.model", (unsigned long long)sum[0],
                    (unsigned long long)sum[1]);
+    (void)clock_gettime(CLOCK_REALTIME, &k->began);
     k->most = most;
     k->lim = *lim;
     return k;
@@ -294,7 +295,7 @@ bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
         *err = k->why;
         return false;
     }
-    bool ok = zf_store_facts(st, put_fact, &facts, err) && put_body(k, &facts, &body, err) &&
+    bool ok = zf_store_facts(st, k->began, put_fact, &facts, err) && put_body(k, &facts, &body, err) &&
               put_write(k, &body, err);
     zf_table_fini(&facts.files);
     zf_auto_out(&facts.out);

@@ -30,16 +30,25 @@ static void fact_print_listing(const struct zf_listing *l, uint64_t print[2])
     }
 }
 
-static bool fact_print_file(const struct zf_source *src, uint64_t print[2])
+static void fact_print_file(const struct zf_identity *id, uint64_t print[2])
 {
-    struct zf_identity id;
-    bool known = zf_source_identity(src, &id);
-
     print[0] = print[1] = 0;
-    if (known) {
-        fact_add(print, &id, sizeof id);
+    fact_add(print, id, sizeof *id);
+}
+
+/* Linux dates files by a clock of 100 ticks a second at least; a file system that keeps whole seconds, or every other
+ * one (FAT), has no part of a second to show. */
+static bool fact_is_young(const struct zf_identity *id, struct timespec since)
+{
+    const int64_t tick_ns = id->ctime.tv_nsec ? 20000000 : 2000000000;
+    struct timespec old = {since.tv_sec - tick_ns / 1000000000, since.tv_nsec - tick_ns % 1000000000};
+
+    if (old.tv_nsec < 0) {
+        old.tv_sec--;
+        old.tv_nsec += 1000000000;
     }
-    return known;
+    return id->ctime.tv_sec > old.tv_sec ||
+           (id->ctime.tv_sec == old.tv_sec && id->ctime.tv_nsec >= old.tv_nsec);
 }
 
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err)
@@ -62,44 +71,59 @@ static bool fact_doubt(const struct store_table *t, const char *path, struct zf_
     return zf_err_in(err, "%s", path[0] ? path : t->shown);
 }
 
-static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind kind, zf_fact_fn *fn,
-                      void *ctx, struct zf_err *err)
+/* Whom the facts are told. */
+struct fact_to {
+    zf_fact_fn *fn;
+    void *ctx;
+    struct timespec since;
+};
+
+static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind kind,
+                      const struct fact_to *to, struct zf_err *err)
 {
     struct zf_fact f = {.kind = kind, .path = k->path, .src = k->src};
     const struct zf_source_ops *ops = k->src ? k->src->ops : NULL;
+    struct zf_identity id;
 
     if (k->making || (ops && ops->usage && ops->usage(k->src).errors > 0) ||
-        (kind == ZF_FACT_FILE && !fact_print_file(k->src, f.print))) {
+        (kind == ZF_FACT_FILE && !zf_source_identity(k->src, &id))) {
         return fact_doubt(t, k->path, err);
     }
     if (kind == ZF_FACT_DIR) {
         fact_print_listing(&k->l, f.print);
+    } else if (kind == ZF_FACT_FILE && fact_is_young(&id, to->since)) {
+        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "it changed only a moment ago");
+        return zf_err_in(err, "%s", k->path);
+    } else if (kind == ZF_FACT_FILE) {
+        fact_print_file(&id, f.print);
     }
-    return fn(ctx, &f, err);
+    return to->fn(to->ctx, &f, err);
 }
 
 static bool fact_tell_all(struct store_table *t, struct kept **table, enum zf_fact_kind kind,
-                          zf_fact_fn *fn, void *ctx, struct zf_err *err)
+                          const struct fact_to *to, struct zf_err *err)
 {
     HASH_SRT(hh, *table, fact_order);
     for (struct kept *k = *table; k; k = k->hh.next) {
-        if (!fact_tell(t, k, kind, fn, ctx, err)) {
+        if (!fact_tell(t, k, kind, to, err)) {
             return false;
         }
     }
     return true;
 }
 
-bool zf_store_facts(struct zf_store *st, zf_fact_fn *fn, void *ctx, struct zf_err *err)
+bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, void *ctx,
+                    struct zf_err *err)
 {
+    const struct fact_to to = {fn, ctx, since};
     struct store_table *t = st->t;
 
     (void)pthread_mutex_lock(&t->lock);
     bool ok = t->doubtful || doubts_met(t->doubts) ? fact_doubt(t, "", err)
-                          : fact_tell_all(t, &t->dirs, ZF_FACT_DIR, fn, ctx, err) &&
-                                fact_tell_all(t, &t->files, ZF_FACT_FILE, fn, ctx, err) &&
-                                fact_tell_all(t, &t->no_dirs, ZF_FACT_NO_DIR, fn, ctx, err) &&
-                                fact_tell_all(t, &t->no_files, ZF_FACT_NO_FILE, fn, ctx, err);
+                          : fact_tell_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
+                                fact_tell_all(t, &t->files, ZF_FACT_FILE, &to, err) &&
+                                fact_tell_all(t, &t->no_dirs, ZF_FACT_NO_DIR, &to, err) &&
+                                fact_tell_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
     (void)pthread_mutex_unlock(&t->lock);
     return ok;
 }
@@ -134,14 +158,18 @@ static bool fact_holds_dir(struct zf_store *st, const struct zf_fact *f, struct 
 static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f, struct zf_source **src_out,
                             struct zf_err *err)
 {
+    struct zf_identity id;
     uint64_t print[2];
 
     *src_out = zf_store_open_later(st, f->path, err);
     if (!*src_out) {
         return false;
     }
-    if (fact_print_file(*src_out, print) && fact_same(print, f->print)) {
-        return true;
+    if (zf_source_identity(*src_out, &id)) {
+        fact_print_file(&id, print);
+        if (fact_same(print, f->print)) {
+            return true;
+        }
     }
     zf_source_unref(src_out);
     return fact_changed(st, f->path, "the file has changed", err);

@@ -51,7 +51,12 @@ def new(name):
 
 
 def copy(name):
-    return shutil.copytree(os.path.join(DATA, SMALL), new(name), symlinks=True)
+    """What changed a moment ago is not kept: until the clock that dates files has gone on for certain."""
+    at = shutil.copytree(os.path.join(DATA, SMALL), new(name), symlinks=True)
+    last = max(os.stat(f).st_ctime_ns for f in _files(at))
+    while time.time_ns() < last + (50_000_000 if last % 1_000_000_000 else 2_500_000_000):
+        time.sleep(0.005)
+    return at
 
 
 def tree(at):
@@ -127,8 +132,6 @@ def whatever_changes_is_seen():
         ckpt = copy('changed')
         what, path, change = list(_changes(ckpt))[k]
         shutil.rmtree(cache, ignore_errors=True)
-        # Else the coarse clock that files are dated by may stand still over both.
-        time.sleep(0.005)
         assert both(ckpt, cache), f'{what} {path}'
         change()
         code, said, kept = info(ckpt, cache)
@@ -291,7 +294,6 @@ def a_mount_shows_the_same():
     assert again[2]['model_kept'] and not any(s['reads'] for s in again[2]['sources'])
     assert [s['file'] for s in stats['sources']] == [s['file'] for s in again[2]['sources']]
     assert 'has not changed' in again[3], again[3]
-    time.sleep(0.005)
     with open(f'{ckpt}/new', 'wb'):
         pass
     changed = _mounted(ckpt, cache)

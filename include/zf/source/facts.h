@@ -24,10 +24,13 @@ struct zf_fact {
 };
 
 /* Calls fn for all of them, by kind and path, until it returns false; fn must not use the store.
+ * since: when the store was asked first (CLOCK_REALTIME).  A file that changed just before could change once more, after
+ * it was read, and carry the same times: clocks of file systems tick.
  * Errors: ZF_E_IO something was asked that failed, or is of a kind that may be answered otherwise at any time;
- * what fn returned with. */
+ * ZF_E_STALE a file changed too lately; what fn returned with. */
 typedef bool zf_fact_fn(void *ctx, const struct zf_fact *f, struct zf_err *err);
-bool zf_store_facts(struct zf_store *st, zf_fact_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
+bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, void *ctx,
+                    struct zf_err *err) ZF_CHECKED;
 
 /* Is it still so?  Opens no file: *src_out, for a file, gives a reference to one as of zf_store_open_later.
  * Errors: ZF_E_STALE it is not, with the path; of zf_store_list. */
