@@ -10,6 +10,7 @@ AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	MALLOC_PERTURB_=165; export MALLOC_PERTURB_; \
 	ZEROFS='$(abs_top_builddir)/zerofs'; export ZEROFS; \
+	XDG_CACHE_HOME=/dev/null; export XDG_CACHE_HOME; \
 	TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/support/tsan.supp'; export TSAN_OPTIONS; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
