@@ -251,7 +251,10 @@ static bool st_files_mentions_boxes(struct zf_source *src)
     struct zf_bytes b = zf_bytes_of(word, sizeof word);
     uint64_t n = zf_bytes_le64(&b);
     zf_auto(mem) char *text = malloc((size_t)n);
-    return text && zf_source_pread(src, text, (size_t)n, sizeof word, &ignored) &&
+    if (!text) {
+        return zf_fail(&ignored, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a header"); /* counted */
+    }
+    return zf_source_pread(src, text, (size_t)n, sizeof word, &ignored) &&
            memmem(text, (size_t)n, boxes_key, sizeof boxes_key - 1);
 }
 

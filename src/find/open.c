@@ -145,10 +145,12 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
 static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_opts *o,
                                       const char *note, struct zf_err *err)
 {
-    const uint64_t since = zf_store_doubts(st);
-    struct zf_checkpoint *c = open_described(st, o, note, since, zf_err_nomem_count(), err);
+    const uint64_t since = zf_store_doubts(st), nomem = zf_err_nomem_count();
+    struct zf_checkpoint *c = open_described(st, o, note, since, nomem, err);
 
-    if (!c) {
+    if (!c && err->code != ZF_E_NOMEM && zf_err_nomem_count() != nomem) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    } else if (!c) {
         open_explain(st, since, o->degraded, err);
     }
     zf_store_settle(st, since);

@@ -24,7 +24,7 @@ bool torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, 
 
 bool torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err)
 {
-    return torch_bad(t, err, ZF_E_LIMIT,
+    return torch_bad(t, err, ZF_E_NOMEM,
                      "out of memory for the %llu bytes of a pickle (limit pickle_bytes=%llu)",
                      (unsigned long long)n, (unsigned long long)t->lim.pickle_bytes);
 }

@@ -102,7 +102,7 @@ struct zf_torch {
 bool torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
                ...) __attribute__((format(printf, 4, 5)));
 
-/* ZF_E_LIMIT: there is no memory for a pickle of n bytes. */
+/* ZF_E_NOMEM: there is no memory for a pickle of n bytes. */
 bool torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err);
 
 bool torch_zip_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
