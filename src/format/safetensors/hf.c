@@ -3,11 +3,9 @@
  * torch.distributed.checkpoint with the boxes in each header.
  * Source: transformers 4.5x, modeling_utils.py; torch/distributed/checkpoint/hf_storage.py (2.8
  * … 2.14). */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/files.h>
 #include <zf/assemble/companions.h>
 #include <zf/assemble/degraded.h>
 #include <zf/base/name.h>
@@ -15,6 +13,7 @@
 #include <zf/format.h>
 
 #include "join.h"
+#include "series.h"
 
 static const char index_tail[] = ".safetensors.index.json";
 
@@ -99,33 +98,6 @@ static bool hf_add_named(void *ctx, const char *file, bool here, struct zf_err *
                 : zf_st_files_lack(a->files, err, "%s", file);
 }
 
-/* Every rank from 1 to the greatest must have a file: nothing else says that one is missing. */
-static bool hf_check_ranks(struct zf_st_files *files, const struct zf_entry *e, size_t n,
-                           const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
-{
-    unsigned long want = 1;
-
-    /* The listing is in natural order, so ranks ascend. */
-    for (size_t i = 0; i < n; i++) {
-        unsigned long r = zf_st_file_rank(e[i].name);
-
-        if (r > want && !o->degraded) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the files shard-%05lu-… of rank %lu are missing, though %.80s is here",
-                           want, want, e[i].name);
-        }
-        if (r > want &&
-            (!zf_build_note(b, err, "the files of ranks %lu to %lu are missing", want, r - 1) ||
-             !zf_st_files_lack(files, err, "shard-%05lu-… of rank %lu", want, want))) {
-            return false;
-        }
-        want = r >= want ? r + 1 : want;
-    }
-    return zf_build_note(
-        b, err, "no index is here, and nothing records how many ranks wrote: %lu have files",
-        want - 1);
-}
-
 /* Every safetensors file in `dir`. */
 static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const char *dir,
                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
@@ -133,7 +105,7 @@ static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const cha
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, err)) {
+    if (!zf_store_list(st, dir, &e, &n, err) || !st_series_check(files, e, n, b, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -148,16 +120,6 @@ static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const cha
         }
     }
     return true;
-}
-
-static bool hf_add_boxes(struct zf_st_files *files, struct zf_store *st, const char *dir,
-                         const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
-{
-    const struct zf_entry *e;
-    size_t n;
-
-    return zf_store_list(st, dir, &e, &n, err) && hf_check_ranks(files, e, n, o, b, err) &&
-           hf_add_all(files, st, dir, o, b, err);
 }
 
 static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
@@ -185,8 +147,7 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
         return false;
     }
     if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-        : index ? !hf_add_all(&files, st, "", o, b, err)
-                : !hf_add_boxes(&files, st, dir, o, b, err)) {
+                : !hf_add_all(&files, st, index ? "" : dir, o, b, err)) {
         return false;
     }
     return zf_st_files_some(&files, err) && st_join(&files, indexed ? &x : NULL, NULL, b, err) &&

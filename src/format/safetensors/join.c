@@ -169,26 +169,15 @@ static bool join_hull(const struct join_piece *p, size_t n, uint64_t *shape, uin
     return true;
 }
 
-/* The shape is only known to be this large at least: nothing says where the tensor ends, so no byte
- * of it can be given. */
-static bool join_add_unproven(const struct st_join *j, const struct join_piece *p, uint32_t ndim,
-                              const uint64_t *shape, struct zf_err *err)
+/* The shape is only known to be this large at least.  Shown so, the tensor would look whole. */
+static bool join_add_unproven(const struct st_join *j, const char *name, struct zf_err *err)
 {
-    struct zf_draft *d;
-    uint64_t elems;
-    char why[320];
+    const struct zf_lost how = {.file = j->lacks,
+                                .why = "is missing or cannot be read, and nothing else says how "
+                                       "large the tensor is"};
 
-    (void)snprintf(why, sizeof why,
-                   "its shape is not known, because %.200s, which may hold more of it, cannot be "
-                   "read",
-                   j->lacks);
     ++*j->n_unproven;
-    if (zf_elems(ndim, shape, &elems) && elems == 0) {
-        return true; /* a file of no bytes would look whole */
-    }
-    d = join_draft(j, p, ndim, shape, err);
-    return d &&
-           zf_draft_lost_box(d, NULL, shape, &(struct zf_lost){.why = why, .unshaped = true}, err);
+    return zf_build_missing(j->b, name, strlen(name), &how, err);
 }
 
 static bool join_add_boxes(const struct st_join *j, const struct join_piece *p, size_t n,
@@ -206,7 +195,7 @@ static bool join_add_boxes(const struct st_join *j, const struct join_piece *p, 
         return false;
     }
     if (j->lacks) {
-        return join_add_unproven(j, p, ndim, shape, err);
+        return join_add_unproven(j, p->name, err);
     }
     d = join_draft(j, p, ndim, shape, err);
     if (!d) {

@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include <zf/assemble/companions.h>
-#include <zf/assemble/files.h>
 #include <zf/assemble/names.h>
-#include <zf/assemble/degraded.h>
 #include <zf/base/name.h>
 #include <zf/format.h>
 
 #include "join.h"
+#include "series.h"
 
 /* The weights, where a directory holds other things as well. */
 static const char main_file[] = "model.safetensors";
@@ -59,50 +58,6 @@ static bool safetensors_probe(const struct zf_save *save, const struct zf_open_o
     return true;
 }
 
-/* A file of a numbered series, as the Hugging Face writers name it. */
-static bool safetensors_st_series(const char *file, struct zf_series *out)
-{
-    return zf_series_parse(file, out) && out->padded && strcmp(out->tail, ".safetensors") == 0;
-}
-
-/* Without an index only the names say how many files there are; want: the next number. */
-static bool safetensors_end_series(const struct zf_series *s, const char *name, unsigned long want,
-                                   struct zf_build *b, struct zf_err *err)
-{
-    if (want > s->of) {
-        return true;
-    }
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "file %05lu of %05lu of the series %.*s is missing", want, s->of, (int)s->stem,
-                  name);
-    return zf_forgive(b, err);
-}
-
-/* Is a file of a series missing?  The listing is in natural order, so numbers ascend. */
-static bool safetensors_check_series(const struct zf_entry *e, size_t n, struct zf_build *b,
-                                     struct zf_err *err)
-{
-    struct zf_series s, last = {0};
-    const char *name = "";
-    unsigned long want = 1;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!safetensors_st_series(e[i].name, &s)) {
-            continue;
-        }
-        if (s.stem != last.stem || strncmp(e[i].name, name, s.stem) != 0) {
-            if (!safetensors_end_series(&last, name, want, b, err)) {
-                return false;
-            }
-            name = e[i].name;
-            want = 1;
-        }
-        last = s;
-        want += s.number == want;
-    }
-    return safetensors_end_series(&last, name, want, b, err);
-}
-
 /* Is there the file of another rank, that holds other boxes of the same tensors? */
 static bool safetensors_has_sibling(struct zf_store *st, const char *file)
 {
@@ -130,7 +85,7 @@ static bool safetensors_note_series(struct zf_store *st, const char *file,
                 "its directory");
         return zf_err_in(err, "%s", file);
     }
-    return !safetensors_st_series(file, &s) || s.of < 2 ||
+    return !st_series(file, &s) || s.of < 2 ||
            zf_build_note(b, err,
                          "this is file %lu of %lu: point at its directory to see all tensors",
                          s.number, s.of);
@@ -148,13 +103,13 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
         return safetensors_note_series(st, save->file, o, b, err) &&
                zf_st_files_add(files, st, save->file, o->lim, b, err);
     }
-    if (!zf_store_list(st, "", &e, &n, err) || !safetensors_check_series(e, n, b, err)) {
+    if (!zf_store_list(st, "", &e, &n, err) || !st_series_check(files, e, n, b, err)) {
         return false;
     }
     zf_store_expect(st, "", zf_st_file_named);
     for (size_t i = 0; i < n; i++) {
         struct zf_series s;
-        bool file = e[i].kind != ZF_ENTRY_DIR || safetensors_st_series(e[i].name, &s);
+        bool file = e[i].kind != ZF_ENTRY_DIR || st_series(e[i].name, &s);
 
         /* What should be a file and is none is refused when it is opened. */
         if (file && zf_st_file_named(e[i].name) &&
