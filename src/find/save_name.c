@@ -154,9 +154,10 @@ bool save_name_is_unfinished(const char *name)
     return save_name_is_tmp(name) && save_name_is_step(name);
 }
 
-/* Links beside the saves that name one of them, hidden things, and saves under the name they have
- * while they are written. */
+/* Links beside the saves that name one of them, hidden things, saves under the name they have while they are
+ * written, and what a file system keeps at its root: only root may look into it (mke2fs(8)). */
 bool save_name_is_beside(const char *name)
 {
-    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || save_name_is_tmp(name);
+    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || strcmp(name, "lost+found") == 0 ||
+           save_name_is_tmp(name);
 }
