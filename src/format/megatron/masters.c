@@ -56,28 +56,64 @@ static bool masters_comparable(const struct mg_param *m, const struct mg_param *
            zf_dtype_info(m->type.dtype)->bytes >= zf_dtype_info(w->type.dtype)->bytes;
 }
 
-static bool masters_compare(struct mg_save *s, const struct mg_param *m, const struct mg_param *w,
-                            struct zf_mismatch *miss, struct zf_err *err)
+/* n elements from a place on.  Errors: they cannot be read. */
+static bool masters_round(const struct mg_param *m, const struct mg_param *w, uint64_t at,
+                          uint64_t n, struct zf_mismatch *miss, struct zf_err *err)
+{
+    miss->found = false;
+    return zf_drafts_round_at((struct zf_draft_at){m->of, m->first + at},
+                              (struct zf_draft_at){w->of, w->first + at}, n, ZF_VALUES_ENDS, miss, err);
+}
+
+#define MASTERS_NEAR 16 /* elements at either end, one at a time */
+
+/* Some of both cannot be read: does what can be agree?  False: nothing can. */
+static bool masters_round_rest(const struct mg_param *m, const struct mg_param *w, uint64_t n,
+                               struct zf_mismatch *miss)
+{
+    struct zf_err ignored;
+    bool known = false;
+
+    for (uint64_t i = 0; i < 2 * MASTERS_NEAR && i / 2 < n; i++) {
+        if (masters_round(m, w, i & 1 ? n - 1 - i / 2 : i / 2, 1, miss, &ignored)) {
+            known = true;
+            if (miss->found) {
+                break;
+            }
+        }
+    }
+    return known;
+}
+
+/* unread: the masters of which nothing can be compared, because bytes are lost.  Such a one is not believed; others are. */
+static bool masters_compare(struct mg_save *s, struct mg_param *m, const struct mg_param *w,
+                            uint64_t *unread, struct zf_mismatch *miss, struct zf_err *err)
 {
     uint64_t n = 0;
 
-    if (!zf_elems(w->type.ndim, w->type.shape, &n) ||
-        zf_drafts_round_at((struct zf_draft_at){m->of, m->first},
-                           (struct zf_draft_at){w->of, w->first}, n, ZF_VALUES_ENDS, miss, err)) {
+    if (!zf_elems(w->type.ndim, w->type.shape, &n) || masters_round(m, w, 0, n, miss, err)) {
         return true;
     }
-    if (!zf_build_degraded(s->b)) {
+    if (err->code == ZF_E_NOMEM || !zf_build_degraded(s->b)) {
         return false;
     }
-    /* What is lost is noted where it is put. */
-    miss->found = false;
     zf_err_clear(err);
-    return true;
+    if (masters_round_rest(m, w, n, miss)) {
+        return true;
+    }
+    miss->found = false;
+    m->alone = true;
+    return ++*unread > 1 ||
+           zf_build_note(s->b, err,
+                         "the fp32 master of \"%.*s\" cannot be held against its weight, as bytes of them are "
+                         "lost: the root has the stored weight, optim/param/ the master; so it is with "
+                         "others like it",
+                         (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
 }
 
 /* One master against its weight; what differs is noted, and no master is believed. */
-static bool masters_check(struct mg_save *s, const struct mg_param *m, const struct mg_param *w,
-                          struct zf_err *err)
+static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg_param *w,
+                          uint64_t *unread, struct zf_err *err)
 {
     struct zf_mismatch miss = {.found = false};
     int n = (int)(m->name.n < 200 ? m->name.n : 200);
@@ -97,7 +133,7 @@ static bool masters_check(struct mg_save *s, const struct mg_param *m, const str
                              zf_dtype_info(m->type.dtype)->suffix, n, m->name.p,
                              zf_dtype_info(w->type.dtype)->suffix);
     }
-    if (!masters_compare(s, m, w, &miss, err)) {
+    if (!masters_compare(s, m, w, unread, &miss, err)) {
         return false;
     }
     s->masters_doubted = miss.found;
@@ -145,7 +181,7 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
 bool mg_masters_check(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(table) struct zf_table weights = {0}, met = {0};
-    uint64_t without = 0;
+    uint64_t without = 0, unread = 0;
 
     if (!masters_see_weights(s, &weights, err)) {
         return false;
@@ -159,7 +195,8 @@ bool mg_masters_check(struct mg_save *s, struct zf_err *err)
         }
         w = zf_table_get(&weights, masters_hash(m->name));
         if (!masters_single(s, m, &met, err) || (!w && !masters_without(s, m, &without, err)) ||
-            (w && !s->masters_doubted && !masters_check(s, m, &s->param.at[w->param - 1], err))) {
+            (w && !s->masters_doubted &&
+             !masters_check(s, m, &s->param.at[w->param - 1], &unread, err))) {
             return false;
         }
     }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Megatron's zarr backend: arrays in every spelling are what they hold, and each fault is refused with the file it is in, or,
 degraded, costs exactly the bytes it must."""
+import itertools
 import json
 import os
 import shutil
@@ -300,6 +301,14 @@ def damage_beside_a_weight():
         s.cat("stored/" + W + ".f32", mkzarr.flat(SHAPE), *DEGRADED)
         r = s.run("cat", W + ".f32", *DEGRADED)
         assert r.returncode in (4, 5) and b"3.1" in r.stderr and len(r.stdout) <= 4 * min(inside(3, 1)), r.stderr
+    with Save() as s:  # nothing says that it is this weight's
+        s.make()
+        mkzarr.array(s.dir, master, SHAPE, CHUNKS)
+        for i, j in itertools.product(range(4), range(2)):
+            os.remove(s.path(W, f"{i}.{j}"))
+        assert s.run("cat", W + ".f32", *DEGRADED).returncode == 5
+        s.cat("optim/param/" + W + ".f32", mkzarr.flat(SHAPE), *DEGRADED)
+        s.told("cannot be held against its weight", opts=DEGRADED)
 
 
 def unfinished_and_mixed():

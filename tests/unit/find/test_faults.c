@@ -145,6 +145,21 @@ static void look_moved(struct seen *s, const char *name, const struct zf_map *m,
     }
 }
 
+/* Degraded, a master that cannot be held against its weight. */
+static bool look_master(struct seen *s, const char *name, const struct zf_map *m, enum zf_dtype dtype)
+{
+    static const char set[] = "optim/param";
+    const struct thing *w = strncmp(name, set, sizeof set - 1) == 0 ? want_of(s->want, name + sizeof set - 1) : NULL;
+
+    if (!w || w->dtype != dtype) {
+        return false;
+    }
+    s->found++;
+    compare(s, m, w);
+    s->found--;
+    return true;
+}
+
 static void look(struct seen *s, const char *name, const struct zf_map *m, const struct zf_tensor *t0)
 {
     const bool blob = !t0;
@@ -171,7 +186,7 @@ static void look(struct seen *s, const char *name, const struct zf_map *m, const
     if (!w) {
         /* Degraded, ranks that cannot be joined have directories of their own, and what cannot be taken apart is shown as
          * it is described, without a byte of it. */
-        if (s->strict || !s->told || (strncmp(name, "mp_rank_", 8) != 0 && !lost_wholly(m))) {
+        if (s->strict || !s->told || (strncmp(name, "mp_rank_", 8) != 0 && !lost_wholly(m) && !look_master(s, name, m, dtype))) {
             complain(s->how, "there is also", name);
         }
         return;
@@ -406,6 +421,7 @@ static const char *const checkpoint[] = {
     "megatron/nemo2_layout_core_0.12.3",
     "megatron/pypi_0.16.1_fsdp_dtensor_w3",
     "megatron/pypi_0.16.1_legacy_tp2pp2_glu",
+    "megatron/pypi_0.17.1_dp3_fully_reshardable_padded",
     "megatron/pypi_0.19.2_legacy_tp2pp2vp2_distopt_buckets",
     "megatron/pypi_0.19.2_torch_dcp_w2",
     "megatron/pypi_0.5.0_zarr_pp2_bf16",
