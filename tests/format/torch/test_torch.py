@@ -231,7 +231,7 @@ for what, unit in ("None", b"N"), ("tuples of None", b"N\x85"), ("lists of None"
             f.write(pickle.dumps(0x1950a86a20f9469cfc6c, 2) + pickle.dumps(1001, 2) + pickle.dumps({}, 2))
             f.write(b"(" + unit * ((4 << 20) // len(unit)) + b"l." + pickle.dumps([], 2))
         code, err, memory = ls(path)
-        check(f"4 MiB of {what} take at most 16 bytes a byte and 32 MiB", code == 0 and memory <= 16 * (4 << 20) + (40 << 20),
+        check(f"4 MiB of {what} take at most 16 bytes a byte and 32 MiB", code == 0 and memory <= 16 * (4 << 20) + (44 << 20),
               (code, err, memory))
 with tempfile.TemporaryDirectory() as d:
     path = os.path.join(d, "m.pt")
