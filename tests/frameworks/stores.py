@@ -28,7 +28,7 @@ SETS = ["dcp/torch2.13/fsdp2_w2_adamw", "deepspeed/zero2_w2", "deepspeed/ds0_19_
 
 def clean(**more):
     """An environment that names no account but these."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "HF_")) and not k.lower().endswith("_proxy")}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "HF_", "XDG_CACHE_HOME")) and not k.lower().endswith("_proxy")}
     return {**kept, "HOME": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true", **more}
 
 
