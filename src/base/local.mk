@@ -32,6 +32,7 @@ noinst_HEADERS += \
 	include/zf/base/glob.h \
 	include/zf/base/hash.h \
 	include/zf/base/limits.h \
+	include/zf/base/list.h \
 	include/zf/base/name.h \
 	include/zf/base/utf8.h \
 	include/zf/base/nearest.h \

@@ -11,6 +11,11 @@
 
 #define FIRST_SLOTS 16u
 
+static uint64_t table_word(uint64_t hash, uint32_t number)
+{
+    return (hash >> 32) << 32 | (number + 1u);
+}
+
 static void table_put_word(struct zf_index *x, uint64_t word)
 {
     size_t i = (size_t)(word >> 32);
@@ -51,7 +56,7 @@ bool zf_index_add(struct zf_index *x, uint64_t hash, uint32_t number, struct zf_
     if (!zf_index_reserve(x, x->n + 1, err)) {
         return false;
     }
-    table_put_word(x, (hash >> 32) << 32 | (number + 1u));
+    table_put_word(x, table_word(hash, number));
     x->n++;
     return true;
 }
@@ -62,7 +67,7 @@ void zf_index_remove(struct zf_index *x, uint64_t hash, uint32_t number)
 {
     size_t mask = x->n_slots - 1, gap = (size_t)(hash >> 32) & mask;
 
-    while (x->slot[gap] != ((hash >> 32) << 32 | (number + 1u))) {
+    while (x->slot[gap] != table_word(hash, number)) {
         gap = (gap + 1) & mask;
     }
     for (size_t i = (gap + 1) & mask; x->slot[i]; i = (i + 1) & mask) {
@@ -130,4 +135,66 @@ void *zf_table_put(struct zf_table *t, uint64_t hash, size_t each, struct zf_err
     uint64_t *made = memset(table_entry(t, n), 0, each);
     *made = hash;
     return made;
+}
+
+bool zf_registry_add(struct zf_registry *r, struct zf_registered *thing, uint64_t hash,
+                     struct zf_err *err)
+{
+    const size_t n = r->index.n;
+
+    if (n >= ZF_INDEX_NONE) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a table of %zu names", n);
+    }
+    void *at = zf_vec_grow(r->at, n, 1, &r->cap, sizeof(struct zf_registered *), err);
+    if (!at) {
+        return false;
+    }
+    r->at = at;
+    if (!zf_index_add(&r->index, hash, (uint32_t)n, err)) {
+        return false;
+    }
+    *thing = (struct zf_registered){.hash = hash, .number = (uint32_t)n};
+    r->at[n] = thing;
+    return true;
+}
+
+/* The last one moves to its place. */
+void zf_registry_remove(struct zf_registry *r, struct zf_registered *thing)
+{
+    struct zf_registered *last = r->at[r->index.n - 1];
+
+    zf_index_remove(&r->index, last->hash, last->number);
+    if (last != thing) {
+        zf_index_remove(&r->index, thing->hash, thing->number);
+        last->number = thing->number;
+        r->at[last->number] = last;
+        table_put_word(&r->index, table_word(last->hash, last->number));
+        r->index.n++;
+    }
+}
+
+void *zf_registry_next(const struct zf_registry *r, uint64_t hash, uint64_t *at)
+{
+    uint32_t i;
+
+    while ((i = zf_index_next(&r->index, hash, at)) != ZF_INDEX_NONE) {
+        if (r->at[i]->hash == hash) {
+            return r->at[i];
+        }
+    }
+    return NULL;
+}
+
+void zf_registry_sort(struct zf_registry *r, int (*compare)(const void *, const void *))
+{
+    const size_t n = r->index.n;
+
+    if (n > 1) {
+        qsort(r->at, n, sizeof(struct zf_registered *), compare);
+        memset(r->index.slot, 0, r->index.n_slots * sizeof *r->index.slot);
+    }
+    for (size_t i = 0; n > 1 && i < n; i++) {
+        r->at[i]->number = (uint32_t)i;
+        table_put_word(&r->index, table_word(r->at[i]->hash, r->at[i]->number));
+    }
 }

@@ -7,34 +7,38 @@
 #include <time.h>
 
 #include <zf/base/hash.h>
+#include <zf/base/list.h>
+#include <zf/base/table.h>
 #include <zf/source/gate.h>
-
-#define HASH_FUNCTION(p, n, hashv) ((hashv) = (unsigned)zf_hash(0, p, n))
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-#include <utlist.h>
 
 struct block_key {
     uint64_t owner, k;
 };
 
 struct blockcache_entry {
-    struct block block; /* first, so that it can be cast back */
-    UT_hash_handle hh;
+    struct zf_registered in_table; /* first, so that it can be cast back */
+    struct block block;
     struct blockcache_entry *prev, *next; /* of those that are not pinned; longest unused first */
     struct block_key key;
     unsigned pins, waiting; /* readers, among those that pin it */
     pthread_cond_t moved;   /* for these alone: of many that wait each has its own block */
-    bool loading, kept; /* kept: in the table */
-    bool used;          /* somebody has waited for it, or found it */
+    bool loading, kept;     /* kept: in the table */
+    bool used;              /* somebody has waited for it, or found it */
     bool failed;
     struct zf_err *why; /* NULL: out of memory */
 };
 
+static struct blockcache_entry *blockcache_of(struct block *b)
+{
+    return (struct blockcache_entry *)(void *)((char *)b -
+                                               offsetof(struct blockcache_entry, block));
+}
+
 struct blockcache {
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock;                /* of all below */
     uint64_t limit, bytes, idle, owners; /* idle: bytes in the list */
-    struct blockcache_entry *table, *list;
+    struct zf_registry table;
+    struct blockcache_entry *list;
 };
 
 struct blockcache *blockcache_new(uint64_t bytes, struct zf_err *err)
@@ -54,8 +58,8 @@ struct blockcache *blockcache_new(uint64_t bytes, struct zf_err *err)
 static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry *e)
 {
     if (e->kept) {
-        HASH_DEL(c->table, e);
-        DL_DELETE(c->list, e);
+        zf_registry_remove(&c->table, &e->in_table);
+        zf_list_remove(&c->list, e);
         c->idle -= e->block.n;
     }
     c->bytes -= e->block.n;
@@ -73,6 +77,7 @@ void blockcache_free(struct blockcache *c)
     while (c->list) {
         blockcache_free_entry(c, c->list);
     }
+    zf_registry_fini(&c->table);
     (void)pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -87,10 +92,13 @@ uint64_t blockcache_owner(struct blockcache *c)
 
 static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t owner, uint64_t k)
 {
-    const struct block_key key = {.owner = owner, .k = k};
-    struct blockcache_entry *e = NULL;
+    const uint64_t hash = zf_hash(owner, &k, sizeof k);
+    uint64_t at = 0;
+    struct blockcache_entry *e;
 
-    HASH_FIND(hh, c->table, &key, sizeof key, e);
+    while ((e = zf_registry_next(&c->table, hash, &at)) &&
+           (e->key.owner != owner || e->key.k != k)) {
+    }
     return e;
 }
 
@@ -107,14 +115,15 @@ static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint6
 {
     struct blockcache_entry *e = calloc(1, sizeof *e);
     uint8_t *data = malloc(n ? n : 1);
+    struct zf_err ignored;
 
     if (e && data) {
         e->block = (struct block){.data = data, .n = n};
         e->key = (struct block_key){.owner = owner, .k = k};
-        e->loading = e->kept = true;
-        HASH_ADD(hh, c->table, key, sizeof e->key, e);
+        e->loading = true;
+        e->kept = zf_registry_add(&c->table, &e->in_table, zf_hash(owner, &k, sizeof k), &ignored);
     }
-    if (!e || !data || !e->hh.tbl) {
+    if (!e || !data || !e->kept) {
         free(e);
         free(data);
         return NULL;
@@ -129,7 +138,7 @@ static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint6
 static void blockcache_pin(struct blockcache *c, struct blockcache_entry *e)
 {
     if (e->pins++ == 0) {
-        DL_DELETE(c->list, e);
+        zf_list_remove(&c->list, e);
         c->idle -= e->block.n;
     }
 }
@@ -159,7 +168,7 @@ enum blockcache_find blockcache_claim(struct blockcache *c, uint64_t owner, uint
 void blockcache_again(struct blockcache *c, struct block *b)
 {
     (void)pthread_mutex_lock(&c->lock);
-    ((struct blockcache_entry *)b)->pins++;
+    blockcache_of(b)->pins++;
     (void)pthread_mutex_unlock(&c->lock);
 }
 
@@ -168,8 +177,7 @@ uint64_t blockcache_room(struct blockcache *c)
     (void)pthread_mutex_lock(&c->lock);
     uint64_t room = c->limit > c->bytes ? c->limit - c->bytes : 0;
     const struct blockcache_entry *e;
-    DL_FOREACH(c->list, e)
-    {
+    for (e = c->list; e; e = e->next) {
         if (!e->used) {
             break;
         }
@@ -185,9 +193,9 @@ static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
     if (!e->kept) {
         return;
     }
-    HASH_DEL(c->table, e);
+    zf_registry_remove(&c->table, &e->in_table);
     if (e->pins == 0) {
-        DL_DELETE(c->list, e);
+        zf_list_remove(&c->list, e);
         c->idle -= e->block.n;
     }
     e->kept = false;
@@ -195,7 +203,7 @@ static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
 
 void blockcache_loaded(struct blockcache *c, struct block *b, const struct zf_err *why)
 {
-    struct blockcache_entry *e = (struct blockcache_entry *)b;
+    struct blockcache_entry *e = blockcache_of(b);
 
     (void)pthread_mutex_lock(&c->lock);
     e->loading = false;
@@ -227,7 +235,7 @@ static void blockcache_sleep(struct blockcache *c, struct blockcache_entry *e)
 
 bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
 {
-    struct blockcache_entry *e = (struct blockcache_entry *)b;
+    struct blockcache_entry *e = blockcache_of(b);
     bool given_up = false;
 
     (void)pthread_mutex_lock(&c->lock);
@@ -253,12 +261,12 @@ bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
 
 void blockcache_unpin(struct blockcache *c, struct block *b)
 {
-    struct blockcache_entry *e = (struct blockcache_entry *)b;
+    struct blockcache_entry *e = blockcache_of(b);
 
     (void)pthread_mutex_lock(&c->lock);
     if (--e->pins == 0) {
         if (e->kept) {
-            DL_APPEND(c->list, e);
+            zf_list_append(&c->list, e);
             c->idle += e->block.n;
             blockcache_shrink(c);
         } else {

@@ -4,7 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
+
+#include <zf/base/list.h>
 
 #include "curl_late.h"
 #include "http_inside.h"
@@ -81,7 +82,7 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
 static void http_end_all(struct http *h, struct http_call **list)
 {
     for (struct http_call *c; (c = *list);) {
-        DL_DELETE(*list, c);
+        zf_list_remove(list, c);
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was given up");
         if (c->state == HTTP_RUNNING) {
             (void)curl_multi_remove_handle(h->multi, c->easy);
@@ -137,7 +138,7 @@ struct http_call *http_start(struct http *h, const struct http_ask *ask, struct 
     c->host = http_host_of(&h->hosts, c->at);
     if (c->host) {
         c->refs++;
-        DL_APPEND(h->inbox, c);
+        zf_list_append(&h->inbox, c);
     }
     (void)pthread_mutex_unlock(&h->lock);
     if (!c->host) {

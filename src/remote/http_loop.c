@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <utlist.h>
+
+#include <zf/base/list.h>
 
 #include "curl_late.h"
 #include "http_inside.h"
@@ -148,11 +149,11 @@ void *http_loop_clerk(void *arg)
             (void)pthread_cond_wait(&h->work, &h->lock);
             continue;
         }
-        DL_DELETE(h->desk, c);
+        zf_list_remove(&h->desk, c);
         (void)pthread_mutex_unlock(&h->lock);
         http_sign_again(c);
         (void)pthread_mutex_lock(&h->lock);
-        DL_APPEND(h->inbox, c);
+        zf_list_append(&h->inbox, c);
         (void)curl_multi_wakeup(h->multi);
     }
     (void)pthread_mutex_unlock(&h->lock);
@@ -174,8 +175,7 @@ static bool http_lane_free(const struct http *h, const struct http_call *c)
     if (!c->ask.lane) {
         return true;
     }
-    DL_FOREACH(h->calls, x)
-    {
+    for (x = h->calls; x; x = x->next) {
         in += x->state == HTTP_RUNNING && x->host == c->host && x->ask.lane == c->ask.lane;
     }
     return room < 4 || in < 3 * (room - all);
@@ -187,7 +187,7 @@ static void http_drop(struct http *h, struct http_call *c, bool ok)
         (void)curl_multi_remove_handle(h->multi, c->easy);
         c->host->active--;
     }
-    DL_DELETE(h->calls, c);
+    zf_list_remove(&h->calls, c);
     http_finish(h, c, ok);
 }
 
@@ -220,9 +220,9 @@ static void http_sign_later(struct http *h, struct http_call *c)
         return;
     }
     c->state = HTTP_SIGNING;
-    DL_DELETE(h->calls, c);
+    zf_list_remove(&h->calls, c);
     (void)pthread_mutex_lock(&h->lock);
-    DL_APPEND(h->desk, c);
+    zf_list_append(&h->desk, c);
     (void)pthread_cond_signal(&h->work);
     (void)pthread_mutex_unlock(&h->lock);
 }
@@ -306,15 +306,15 @@ static void http_take_in(struct http *h)
 
     (void)pthread_mutex_lock(&h->lock);
     for (; (c = h->inbox);) {
-        DL_DELETE(h->inbox, c);
+        zf_list_remove(&h->inbox, c);
         c->state = HTTP_QUEUED;
-        DL_APPEND(h->calls, c);
+        zf_list_append(&h->calls, c);
     }
     cancels = h->cancels;
     h->cancels = false;
     (void)pthread_mutex_unlock(&h->lock);
-    DL_FOREACH_SAFE(h->calls, c, next)
-    {
+    for (c = h->calls; c; c = next) {
+        next = c->next;
         (void)pthread_mutex_lock(&h->lock);
         bool gone = cancels && c->cancelled;
         (void)pthread_mutex_unlock(&h->lock);
@@ -334,8 +334,8 @@ static double http_start_some(struct http *h, bool ahead, double wait)
     struct http_call *c, *next;
     double now = http_now();
 
-    DL_FOREACH_SAFE(h->calls, c, next)
-    {
+    for (c = h->calls; c; c = next) {
+        next = c->next;
         if (c->state != HTTP_QUEUED || c->ask.ahead != ahead) {
             continue;
         }

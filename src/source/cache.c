@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define HASH_NONFATAL_OOM 1
 #include "cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <uthash.h>
-#include <utlist.h>
+
+#include <zf/base/hash.h>
+#include <zf/base/list.h>
+#include <zf/base/table.h>
 
 struct cache_key {
     uint64_t owner, k;
 };
 
 struct entry {
-    UT_hash_handle hh;
-    struct entry *prev, *next; /* longest unused first */
+    struct zf_registered in_table; /* first, so that it can be cast back */
+    struct entry *prev, *next;     /* longest unused first */
     struct cache_key key;
     struct block *block;
 };
@@ -24,7 +25,8 @@ struct zf_cache {
     atomic_uint_least64_t owners;
     uint64_t limit;
     pthread_mutex_t lock; /* of all below */
-    struct entry *table, *list;
+    struct zf_registry table;
+    struct entry *list;
     uint64_t bytes;         /* of those in the list */
     struct cache_key giant; /* of a block that is larger than the limit */
     struct block *giant_block;
@@ -49,8 +51,7 @@ static struct block *cache_block_memory(size_t n)
 
 struct block *block_new(uint64_t n, struct zf_err *err)
 {
-    struct block *b =
-        n < SIZE_MAX - sizeof *b ? cache_block_memory(sizeof *b + (size_t)n) : NULL;
+    struct block *b = n < SIZE_MAX - sizeof *b ? cache_block_memory(sizeof *b + (size_t)n) : NULL;
 
     if (!b) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -100,8 +101,8 @@ struct zf_cache *zf_cache_ref(struct zf_cache *c)
 
 static void cache_evict(struct zf_cache *c, struct entry *e)
 {
-    HASH_DEL(c->table, e);
-    DL_DELETE(c->list, e);
+    zf_registry_remove(&c->table, &e->in_table);
+    zf_list_remove(&c->list, e);
     c->bytes -= e->block->n;
     block_unref(&e->block);
     free(e);
@@ -118,6 +119,7 @@ void zf_cache_unref(struct zf_cache **c)
     while (gone->list) {
         cache_evict(gone, gone->list);
     }
+    zf_registry_fini(&gone->table);
     block_unref(&gone->giant_block);
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone);
@@ -130,10 +132,13 @@ uint64_t cache_owner(struct zf_cache *c)
 
 static struct entry *cache_find(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
-    struct cache_key key = {.owner = owner, .k = k};
-    struct entry *e = NULL;
+    const uint64_t hash = zf_hash(owner, &k, sizeof k);
+    uint64_t at = 0;
+    struct entry *e;
 
-    HASH_FIND(hh, c->table, &key, sizeof key, e);
+    while ((e = zf_registry_next(&c->table, hash, &at)) &&
+           (e->key.owner != owner || e->key.k != k)) {
+    }
     return e;
 }
 
@@ -146,8 +151,8 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
         b = cache_block_ref(c->giant_block);
     }
     if (e) {
-        DL_DELETE(c->list, e);
-        DL_APPEND(c->list, e);
+        zf_list_remove(&c->list, e);
+        zf_list_append(&c->list, e);
     }
     (void)pthread_mutex_unlock(&c->lock);
     return b;
@@ -156,22 +161,21 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
 /* Being a cache, it may forget: out of memory, or a block larger than all of it. */
 void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {
+    struct zf_err ignored;
+
     if (b->n > c->limit) {
         return;
     }
     (void)pthread_mutex_lock(&c->lock);
     struct entry *e = cache_find(c, owner, k) ? NULL : calloc(1, sizeof *e);
-    if (e) {
-        e->key = (struct cache_key){.owner = owner, .k = k};
-        HASH_ADD(hh, c->table, key, sizeof e->key, e);
-        if (!e->hh.tbl) {
-            free(e);
-            e = NULL;
-        }
+    if (e && !zf_registry_add(&c->table, &e->in_table, zf_hash(owner, &k, sizeof k), &ignored)) {
+        free(e);
+        e = NULL;
     }
     if (e) {
+        e->key = (struct cache_key){.owner = owner, .k = k};
         e->block = cache_block_ref(b);
-        DL_APPEND(c->list, e);
+        zf_list_append(&c->list, e);
         c->bytes += b->n;
     }
     while (c->bytes > c->limit) {
@@ -199,8 +203,8 @@ void cache_drop(struct zf_cache *c, uint64_t owner)
     struct entry *e, *next;
 
     (void)pthread_mutex_lock(&c->lock);
-    DL_FOREACH_SAFE(c->list, e, next)
-    {
+    for (e = c->list; e; e = next) {
+        next = e->next;
         if (e->key.owner == owner) {
             cache_evict(c, e);
         }

@@ -6,7 +6,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <utlist.h>
+
+#include <zf/base/list.h>
 
 static struct {
     atomic_uint room;   /* reads that may be inside */
@@ -115,10 +116,10 @@ static void gate_take_out(struct zf_gate_waiter *w)
 {
     struct zf_gate *g = w->gate;
 
-    DL_DELETE(g->queue, w);
+    zf_list_remove(&g->queue, w);
     w->gate = NULL;
     if (!g->queue) {
-        DL_DELETE(gates.queued, g);
+        zf_list_remove(&gates.queued, g);
     }
     atomic_fetch_sub(&gates.waiting, 1);
     zf_gate_unref(g);
@@ -132,9 +133,9 @@ void zf_gate_wait(struct zf_gate_waiter *w)
     (void)pthread_mutex_lock(&gates.lock);
     w->gate = g;
     if (!g->queue) {
-        DL_APPEND(gates.queued, g);
+        zf_list_append(&gates.queued, g);
     }
-    DL_APPEND(g->queue, w);
+    zf_list_append(&g->queue, w);
     atomic_fetch_add(&gates.waiting, 1);
     (void)pthread_mutex_unlock(&gates.lock);
 }
@@ -156,8 +157,7 @@ static struct zf_gate *gate_to_serve(void)
     unsigned all = atomic_load(&gates.inside), least = UINT32_MAX;
     struct zf_gate *found = NULL, *g;
 
-    DL_FOREACH(gates.queued, g)
-    {
+    for (g = gates.queued; g; g = g->next) {
         unsigned in = atomic_load(&g->inside);
 
         if (in < least && gate_has_room(in, all)) {
@@ -178,8 +178,8 @@ struct zf_gate_waiter *zf_gate_next(void)
     struct zf_gate_waiter *w = g ? g->queue : NULL;
     if (w) {
         /* Equals take turns. */
-        DL_DELETE(gates.queued, g);
-        DL_APPEND(gates.queued, g);
+        zf_list_remove(&gates.queued, g);
+        zf_list_append(&gates.queued, g);
         gate_take_out(w);
     }
     (void)pthread_mutex_unlock(&gates.lock);

@@ -10,7 +10,7 @@
 struct zf_gate {
     atomic_uint refs;
     atomic_uint inside;
-    struct zf_gate_waiter *queue; /* utlist; under the lock of all gates, as what follows */
+    struct zf_gate_waiter *queue; /* a list; under the lock of all gates, as what follows */
     struct zf_gate *prev, *next;  /* among those that have a queue */
 };
 

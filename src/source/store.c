@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/hash.h>
 #include <zf/base/name.h>
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
@@ -21,15 +22,12 @@ static void store_kept_free(struct kept *k)
     free(k);
 }
 
-static void store_kept_free_all(struct kept *table)
+static void store_kept_free_all(struct zf_registry *table)
 {
-    struct kept *k, *next;
-
-    HASH_ITER(hh, table, k, next)
-    {
-        HASH_DEL(table, k);
-        store_kept_free(k);
+    for (size_t i = 0; i < table->index.n; i++) {
+        store_kept_free(store_kept_at(table, i));
     }
+    zf_registry_fini(table);
 }
 
 static void store_table_unref(struct store_table *t)
@@ -37,10 +35,10 @@ static void store_table_unref(struct store_table *t)
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    store_kept_free_all(t->files);
-    store_kept_free_all(t->dirs);
-    store_kept_free_all(t->no_files);
-    store_kept_free_all(t->no_dirs);
+    store_kept_free_all(&t->files);
+    store_kept_free_all(&t->dirs);
+    store_kept_free_all(&t->no_files);
+    store_kept_free_all(&t->no_dirs);
     t->ops->fini(t->self);
     (void)pthread_cond_destroy(&t->made);
     (void)pthread_mutex_destroy(&t->lock);
@@ -98,8 +96,8 @@ struct zf_store *zf_store_ref(struct zf_store *st)
 }
 
 /* Takes a reference on t; on failure gives it back. */
-static struct zf_store *store_of(struct store_table *t, struct zf_store_look look, const char *prefix,
-                                 struct zf_err *err)
+static struct zf_store *store_of(struct store_table *t, struct zf_store_look look,
+                                 const char *prefix, struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = calloc(1, sizeof *st);
 
@@ -133,7 +131,7 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
 }
 
 struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
-                           const struct zf_limits *lim, struct zf_err *err)
+                              const struct zf_limits *lim, struct zf_err *err)
 {
     struct store_table *t = store_table_new(ops, self, look.shown, lim);
 
@@ -245,33 +243,55 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 /* Opens the file, or lists the directory, k->path. */
 typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
 
-struct kept *store_kept_new(struct kept **table, const char *path, const struct zf_entry *known)
+struct kept *store_kept_find(const struct zf_registry *table, const char *path, size_t n)
 {
-    size_t n = strlen(path) + 1;
-    struct kept *k = calloc(1, sizeof *k + n);
+    const uint64_t hash = zf_hash(0, path, n);
+    uint64_t at = 0;
+    struct kept *k;
 
-    if (k) {
-        k->known = known;
-        memcpy(k->path, path, n);
-        HASH_ADD_STR(*table, path, k);
-    }
-    if (k && !k->hh.tbl) {
-        free(k);
-        k = NULL;
+    while ((k = zf_registry_next(table, hash, &at)) &&
+           (strncmp(k->path, path, n) != 0 || k->path[n] != '\0')) {
     }
     return k;
 }
 
-static enum doubts_kind store_doubts_kind(const struct store_table *t, struct kept *const *table)
+struct kept *store_kept_new(struct zf_registry *table, const char *path,
+                            const struct zf_entry *known)
+{
+    const size_t n = strlen(path);
+    struct kept *k = calloc(1, sizeof *k + n + 1);
+    struct zf_err ignored;
+
+    if (!k || !zf_registry_add(table, &k->in_table, zf_hash(0, path, n), &ignored)) {
+        free(k);
+        return NULL;
+    }
+    k->known = known;
+    memcpy(k->path, path, n + 1);
+    return k;
+}
+
+static int store_kept_order(const void *a, const void *b)
+{
+    return strcmp((*(struct kept *const *)a)->path, (*(struct kept *const *)b)->path);
+}
+
+void store_kept_sort(struct zf_registry *table)
+{
+    zf_registry_sort(table, store_kept_order);
+}
+
+static enum doubts_kind store_doubts_kind(const struct store_table *t,
+                                          const struct zf_registry *table)
 {
     return table == &t->dirs ? DOUBTS_DIR : DOUBTS_FILE;
 }
 
 /* The lock is held, but not while `make` works.  What failed is not kept here, so that it can be tried again
  * when it is settled. */
-static struct kept *store_kept_make(struct store_table *t, struct kept **table, const char *path,
-                                    const struct zf_entry *known, kept_make_fn *make,
-                                    struct zf_err *err)
+static struct kept *store_kept_make(struct store_table *t, struct zf_registry *table,
+                                    const char *path, const struct zf_entry *known,
+                                    kept_make_fn *make, struct zf_err *err)
 {
     struct kept *k = store_kept_new(table, path, known);
 
@@ -287,7 +307,7 @@ static struct kept *store_kept_make(struct store_table *t, struct kept **table, 
     (void)pthread_cond_broadcast(&t->made);
     if (!ok) {
         store_fact_failed(t, table == &t->dirs, path, err);
-        HASH_DEL(*table, k);
+        zf_registry_remove(table, &k->in_table);
         store_kept_free(k);
         doubts_add(t->doubts, store_doubts_kind(t, table), path, err);
         return NULL;
@@ -296,15 +316,15 @@ static struct kept *store_kept_make(struct store_table *t, struct kept **table, 
 }
 
 /* The entry of that path, made at the first question; lives as long as the table. */
-static struct kept *store_kept_get(struct store_table *t, struct kept **table, const char *path,
-                                   const struct zf_entry *known, kept_make_fn *make,
-                                   struct zf_err *err)
+static struct kept *store_kept_get(struct store_table *t, struct zf_registry *table,
+                                   const char *path, const struct zf_entry *known,
+                                   kept_make_fn *make, struct zf_err *err)
 {
     struct kept *k = NULL;
 
     (void)pthread_mutex_lock(&t->lock);
     for (;;) {
-        HASH_FIND_STR(*table, path, k);
+        k = store_kept_find(table, path, strlen(path));
         if (!k || !k->making) {
             break;
         }
@@ -323,10 +343,9 @@ static struct kept *store_kept_get(struct store_table *t, struct kept **table, c
 static bool store_lacks(struct store_table *t, const char *dir, const char *name)
 {
     const struct zf_entry key = {.name = name};
-    struct kept *k;
 
     (void)pthread_mutex_lock(&t->lock);
-    HASH_FIND_STR(t->dirs, dir, k);
+    const struct kept *k = store_kept_find(&t->dirs, dir, strlen(dir));
     bool known = k && !k->making && k->l.whole;
     (void)pthread_mutex_unlock(&t->lock);
     if (!known || name[0] == '.') {

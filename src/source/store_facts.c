@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include <zf/base/hash.h>
+
 #include "store_table.h"
 
 /* Not the key of zf_hash, which is another one in each process.  Who could make two listings of one print could as
@@ -41,7 +43,8 @@ static void fact_print_file(const struct zf_identity *id, uint64_t print[2])
 static bool fact_is_young(const struct zf_identity *id, struct timespec since)
 {
     const int64_t tick_ns = id->ctime.tv_nsec ? 20000000 : 2000000000;
-    struct timespec old = {since.tv_sec - tick_ns / 1000000000, since.tv_nsec - tick_ns % 1000000000};
+    struct timespec old = {since.tv_sec - tick_ns / 1000000000,
+                           since.tv_nsec - tick_ns % 1000000000};
 
     if (old.tv_nsec < 0) {
         old.tv_sec--;
@@ -53,21 +56,17 @@ static bool fact_is_young(const struct zf_identity *id, struct timespec since)
 
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err)
 {
-    struct kept **table = dir ? &t->no_dirs : &t->no_files, *k;
+    struct zf_registry *table = dir ? &t->no_dirs : &t->no_files;
+    const struct kept *k = store_kept_find(table, path, strlen(path));
     bool there = err->code != ZF_E_NOENT && err->code != ZF_E_FORMAT;
 
-    HASH_FIND_STR(*table, path, k);
     t->doubtful = t->doubtful || there || (!k && !store_kept_new(table, path, NULL));
-}
-
-static int fact_order(const void *a, const void *b)
-{
-    return strcmp(((const struct kept *)a)->path, ((const struct kept *)b)->path);
 }
 
 static bool fact_doubt(const struct store_table *t, const char *path, struct zf_err *err)
 {
-    (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "what was asked of it may be answered otherwise next time");
+    (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                  "what was asked of it may be answered otherwise next time");
     return zf_err_in(err, "%s", path[0] ? path : t->shown);
 }
 
@@ -100,12 +99,12 @@ static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind k
     return to->fn(to->ctx, &f, err);
 }
 
-static bool fact_tell_all(struct store_table *t, struct kept **table, enum zf_fact_kind kind,
+static bool fact_tell_all(struct store_table *t, struct zf_registry *table, enum zf_fact_kind kind,
                           const struct fact_to *to, struct zf_err *err)
 {
-    HASH_SRT(hh, *table, fact_order);
-    for (struct kept *k = *table; k; k = k->hh.next) {
-        if (!fact_tell(t, k, kind, to, err)) {
+    store_kept_sort(table);
+    for (size_t i = 0; i < table->index.n; i++) {
+        if (!fact_tell(t, store_kept_at(table, i), kind, to, err)) {
             return false;
         }
     }
@@ -119,11 +118,12 @@ bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, 
     struct store_table *t = st->t;
 
     (void)pthread_mutex_lock(&t->lock);
-    bool ok = t->doubtful || doubts_met(t->doubts) ? fact_doubt(t, "", err)
-                          : fact_tell_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
-                                fact_tell_all(t, &t->files, ZF_FACT_FILE, &to, err) &&
-                                fact_tell_all(t, &t->no_dirs, ZF_FACT_NO_DIR, &to, err) &&
-                                fact_tell_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
+    bool ok = t->doubtful || doubts_met(t->doubts)
+                  ? fact_doubt(t, "", err)
+                  : fact_tell_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
+                        fact_tell_all(t, &t->files, ZF_FACT_FILE, &to, err) &&
+                        fact_tell_all(t, &t->no_dirs, ZF_FACT_NO_DIR, &to, err) &&
+                        fact_tell_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
     (void)pthread_mutex_unlock(&t->lock);
     return ok;
 }
@@ -152,11 +152,12 @@ static bool fact_holds_dir(struct zf_store *st, const struct zf_fact *f, struct 
         return false;
     }
     fact_print_listing(&d->l, print);
-    return fact_same(print, f->print) || fact_changed(st, f->path, "the directory has changed", err);
+    return fact_same(print, f->print) ||
+           fact_changed(st, f->path, "the directory has changed", err);
 }
 
-static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f, struct zf_source **src_out,
-                            struct zf_err *err)
+static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f,
+                            struct zf_source **src_out, struct zf_err *err)
 {
     struct zf_identity id;
     uint64_t print[2];

@@ -14,18 +14,14 @@
 
 #include "store_table.h"
 
-static int look_order(const void *a, const void *b)
-{
-    return strcmp(((const struct kept *)a)->path, ((const struct kept *)b)->path);
-}
-
 void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
 {
     struct store_table *t = st->t;
 
     (void)pthread_mutex_lock(&t->lock);
-    HASH_SRT(hh, t->files, look_order);
-    for (const struct kept *f = t->files; f; f = f->hh.next) {
+    store_kept_sort(&t->files);
+    for (size_t i = 0; i < t->files.index.n; i++) {
+        const struct kept *f = store_kept_at(&t->files, i);
         struct zf_identity id;
         struct zf_usage u = {0};
 
@@ -74,17 +70,19 @@ static bool store_look_being_written(const struct store_table *t, const char *pa
 
 /* The files of a table, or its directories that count, in the order of their paths; malloc'ed.  The
  * lock is held; it need not be while they are looked at, for what is made stays. */
-static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err *err)
+static struct kept **look_list(struct zf_registry *table, size_t *n_out, struct zf_err *err)
 {
-    struct kept **list = calloc(HASH_COUNT(*table) + 1, sizeof *list);
+    struct kept **list = calloc(table->index.n + 1, sizeof *list);
     size_t n = 0;
 
     if (!list) {
         (void)zf_fail_sys(err, "look at the files once more");
         return NULL;
     }
-    HASH_SRT(hh, *table, look_order);
-    for (struct kept *k = *table; k; k = k->hh.next) {
+    store_kept_sort(table);
+    for (size_t i = 0; i < table->index.n; i++) {
+        struct kept *k = store_kept_at(table, i);
+
         if (!k->making && (k->src || k->counts || k->relied)) {
             list[n++] = k;
         }
@@ -98,9 +96,8 @@ static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err
 static void look_count(struct store_table *t, const struct kept *f)
 {
     const char *slash = strrchr(f->path, '/');
-    struct kept *d = NULL;
+    struct kept *d = store_kept_find(&t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0);
 
-    HASH_FIND(hh, t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0, d);
     if (d) {
         d->counts = true;
     }

@@ -5,25 +5,19 @@
 
 #include <pthread.h>
 
-#include <zf/base/hash.h>
-
-/* Paths come from the checkpoint. */
-#define HASH_FUNCTION(p, n, hashv) ((hashv) = (unsigned)zf_hash(0, p, n))
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
+#include <zf/base/table.h>
 #include <zf/source/store_kind.h>
 
 #include "doubts.h"
 
 /* A file that was opened, or a directory that was listed. */
 struct kept {
-    UT_hash_handle hh;
-    bool unknown; /* of a directory: an entry could not be looked at */
+    struct zf_registered in_table; /* first, so that it can be cast back */
+    bool unknown;                  /* of a directory: an entry could not be looked at */
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
-    struct zf_listing l;             /* of a directory */
+    struct zf_listing l;          /* of a directory */
     bool counts;                  /* a file in it was opened; for zf_store_unchanged alone */
     bool relied;                  /* of a directory: all that its listing says counts as well */
     char path[];
@@ -39,8 +33,8 @@ struct store_table {
      * take long or hang, the lock is free. */
     pthread_mutex_t lock;
     pthread_cond_t made;
-    struct kept *files, *dirs;
-    struct kept *no_files, *no_dirs; /* what was asked for and is not there */
+    struct zf_registry files, dirs;
+    struct zf_registry no_files, no_dirs; /* what was asked for and is not there */
     bool doubtful; /* something failed that may do otherwise when it is asked again */
     char *shown;
     struct zf_doubts *doubts;
@@ -54,8 +48,17 @@ struct zf_store {
     char *prefix; /* this store's directory in the table, "" = root */
 };
 
-/* An entry of a table; the lock is held.  NULL: out of memory. */
-struct kept *store_kept_new(struct kept **table, const char *path, const struct zf_entry *known);
+/* In each of these the lock is held.  The entry of path[n], or NULL. */
+struct kept *store_kept_find(const struct zf_registry *table, const char *path, size_t n);
+/* Makes one that is not there yet.  NULL: out of memory. */
+struct kept *store_kept_new(struct zf_registry *table, const char *path,
+                            const struct zf_entry *known);
+/* By their paths. */
+void store_kept_sort(struct zf_registry *table);
+static inline struct kept *store_kept_at(const struct zf_registry *table, size_t i)
+{
+    return (struct kept *)table->at[i];
+}
 
 /* Asking for that file, or directory, has failed: remembered for zf_store_facts.  The lock is held. */
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err);

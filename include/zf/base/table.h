@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash tables.  Both are asked for a hash of zf/base/hash.h, so that no checkpoint can make entries
- * collide; both are empty as {0} and give no memory back.
+/* Hash tables.  All are asked for a hash of zf/base/hash.h, so that no checkpoint can make entries
+ * collide; all are empty as {0} and give no memory back before the end.
  *
  * zf_index finds things that the caller keeps in an array of its own and compares: it holds nothing
  * but their numbers, in 11 to 21 bytes each.  zf_table keeps the entries itself and takes those of
  * one hash of 64 bits for the same: for questions where a false yes, which nobody can bring about
- * but by chance, does no harm, and for addresses, whose hashes all differ. */
+ * but by chance, does no harm, and for addresses, whose hashes all differ.
+ * zf_registry is for things that are allocated one by one, come and go, and do not move. */
 #ifndef ZF_BASE_TABLE_H
 #define ZF_BASE_TABLE_H
 
@@ -62,6 +63,39 @@ static inline void zf_table_fini(struct zf_table *t)
     zf_index_fini(&t->index);
     free(t->entry);
     *t = (struct zf_table){0};
+}
+
+/* The first member of what is entered in a registry, which sets it. */
+struct zf_registered {
+    uint64_t hash;
+    uint32_t number;
+};
+
+struct zf_registry {
+    struct zf_index index;
+    struct zf_registered **at; /* [index.n], in no order that would stay */
+    size_t cap;
+};
+
+/* Enters a thing, which stays the caller's and must not move until it is removed.
+ * Errors: ZF_E_NOMEM. */
+bool zf_registry_add(struct zf_registry *r, struct zf_registered *thing, uint64_t hash,
+                     struct zf_err *err) ZF_CHECKED;
+void zf_registry_remove(struct zf_registry *r, struct zf_registered *thing);
+
+/* The next thing that was entered with this hash, for the caller to compare; NULL: no more.  Start with
+ * *at = 0. */
+void *zf_registry_next(const struct zf_registry *r, uint64_t hash, uint64_t *at);
+
+/* Puts `at` in order; `compare` gets addresses of two of its elements, as from qsort. */
+void zf_registry_sort(struct zf_registry *r, int (*compare)(const void *, const void *));
+
+/* The things are the caller's. */
+static inline void zf_registry_fini(struct zf_registry *r)
+{
+    zf_index_fini(&r->index);
+    free(r->at);
+    *r = (struct zf_registry){0};
 }
 
 static inline void zf_auto_table(struct zf_table *t)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes against CPython's own SipHash-1-3; both tables against plain arrays. */
+/* Hashes against CPython's own SipHash-1-3; tables and lists against plain arrays. */
 #include "support/unit.h"
 
 #include <stdlib.h>
 
 #include <zf/base/hash.h>
+#include <zf/base/list.h>
 #include <zf/base/table.h>
 
 /* hash() of bytes in CPython 3.11 with PYTHONHASHSEED=0, which is a key of zeros: the seed's eight
@@ -152,6 +153,116 @@ static void table_keeps_a_million(void **state)
     assert_null(zf_table_get(&t, 1ull << 40));
 }
 
+struct guest {
+    struct zf_registered in;
+    uint32_t name;
+    bool here;
+};
+
+static struct guest *guest_find(const struct zf_registry *r, uint64_t hash, uint32_t name)
+{
+    uint64_t at = 0;
+    struct guest *g;
+
+    while ((g = zf_registry_next(r, hash, &at)) && g->name != name) {
+        assert_int_equal(g->in.hash, hash);
+    }
+    return g;
+}
+
+static int guests_by_name(const void *a, const void *b)
+{
+    const struct guest *x = *(struct guest *const *)a, *y = *(struct guest *const *)b;
+
+    return (x->name > y->name) - (x->name < y->name);
+}
+
+/* Things come and go; they are found under hashes that several of them have, or that differ only in
+ * the half which the index drops, before and after being put in order. */
+static void registry_finds_who_is_there(void **state)
+{
+    enum { N = 200, ROUNDS = 20000 };
+    static struct guest guest[N];
+    struct zf_registry r = {0};
+    uint64_t seed = 7;
+    struct zf_err err;
+
+    (void)state;
+    assert_null(guest_find(&r, 5, 0));
+    zf_registry_sort(&r, guests_by_name);
+    for (int round = 0; round < ROUNDS; round++) {
+        seed = seed * 6364136223846793005 + 1442695040888963407;
+        struct guest *g = &guest[(uint32_t)(seed >> 33) % N];
+        uint64_t hash;
+
+        g->name = (uint32_t)(g - guest);
+        if (g->here) {
+            zf_registry_remove(&r, &g->in);
+        } else {
+            hash = (uint64_t)(g->name % 23 * 5) << 32 | g->name % 3;
+            assert_ok(zf_registry_add(&r, &g->in, hash, &err), &err);
+        }
+        g->here = !g->here;
+        if (round % 1000 == 999) {
+            zf_registry_sort(&r, guests_by_name);
+            for (size_t i = 1; i < r.index.n; i++) {
+                assert_true(guests_by_name(&r.at[i - 1], &r.at[i]) < 0);
+            }
+        }
+        g = &guest[(g->name + 1) % N];
+        g->name = (uint32_t)(g - guest);
+        hash = (uint64_t)(g->name % 23 * 5) << 32 | g->name % 3;
+        assert_ptr_equal(guest_find(&r, hash, g->name), g->here ? g : NULL);
+    }
+    size_t n = 0;
+    for (int k = 0; k < N; k++) {
+        n += guest[k].here;
+    }
+    assert_int_equal(r.index.n, n);
+    zf_registry_fini(&r);
+    assert_null(guest_find(&r, 0, 0));
+}
+
+struct link {
+    struct link *prev, *next;
+    int name;
+};
+
+static void assert_list(const struct link *list, const char *names)
+{
+    const struct link *last = NULL;
+
+    for (const struct link *x = list; x; last = x, x = x->next, names++) {
+        assert_int_equal(x->name, *names);
+        assert_true(x == list || x->prev == last);
+    }
+    assert_int_equal(*names, '\0');
+    assert_true(!list || list->prev == last);
+}
+
+static void lists_lose_first_middle_and_last(void **state)
+{
+    struct link a = {.name = 'a'}, b = {.name = 'b'}, c = {.name = 'c'}, *list = NULL;
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        zf_list_append(&list, &a);
+        assert_list(list, "a");
+        zf_list_append(&list, &b);
+        zf_list_append(&list, &c);
+        assert_list(list, "abc");
+        zf_list_remove(&list, &b);
+        assert_list(list, "ac");
+        zf_list_append(&list, &b);
+        zf_list_remove(&list, &a);
+        assert_list(list, "cb");
+        zf_list_remove(&list, &b);
+        assert_list(list, "c");
+        zf_list_remove(&list, &c);
+        assert_null(list);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +271,8 @@ int main(void)
         cmocka_unit_test(index_finds_all_of_a_hash),
         cmocka_unit_test(index_forgets_what_is_removed),
         cmocka_unit_test(table_keeps_a_million),
+        cmocka_unit_test(registry_finds_who_is_there),
+        cmocka_unit_test(lists_lose_first_middle_and_last),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
