@@ -28,6 +28,8 @@ def numel(shape):
 
 def bf16(values):
     """Rounded to nearest even."""
+    if not any(values):
+        return bytes(2 * len(values))
     out = bytearray()
     for v in values:
         b = struct.unpack("<I", struct.pack("<f", v))[0]
