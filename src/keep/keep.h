@@ -24,7 +24,7 @@
 
 #define KEEP_MAGIC "zfmodel"
 /* To be raised whenever the bytes of a model mean something else, here or in src/model/pack.h. */
-#define KEEP_VERSION 1
+#define KEEP_VERSION 2
 #define KEEP_HEAD 32u
 #define KEEP_KEY_AT 36 /* where the key begins */
 

@@ -2,6 +2,7 @@
 #include "kinds.h"
 
 #include <zf/codec/torch.h>
+#include <zf/codec/zip.h>
 #include <zf/dcp.h>
 #include <zf/find.h>
 
@@ -15,10 +16,10 @@ static const struct zf_source_kind *kinds_of(const struct zf_source_kind *const 
 
 const struct zf_source_kind *kinds_at(uint64_t n)
 {
-    const struct zf_source_kind *const torch[] = {&zf_torch_flip_kind, NULL};
+    const struct zf_source_kind *const codec[] = {&zf_torch_flip_kind, &zf_zip_kind, NULL};
     const struct zf_source_kind *k = kinds_of(zf_source_kinds, &n);
 
-    k = k ? k : kinds_of(torch, &n);
+    k = k ? k : kinds_of(codec, &n);
     k = k ? k : kinds_of(zf_dcp_kinds, &n);
     return k ? k : zf_find_kind((size_t)n);
 }

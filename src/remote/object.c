@@ -56,7 +56,7 @@ void object_shared_unref(struct object_shared *s)
 /* ---- reads ----------------------------------------------------------------------------------- */
 
 /* How far beyond the end of this read to fetch: a parser that goes through a file in small steps gets twice as
- * much each time, any other reader nothing. */
+ * much with each block that it enters, any other reader nothing. */
 static uint64_t object_beyond(struct object *o, uint64_t off, size_t n)
 {
     uint64_t end = off + n, was = atomic_exchange(&o->stepped_to, end);
@@ -66,7 +66,7 @@ static uint64_t object_beyond(struct object *o, uint64_t off, size_t n)
         return 0;
     }
     uint64_t covered = atomic_load(&o->covered);
-    if (end <= covered) {
+    if (end <= covered || (end - 1) / BLOCK_SIZE == (was ? was - 1 : 0) / BLOCK_SIZE) {
         return 0;
     }
     uint64_t more = atomic_load(&o->ahead);

@@ -7,6 +7,7 @@
 #include <zf/codec/dtensor.h>
 
 #include "fuzz.h"
+#include "support/far.h"
 
 #define DEPTH 12
 #define STEPS 3000
@@ -100,6 +101,17 @@ static void visit(struct visit *w, const struct zf_pv *v, unsigned depth)
     visit(w, zf_pv_state(v), depth - 1);
 }
 
+static void read_all(struct zf_source *src, const struct zf_limits *lim)
+{
+    struct zf_err err;
+    zf_auto(torch) struct zf_torch *t = zf_torch_open(src, lim, &err);
+    struct visit w = {.t = t, .steps = STEPS};
+
+    if (t) {
+        visit(&w, zf_torch_root(t), DEPTH);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct zf_limits lim = zf_limits_default();
@@ -116,11 +128,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     (void)zf_torch_sniff(src);
-    zf_auto(torch) struct zf_torch *t = zf_torch_open(src, &lim, &err);
-    struct visit w = {.t = t, .steps = STEPS};
-
-    if (t) {
-        visit(&w, zf_torch_root(t), DEPTH);
+    read_all(src, &lim);
+    /* Behind an address an archive's members are found when they are read. */
+    zf_auto(source) struct zf_source *far = far_new(src, &err);
+    if (far) {
+        read_all(far, &lim);
     }
     return 0;
 }

@@ -91,6 +91,7 @@ tests_fuzz_fuzz_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c $(fuzz_drive
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS)
 tests_fuzz_fuzz_torch_SOURCES = tests/fuzz/fuzz_torch.c $(fuzz_driver)
+tests_fuzz_fuzz_torch_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_fuzz_fuzz_torch_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_torch_LDADD = $(ZF_CODEC)
 tests_fuzz_fuzz_tpinfo_SOURCES = tests/fuzz/fuzz_tpinfo.c $(fuzz_driver)

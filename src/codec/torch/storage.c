@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/source/want.h>
 
 #include "file.h"
 
@@ -153,26 +154,45 @@ static struct zf_source *storage_dress(struct zf_source *raw, enum zf_dtype dtyp
 /* Storages that are read ahead. */
 #define STORAGE_NUMBERS 16u
 
-void zf_torch_read_ahead(struct zf_torch *t)
+/* The next storage of a few bytes from record *i on, or NULL: there is none. */
+static struct zf_source *storage_next_number(struct zf_torch *t, uint64_t *i)
 {
     struct zf_err ignored;
 
-    for (uint64_t i = 0; i < t->n_records && t->n_numbers < STORAGE_NUMBERS; i++) {
-        if (!t->ops->is_storage(t, i)) {
-            continue;
+    for (; t->zip && *i < t->n_records; (*i)++) {
+        const uint64_t bytes = zf_zip_member(t->zip, *i)->size;
+        struct zf_source *src = bytes > 0 && bytes <= TORCH_NUMBER && t->ops->is_storage(t, *i)
+                                    ? t->ops->open(t, *i, bytes, &ignored)
+                                    : NULL;
+
+        if (src) {
+            return src;
         }
-        uint64_t bytes = t->zip ? zf_zip_member(t->zip, i)->size : 0;
-        zf_auto(source) struct zf_source *src =
-            bytes > 0 && bytes <= TORCH_NUMBER ? t->ops->open(t, i, bytes, &ignored) : NULL;
-        if (!t->number && src) {
-            t->number = calloc(STORAGE_NUMBERS, sizeof *t->number);
+    }
+    return NULL;
+}
+
+void zf_torch_read_ahead(struct zf_torch *t)
+{
+    struct zf_source *src[STORAGE_NUMBERS];
+    uint64_t i = 0, n = 0, record[STORAGE_NUMBERS];
+    struct zf_err ignored;
+
+    for (; n < STORAGE_NUMBERS && (src[n] = storage_next_number(t, &i)); n++) {
+        record[n] = i++;
+        if (zf_source_is_far(t->src)) { /* each is a request of its own */
+            zf_source_want(src[n], 0, src[n]->size);
         }
-        if (!src || !t->number) {
-            continue;
+    }
+    t->number = n ? calloc(n, sizeof *t->number) : NULL;
+    for (i = 0; i < n; i++) {
+        if (t->number) {
+            struct torch_number *k = &t->number[t->n_numbers];
+
+            *k = (struct torch_number){.record = record[i], .bytes = src[i]->size};
+            t->n_numbers += zf_source_pread(src[i], k->byte, (size_t)k->bytes, 0, &ignored);
         }
-        struct torch_number *k = &t->number[t->n_numbers];
-        *k = (struct torch_number){.record = i, .bytes = bytes};
-        t->n_numbers += zf_source_pread(src, k->byte, (size_t)bytes, 0, &ignored);
+        zf_source_unref(&src[i]);
     }
 }
 

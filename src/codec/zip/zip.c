@@ -14,15 +14,16 @@
 #include <zf/base/num.h>
 #include <zf/source/want.h>
 
+#include "dir.h"
 #include "end.h"
+#include "late.h"
+#include "local.h"
 #include "reader.h"
 
-#define LOCAL_BYTES 30u
-#define SIG_LOCAL 0x04034b50u
 /* Deflate cannot make more than this of one byte. */
 #define DEFLATE_RATIO 1032u
 
-/* A member's offsets in the source; all ZF_OFF_NONE until somebody asks. */
+/* A member's offsets in the source; all ZF_OFF_NONE until somebody asks: then its header was read and compared. */
 struct zip_place {
     uint64_t header_off, data_off;
 };
@@ -33,11 +34,13 @@ struct zf_zip {
     struct zip_reader reader;
     zip_t *za;
     uint64_t n;
+    struct zip_end end;
     uint64_t data_end; /* no member's data may reach beyond: where the directory starts */
     bool slow;         /* headers are fetched ahead, … */
     uint64_t wanted, want_at; /* … of so many members so far; where the next one's may be */
     struct zf_zip_member *member;
     struct zip_place *place;              /* [n] */
+    struct zip_span *span; /* [n] of an archive that is far away, whose headers are read late; else NULL */
     const struct zf_zip_member **by_name; /* [n] sorted */
 };
 
@@ -112,22 +115,21 @@ static bool zip_check_agree(struct zf_zip *z, const struct zip_end *end, struct 
 
 static bool zip_open_archive(struct zf_zip *z, struct zf_err *err)
 {
-    struct zip_end end;
     zip_error_t e;
 
     if (z->src->size == 0) { /* which libzip takes for an archive without members */
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "the file is empty");
     }
-    if (!zip_end_load(z->src, &end, err)) {
+    if (!zip_end_load(z->src, &z->end, err)) {
         if (err->path[0] == '\0') {
             (void)zf_err_in(err, "%s", z->src->name);
         }
         return false;
     }
-    if (!zip_check_end(z, &end, err)) {
+    if (!zip_check_end(z, &z->end, err)) {
         return false;
     }
-    z->data_end = end.exact ? end.dir_off : z->src->size;
+    z->data_end = z->end.exact ? z->end.dir_off : z->src->size;
     zip_error_init(&e);
     errno = 0;
     zip_source_t *source = zip_source_function_create(zip_reader_call, &z->reader, &e);
@@ -142,7 +144,7 @@ static bool zip_open_archive(struct zf_zip *z, struct zf_err *err)
     }
     zip_error_fini(&e);
     z->n = (uint64_t)zip_get_num_entries(z->za, ZIP_FL_UNCHANGED);
-    return zip_check_agree(z, &end, err);
+    return zip_check_agree(z, &z->end, err);
 }
 
 /* The checks of a member that need the directory alone. */
@@ -276,7 +278,11 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
     if (!ok) {
         return NULL;
     }
-    z->slow = waited || zf_source_is_far(src);
+    if (zf_source_is_far(src) &&
+        !zip_dir_load(src, &z->end, z->member, z->n, &z->span, err)) {
+        return NULL;
+    }
+    z->slow = !z->span && (waited || zf_source_is_far(src));
     zip_want_headers(z, WANT_MEMBERS);
     struct zf_zip *done = z;
 
@@ -296,6 +302,7 @@ void zf_zip_free(struct zf_zip *z)
     zf_source_unref(&z->src);
     free(z->member);
     free(z->place);
+    free(z->span);
     free(z->by_name);
     free(z);
 }
@@ -354,42 +361,31 @@ static bool zip_locate(struct zf_zip *z, uint64_t i, struct zip_place *out, stru
     return true;
 }
 
-/* Compares the local header with the directory.  Its sizes may be left out, its name
- * may not. */
+/* Compares the local header with the directory. */
 static bool zip_check_local(struct zf_zip *z, uint64_t i, const struct zip_place *at,
                             struct zf_err *err)
 {
-    const struct zf_zip_member *m = &z->member[i];
-    uint8_t head[LOCAL_BYTES];
-    uint64_t len = strlen(m->name), name_len, extra_len, end;
+    const struct zip_local l = {
+        .name = z->member[i].name, .at = at->header_off, .method = z->member[i].method};
+    const uint64_t n = zip_local_bytes(&l);
+    uint64_t data;
 
-    if (!zip_reader_pread(&z->reader, head, sizeof head, at->header_off, err)) {
+    if (!zf_within(l.at, n, z->src->size)) {
+        (void)zip_local_bad(&l, err);
+        return zf_err_in(err, "%s", z->src->name);
+    }
+    zf_auto(mem) uint8_t *head = malloc((size_t)n);
+    if (!head) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    if (!zip_reader_pread(&z->reader, head, n, l.at, err)) {
         return false;
     }
-    struct zf_bytes b = zf_bytes_of(head, sizeof head);
-    bool ok = zf_bytes_le32(&b) == SIG_LOCAL;
-
-    b.at = 6;
-    ok = ok && (zf_bytes_le16(&b) & 1) == 0 && zf_bytes_le16(&b) == m->method;
-    b.at = 26;
-    name_len = zf_bytes_le16(&b);
-    extra_len = zf_bytes_le16(&b);
-    ok = ok && name_len == len &&
-         zf_add(at->header_off, LOCAL_BYTES + name_len + extra_len, &end) && end == at->data_off;
-    if (ok) {
-        zf_auto(mem) char *name = malloc(len + 1);
-
-        if (!name) {
-            return zf_fail_sys(err, "allocate memory");
-        }
-        if (!zip_reader_pread(&z->reader, name, len, at->header_off + LOCAL_BYTES, err)) {
-            return false;
-        }
-        ok = memcmp(name, m->name, len) == 0;
+    if (!zip_local_agrees(&l, head, &data) || data != at->data_off) {
+        (void)zip_local_bad(&l, err);
+        return zf_err_in(err, "%s", z->src->name);
     }
-    return ok || BAD(z, err, ZF_E_FORMAT, at->header_off,
-                     "the header here is not the one that the directory promises for member \"%s\"",
-                     m->name);
+    return true;
 }
 
 bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_err *err)
@@ -416,6 +412,14 @@ bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_
     return true;
 }
 
+static struct zf_source *zip_late_member(struct zf_zip *z, uint64_t i, struct zf_err *err)
+{
+    const struct zf_zip_member *m = &z->member[i];
+    const struct zip_local l = {.name = m->name, .at = z->span[i].at, .method = m->method};
+
+    return zip_late_new(z->src, &l, m->comp_size, z->span[i].end, err);
+}
+
 struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err)
 {
     const struct zf_zip_member *m = &z->member[i];
@@ -430,10 +434,11 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
     if (m->size == 0) {
         return zf_window_new(z->src, 0, 0, m->name, err);
     }
-    if (!zf_zip_data_off(z, i, &off, err)) {
+    if (!z->span && !zf_zip_data_off(z, i, &off, err)) {
         return NULL;
     }
-    zf_auto(source) struct zf_source *raw = zf_window_new(z->src, off, m->comp_size, m->name, err);
+    zf_auto(source) struct zf_source *raw =
+        z->span ? zip_late_member(z, i, err) : zf_window_new(z->src, off, m->comp_size, m->name, err);
 
     if (!raw) {
         return NULL;
@@ -451,6 +456,9 @@ static int zip_cmp_place(const void *a, const void *b)
 
 bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
 {
+    if (z->span) {
+        return true; /* as far as the directory says; the rest when a member is read */
+    }
     zf_auto(mem) struct zip_place *span = calloc(z->n ? (size_t)z->n : 1, sizeof *span);
     uint64_t n = 0;
 

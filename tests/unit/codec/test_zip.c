@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/codec/zip.h>
 
+#include <zf/source/want.h>
+
+#include "support/far.h"
 #include "support/fault.h"
 #include "unit/codec/fixture.h"
 
@@ -262,6 +265,204 @@ static void passes_on_failing_reads(void **state)
     }
 }
 
+/* ---- far away, where a member is found when it is read ---------------------------------------- */
+
+static struct zf_zip *open_far(struct zf_source *src, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *far = far_new(src, err);
+
+    return far ? zf_zip_open(far, &lim, err) : NULL;
+}
+
+static void reads_archives_far_away(void **state)
+{
+    static const char *const names[] = {"good.zip", "comment.zip", "zip64.zip", "suffix.zip"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct zf_err err;
+        zf_auto(source) struct zf_source *src = fixture_open(dir, names[k]);
+        zf_auto(zip) struct zf_zip *z = open_far(src, &err);
+
+        assert_ok(z != NULL, &err);
+        check_pattern(z, "a/data/0");
+        check_pattern(z, "a/deep");
+        check_pattern(z, "a/data/0");
+        assert_ok(zf_zip_check_overlap(z, &err), &err);
+    }
+    struct zf_err err;
+    uint64_t i, at = 1;
+    char got[6] = "";
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "big.zip");
+    zf_auto(zip) struct zf_zip *z = open_far(src, &err);
+    assert_ok(z != NULL, &err);
+    assert_true(zf_zip_find(z, "a/small", &i));
+    zf_auto(source) struct zf_source *small = zf_zip_source(z, i, &err);
+    assert_ok(small != NULL, &err);
+    assert_ok(zf_source_pread(small, got, 5, 0, &err), &err);
+    assert_string_equal(got, "small");
+    /* Its place is that of the file, which its name is a part of. */
+    assert_ptr_equal(zf_source_origin(small, &at)->ops, &far_ops);
+    assert_int_equal(at, (5ull << 30) + 3 + 30 + strlen("a/big") + 30 + strlen("a/small") + 1);
+    assert_non_null(strstr(small->name, "big.zip!a/small"));
+}
+
+/* The header of a member costs a request: nobody asks for it but who reads the member. */
+static void asks_for_a_header_when_its_member_is_read(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "big.zip");
+    struct zf_err err;
+    uint64_t i;
+    char got[5];
+
+    (void)state;
+    zf_auto(source) struct zf_source *bad = fault_new(src, 0, 30, &err);
+    assert_ok(bad != NULL, &err);
+    zf_auto(zip) struct zf_zip *z = open_far(bad, &err);
+    assert_ok(z != NULL, &err);
+    assert_ok(zf_zip_check_overlap(z, &err), &err);
+    assert_true(zf_zip_find(z, "a/small", &i));
+    zf_auto(source) struct zf_source *small = zf_zip_source(z, i, &err);
+    assert_ok(small != NULL, &err);
+    assert_ok(zf_source_pread(small, got, sizeof got, 0, &err), &err);
+    assert_memory_equal(got, "small", 5);
+    assert_true(zf_zip_find(z, "a/big", &i));
+    zf_auto(source) struct zf_source *big = zf_zip_source(z, i, &err);
+    assert_ok(big != NULL, &err);
+    zf_source_want(big, 0, big->size); /* which nobody hears of */
+    assert_false(zf_source_pread(big, got, sizeof got, big->size - 5, &err));
+    assert_int_equal(err.code, ZF_E_IO);
+}
+
+/* All that is wrong with an archive that is near is wrong with it far away: at once, or when the member is read. */
+static void refuses_far_away_what_it_refuses(void **state)
+{
+    static const char *const names[] = {
+        "prefix.zip", "two.zip", "twins.zip", "duplicate.zip", "encrypted.zip", "method.zip",
+        "sizes.zip", "huge.zip", "disks.zip", "count.zip", "text.zip", "nested.zip",
+        "localname.zip", "localsig.zip", "localmethod.zip", "shared.zip", "outside.zip",
+        "farhead.zip", "overlap.zip", "extra.zip"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct zf_err err;
+        zf_auto(source) struct zf_source *src = fixture_open(dir, names[k]);
+        zf_auto(zip) struct zf_zip *z = open_far(src, &err);
+        bool refused = z == NULL;
+
+        for (uint64_t i = 0; z && i < zf_zip_count(z); i++) {
+            zf_auto(source) struct zf_source *m = zf_zip_source(z, i, &err);
+            char byte;
+
+            refused = refused || !m || (m->size && !zf_source_pread(m, &byte, 1, 0, &err));
+        }
+        if (!refused || (err.code != ZF_E_FORMAT && err.code != ZF_E_UNSUPPORTED)) {
+            fail_msg("%s was believed, or %s", names[k], err.msg);
+        }
+        assert_non_null(strstr(err.path, names[k]));
+    }
+}
+
+static void refuses_a_member_that_reaches_into_the_next(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "extra.zip");
+    struct zf_err err;
+    char got[4];
+
+    (void)state;
+    zf_auto(zip) struct zf_zip *near = zf_zip_open(src, &lim, &err);
+    assert_ok(near != NULL, &err);
+    assert_false(zf_zip_check_overlap(near, &err));
+    assert_non_null(strstr(err.msg, "overlap"));
+    zf_auto(zip) struct zf_zip *z = open_far(src, &err);
+    assert_ok(z != NULL, &err);
+    zf_auto(source) struct zf_source *first = zf_zip_source(z, 0, &err);
+    zf_auto(source) struct zf_source *second = zf_zip_source(z, 1, &err);
+    assert_true(first && second);
+    assert_false(zf_source_pread(first, got, 1, 0, &err));
+    assert_err(&err, ZF_E_FORMAT, 49, "reaches beyond byte 41");
+    assert_ok(zf_source_pread(second, got, sizeof got, 0, &err), &err);
+    assert_memory_equal(got, "DATA", 4);
+}
+
+/* A member of z: its bytes in got[5000], false where it is refused. */
+static bool read_member(struct zf_zip *z, uint64_t i, uint8_t *got)
+{
+    struct zf_err err;
+    zf_auto(source) struct zf_source *m = zf_zip_source(z, i, &err);
+
+    memset(got, 0, 5000);
+    return m && m->size <= 5000 && zf_source_pread(m, got, m->size, 0, &err);
+}
+
+/* Every byte in turn is turned over: what is read far away is what is read near, and what is whole near is so far away. */
+static void sees_far_away_what_it_sees_near(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "good.zip");
+    uint8_t *p = malloc(src->size), near_got[5000], far_got[5000];
+    struct zf_err err;
+
+    (void)state;
+    assert_non_null(p);
+    assert_ok(zf_source_pread(src, p, src->size, 0, &err), &err);
+    for (uint64_t at = 0; at < src->size; at++) {
+        at = at == 200 ? 5000 : at; /* the middle is data */
+        p[at] ^= 0xff;
+        zf_auto(source) struct zf_source *mem = zf_mem_new("flipped", p, src->size, false, &err);
+        zf_auto(zip) struct zf_zip *near = zf_zip_open(mem, &lim, &err);
+        zf_auto(zip) struct zf_zip *far = open_far(mem, &err);
+        bool whole = near && zf_zip_check_overlap(near, &err);
+
+        assert_true(!far || near);
+        for (uint64_t i = 0; near && i < zf_zip_count(near); i++) {
+            bool ok = read_member(near, i, near_got);
+
+            if (far && read_member(far, i, far_got)) {
+                assert_true(ok);
+                assert_memory_equal(near_got, far_got, sizeof near_got);
+            } else {
+                assert_false(ok && whole);
+            }
+        }
+        p[at] ^= 0xff;
+    }
+    free(p);
+}
+
+static struct zf_source *remake(const struct zf_recipe *r, struct zf_source *parent, uint64_t end,
+                                struct zf_err *err)
+{
+    struct zf_remake again = {.parent = parent,
+                              .n = {r->n[0], r->n[1], end},
+                              .bytes = zf_bytes_of(r->bytes.p, r->bytes.n)};
+
+    return r->kind->make(&again, err);
+}
+
+static void is_made_again_by_its_recipe(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "good.zip");
+    struct zf_err err;
+    struct zf_recipe r = {0};
+    uint8_t got[5000];
+
+    (void)state;
+    zf_auto(zip) struct zf_zip *z = open_far(src, &err);
+    assert_ok(z != NULL, &err);
+    zf_auto(source) struct zf_source *m = zf_zip_source(z, 1, &err);
+    assert_ok(m != NULL, &err);
+    assert_true(m->ops->recipe(m, &r));
+    zf_auto(source) struct zf_source *again = remake(&r, src, r.n[2], &err);
+    assert_ok(again != NULL, &err);
+    assert_ok(zf_source_pread(again, got, sizeof got, 0, &err), &err);
+    assert_int_equal(got[4999], 4999 * 7 % 251);
+    assert_null(remake(&r, src, src->size + 1, &err));
+    assert_int_equal(err.code, ZF_E_FORMAT);
+    assert_null(remake(&r, src, r.n[0] + 5000, &err));
+    assert_null(remake(&r, NULL, r.n[2], &err));
+    zf_auto_out(&r.bytes);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -291,6 +492,12 @@ int main(void)
         cmocka_unit_test(refuses_every_truncation),
         cmocka_unit_test(survives_every_flip),
         cmocka_unit_test(passes_on_failing_reads),
+        cmocka_unit_test(reads_archives_far_away),
+        cmocka_unit_test(asks_for_a_header_when_its_member_is_read),
+        cmocka_unit_test(refuses_far_away_what_it_refuses),
+        cmocka_unit_test(refuses_a_member_that_reaches_into_the_next),
+        cmocka_unit_test(sees_far_away_what_it_sees_near),
+        cmocka_unit_test(is_made_again_by_its_recipe),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -90,6 +90,12 @@ def entry(name, size, off):
 directory = entry(b"a/x", len(hidden), 0) + entry(b"a/y", 4, len(outer))
 put("overlap.zip", body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 2, 2, len(directory), len(body), 0))
 
+# The extra field of the first one's header moves its data into the second's header.
+moved = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, 8, 8, 3, 16) + b"a/x" + struct.pack("<HH", 0x4246, 12)[:8] + b"\0" * 4
+body = moved + struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, 4, 4, 3, 0) + b"a/y" + b"DATA"
+directory = entry(b"a/x", 8, 0) + entry(b"a/y", 4, len(moved))
+put("extra.zip", body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 2, 2, len(directory), len(body), 0))
+
 # Beyond 4 GiB, as holes: a large member, and behind it a small and an empty one.
 BIG = (5 << 30) + 3
 with open(os.path.join(out, "big.zip"), "wb") as f:

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "late.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/num.h>
+#include <zf/codec/zip.h>
+#include <zf/source/recipe.h>
+#include <zf/source/want.h>
+
+/* Where torch puts a member's data (torch/csrc, caffe2/serialize/inline_container.cc, 2.x). */
+#define DATA_ALIGN 64u
+/* Between header and data: what is less is fetched in one piece. */
+#define WANT_GAP (128u << 10)
+
+struct late {
+    struct zf_source src;
+    struct zf_source *parent;
+    struct zip_local local; /* its name is a part of src's */
+    uint64_t end;
+    _Atomic uint64_t data; /* where the data begin; 0 = not looked at yet */
+};
+
+/* Two threads may look at once, and find the same. */
+static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
+{
+    const uint64_t n = zip_local_bytes(&l->local);
+
+    *data_out = atomic_load_explicit(&l->data, memory_order_relaxed);
+    if (*data_out) {
+        return true;
+    }
+    zf_auto(mem) uint8_t *head = malloc((size_t)n);
+    if (!head) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    if (!zf_source_pread(l->parent, head, (size_t)n, l->local.at, err)) {
+        return false;
+    }
+    if (!zip_local_agrees(&l->local, head, data_out)) {
+        return zip_local_bad(&l->local, err);
+    }
+    if (!zf_within(*data_out, l->src.size, l->end)) {
+        return zf_fail(err, ZF_E_FORMAT, *data_out,
+                       "member \"%s\" of %llu bytes reaches beyond byte %llu, where the next one "
+                       "or the directory begins",
+                       l->local.name, (unsigned long long)l->src.size, (unsigned long long)l->end);
+    }
+    atomic_store_explicit(&l->data, *data_out, memory_order_relaxed);
+    return true;
+}
+
+static void late_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    struct late *l = (struct late *)s;
+    const uint64_t known = atomic_load_explicit(&l->data, memory_order_relaxed);
+    const uint64_t head = l->local.at, behind = head + zip_local_bytes(&l->local);
+    const uint64_t data = known ? known : (behind + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
+
+    if (known) {
+        zf_source_want(l->parent, data + off, n);
+    } else if (off < WANT_GAP) {
+        zf_source_want(l->parent, head, data + off - head + n);
+    } else {
+        zf_source_want(l->parent, head, behind - head);
+        zf_source_want(l->parent, data + off, n);
+    }
+}
+
+/* What is read first is on its way while the header is. */
+static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_out,
+                      struct zf_err *err)
+{
+    if (atomic_load_explicit(&l->data, memory_order_relaxed) == 0) {
+        late_want(&l->src, off, n);
+    }
+    return late_find(l, data_out, err);
+}
+
+static bool late_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    struct late *l = (struct late *)s;
+    uint64_t data;
+
+    return late_seek(l, off, n, &data, err) && zf_source_pread(l->parent, buf, n, data + off, err);
+}
+
+static bool late_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+                        struct zf_err *err)
+{
+    struct late *l = (struct late *)s;
+    uint64_t data, n = 0;
+
+    for (int i = 0; i < n_iov; i++) {
+        n += iov[i].iov_len;
+    }
+    return late_seek(l, off, n, &data, err) &&
+           zf_source_preadv(l->parent, iov, n_iov, data + off, err);
+}
+
+static bool late_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
+{
+    struct late *l = (struct late *)s;
+    struct zf_rows moved = *r;
+    uint64_t data;
+
+    if (!late_find(l, &data, err)) {
+        return false;
+    }
+    moved.off += data;
+    return zf_source_read_rows(l->parent, &moved, err);
+}
+
+/* Looks the header up: without it nobody knows where the bytes are. */
+static bool late_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
+{
+    struct late *l = (struct late *)s;
+    struct zf_err err;
+    uint64_t data;
+
+    if (!late_find(l, &data, &err)) {
+        return false;
+    }
+    *off += data;
+    *parent_out = l->parent;
+    return true;
+}
+
+static struct zf_shared late_shared(const struct zf_source *s)
+{
+    return zf_source_shared(((const struct late *)s)->parent);
+}
+
+/* The header is looked at again: that it was is no property of the file. */
+static bool late_recipe(struct zf_source *s, struct zf_recipe *out)
+{
+    const struct late *l = (const struct late *)s;
+
+    out->kind = &zf_zip_kind;
+    out->parent = l->parent;
+    out->n[0] = l->local.at;
+    out->n[1] = s->size;
+    out->n[2] = l->end;
+    zf_out_var(&out->bytes, l->local.method);
+    zf_out_str(&out->bytes, l->local.name);
+    return true;
+}
+
+static struct zf_source *late_make(struct zf_remake *r, struct zf_err *err)
+{
+    const uint64_t method = zf_bytes_var(&r->bytes), n = zf_bytes_left(&r->bytes);
+    zf_auto(mem) char *name =
+        n <= UINT16_MAX ? strndup(zf_bytes_take(&r->bytes, n), (size_t)n) : NULL;
+    const struct zip_local local = {.name = name, .at = r->n[0], .method = (uint16_t)method};
+
+    if (!r->parent || !name || method > UINT16_MAX) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a member of no archive");
+        return NULL;
+    }
+    return zip_late_new(r->parent, &local, r->n[1], r->n[2], err);
+}
+
+const struct zf_source_kind zf_zip_kind = {.name = "member", .make = late_make};
+
+static void late_fini(struct zf_source *s)
+{
+    struct late *l = (struct late *)s;
+
+    zf_source_unref(&l->parent);
+    zf_source_fini(s);
+    free(l);
+}
+
+static const struct zf_source_ops late_ops = {
+    .kind = "member",
+    .pread = late_pread,
+    .preadv = late_preadv,
+    .rows = late_rows,
+    .origin = late_origin,
+    .shared = late_shared,
+    .want = late_want,
+    .recipe = late_recipe,
+    .fini = late_fini,
+};
+
+struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local *local,
+                               uint64_t size, uint64_t end, struct zf_err *err)
+{
+    zf_auto(mem) char *full = NULL;
+    uint64_t least;
+
+    if (end > parent->size || !zf_add(local->at, zip_local_bytes(local), &least) || least > end ||
+        size > end - least) {
+        (void)zf_fail(err, ZF_E_FORMAT, local->at, "member \"%s\" of %llu bytes has no room here",
+                      local->name, (unsigned long long)size);
+        (void)zf_err_in(err, "%s", parent->name);
+        return NULL;
+    }
+    struct late *l = calloc(1, sizeof *l);
+    if (asprintf(&full, "%s!%s", parent->name, local->name) < 0) {
+        full = NULL;
+    }
+    if (!l || !full || !zf_source_init(&l->src, &late_ops, full, size, err)) {
+        free(l);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
+    l->src.stored = parent->stored < size ? parent->stored : size;
+    l->parent = zf_source_ref(parent);
+    l->local = *local;
+    l->local.name = l->src.name + strlen(parent->name) + 1;
+    l->end = end;
+    atomic_init(&l->data, 0);
+    return &l->src;
+}
