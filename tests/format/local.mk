@@ -6,6 +6,7 @@ TESTS += \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
 	tests/format/deepspeed/test_experts.py \
+	tests/format/deepspeed/test_groups.py \
 	tests/format/deepspeed/test_lost.py \
 	tests/format/deepspeed/test_mixed.py \
 	tests/format/deepspeed/test_parallel.py \
@@ -42,6 +43,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/test_deepspeed.py \
 	tests/format/deepspeed/test_evidence.py \
 	tests/format/deepspeed/test_experts.py \
+	tests/format/deepspeed/test_groups.py \
 	tests/format/deepspeed/test_lost.py \
 	tests/format/deepspeed/test_mixed.py \
 	tests/format/deepspeed/test_parallel.py \

@@ -10,6 +10,7 @@
 #include "experts.h"
 #include "groups.h"
 #include "layers_rest.h"
+#include "merged.h"
 #include "order.h"
 #include "stored.h"
 #include "tp_join.h"
@@ -76,7 +77,8 @@ static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
     if (mp->save->dir.by_rank) {
         return ds_zero3_draft(mp, err);
     }
-    return ds_order_settle(mp, err) ? ds_zero12_draft(mp, err) : rank_leave_out(mp, err);
+    return (mp->merged ? ds_merged_settle : ds_order_settle)(mp, err) ? ds_zero12_draft(mp, err)
+                                                                      : rank_leave_out(mp, err);
 }
 
 /* Drafts what one model-parallel rank has, in its own tree if there are several. */

@@ -35,10 +35,9 @@ static bool groups_fill(struct ds_rank *mp, const struct ds_shapes *shapes, uint
     return mp->group != NULL;
 }
 
-/* The elements that the ranks have of group g. */
-static bool groups_count(const struct ds_rank *mp, uint32_t g, uint64_t *sum,
-                              struct zf_err *err)
+bool ds_groups_count(const struct ds_rank *mp, uint32_t g, uint64_t *sum, struct zf_err *err)
 {
+    *sum = 0;
     for (uint32_t r = 0; r < mp->n_dp; r++) {
         const struct ds_optim *o = &mp->optim[r];
         uint32_t n_cuts = o->lost ? 0 : o->n_cuts ? o->n_cuts[g] : 1;
@@ -63,9 +62,9 @@ static struct ds_shapes *groups_split(struct ds_rank *mp, const struct ds_shapes
     uint32_t next = 0;
 
     for (uint32_t g = 0; out && g < n_parts; g++) {
-        uint64_t left = 0;
+        uint64_t left;
 
-        if (!groups_count(mp, g, &left, err)) {
+        if (!ds_groups_count(mp, g, &left, err)) {
             return NULL;
         }
         out[g].param = all->param + next;
@@ -76,6 +75,20 @@ static struct ds_shapes *groups_split(struct ds_rank *mp, const struct ds_shapes
         out[g].n = (uint32_t)(all->param + next - out[g].param);
     }
     return out;
+}
+
+bool ds_groups_pick(struct ds_rank *mp, const struct ds_group *like, const uint32_t *which,
+                    uint32_t n, struct ds_group *out, struct zf_err *err)
+{
+    *out = *like;
+    out->n = n;
+    out->param = zf_arena_get(mp->save->a, n, sizeof *out->param, err);
+    out->len = zf_arena_get(mp->save->a, n, sizeof *out->len, err);
+    for (uint32_t i = 0; out->param && out->len && i < n; i++) {
+        out->param[i] = mp->merged->param[which[i]];
+        out->len[i] = out->param[i].n;
+    }
+    return out->param && out->len;
 }
 
 static bool groups_make(struct ds_rank *mp, struct zf_err *err)
@@ -137,9 +150,10 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
             "no file says how the parameters are called (there is no param_shapes in \"%s\")",
             mp->model.path);
     }
-    if (n == 1 && !mp->model.has_shapes && !first->sliced && first->n_parts > 1) {
+    if (n == 1 && !mp->model.has_shapes && !mp->by_slices && !first->sliced) {
+        mp->merged = shapes;
         n = first->n_parts;
-        shapes = groups_split(mp, shapes, n, err);
+        shapes = n > 1 ? groups_split(mp, shapes, n, err) : shapes;
     }
     if (shapes && n != first->n_parts) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

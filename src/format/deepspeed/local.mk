@@ -14,6 +14,9 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/layers_rest.c \
 	src/format/deepspeed/mappings.c \
 	src/format/deepspeed/masters.c \
+	src/format/deepspeed/merged.c \
+	src/format/deepspeed/merged_storage.c \
+	src/format/deepspeed/merged_value.c \
 	src/format/deepspeed/model_states.c \
 	src/format/deepspeed/name.c \
 	src/format/deepspeed/optim_states.c \
@@ -50,6 +53,7 @@ noinst_HEADERS += \
 	src/format/deepspeed/layers_rest.h \
 	src/format/deepspeed/mappings.h \
 	src/format/deepspeed/masters.h \
+	src/format/deepspeed/merged.h \
 	src/format/deepspeed/model_states.h \
 	src/format/deepspeed/name.h \
 	src/format/deepspeed/optim_states.h \

@@ -59,6 +59,24 @@ static struct zf_sample order_sample(const struct ds_rank *mp, const struct ds_g
     return zf_sample_of(elements, pieces * mp->save->dir.n_mp);
 }
 
+static bool order_list_group(struct ds_rank *mp, const struct ds_group *group, uint32_t every,
+                             uint64_t *compared, struct zf_roundings *out, struct zf_err *err)
+{
+    struct zf_flat_vector flat;
+
+    if (!zero12_lay(mp->save, group, &flat, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < group->n; i++) {
+        const struct vector_weight at = {.group = group, .flat = &flat, .i = i};
+
+        if (!order_list_param(mp, &at, every, compared, out, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Tries one order of all groups. */
 static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct order_proof *q,
                         struct zf_err *err)
@@ -67,19 +85,11 @@ static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct
     const struct zf_rounding_opts o = {sample, zf_store_ahead(mp->save->st), mp->save->o->degraded};
     zf_auto(roundings) struct zf_roundings list = {0};
     const struct zf_rounding *bad;
-    struct zf_flat_vector flat;
 
     *q = (struct order_proof){0};
     for (uint32_t g = 0; g < mp->n_groups; g++) {
-        if (!zero12_lay(mp->save, &group[g], &flat, err)) {
+        if (!order_list_group(mp, &group[g], sample.every, &q->compared, &list, err)) {
             return false;
-        }
-        for (uint32_t i = 0; i < group[g].n; i++) {
-            const struct vector_weight at = {.group = &group[g], .flat = &flat, .i = i};
-
-            if (!order_list_param(mp, &at, sample.every, &q->compared, &list, err)) {
-                return false;
-            }
         }
     }
     if (!zf_roundings_check(&list, o, &bad, &q->miss, err)) {
@@ -90,6 +100,31 @@ static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct
         q->name = ((const struct ds_param *)bad->what)->name;
         q->file = bad->file;
     }
+    return true;
+}
+
+bool ds_order_fits(struct ds_rank *mp, const struct ds_group *group, bool *yes, struct zf_err *err)
+{
+    const struct zf_sample sample = order_sample(mp, mp->group);
+    const struct zf_rounding_opts o = {sample, zf_store_ahead(mp->save->st), mp->save->o->degraded};
+    zf_auto(roundings) struct zf_roundings list = {0};
+    const struct zf_rounding *bad;
+    struct zf_mismatch miss;
+    uint64_t compared = 0;
+
+    *yes = false;
+    if (!order_list_group(mp, group, 1, &compared, &list, err)) {
+        bool other = err->code == ZF_E_FORMAT;
+
+        if (other) {
+            zf_err_clear(err); /* of another length */
+        }
+        return other;
+    }
+    if (!zf_roundings_check(&list, o, &bad, &miss, err)) {
+        return false;
+    }
+    *yes = !bad;
     return true;
 }
 
@@ -156,8 +191,8 @@ static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_
 static bool order_settle(struct ds_rank *mp, struct zf_err *err)
 {
     /* since 0.6 the recorded order is the real one */
-    bool sure = mp->model.has_shapes || (mp->by_slices && !mp->model.round_robin);
-    bool other = order_differs(mp);
+    bool sure = mp->placed || mp->model.has_shapes || (mp->by_slices && !mp->model.round_robin);
+    bool other = !mp->placed && order_differs(mp);
     struct order_proof declared, dealt;
     struct ds_group *in_turn;
 

@@ -28,6 +28,10 @@ struct ds_rank {
     uint32_t n_dp;          /* data-parallel ranks */
     struct ds_group *group;
     uint32_t n_groups;
+    /* The parameters of all groups, where one mapping names them (before 0.5.4), frozen ones perhaps among
+     * them (before 0.4.3); or NULL. */
+    const struct ds_shapes *merged;
+    bool placed; /* … and the groups are what the weights prove, in their real order */
     struct ds_group *cut; /* [n_cut] the same before the ranks of experts were told apart; or NULL */
     uint32_t n_cut;
     bool blocks, sets;    /* how these are: see experts.h */

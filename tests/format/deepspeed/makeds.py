@@ -172,7 +172,7 @@ def old_shapes(state):
     return OrderedDict((n, Size(s)) for g in state.groups for n, s in g.items())
 
 
-def zero1_0_3_14(state, ranks, intervals):
+def zero1_0_3_14(state, ranks, intervals, declared=None):
     """Stage 1 of 0.3.14: intervals[g] sub-partitions of each partition of group g."""
     files = {"mp_rank_00_model_states.pt": {"module": module_of(state), "optimizer": None, "global_steps": state.step,
                                             "dp_world_size": ranks, "mp_world_size": 1}}
@@ -186,7 +186,44 @@ def zero1_0_3_14(state, ranks, intervals):
         files[f"zero_pp_rank_{r}_mp_rank_00_optim_states.pt"] = {"optimizer_state_dict": {
             "overflow": False, "base_optimizer_state": base, "zero_stage": 1, "partition_count": ranks,
             "num_comm_intervals_per_group": intervals, "local_sub_partitions_of_fp32_groups": cuts},
-            "param_shapes": old_shapes(state)}
+            "param_shapes": OrderedDict((n, Size(state.shape(n))) for n in declared) if declared else old_shapes(state)}
+    return files
+
+
+def flat16(state, groups, rest=()):
+    """`module` as an engine has it: the weights of each group are views of one vector, in its order; any other has its own."""
+    out = OrderedDict()
+    for names in groups:
+        values = [v for n in names for v in state.values(n)]
+        # the vector is as long as all partitions
+        whole = Storage(data=bf16(values + [0.0]), n=len(values) + 1, cls="BFloat16Storage")
+        at = 0
+        for n in names:
+            out[n] = Tensor(shape=state.shape(n), storage=whole, offset=at)
+            at += numel(state.shape(n))
+    out.update((n, Half(state.values(n), state.shape(n))) for n in rest)
+    return out
+
+
+def zero12_merged(state, ranks, declared, deal=False, views=True, stage=2):
+    """Stages 1 and 2 of 0.3.14 to 0.4.2: one mapping for all groups, in the order `declared` of the model, frozen ones too; 0.4.0 to
+    0.4.2 deal the parameters of each group to the ranks in turn."""
+    real = [dealt(g, ranks) if deal else list(g) for g in state.groups]
+    rest = [*state.frozen, *state.buffers]
+    weights = flat16(state, real, rest) if views else module_of(state)
+    files = {"mp_rank_00_model_states.pt": {"module": OrderedDict((n, weights[n]) for n in [*declared, *state.buffers]), "optimizer": None,
+                                            "skipped_steps": 0, "global_steps": state.step, "dp_world_size": ranks, "mp_world_size": 1}}
+    for r in range(ranks):
+        masters, base = [], []
+        for names in real:
+            part, n = partitions(flat(state, names, "fp32"), ranks, 1)[r]
+            masters.append(f32(part[:n]))
+            moments = {m: partitions(flat(state, names, m), ranks, 1)[r][0][:n] for m in state.moments}
+            base.append({"step": state.step, **{m: f32(v) for m, v in moments.items()}})
+        files[f"zero_pp_rank_{r}_mp_rank_00_optim_states.pt"] = {"optimizer_state_dict": {
+            "overflow": False, "base_optimizer_state": base, "zero_stage": stage, "partition_count": ranks,
+            "single_partition_of_fp32_groups": masters},
+            "param_shapes": OrderedDict((n, Size(state.shape(n))) for n in declared)}
     return files
 
 
@@ -239,6 +276,6 @@ def universal(state, ranks):
     return files
 
 
-__all__ = ["Call", "Empty", "Half", "OrderedDict", "Size", "State", "Storage", "Tensor", "bf16", "dealt", "f32", "flat", "model",
+__all__ = ["Call", "Empty", "Half", "OrderedDict", "Size", "State", "Storage", "Tensor", "bf16", "dealt", "f32", "flat", "flat16", "model",
            "module_of", "numel", "old_shapes", "optim12", "partitions", "rebuild", "settings", "sizes", "slots", "strides",
-           "universal", "universal3", "values_of", "write", "zero1_0_3_14", "zero12", "zero3"]
+           "universal", "universal3", "values_of", "write", "zero1_0_3_14", "zero12", "zero12_merged", "zero3"]
