@@ -48,6 +48,7 @@ include tests/unit/find/local.mk
 include tests/unit/keep/local.mk
 include tests/unit/format/local.mk
 include tests/unit/view/local.mk
+include tests/unit/overlay/local.mk
 include tests/unit/fs/local.mk
 include tests/unit/export/local.mk
 include tests/unit/cmd/local.mk
