@@ -30,6 +30,8 @@ zerofs_SOURCES = \
 	src/cmd/mounted.h \
 	src/cmd/open.c \
 	src/cmd/open.h \
+	src/cmd/option_value.c \
+	src/cmd/option_value.h \
 	src/cmd/options.c \
 	src/cmd/options.def \
 	src/cmd/options.h \

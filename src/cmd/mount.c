@@ -199,25 +199,13 @@ static enum zf_fs_xattrs mount_xattrs(const struct opts *o)
                                                         : ZF_FS_XATTRS_OFF;
 }
 
-/* In the worker. */
-static int mount_serve(void *ctx, int link)
+/* link: where the supervisor says that it is time to stop. */
+static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
 {
-    struct service *v = ctx;
     const struct mount_job *job = v->job;
     const struct opts *o = job->opts;
-    struct zf_err err;
 
-    if (v->notify >= 0) {
-        (void)close(v->notify); /* from now on only a sign that we go to the background */
-    }
-    if (v->lock >= 0) {
-        (void)close(v->lock);
-    }
-    mount_keep_no_large_blocks();
-    zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
-    const struct open_saves saves = {.o = o, .opener = open_opener(o), .log = log};
-    zf_auto(tree) struct zf_tree *tree = log ? mount_open_described(job, &saves, &err) : NULL;
-    struct zf_fs_opts fs = {
+    return (struct zf_fs_opts){
         .mountpoint = job->mountpoint,
         .fsname = o->fsname ? o->fsname : job->source,
         .subtype = o->subtype ? o->subtype : "zerofs",
@@ -244,6 +232,27 @@ static int mount_serve(void *ctx, int link)
         .stopping = mount_worker_stopping,
         .session_ctx = v,
     };
+}
+
+/* In the worker. */
+static int mount_serve(void *ctx, int link)
+{
+    struct service *v = ctx;
+    const struct mount_job *job = v->job;
+    const struct opts *o = job->opts;
+    struct zf_err err;
+
+    if (v->notify >= 0) {
+        (void)close(v->notify); /* from now on only a sign that we go to the background */
+    }
+    if (v->lock >= 0) {
+        (void)close(v->lock);
+    }
+    mount_keep_no_large_blocks();
+    zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
+    const struct open_saves saves = {.o = o, .opener = open_opener(o), .log = log};
+    zf_auto(tree) struct zf_tree *tree = log ? mount_open_described(job, &saves, &err) : NULL;
+    const struct zf_fs_opts fs = mount_fs_opts(v, link);
 
     v->link = link;
     v->log = log;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The values of options.  options.def has a row an option: name, type, field of struct opts, which
+ * commands take it, what --help says.  By its row alone an option is set, checked, and reported in
+ * mount.json; options.c is what finds the row. */
+#ifndef CMD_OPTION_VALUE_H
+#define CMD_OPTION_VALUE_H
+
+#include "options.h"
+
+/* As options.def explains them. */
+enum option_kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, USER, GROUP, PASS, WORDS };
+enum option_where { ANY, TREE, MOUNT }; /* in the order of enum cmd_takes */
+
+struct option_row {
+    const char *name;
+    enum option_kind kind;
+    size_t at; /* of the field in struct opts */
+    enum option_where where;
+    const char *meta, *help; /* meta: NULL when it takes no value; "a|b|c": only these */
+};
+
+enum {
+    N_OPTION_ROWS = 0
+#define OPT(name, kind, field, where, meta, help) +1
+#include "options.def"
+#undef OPT
+};
+extern const struct option_row option_rows[N_OPTION_ROWS];
+
+/* Sets the field; value: NULL when there was no '='.
+ * Errors: ZF_E_USAGE malformed, or given before with another value. */
+bool option_set(struct opts *o, const struct option_row *r, const char *value,
+                struct zf_err *err) ZF_CHECKED;
+
+/* When all are set: what was not given becomes what the commands use, options that contradict each other
+ * are refused, paths are made absolute. */
+bool options_settle(struct opts *o, struct zf_err *err) ZF_CHECKED;
+
+#endif
