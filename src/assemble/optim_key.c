@@ -63,7 +63,8 @@ static bool optim_key_optimizer_word(const char *p, size_t n)
     return word_starts(p, n, "optim");
 }
 
-size_t word_len(const char *p, size_t n)
+/* How long it is up to a dot. */
+static size_t optim_key_word_len(const char *p, size_t n)
 {
     const char *dot = memchr(p, '.', n);
 
@@ -118,7 +119,7 @@ static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, ui
  * a model may have an `optim_head`. */
 static bool optim_key_optimizer_head(const char *key, size_t n)
 {
-    size_t w = word_len(key, n);
+    size_t w = optim_key_word_len(key, n);
 
     if (optim_key_optimizer_word(key, w)) {
         return true;
@@ -126,7 +127,7 @@ static bool optim_key_optimizer_head(const char *key, size_t n)
     if (w == n || container(key, w) >= 0) {
         return false;
     }
-    return optim_key_optimizer_word(key + w + 1, word_len(key + w + 1, n - w - 1));
+    return optim_key_optimizer_word(key + w + 1, optim_key_word_len(key + w + 1, n - w - 1));
 }
 
 bool entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e)
@@ -189,7 +190,7 @@ bool entry_split(struct optim_key *e, const struct zf_table *params)
     if (last == SIZE_MAX) {
         return false;
     }
-    size_t first = word_len(e->text, e->text_len);
+    size_t first = optim_key_word_len(e->text, e->text_len);
     bool key_first = ONE_OF(e->text, first, state_words);
     optim_key_split_at(e, key_first ? first : last, key_first);
     return true;

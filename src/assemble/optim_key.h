@@ -6,13 +6,11 @@
 #include <zf/assemble/key_path.h>
 #include <zf/base/table.h>
 
-/* Is p[n] exactly this word, one of these, all digits; does it start with it; how long is it up to
- * a dot? */
+/* Is p[n] exactly this word, one of these, all digits; does it start with it? */
 bool word_is(const char *p, size_t n, const char *word);
 bool word_of(const char *p, size_t n, const char *const *words, size_t n_words);
 bool word_digits(const char *p, size_t n);
 bool word_starts(const char *p, size_t n, const char *word);
-size_t word_len(const char *p, size_t n);
 
 /* The names that a checkpoint gives to its model, best first. */
 enum { ZF_CONTAINERS = 4 };

@@ -23,6 +23,7 @@ static struct zf_agree *replicas_copy_said(struct dcp_placing *p, struct dcp_ite
     zf_auto(dcp_look) struct dcp_look look = {0};
     zf_auto(agree) struct zf_agree *said = NULL;
 
+    zf_err_clear(err);
     if (!file || item.len > COPY_BYTES_MAX) {
         return NULL;
     }
@@ -59,7 +60,6 @@ static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *co
 
 bool dcp_copies_check(struct dcp_placing *p, struct zf_err *err)
 {
-    zf_err_clear(err);
     for (uint64_t i = 0; i < p->d->n_copies && i < COPY_MAX; i++) {
         if (!replicas_copy_check(p, &p->d->copy[i], err)) {
             return false;

@@ -72,7 +72,6 @@ libzf_remote_la_SOURCES += \
 	src/remote/place.c \
 	src/remote/place.h \
 	src/remote/s3_place.c \
-	src/remote/s3_place.h \
 	src/remote/sizes.c \
 	src/remote/sizes.h \
 	src/remote/store.c \

@@ -3,8 +3,6 @@
  * them, gs:// with HMAC keys.
  * Source of the variables: OLMo, olmo/util.py (_get_s3_profile_name, _get_s3_endpoint_url); AWS_REQUEST_PAYER and
  * AWS_NO_SIGN_REQUEST are GDAL's names (vsis3). */
-#include "s3_place.h"
-
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +11,26 @@
 
 #include "aws_auth.h"
 #include "gs_auth.h"
+#include "place.h"
 #include "s3_list.h"
 #include "unlisted.h"
 #include "uri.h"
 #include "url.h"
 #include "xml.h"
 
-#define S3_PAGE_BYTES (16u << 20) /* of a page: 1000 keys of 1024 bytes, encoded, and what is around them */
+#define S3_PAGE_BYTES                                                                              \
+    (16u << 20) /* of a page: 1000 keys of 1024 bytes, encoded, and what is around them */
+
+/* What differs between the schemes; NULL = nothing. */
+struct s3_kind {
+    const char *scheme, *store; /* "s3", "S3" for sentences */
+    const char
+        *profile_variable; /* names a profile, which counts more than keys in the environment */
+    const char *endpoint_variable; /* must name the endpoint */
+    const char *endpoint;          /* a fixed one */
+    const char *region;            /* a fixed one */
+    bool google;                   /* credentials are Google's */
+};
 
 struct s3_place {
     struct place place;
@@ -451,12 +462,16 @@ static bool s3_open(struct s3_place *s, const struct s3_kind *k, const struct pl
            (k->google ? s3_open_google(s, k, n, err) : s3_open_aws(s, k, n, err));
 }
 
-struct place *s3_place_new(const struct s3_kind *k, const struct place_new *n, struct zf_err *err)
+/* NULL: ZF_E_USAGE address or settings that make no sense; those of aws_auth_new. */
+static struct place *s3_place_new(const struct s3_kind *k, const struct place_new *n,
+                                  struct zf_err *err)
 {
-    struct s3_place *s = xml_ready(err) ? calloc(1, sizeof *s) : NULL;
-
+    if (!xml_ready(err)) {
+        return NULL;
+    }
+    struct s3_place *s = calloc(1, sizeof *s);
     if (!s) {
-        (void)(err->code || zf_fail_sys(err, "open the bucket"));
+        (void)zf_fail_sys(err, "open the bucket");
         return NULL;
     }
     (void)pthread_mutex_init(&s->lock, NULL);

@@ -142,11 +142,6 @@ struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct
     return store_of(t, look, "", err);
 }
 
-void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops)
-{
-    return st->t->ops == ops ? st->t->self : NULL;
-}
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* a/b, or the one that is not empty; NULL: out of memory. */

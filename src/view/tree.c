@@ -19,7 +19,7 @@ static uint64_t tree_file_ino(const struct tree *t, const struct shelf *s, uint3
     return (uint64_t)(s - t->shelf + 1) << 32 | ((uint64_t)s->of->set->tensor[i].alias_of + 1);
 }
 
-bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
+static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
 {
     uint64_t s = ino >> 32, low = ino & UINT32_MAX;
 

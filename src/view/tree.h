@@ -27,7 +27,6 @@ struct spot {
     const struct shelf *shelf; /* else tensor i on this shelf */
     uint32_t i;
 };
-bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out);
 
 /* After a failed read of [off, off + n) at `s`: if bytes that are known to be lost are among them,
  * *err says which, of which tensor and why. */

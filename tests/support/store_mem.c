@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/list.h>
 #include <zf/base/vec.h>
-
 #include <zf/source/store_kind.h>
 
 struct store_mem_file {
@@ -16,7 +16,12 @@ struct store_mem_file {
 
 struct store_mem_tree {
     zf_vec(struct store_mem_file) file;
+    const struct zf_store *store;
+    struct store_mem_tree *prev, *next;
 };
+
+/* All there are, so that one can be found by its store; one thread at a time makes and fills them. */
+static struct store_mem_tree *store_mem_trees;
 
 /* What follows "dir/" in path, or NULL when it does not lie in dir. */
 static const char *store_mem_below(const char *path, const char *dir)
@@ -121,6 +126,7 @@ static void mem_fini(void *self)
         zf_source_unref(&t->file.at[i].src);
     }
     zf_vec_fini(&t->file);
+    zf_list_remove(&store_mem_trees, t);
     free(t);
 }
 
@@ -139,7 +145,13 @@ struct zf_store *store_mem_new(const struct zf_limits *lim, struct zf_err *err)
         (void)zf_fail_sys(err, "make a store");
         return NULL;
     }
-    return zf_store_new(&mem_ops, t, (struct zf_store_look){.name = "", .shown = ""}, lim, err);
+    zf_list_append(&store_mem_trees, t);
+    struct zf_store *st =
+        zf_store_new(&mem_ops, t, (struct zf_store_look){.name = "", .shown = ""}, lim, err);
+    if (st) {
+        t->store = st;
+    }
+    return st;
 }
 
 /* A source with a copy of p. */
@@ -165,8 +177,11 @@ static struct zf_source *store_mem_copy_of(const char *path, const void *p, uint
 bool store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_t n,
                    struct zf_err *err)
 {
-    struct store_mem_tree *t = zf_store_self(st, &mem_ops);
+    struct store_mem_tree *t = store_mem_trees;
 
+    while (t && t->store != st) {
+        t = t->next;
+    }
     if (!t) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this store is not in memory");
     }

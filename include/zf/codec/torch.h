@@ -51,8 +51,6 @@ uint64_t zf_torch_weight(const struct zf_torch *t);
 uint64_t zf_torch_pickle_bytes(const struct zf_torch *t);
 const struct zf_pv *zf_torch_root(const struct zf_torch *t);
 struct zf_arena *zf_torch_arena(struct zf_torch *t);
-/* "zip", "legacy", "tar", "torchscript" */
-const char *zf_torch_container(const struct zf_torch *t);
 
 /* Reads the few storages of a number (the steps of an optimizer), so that who asks for one later need not wait
  * for a slow source.  What cannot be read is left to whoever asks. */

@@ -54,9 +54,6 @@ struct zf_store_look {
 struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
                            const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
-/* The kind's own object, to which the store belongs, or NULL when it is of another kind. */
-void *zf_store_self(struct zf_store *st, const struct zf_store_ops *ops);
-
 /* A bound on the decompressed blocks of all files of a store, for zf_shared.  Errors: ZF_E_NOMEM. */
 struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err) ZF_CHECKED;
 struct zf_cache *zf_cache_ref(struct zf_cache *c);

@@ -228,8 +228,3 @@ const char *zf_torch_name(const struct zf_torch *t)
 {
     return t->src->name;
 }
-
-const char *zf_torch_container(const struct zf_torch *t)
-{
-    return t->ops->name;
-}

@@ -55,7 +55,7 @@ struct torch_entry {
 
 /* A container's way to its storages. */
 struct torch_container_ops {
-    const char *name;
+    const char *name; /* "zip", "legacy", "tar", "torchscript" */
     /* Is this record a storage with bytes in it? */
     bool (*is_storage)(const struct zf_torch *t, uint64_t record);
     /* The record of a storage key, and how long it is. */

@@ -270,11 +270,15 @@ static bool affine_prove_shard(struct zf_arena *a, const struct affine_space *s,
         elems += n; /* wraps only where the proof fails */
         turned[i] = (struct zf_cut_box){b->in_whole, b->in_shard, b->size};
     }
-    if (!turned || (zf_cut_prove(&shard, err) && elems == s->elems[1])) {
-        return turned != NULL;
-    }
-    if (err->code != ZF_OK && err->code != ZF_E_FORMAT) {
+    if (!turned) {
         return false;
+    }
+    bool apart = zf_cut_prove(&shard, err);
+    if (!apart && err->code != ZF_E_FORMAT) {
+        return false;
+    }
+    if (apart && elems == s->elems[1]) {
+        return true;
     }
     zf_err_clear(err);
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -36,7 +36,7 @@ if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/codec/test_faults tests/unit/codec/test_zip
 TESTS += tests/unit/codec/test_faults tests/unit/codec/test_zip
 endif
-tests_unit_codec_test_faults_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_faults_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_codec_test_faults_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_zip_SOURCES = tests/unit/codec/test_zip.c tests/unit/codec/fixture.h
 tests_unit_codec_test_zip_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -46,6 +46,7 @@ EXTRA_DIST += tests/unit/codec/zips.py
 # torch.save files
 check_PROGRAMS += tests/unit/codec/torch_dump
 tests_unit_codec_torch_dump_SOURCES = tests/unit/codec/torch_dump.c
+tests_unit_codec_torch_dump_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_codec_torch_dump_LDADD = $(ZF_CODEC)
 dist_check_SCRIPTS += tests/unit/codec/test_torch.py
 TESTS += tests/unit/codec/test_torch.py

@@ -7,6 +7,8 @@
 #include <zf/codec/safetensors.h>
 #include <zf/codec/torch.h>
 
+#include "codec/torch/file.h"
+
 /* What a reader found, in a few words; false: it failed. */
 typedef bool reader_fn(struct zf_source *src, char *out, size_t n, struct zf_err *err);
 
@@ -20,7 +22,7 @@ static bool read_torch(struct zf_source *src, char *out, size_t n, struct zf_err
         return false;
     }
     zf_torch_storages(t, &storages, &unread);
-    (void)snprintf(out, n, "%s, %d, %d values, %d storages", zf_torch_container(t),
+    (void)snprintf(out, n, "%s, %d, %d values, %d storages", t->ops->name,
                    (int)zf_pv_kind(zf_torch_root(t)), (int)zf_pv_len(zf_torch_root(t)),
                    (int)storages);
     return true;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What zerofs makes of a torch.save file, for test_torch.py: a line for each tensor, with its
- * bytes. torch_dump FILE          path, kind, dtype, shape, and bytes in hex or what else there is
- * to tell torch_dump --cut N FILE  opens the file cut off at each Nth byte; each must be refused or
- * whole */
+/* What zerofs makes of a torch.save file, for test_torch.py.
+ *
+ *   torch_dump FILE          a line for each tensor: path, kind, dtype, shape, and its bytes in hex
+ *                            or why there are none
+ *   torch_dump --cut N FILE  opens the file cut off at each Nth byte; each must be refused or whole */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 
 #include <zf/codec/dtensor.h>
 #include <zf/source/store.h>
+
+#include "codec/torch/file.h"
 
 #define DEPTH 40
 
@@ -224,7 +227,7 @@ static bool dump(struct zf_source *src, FILE *out, struct zf_err *err)
     if (!t) {
         return false;
     }
-    fprintf(out, "\tcontainer\t%s\t\t\n", zf_torch_container(t));
+    fprintf(out, "\tcontainer\t%s\t\t\n", t->ops->name);
     visit(&d, zf_torch_root(t), "", 0);
     *err = d.err;
     return d.ok;
