@@ -10,40 +10,8 @@
 
 #include "fuzz.h"
 #include "../support/store_mem.h"
+#include "opened.h"
 #include "src/format/olmo/key64.h"
-
-#define READ_MAX 4096u
-
-static void read_some(const struct zf_map *m)
-{
-    static char buf[READ_MAX];
-    uint64_t size = zf_map_size(m), n = size < READ_MAX ? size : READ_MAX;
-    struct zf_err err;
-
-    zf_err_clear(&err);
-    if (n && !zf_map_read(m, buf, n, size - n, &err) && err.code == ZF_OK) {
-        abort(); /* a failure without a reason */
-    }
-}
-
-static void try_open(struct zf_store *st, const struct zf_limits *lim, bool degraded)
-{
-    struct zf_open_opts o = {.lim = lim, .format = "olmo", .degraded = degraded};
-    struct zf_err err = {.code = ZF_OK};
-    zf_auto(checkpoint) struct zf_checkpoint *c = zf_open(st, &o, &err);
-
-    if (!c) {
-        if (err.code == ZF_OK) {
-            abort();
-        }
-        return;
-    }
-    for (uint32_t i = 0; i < c->n_sets; i++) {
-        for (uint32_t k = 0; k < c->set[i].n; k++) {
-            read_some(c->set[i].tensor[k].data);
-        }
-    }
-}
 
 static void try_name(const void *p, size_t n, const struct zf_limits *lim)
 {
@@ -89,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                        &err)) {
         return 0;
     }
-    try_open(st, &lim, false);
-    try_open(st, &lim, true);
+    opened_try(st, "olmo", &lim, false);
+    opened_try(st, "olmo", &lim, true);
     return 0;
 }

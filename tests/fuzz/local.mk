@@ -117,7 +117,7 @@ tests_fuzz_fuzz_diskcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_fuzz_fuzz_diskcache_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_diskcache_LDADD = libzf-remote.la $(ZF_SOURCE)
 
-noinst_HEADERS += tests/fuzz/fuzz.h
+noinst_HEADERS += tests/fuzz/fuzz.h tests/fuzz/opened.h
 EXTRA_DIST += tests/fuzz/driver.c tests/fuzz/pack_open.py tests/fuzz/corpus
 tests_fuzz_fuzz_cred_SOURCES = tests/fuzz/fuzz_cred.c $(fuzz_driver)
 tests_fuzz_fuzz_cred_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)

@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_SOURCE_SCRATCH_H
 #define TESTS_UNIT_SOURCE_SCRATCH_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -91,6 +92,20 @@ static inline struct zf_store *scratch_store(const char *root, uint64_t open_fil
     struct zf_store *st = zf_store_dir(root, &lim, &err);
     assert_ok(st, &err);
     return st;
+}
+
+/* How many descriptors this process has open, and a few more: only to be compared. */
+static inline int scratch_descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+
+    assert_non_null(d);
+    while (readdir(d)) {
+        n++;
+    }
+    (void)closedir(d);
+    return n;
 }
 
 #endif

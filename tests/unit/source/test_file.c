@@ -2,7 +2,6 @@
 /* What the kernel does to files while they are served. */
 #include "support/unit.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -244,19 +243,6 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-static int descriptors(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-
-    assert_non_null(d);
-    while (readdir(d)) {
-        n++;
-    }
-    (void)closedir(d);
-    return n;
-}
-
 static void add_up(void *ctx, const struct zf_file_stats *s)
 {
     struct zf_file_stats *sum = ctx;
@@ -275,7 +261,7 @@ static void twenty_files_share_two_descriptors(void **state)
     char text[200], name[20];
 
     zf_auto(store) struct zf_store *st = scratch_store(*state, LIMIT);
-    int before = descriptors();
+    int before = scratch_descriptors();
     for (int k = 0; k < FILES; k++) {
         for (size_t i = 0; i < sizeof text; i++) {
             text[i] = (char)((i % 2 ? 'A' : 'a') + k);
@@ -284,7 +270,7 @@ static void twenty_files_share_two_descriptors(void **state)
         scratch_bytes(*state, name, text, sizeof text);
         c.file[k] = file_at(st, name);
     }
-    assert_int_equal(descriptors() - before, LIMIT);
+    assert_int_equal(scratch_descriptors() - before, LIMIT);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&t[i], NULL, read_all, &c), 0);
     }
@@ -292,7 +278,7 @@ static void twenty_files_share_two_descriptors(void **state)
         assert_int_equal(pthread_join(t[i], NULL), 0);
     }
     assert_int_equal(c.wrong, 0);
-    assert_true(descriptors() - before <= LIMIT + THREADS);
+    assert_true(scratch_descriptors() - before <= LIMIT + THREADS);
     zf_store_stats(st, add_up, &sum);
     assert_int_equal(sum.reads, THREADS * ROUNDS);
     assert_int_equal(sum.bytes, THREADS * ROUNDS * 2);
@@ -308,7 +294,7 @@ static void the_pool_follows_what_the_process_may_have(void **state)
     struct zf_source *file[FILES];
     struct rlimit was, tight;
     char name[20];
-    int before = descriptors();
+    int before = scratch_descriptors();
 
     for (int k = 0; k < FILES; k++) {
         (void)snprintf(name, sizeof name, "p%d", k);
@@ -326,7 +312,7 @@ static void the_pool_follows_what_the_process_may_have(void **state)
             file[k] = file_at(st, name);
         }
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0); /* counting takes one, too */
-        int kept = descriptors() - before;
+        int kept = scratch_descriptors() - before;
         for (int k = 0; k < FILES; k++) {
             (void)snprintf(name, sizeof name, "p%d", k);
             assert_reads(file[k], name);
@@ -354,7 +340,7 @@ static void a_process_short_of_descriptors_still_reads(void **state)
     }
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
     tight = was;
-    int before = descriptors();
+    int before = scratch_descriptors();
     tight.rlim_cur = (rlim_t)before + 4;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     for (int k = 0; k < FILES; k++) {
@@ -369,14 +355,14 @@ static void a_process_short_of_descriptors_still_reads(void **state)
 
     /* And keeps more of them once it may, though not at once. */
     time_t end = time(NULL) + 30;
-    while (descriptors() < before + FILES && time(NULL) < end) {
+    while (scratch_descriptors() < before + FILES && time(NULL) < end) {
         for (int k = 0; k < FILES; k++) {
             (void)snprintf(name, sizeof name, "f%d", k);
             assert_reads(file[k], name);
         }
         (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
-    assert_int_equal(descriptors(), before + FILES);
+    assert_int_equal(scratch_descriptors(), before + FILES);
     for (int k = 0; k < FILES; k++) {
         zf_source_unref(&file[k]);
     }

@@ -2,7 +2,6 @@
 /* Files that their first read opens. */
 #include "support/unit.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -73,19 +72,6 @@ static bool reads_right(struct zf_source *s, int k)
            strcmp(got, want) == 0;
 }
 
-static int descriptors(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-
-    assert_non_null(d);
-    while (readdir(d)) {
-        n++;
-    }
-    (void)closedir(d);
-    return n;
-}
-
 static void nothing_is_opened_before_it_is_read(void **state)
 {
     struct zf_source *file[FILES];
@@ -95,7 +81,7 @@ static void nothing_is_opened_before_it_is_read(void **state)
 
     write_files(*state);
     zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
-    int before = descriptors();
+    int before = scratch_descriptors();
     for (int k = 0; k < FILES; k++) {
         name_of(name, k);
         text_of(text, k);
@@ -105,10 +91,10 @@ static void nothing_is_opened_before_it_is_read(void **state)
         assert_int_equal(id.size, strlen(text));
     }
     assert_ok(zf_store_unchanged(st, &err), &err);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(scratch_descriptors(), before);
     assert_true(reads_right(file[7], 7));
     assert_true(reads_right(file[7], 7));
-    assert_int_equal(descriptors(), before + 1);
+    assert_int_equal(scratch_descriptors(), before + 1);
     zf_auto(source) struct zf_source *again = later_at(st, "d/f7");
     assert_ptr_equal(again, file[7]);
     for (int k = 0; k < FILES; k++) {
@@ -144,7 +130,7 @@ static void many_threads_read_first(void **state)
 
     write_files(*state);
     zf_auto(store) struct zf_store *st = scratch_store(*state, LIMIT);
-    int before = descriptors();
+    int before = scratch_descriptors();
     for (int k = 0; k < FILES; k++) {
         name_of(name, k);
         c.file[k] = later_at(st, name);
@@ -156,7 +142,7 @@ static void many_threads_read_first(void **state)
         assert_int_equal(pthread_join(t[i], NULL), 0);
     }
     assert_int_equal(c.wrong, 0);
-    assert_true(descriptors() - before <= LIMIT + THREADS);
+    assert_true(scratch_descriptors() - before <= LIMIT + THREADS);
     for (int k = 0; k < FILES; k++) {
         zf_source_unref(&c.file[k]);
     }
@@ -176,7 +162,7 @@ static void a_process_short_of_descriptors_reads_all(void **state)
     }
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
     tight = was;
-    tight.rlim_cur = (rlim_t)descriptors() + 4;
+    tight.rlim_cur = (rlim_t)scratch_descriptors() + 4;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     for (int k = 0; k < FILES; k++) {
         assert_true(reads_right(file[k], k));
@@ -294,10 +280,10 @@ static void a_directory_that_is_relied_on_is_looked_at(void **state)
     let_tick_pass();
     for (int change = 0; change < 3; change++) {
         zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
-        int before = descriptors();
+        int before = scratch_descriptors();
 
         assert_ok(zf_store_rely(st, "d", &err), &err);
-        assert_int_equal(descriptors(), before); /* no file was opened */
+        assert_int_equal(scratch_descriptors(), before); /* no file was opened */
         assert_ok(zf_store_unchanged(st, &err), &err);
         if (change == 0) {
             scratch_file(*state, "d/f9", "as long?!"); /* another content */
@@ -357,7 +343,7 @@ static void chunks_are_items(void **state)
     zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
     zf_auto(source) struct zf_source *row = zf_items_new(NULL, chunk_locate, st, NULL, &err);
     assert_ok(row, &err);
-    int before = descriptors();
+    int before = scratch_descriptors();
     for (int k = 0; k < FILES; k++) {
         text_of(text, k);
         assert_ok(zf_items_add(row, (uint64_t)k, strlen(text), &addr[k], &err), &err);
@@ -366,7 +352,7 @@ static void chunks_are_items(void **state)
         strcat(all, text);
     }
     zf_items_seal(row);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(scratch_descriptors(), before);
     assert_ok(zf_source_pread(row, got, addr[30] - 3, 3, &err), &err);
     assert_memory_equal(got, all + 3, addr[30] - 3);
     assert_false(zf_source_pread(row, got, 2, addr[30], &err));
