@@ -99,25 +99,29 @@ char *mounted_modes_text(const struct zf_fs_modes *m)
 
 /* ---- what is there --------------------------------------------------------------------------- */
 
+/* NULL with errno, which is 0 where the file can be read and is no JSON. */
 static json_t *mounted_load(const char *mountpoint, const char *name)
 {
     zf_auto(mem) char *path = NULL, *text = malloc(MAX_TEXT);
     size_t n = 0;
+    ssize_t got = 1;
 
     if (!text || asprintf(&path, "%s/.zerofs/%s", mountpoint, name) < 0) {
         errno = ENOMEM;
         return NULL;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    for (ssize_t got = 1; fd >= 0 && got > 0 && n<MAX_TEXT; n += got> 0 ? (size_t)got : 0) {
+    while (fd >= 0 && got > 0 && n < MAX_TEXT) {
         got = read(fd, text + n, MAX_TEXT - n);
+        n += got > 0 ? (size_t)got : 0;
     }
-    int sys = errno;
+    int sys = fd < 0 || got < 0 ? errno : 0;
     if (fd >= 0) {
         (void)close(fd);
     }
+    json_t *j = fd >= 0 ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     errno = sys;
-    return fd >= 0 ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    return j;
 }
 
 void mounted_modes_say(const char *mountpoint, char *out, size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs umount: takes off a mount that zerofs made, also one whose process is dead, and no other. */
+/* zerofs umount: takes off a FUSE mount, also one whose process is dead, and no mount of another kind. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,28 +11,29 @@
 
 #include "options.h"
 
-struct ours {
+struct umount_seen {
     const char *mnt;
-    bool yes;
+    bool fuse;
 };
 
 /* The last of several mounts on one point is the one that is seen. */
-static bool umount_ours_look(void *ctx, const struct zf_mount_row *row)
+static bool umount_look(void *ctx, const struct zf_mount_row *row)
 {
-    struct ours *o = ctx;
+    struct umount_seen *o = ctx;
 
-    o->yes = strcmp(row->point, o->mnt) == 0 ? row->mount.fuse : o->yes;
+    o->fuse = strcmp(row->point, o->mnt) == 0 ? row->mount.fuse : o->fuse;
     return true;
 }
 
-/* Only FUSE mounts are taken off.  The path is compared as text: a dead mount cannot be resolved, but
- * its parent directory can. */
-static bool umount_is_ours(const char *mnt)
+/* Which FUSE mounts are zerofs's is not asked: the type is what -o subtype= says, and a dead mount
+ * answers nothing.  The path is compared as text: a dead mount cannot be resolved, but its parent
+ * directory can. */
+static bool umount_is_fuse(const char *mnt)
 {
-    struct ours o = {.mnt = mnt};
+    struct umount_seen o = {.mnt = mnt};
 
-    zf_mount_each(umount_ours_look, &o);
-    return o.yes;
+    zf_mount_each(umount_look, &o);
+    return o.fuse;
 }
 
 /* The parent resolved, the last component as given: resolving it could hang or fail on a
@@ -70,7 +71,7 @@ static char *umount_resolve(const char *path)
 static char *umount_find_mount(const char *path)
 {
     char *mnt = umount_resolve(path),
-         *real = mnt && !umount_is_ours(mnt) ? realpath(mnt, NULL) : NULL;
+         *real = mnt && !umount_is_fuse(mnt) ? realpath(mnt, NULL) : NULL;
 
     if (real) {
         free(mnt);
@@ -81,7 +82,7 @@ static char *umount_find_mount(const char *path)
 
 static bool umount_unmount(const char *mnt, bool lazy, struct zf_err *err)
 {
-    if (!umount_is_ours(mnt)) {
+    if (!umount_is_fuse(mnt)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no FUSE file system is mounted here");
     }
     if (umount2(mnt, (lazy ? MNT_DETACH : 0) | UMOUNT_NOFOLLOW) == 0) {
