@@ -455,6 +455,17 @@ static void optim_read_swap_unit(struct ds_save *ds, const struct zf_pv *root)
     ds->swap_unit[1] = 1024 * (was > 0 && was < 4096 ? was : 1);
 }
 
+static void optim_read_config(const struct zf_pv *root, struct ds_optim *r)
+{
+    const struct zf_pv *config = zf_pv_get(root, "ds_config");
+    const struct zf_pv *zero = zf_pv_get(config, "zero_optimization");
+    bool yes = false;
+
+    r->config.known = zf_pv_is_map(config); /* or it is the path of a file */
+    r->config.round_robin = zf_pv_bool(zf_pv_get(zero, "round_robin_gradients"), &yes) && yes;
+    r->config.zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
+}
+
 /* A copy of a text value, "" for anything else. */
 static const char *optim_text(struct zf_arena *a, const struct zf_pv *v, struct zf_err *err)
 {
@@ -477,6 +488,7 @@ static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_op
                        "not a ZeRO file: there is no \"optimizer_state_dict\" in it");
     }
     optim_read_swap_unit(ds, root);
+    optim_read_config(root, r);
     r->version = optim_text(ds->a, version ? version : zf_pv_get(in, "ds_version"), err);
     return r->version && optim_read_inner(ds, t, in, r, err) &&
            (zf_pv_kind(shapes) == ZF_PV_NONE ||

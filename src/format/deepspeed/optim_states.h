@@ -73,6 +73,10 @@ struct ds_optim {
     bool sliced;         /* each parameter is cut by itself (stage 3) */
     uint64_t partitions; /* partition_count, the largest of all groups; 0 = not recorded */
     const char *version; /* "" = not recorded */
+    struct {
+        bool known; /* the file has them */
+        bool round_robin, zenflow;
+    } config; /* of ds_config, as in ds_model */
     /* param_shapes, where this file has them (before 0.6) */
     struct ds_shapes *group;
     uint32_t n_groups;

@@ -180,11 +180,11 @@ static bool order_refuse(const struct ds_rank *mp, const struct order_proof *q, 
 /* Nothing says in which of the two orders the parameters are. */
 static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_err *err)
 {
-    zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "the order of the parameters is not proven: DeepSpeed before 0.6 may have dealt them to "
-        "the ranks in turn, and %s",
-        why);
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the order of the parameters is not proven: %s, and %s",
+            mp->by_slices ? "under round_robin_gradients param_slice_mappings are in another one"
+                          : "DeepSpeed before 0.6 may have dealt them to the ranks in turn, or "
+                            "recorded that of the model",
+            why);
     return zf_err_in(err, "%s", mp->model.path);
 }
 
@@ -203,7 +203,8 @@ static bool order_settle(struct ds_rank *mp, struct zf_err *err)
         return false;
     }
     if (declared.compared == 0) {
-        return sure || !other
+        /* one mapping for all groups may be in the order of the model */
+        return sure || (!other && !(mp->merged && mp->n_groups > 1))
                    ? zf_build_note(mp->save->b, err,
                                    "the parameters stand in the order that is recorded: there are "
                                    "no weights in \"module\" that could prove it")

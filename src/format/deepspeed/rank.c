@@ -206,7 +206,8 @@ static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
     return mp->lost || ds_agree_check(mp->save, true, err);
 }
 
-/* Degraded: the layers' files of a pipeline hold the weights as well, and the optimizer's the names. */
+/* Degraded: the layers' files of a pipeline hold the weights as well, and the optimizer's the names; and
+ * where there is no other rank, all that is left. */
 static bool rank_read_without_model(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_dir *d = &mp->save->dir;
@@ -217,8 +218,8 @@ static bool rank_read_without_model(struct ds_rank *mp, struct zf_err *err)
                                       : zf_arena_fmt(mp->save->a, err,
                                                      "mp_rank_%02u_model_states.pt", mp->mp)};
     return mp->model.path &&
-           (d->by_rank || d->universal || d->n_layers == 0 || mp->n_optim_files == 0 ||
-            rank_read_optims(mp, err));
+           (d->by_rank || d->universal || (d->n_layers == 0 && d->n_mp > 1) ||
+            mp->n_optim_files == 0 || rank_read_optims(mp, err));
 }
 
 /* A rank without optimizer files, where others have some, lost them, unless it trains nothing. */
@@ -296,7 +297,7 @@ struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name)
 
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)
 {
-    if (!mp->save->o->degraded || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
+    if (!mp->save->o->degraded || mp->alone || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
     }
     mp->plain = true;

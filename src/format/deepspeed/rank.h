@@ -24,6 +24,7 @@ struct ds_rank {
     struct ds_model model;  /* data-parallel rank 0's; degraded: of the first that can be read */
     const struct ds_file *model_from; /* its file */
     bool lost;              /* degraded: no model-states file of the rank can be read */
+    bool alone;             /* … nor of another, and the optimizer's files name its parameters */
     struct ds_optim *optim; /* [n_dp] in the order of the ranks; NULL: there are no files */
     uint32_t n_dp;          /* data-parallel ranks */
     struct ds_group *group;

@@ -92,15 +92,75 @@ static void ranks_keep_stage(struct ds_rank *mp)
     }
 }
 
+/* The first optimizer file that could be read, or NULL. */
+static const struct ds_optim *ranks_optim(const struct ds_rank *mp)
+{
+    uint32_t r = 0;
+
+    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
+        r++;
+    }
+    return mp->optim && r < mp->n_dp ? &mp->optim[r] : NULL;
+}
+
+/* The only rank has lost its model states.  The optimizer's files name its parameters: before 0.6 by
+ * param_shapes, since 0.7.4 by param_slice_mappings, which do not tell the shapes, so that each is one
+ * vector below bucket/.  Not so under stage 3, whose vectors are slots of unknown lengths, of ZenFlow, where
+ * a matrix may be transposed, and of experts, whose numbers the model states tell. */
+static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept,
+                             struct zf_err *err)
+{
+    const struct ds_optim *first = ranks_optim(mp);
+    bool experts = ds->dir.n_experts > 0;
+
+    *kept = false;
+    if (!first || ds->dir.n_layers > 0) {
+        return true;
+    }
+    for (uint32_t g = 0; g < first->n_parts; g++) {
+        experts = experts || first->part[g].moe ||
+                  (first->part[g].partitions > 0 && first->part[g].partitions < mp->n_dp);
+    }
+    if (first->sliced || experts || first->n_parts == 0 || first->config.zenflow ||
+        (!first->part[0].slice && first->n_groups == 0)) {
+        return true;
+    }
+    *kept = true;
+    mp->lost = false;
+    mp->alone = true;
+    mp->model.round_robin = !first->config.known || first->config.round_robin;
+    if (first->n_groups == 0) {
+        (void)snprintf(mp->tree, sizeof mp->tree, "bucket");
+    }
+    return zf_build_note(ds->b, err,
+                         first->n_groups > 0
+                             ? "no model-states file can be read: what the optimizer trained is "
+                               "shown, named by its files; frozen parameters, buffers and the "
+                               "16-bit weights are lost"
+                             : "no model-states file can be read: bucket/ has what the optimizer "
+                               "trained, each parameter as one vector, because nothing tells its "
+                               "shape; frozen parameters, buffers and the 16-bit weights are lost");
+}
+
 bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 {
     const struct ds_rank *first = ds_ranks_first(all);
     uint32_t kept = 0;
 
+    if (!first && all->n == 1 && ds->dir.n_mp == 1) {
+        bool here;
+
+        if (!ranks_keep_alone(ds, all->rank, &here, err) || here) {
+            return here;
+        }
+    }
     if (!first) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "no model-states file can be read, and nothing else has the shapes of the "
-                "parameters");
+                "parameters%s",
+                all->n > 0 && ranks_optim(all->rank) && ranks_optim(all->rank)->sliced
+                    ? ", or where one ends in the vectors of stage 3"
+                    : "");
         return all->n > 0 && zf_err_in(err, "%s", all->rank[0].model.path);
     }
     const bool pipeline = first->model.pipeline && !ds->dir.universal;

@@ -17,7 +17,8 @@ bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err)
 /* The first rank whose model-states file could be read, or NULL. */
 const struct ds_rank *ds_ranks_first(const struct ds_ranks *all);
 /* Degraded: takes out the ranks of which no model-states file can be read, unless they are stages of a
- * pipeline: their layers' files and the optimizer's are enough.
+ * pipeline (their layers' files and the optimizer's are enough) or the only one, whose parameters the
+ * optimizer's files name.
  * Errors: ZF_E_FORMAT there is no other rank. */
 bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err) ZF_CHECKED;
 /* Settles tp and pp of ds, and each rank's place, once the ranks are read.

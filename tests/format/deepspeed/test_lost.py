@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Files that are gone or damaged: refused with a sentence, and -o degraded shows what the others have."""
+import hashlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 import makeds  # noqa: E402
 import makemp  # noqa: E402
 from makeds import State  # noqa: E402
 from tap import check, done  # noqa: E402
+from torchedit import Archive  # noqa: E402
 
+DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "deepspeed")
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 
 STATE = State({"embed.weight": (6, 4), "l1.weight": (4, 4), "l1.bias": (4,), "norm": (3,)}, frozen={"base": (5, 2)}, buffers={"count": (2,)})
@@ -147,6 +152,62 @@ def false_ties():
         check(f"a tie to {of} with bytes of its own", (("", "again") in got) == good and good != ('ties "again" to' in err), err)
 
 
+def alone():
+    """No model-states file at all, and no other rank: what the optimizer's files name and prove."""
+    def real(name, change=lambda a: None):
+        with tempfile.TemporaryDirectory() as d:
+            top = os.path.join(d, "run")
+            shutil.copytree(os.path.join(DATA, name), top)
+            for place, _, names in os.walk(top):
+                os.chmod(place, 0o755)
+                for n in names:
+                    os.chmod(os.path.join(place, n), 0o644)
+                    if "model_states" in n:
+                        os.remove(os.path.join(place, n))
+                    elif "optim_states" in n:
+                        with Archive(os.path.join(place, n)) as a:
+                            change(a)
+            with open(os.path.join(top, "expected.json")) as f:
+                params = json.load(f)["params"]
+            runs = [subprocess.run([DUMP, *o, os.path.join(top, open(os.path.join(top, "latest")).read().strip())], capture_output=True, text=True, timeout=60)
+                    for o in ([], ["-d"])]
+        rows = [line.split("\t") for line in runs[1].stdout.splitlines()]
+        return params, {(r[1], r[2]): r[3:6] for r in rows if r[0] == "tensor"}, runs, [r[1] for r in rows if r[0] == "note"]
+
+    for name in ("zero2_w2", "zero2_w12", "zero2_w2_elastic", "zero1_w2", "zero1_w2_bf16optimizer", "zero2_w2_ds0_9_5", "ds0_19_8_zero2_fastwriter_w2",
+                 "ds0_19_8_zero2_tag_slash_w2", "ds0_19_8_zero1_bf16opt_w3"):
+        params, got, runs, notes = real(name)
+        check(f"{name}, alone: refused", runs[0].returncode and "is missing: it names the parameters" in runs[0].stderr, runs[0].stderr)
+        wrong = [(s, n) for n, p in params.items() for s, v in p.items() if not got.get((f"bucket{'' if s == 'fp32' else '/optim/' + s}", n)) or
+                 hashlib.sha256(bytes.fromhex(got[f"bucket{'' if s == 'fp32' else '/optim/' + s}", n][2])).hexdigest() != v["sha256"]]
+        check(f"{name}, alone, degraded", params and not wrong and all(k[0].startswith("bucket") for k in got) and
+              any("nothing tells its shape" in n for n in notes), (wrong, runs[1].stderr, notes))
+
+    def config(key, value):
+        def change(a):
+            a.root["ds_config"] = value if key is None else {**a.root["ds_config"], "zero_optimization": {
+                **a.root["ds_config"]["zero_optimization"], key: value}}
+        return change
+    for what, change, part in (("round_robin_gradients", config("round_robin_gradients", True), "under round_robin_gradients param_slice_mappings"),
+                               ("settings elsewhere", config(None, "ds.json"), "under round_robin_gradients param_slice_mappings"),
+                               ("ZenFlow", config("zenflow", {}), "nothing else has the shapes"),
+                               ("no mappings", lambda a: a.root["optimizer_state_dict"].pop("param_slice_mappings"), "nothing else has the shapes")):
+        _, got, runs, _ = real("zero2_w2", change)
+        check(f"alone, {what}: refused, degraded too", not got and part in runs[1].stderr, runs[1].stderr)
+    for name, part in (("zero3_w2", "where one ends in the vectors of stage 3"), ("ds0_19_8_moe_ep2_zero2_w4", "nothing else has the shapes"),
+                       ("ds0_4_0_zero2_w2", "order of the parameters is not proven")):
+        _, got, runs, _ = real(name)
+        check(f"{name}, alone: refused, degraded too", not got and part in runs[1].stderr, runs[1].stderr)
+    plain = State(STATE.groups[0])
+    two = State({"a": (4,), "b": (2, 2)}, {"c": (4,), "d": (4,)})
+    for state, ranks, good in ((plain, 1, True), (plain, 8, True), (plain, 2, False), (two, 1, False)):
+        files = without(makeds.zero12_merged(state, ranks, state.names()), "model_states")
+        got, notes, err = dumped(files, "-d")
+        want = {k: v for k, v in state.expected().items() if k[0] in ("", "optim/exp_avg")}
+        check(f"0.3.14 alone, {ranks} ranks, {len(state.groups)} groups", all(got.get(k) == v for k, v in want.items()) and
+              any("named by its files" in n for n in notes) if good else not got and "is not proven" in err, (err, notes))
+
+
 def never_saved():
     """What DeepSpeed did not save is told, and the rest is served."""
     for flag in (True, False):
@@ -170,5 +231,6 @@ tensor_ranks()
 pipelines()
 slices()
 never_saved()
+alone()
 false_ties()
 done()
