@@ -75,6 +75,7 @@ struct core_part {
     const char **path;      /* [meta.n_files] */
     const char **why;       /* [meta.n_files] why it could not */
     struct zf_table entry;  /* (file, key) -> struct core_entry */
+    uint32_t world;         /* ranks that have a file here or in metadata.json; those without data have empty ones */
 };
 
 struct core_entry {
@@ -137,6 +138,19 @@ static bool core_add_file(struct core_part *p, uint32_t number, struct zf_err *e
     return core_enter(p, number, err);
 }
 
+/* metadata.json names the files that hold something: with replicas (NO_SHARD) those of one rank. */
+static void core_count_ranks(struct core_part *p, uint32_t n_here)
+{
+    uint32_t rank;
+
+    p->world = n_here;
+    for (uint32_t i = 0; i < p->meta.n_files; i++) {
+        if (rank_files_parse(p->meta.file[i], core_stem, core_tail, &rank) && rank >= p->world) {
+            p->world = rank + 1;
+        }
+    }
+}
+
 static bool core_is_named(const struct core_part *p, const char *name)
 {
     for (uint32_t i = 0; i < p->meta.n_files; i++) {
@@ -181,6 +195,7 @@ static bool core_open_files(struct core_part *p, struct zf_err *err)
                          err)) {
         return false;
     }
+    core_count_ranks(p, all.n);
     zf_store_expect(p->s->st, dir, zf_st_file_named);
     for (uint32_t i = 0; i < p->meta.n_files; i++) {
         if (!core_add_file(p, i, err)) {
@@ -479,7 +494,7 @@ static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uin
     struct core_part p = {.s = s, .dir = dir, .optim = optim};
     bool ok = core_read_meta(&p, err) && core_open_files(&p, err) && core_draft_all(&p, err);
 
-    *world = p.meta.n_files;
+    *world = p.world;
     zf_table_fini(&p.entry);
     zf_st_files_fini(&p.files);
     return ok;

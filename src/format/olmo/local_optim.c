@@ -205,12 +205,19 @@ static bool optim_add_number(struct optim_reading *r, struct optim_state *s, boo
     return s->shared;
 }
 
+/* A vector, or, of a parameter that is not sharded (NO_SHARD), its shape. */
+static bool optim_has_shape(const struct olmo_param *p, const struct zf_tensor_ref *x)
+{
+    return x->ndim == 1 || zf_type_equal((struct zf_type){x->dtype, x->ndim, x->shape},
+                                         (struct zf_type){x->dtype, p->ndim, p->shape});
+}
+
 static bool optim_check_part(const struct optim_reading *r, const struct optim_state *s,
                              const struct zf_tensor_ref *x, struct zf_err *err)
 {
     uint64_t want = r->here.in ? r->here.p.n : 0;
 
-    if (x->ndim == 1 && x->packed && x->n == want) {
+    if (optim_has_shape(optim_param(r, s->param), x) && x->packed && x->n == want) {
         return true;
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -103,6 +103,7 @@ def handle(module, each, shard, shards, new):
 
 
 def local_optim(model, shard, shards, new):
+    """With NO_SHARD (one shard for all ranks) a moment has its parameter's shape."""
     names, state = [], {}
     for module, each in model.items():
         placed, _, size = layout(each, shards, new)
@@ -114,7 +115,7 @@ def local_optim(model, shard, shards, new):
                 _, first, count = p
                 entry["step"] = Tensor(step_of(full), shape=())
                 for s in STATES:
-                    entry[s] = Tensor(*values(s, full, n)[first:first + count])
+                    entry[s] = Tensor(*values(s, full, n)[first:first + count], shape=shape if shards == 1 else (count,))
             state[len(names)] = entry
             names.append(WRAPPER + full if not module else f"{WRAPPER}{module}.{WRAPPER}{name}")
     return {"state": state, "param_groups": [{"lr": 0.5, "params": list(range(len(names))), "param_names": names}]}

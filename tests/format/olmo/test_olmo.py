@@ -149,6 +149,13 @@ for world in (1, 2, 3, 5, 16):
 for world in (1, 2, 3):
     for how in ("ranges", "boxes", "old"):
         same(f"OLMo-core 0.x on {world} ranks, {how}", m.core(world, how))
+for world in (2, 3):
+    replicas = m.core(1)
+    for rank in range(world):
+        replicas[f"train/rank{rank}.pt"] = m.train(world)
+        for d in ("model", "optim"):
+            replicas.setdefault(f"{d}/rank_{rank}.safetensors", {})
+    same(f"OLMo-core 0.x, one of {world} replicas has the tensors, the others' files are empty", replicas)
 same("local, two replicas of three shards", m.local(6, replicas=2))
 same("local, unsharded replicas", m.local(3, replicas=3))
 whole = {k: v for k, v in truth().items()}
