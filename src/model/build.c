@@ -504,3 +504,11 @@ void zf_build_step(struct zf_build *b, int64_t step)
     b->rest.step = step;
     b->rest.has_step = true;
 }
+
+bool zf_build_has_step(const struct zf_build *b, int64_t *out)
+{
+    if (b->rest.has_step) {
+        *out = b->rest.step;
+    }
+    return b->rest.has_step;
+}

@@ -15,6 +15,7 @@ TESTS += \
 	tests/format/deepspeed/test_stage0.py \
 	tests/format/deepspeed/test_universal.py \
 	tests/format/hf/test_hf.py \
+	tests/format/olmo/test_mixed.py \
 	tests/format/olmo/test_olmo.py \
 	tests/format/megatron/test_buckets.py \
 	tests/format/megatron/test_fsdp.py \
@@ -54,6 +55,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/makeds.py \
 	tests/format/deepspeed/makemp.py \
 	tests/format/golden.py \
+	tests/format/mixing.py \
 	tests/format/hf/test_hf.py \
 	tests/format/megatron/makelegacy.py \
 	tests/format/megatron/test_buckets.py \
@@ -66,6 +68,7 @@ EXTRA_DIST += \
 	tests/format/made.py \
 	tests/format/rundir.py \
 	tests/format/olmo/makeolmo.py \
+	tests/format/olmo/test_mixed.py \
 	tests/format/olmo/test_olmo.py \
 	tests/format/ranks/test_ranks.py \
 	tests/format/safetensors/test_safetensors.py \

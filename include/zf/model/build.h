@@ -174,6 +174,8 @@ bool zf_build_noted(const struct zf_build *b, const char *text, const char *othe
 const char *zf_build_first_note(const struct zf_build *b);
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err) ZF_CHECKED;
 void zf_build_step(struct zf_build *b, int64_t step);
+/* The step that was told; false: none was, *out is left alone. */
+bool zf_build_has_step(const struct zf_build *b, int64_t *out);
 
 /* The drafts of all sets below the tree path `dir` (whatever the prefix), in the order in which they were
  * started; begin with *at = 0.  out: its set behind `dir`, and its name; borrowed.  *tie: the draft of

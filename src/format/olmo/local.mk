@@ -12,6 +12,7 @@ libzf_format_la_SOURCES += \
 	src/format/olmo/rank_files.c \
 	src/format/olmo/save.c \
 	src/format/olmo/sharded.c \
+	src/format/olmo/steps.c \
 	src/format/olmo/train.c \
 	src/format/olmo/unsharded.c \
 	$(NULL)
@@ -28,6 +29,7 @@ noinst_HEADERS += \
 	src/format/olmo/rank_files.h \
 	src/format/olmo/save.h \
 	src/format/olmo/sharded.h \
+	src/format/olmo/steps.h \
 	src/format/olmo/train.h \
 	src/format/olmo/unsharded.h \
 	$(NULL)

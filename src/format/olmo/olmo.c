@@ -10,6 +10,7 @@
 #include "full.h"
 #include "local.h"
 #include "sharded.h"
+#include "steps.h"
 #include "unsharded.h"
 
 extern const struct zf_format zf_format_olmo;
@@ -69,7 +70,8 @@ static bool olmo_open_save(const struct zf_save *save, const struct zf_open_opts
                            struct zf_build *b, struct zf_err *err)
 {
     struct olmo_save s;
-    bool ok = save_init(&s, save, o, b, err) && olmo_open(&s, save, err);
+    bool ok = save_init(&s, save, o, b, err) && olmo_open(&s, save, err) &&
+              steps_note(&s, err);
 
     save_fini(&s);
     return ok;

@@ -228,6 +228,33 @@ refused("a name in two chunks", {**chunks(), "model/chunk-00004.pt": {"wte.weigh
 refused("a chunk that is no dict", {**chunks(), "model/chunk-00001.pt": [1]}, "chunk-00001.pt", "dict")
 refused("a chunk of numbers for names", {**chunks(), "model/chunk-00001.pt": {1: Tensor(1)}}, "chunk-00001.pt", "no text")
 
+# ---- what counts steps --------------------------------------------------------------------------------
+
+
+def noted(name, files, *parts):
+    tree = saved(files)
+    check(name, tree.code == 0 and any(all(p in n for p in parts) for n in tree.notes), f"{tree.err} {tree.notes}")
+
+
+def stepped(files, names, n):
+    """The optimizer counted n steps of these parameters."""
+    for path, value in files.items():
+        if path.startswith("optim/rank_"):
+            for key in (f"state.{name}.__step" for name in names):
+                if key in value:
+                    value[key] = ("F32", [], m.floats([n]))
+    return files
+
+
+one = list(m.params(m.MODEL))[0]
+noted("one parameter has other steps", stepped(m.core(2), [one], 9.0), "counted 9 steps of", one, "but 3", "two saves")
+noted("all have others than the trainer", stepped(m.core(2), m.params(m.MODEL), 9.0), "counted 9 steps, but the trainer 3")
+noted("local: all have others than the trainer", m.local(2, step=7), "counted 3 steps, but the trainer 7")
+for step in (2, 3, 4):  # a state that is made to be saved counts one step
+    tree = saved(m.local(2, step=step))
+    check(f"3 steps, {step} of the trainer", tree.code == 0 and not any("counted" in n for n in tree.notes), tree.notes)
+noted("full: of another step than train.pt", {**m.full(), "train.pt": m.train(1, 7)}, "counted 3 steps, but the trainer 7")
+
 # ---- a run -------------------------------------------------------------------------------------------
 
 

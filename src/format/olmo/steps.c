@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "steps.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* How many are read: behind an address an item of a DCP is several round trips. */
+enum { STEPS_MOST = 16 };
+
+/* One parameter's count. */
+struct steps_one {
+    struct zf_spot of;
+    double n;
+};
+
+/* Of a tensor of one number; false: it is none, or cannot be read, which its own first read will say. */
+static bool steps_read(struct zf_draft *d, double *out)
+{
+    enum zf_dtype dtype = zf_draft_type(d).dtype;
+    struct zf_err ignored;
+    int64_t whole;
+    double wide;
+    float f;
+
+    if (dtype == ZF_DT_F32 && zf_draft_read(d, 0, 1, &f, &ignored)) {
+        *out = (double)f;
+        return true;
+    }
+    if (dtype == ZF_DT_F64 && zf_draft_read(d, 0, 1, &wide, &ignored)) {
+        *out = wide;
+        return true;
+    }
+    if (dtype == ZF_DT_I64 && zf_draft_read(d, 0, 1, &whole, &ignored)) {
+        *out = (double)whole;
+        return true;
+    }
+    return false;
+}
+
+/* The next draft of optim/step, or NULL. */
+static struct zf_draft *steps_next(struct olmo_save *s, uint64_t *at, struct zf_spot *spot)
+{
+    struct zf_draft *d, *tie;
+
+    while ((d = zf_build_next(s->b, "optim", at, spot, &tie))) {
+        if (!tie && strcmp(spot->set, "step") == 0 && zf_draft_type(d).ndim == 0) {
+            return d;
+        }
+    }
+    return NULL;
+}
+
+static bool steps_note_two(struct olmo_save *s, const struct steps_one *a, const struct steps_one *b,
+                           struct zf_err *err)
+{
+    return zf_build_note(s->b, err,
+                         "the optimizer counted %.0f steps of \"%.100s\", but %.0f of \"%.100s\": not all "
+                         "parameters took part in each, or these are files of two saves",
+                         a->n, a->of.name, b->n, b->of.name);
+}
+
+/* A state that is saved before the first step was made for the purpose and counts one.
+ * Source: torch/distributed/checkpoint/state_dict.py, _init_optim_state (2.4 ... 2.13). */
+static bool steps_note_trainer(struct olmo_save *s, const struct steps_one *a, struct zf_err *err)
+{
+    int64_t said;
+
+    if (!zf_build_has_step(s->b, &said) ||
+        (a->n > (double)said - 2 && a->n < (double)said + 2)) {
+        return true;
+    }
+    return zf_build_note(s->b, err,
+                         "the optimizer counted %.0f steps, but the trainer %" PRId64
+                         ": it skipped some or began anew, or these are files of two saves",
+                         a->n, said);
+}
+
+bool steps_note(struct olmo_save *s, struct zf_err *err)
+{
+    struct steps_one first = {.n = 0}, x;
+    uint64_t at = 0, n = 0, i = 0;
+    bool some = false;
+    struct zf_draft *d;
+
+    while (steps_next(s, &at, &x.of)) {
+        n++;
+    }
+    at = 0;
+    for (uint64_t every = n / STEPS_MOST + 1; (d = steps_next(s, &at, &x.of)); i++) {
+        if (i % every != 0 || !steps_read(d, &x.n)) {
+            continue;
+        }
+        if (some && x.n != first.n) {
+            return steps_note_two(s, &first, &x, err) && steps_note_trainer(s, &first, err);
+        }
+        first = some ? first : x;
+        some = true;
+    }
+    return !some || steps_note_trainer(s, &first, err);
+}
