@@ -2,7 +2,6 @@
 #include <zf/assemble/companions.h>
 
 #include <stdio.h>
-#include <string.h>
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_files.h>

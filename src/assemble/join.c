@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <zf/assemble/degraded.h>
 #include <zf/base/hash.h>

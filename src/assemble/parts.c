@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <zf/base/hash.h>
-
 void parts_fini(struct parts_kept *p)
 {
     zf_keeper_fini(&p->keep);

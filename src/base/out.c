@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/name.h>
+#include <zf/base/utf8.h>
 
 #define FIRST 256u /* bytes */
 

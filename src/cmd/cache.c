@@ -2,7 +2,6 @@
 /* zerofs cache: what is kept on disk, blocks of remote objects (-o cache_dir=) and models (-o model_cache=). */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <zf/remote.h>
 

@@ -2,7 +2,6 @@
 /* zerofs export: plans which files to write, starts workers that take one after the other off the plan, shows progress,
  * and reports at the end what is written and what is left.  How a file is copied and journalled: export_copy.c. */
 #include <errno.h>
-#include <inttypes.h>
 #include <nettle/sha2.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +17,6 @@
 #include "export_failed.h"
 #include "export_progress.h"
 #include "open.h"
-#include "print.h"
 #include "where.h"
 
 #define MOST_JOBS 256

@@ -2,7 +2,6 @@
 /* Finds the command that the first word names, and what all commands share: help, usage errors, exit codes. */
 #include "cmd.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdarg.h>

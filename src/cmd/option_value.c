@@ -243,7 +243,7 @@ bool option_set(struct opts *o, const struct option_row *r, const char *value, s
     return options_set_number(field, r, value, err);
 }
 
-bool options_settle(struct opts *o, struct zf_err *err)
+static void options_fill_numbers(struct opts *o)
 {
     struct {
         uint64_t *field, dflt;
@@ -261,19 +261,16 @@ bool options_settle(struct opts *o, struct zf_err *err)
         *numbers[i].field = *numbers[i].field == UNSET ? numbers[i].dflt : *numbers[i].field;
     }
     o->entry_timeout = isnan(o->entry_timeout) ? for_ever : o->entry_timeout;
-    o->timeout = isnan(o->timeout) ? 0 : o->timeout;
     o->attr_timeout = isnan(o->attr_timeout) ? for_ever : o->attr_timeout;
-    if (opts_passes(o, "allow_other") && opts_passes(o, "allow_root")) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "allow_other and allow_root contradict each other");
-    }
-    if (o->all_tags && o->tag) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
-                       o->tag);
-    }
-    /* A daemon leaves the directory it was started in.  A missing path is reported when it is
-     * opened. */
+    o->timeout = isnan(o->timeout) ? 0 : o->timeout;
+}
+
+/* A daemon leaves the directory it was started in.  A path that is missing is reported when it is
+ * opened; that of a cache may be made then. */
+static bool options_make_absolute(struct opts *o, struct zf_err *err)
+{
     char **path[] = {&o->side, &o->tp_rules, &o->cacert, &o->local_cache};
+
     for (size_t i = 0; i < sizeof path / sizeof path[0]; i++) {
         char *real = *path[i] ? realpath(*path[i], NULL) : NULL;
 
@@ -282,8 +279,22 @@ bool options_settle(struct opts *o, struct zf_err *err)
             *path[i] = real;
         }
     }
-    if (o->model_cache && strcmp(o->model_cache, "auto") != 0 &&
-        strcmp(o->model_cache, "off") != 0 && !zf_path_absolute(&o->model_cache, err)) {
+    return !o->model_cache || strcmp(o->model_cache, "auto") == 0 ||
+           strcmp(o->model_cache, "off") == 0 || zf_path_absolute(&o->model_cache, err);
+}
+
+bool options_settle(struct opts *o, struct zf_err *err)
+{
+    options_fill_numbers(o);
+    if (opts_passes(o, "allow_other") && opts_passes(o, "allow_root")) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "allow_other and allow_root contradict each other");
+    }
+    if (o->all_tags && o->tag) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
+                       o->tag);
+    }
+    if (!options_make_absolute(o, err)) {
         return false;
     }
     for (uint32_t i = 0; i < o->show.n; i++) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <unistd.h>
 
 #include <zf/mountpoint.h>
 

@@ -3,7 +3,6 @@
  * stalled as it may be; only one that the user pointed at is asked which save it shows. */
 #include "where.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "box_tree.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define LEAF 8
 

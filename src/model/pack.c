@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pack.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include <zf/model/pack.h>

@@ -4,9 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <zf/base/name.h>
+#include <zf/base/utf8.h>
 #include <zf/codec/torch_write.h>
 #include <zf/codec/zip_write.h>
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/name.h>
+#include <zf/base/utf8.h>
 
 bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
 {

@@ -2,7 +2,6 @@
 /* With lost=omit damaged tensors are not in the tree; LOST.json says which, and why. */
 #include "lost.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/out.h>

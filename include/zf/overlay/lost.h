@@ -4,7 +4,6 @@
 #define ZF_OVERLAY_LOST_H
 
 #include <jansson.h>
-#include <stdio.h>
 
 #include <zf/model/model.h>
 #include <zf/overlay/log.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/name.h>
+#include <zf/base/utf8.h>
 
 /* Memory that jansson takes for a value, rounded up (2.13 … 2.14, 64 bit, with malloc's own share). */
 #define OBJECT_BYTES 256u

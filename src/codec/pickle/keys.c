@@ -8,7 +8,6 @@
  * has a bound that grows with the pickle. */
 #include "keys.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

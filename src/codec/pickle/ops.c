@@ -2,7 +2,6 @@
 /* The opcodes, but for those of ops_const.c and call.c.  Stack and operand are already checked and
  * taken: see pickle_vm.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "text.h"
 #include "vm.h"

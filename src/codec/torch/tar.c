@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.save of 0.1: a tar of `storages`, `tensors` and `pickle`.
  * Source: torch/serialization.py legacy_load (1.13), which still reads them. */
-#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>

@@ -4,8 +4,6 @@
  * (bytes in front, two archives in one, bytes behind) readers disagree about what they hold. */
 #include "end.h"
 
-#include <string.h>
-
 #include <zf/base/bytes.h>
 #include <zf/base/num.h>
 

@@ -6,8 +6,6 @@
  * Source: megatron/core/transformer/transformer_block.py, moe/experts.py sharded_state_dict (0.4 … 0.19). */
 #include "axes.h"
 
-#include <string.h>
-
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/table.h>

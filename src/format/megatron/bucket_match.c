@@ -4,8 +4,6 @@
  * it looks at it. */
 #include "bucket_match.h"
 
-#include <string.h>
-
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 #include <zf/base/num.h>

@@ -12,7 +12,6 @@
 
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
-#include <zf/base/name.h>
 #include <zf/base/num.h>
 
 #include "bucket_order.h"

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include <zf/assemble/assign.h>
-#include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 #include <zf/base/table.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "torch_dist.h"
 
-#include <string.h>
-
 #include <zf/assemble/files.h>
 
 #include "dcp_lists.h"

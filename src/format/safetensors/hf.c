@@ -4,7 +4,6 @@
  * Source: transformers 4.5x, modeling_utils.py; torch/distributed/checkpoint/hf_storage.py (2.8
  * … 2.14). */
 #include <stdio.h>
-#include <string.h>
 
 #include <zf/assemble/companions.h>
 #include <zf/assemble/degraded.h>

@@ -8,7 +8,6 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/hf_index.h>
 #include <zf/assemble/torch_files.h>
-#include <zf/base/name.h>
 #include <zf/format.h>
 
 extern const struct zf_format zf_format_torch;
