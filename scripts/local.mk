@@ -7,12 +7,14 @@ EXTRA_DIST += \
 	scripts/check-headers \
 	scripts/check-layers \
 	scripts/check-length \
+	scripts/check-mentions \
 	scripts/check-names \
 	scripts/check-symbols \
 	scripts/knots.allow \
 	scripts/layers.txt \
 	scripts/length.allow \
 	scripts/lib.sh \
+	scripts/mentions.allow \
 	scripts/mutants \
 	scripts/mutants.equivalent \
 	scripts/quickstart \

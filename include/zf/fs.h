@@ -11,7 +11,8 @@
 /* Extended attributes: named and listed; not at all; or named always, and listed where the tree is small. */
 enum zf_fs_xattrs { ZF_FS_XATTRS_AUTO, ZF_FS_XATTRS_ON, ZF_FS_XATTRS_OFF };
 
-/* How large files are read: past the page cache where mappings stay possible, never, or wherever it can be had. */
+/* How large files are read: past the page cache where mappings stay possible, never, or wherever
+ * it can be had. */
 enum zf_fs_io { ZF_FS_IO_AUTO, ZF_FS_IO_CACHED, ZF_FS_IO_DIRECT };
 
 /* What a mount does, once that is known. */
@@ -44,8 +45,9 @@ struct zf_fs_opts {
     void (*log)(void *ctx, const struct zf_err *err);
     void *log_ctx;
     /* Each is called once at most, with session_ctx, and may be NULL.  mounted: at once, before
-     * anything is served; modes and then ready: from a thread of its own, when the mount answers; stopping: when
-     * a signal, or the end of stop_fd, came, after the mount point was freed. */
+     * anything is served; modes and then ready: from a thread of its own, when the mount
+     * answers; stopping: when a signal, or the end of stop_fd, came, after the mount point was
+     * freed. */
     void (*mounted)(void *ctx, const struct zf_mount *m);
     void (*modes)(void *ctx, const struct zf_fs_modes *m);
     void (*ready)(void *ctx);

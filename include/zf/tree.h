@@ -45,7 +45,7 @@ struct zf_tree_ops {
     bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
                  struct zf_err *err);
     /* Bytes [off, off + n) of it will be read soon: tells the sources (zf/source/want.h), and returns
-     * at once.  NULL: there is nothing to tell. */
+     * at once.  NULL: it has no sources to tell. */
     void (*want)(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
     /* Extended attribute i of ino (0 …); false past the end. */
@@ -72,8 +72,9 @@ static inline void zf_auto_tree(struct zf_tree **t)
 /* Walks a '/'-separated path from the root; "" and "/" are the root.  False: no such entry. */
 bool zf_tree_walk(struct zf_tree *t, const char *path, struct zf_stat *out);
 
-/* One who reads a file from end to end without a kernel that would go ahead of him: once a read took its time, what
- * comes next is asked for before it is read.  Begin with {.tree, .ino, .size}. */
+/* One who reads a file from end to end without a kernel that would go ahead of him: once a read
+ * took its time, what comes next is asked for before it is read.  Begin with {.tree, .ino,
+ * .size}. */
 struct zf_through {
     struct zf_tree *tree; /* borrowed */
     uint64_t ino, size;

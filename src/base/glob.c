@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pattern is cut at its first "**".  What is in front must match the beginning of the path, up to some byte; the
- * rest is tried at every byte from there on, by the same rule.  The recursion is as deep as the pattern has "**", and
- * the pattern is the user's own. */
+/* A pattern is cut at its first "**".  What is in front must match the beginning of the path, up
+ * to some byte; the rest is tried at every byte from there on, by the same rule.  The recursion
+ * is as deep as the pattern has "**", and the pattern is the user's own. */
 #include <zf/base/glob.h>
 
 #include <fnmatch.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates are ranked by edit distance (insertions, deletions, substitutions, and neighbours that changed places),
- * computed only as far as the worst name kept so far is away: a band of the usual table, so that 10^6 names of a
- * checkpoint take well under a second.  A name that continues the wanted one behind a '.' (l1.weight.f32 for
- * l1.weight) or below a '/' is nearest of all: leaving the suffix out is the mistake made most. */
+/* Candidates are ranked by edit distance (insertions, deletions, substitutions, and neighbours
+ * that changed places), computed only as far as the worst name kept so far is away: a band of
+ * the usual table, so that 10^6 names of a checkpoint take well under a second.  A name that
+ * continues the wanted one behind a '.' (l1.weight.f32 for l1.weight) or below a '/' is nearest
+ * of all: leaving the suffix out is the mistake made most. */
 #include <zf/base/nearest.h>
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs export: plans which files to write, starts workers that take one after the other off the plan, shows progress,
- * and reports at the end what is written and what is left.  How a file is copied and journalled: export_copy.c. */
+/* zerofs export: plans which files to write, starts workers that take one after the other off
+ * the plan, shows progress, and reports at the end what is written and what is left.  How a file
+ * is copied and journalled: src/export. */
 #include <errno.h>
 #include <nettle/sha2.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that an earlier run had copied count for how far the export is, but not for its speed: the rate is that of
- * the bytes this run copied, over the last ten seconds, so that a resumed export does not begin with the speed of
- * a disk that does not exist, and a slow patch shows soon. */
+/* Bytes that an earlier run had copied count for how far the export is, but not for its speed:
+ * the rate is that of the bytes this run copied, over the last ten seconds, so that a resumed
+ * export does not begin with the speed of a disk that does not exist, and a slow patch shows
+ * soon. */
 #include "export_progress.h"
 
 #include <stdio.h>

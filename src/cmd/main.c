@@ -149,7 +149,8 @@ static void main_raise_descriptors(void)
     }
 }
 
-/* Index of the command: the first word that is one, behind nothing but options and their values; 0 = nowhere. */
+/* Index of the command: the first word that is one, behind nothing but options and their values;
+ * 0 = nowhere. */
 static int main_find_command(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {

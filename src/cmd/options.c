@@ -94,8 +94,8 @@ static bool options_mounting(const struct cmd *self)
     return self->takes == TAKES_MOUNT;
 }
 
-/* Is this row in the command's --help?  What only matters for a tree is accepted, and without effect, by `info` too,
- * so that one list of options serves all commands. */
+/* Is this row in the command's --help?  What only matters for a tree is accepted, and without
+ * effect, by `info` too, so that one list of options serves all commands. */
 static bool options_listed(const struct cmd *self, const struct option_row *r)
 {
     return self->takes != TAKES_NONE && (int)r->where <= (int)self->takes;

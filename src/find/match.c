@@ -153,8 +153,8 @@ static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
                                                        "very many files here cannot be read");
 }
 
-/* Asks the families of the first level in which one fits.  A level in which none does has said "no" only if all could
- * be looked at that its families asked for. */
+/* Asks the families of the first level in which one fits.  A level in which none does has said
+ * "no" only if all could be looked at that its families asked for. */
 static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                       struct fits *fits, struct zf_err *err)
 {

@@ -62,8 +62,8 @@ static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts
                          o->tp_rules, f->name);
 }
 
-/* What could not be read since then, and somebody took for something that is not there.  Where the checkpoint does without
- * (degraded, or side files) a note says so, unless one does already. */
+/* What could not be read since then, and somebody took for something that is not there.  Where
+ * the checkpoint does without (degraded, or side files) a note says so, unless one does already. */
 static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struct zf_build *b,
                         struct zf_err *err)
 {
@@ -95,7 +95,8 @@ static void open_explain(struct zf_store *st, uint64_t since, bool degraded, str
     }
 }
 
-/* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem: zf_err_nomem_count. */
+/* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem:
+ * zf_err_nomem_count. */
 static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf_open_opts *o,
                                             const char *note, uint64_t since, uint64_t nomem,
                                             struct zf_err *err)

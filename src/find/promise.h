@@ -26,7 +26,8 @@ static inline void zf_auto_promise(struct promise *p)
 }
 
 /* Reads which save of st is the latest, and looks for it.
- * Errors: ZF_E_FORMAT a pointer file that names no directory; ZF_E_IO it cannot be read, or not what it names. */
+ * Errors: ZF_E_FORMAT a pointer file that names no directory; ZF_E_IO it cannot be read, or not
+ * what it names. */
 bool promise_find(struct zf_store *st, const struct zf_open_opts *o, struct promise *out,
                   struct zf_err *err) ZF_CHECKED;
 

@@ -104,8 +104,9 @@ static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const st
     return !m.format ? ZF_FIT_NO : m.probe.unfinished ? ZF_FIT_WEAK : m.probe.fit;
 }
 
-/* How well `dir` fits a family.  Two families that tie: NAMES, so that opening it reports the tie.  What cannot be
- * looked at may be a save, and opening it says why it cannot: NAMES, too, and *why (else ZF_OK) says it.  Unfinished: WEAK. */
+/* How well `dir` fits a family.  Two families that tie: NAMES, so that opening it reports the
+ * tie.  What cannot be looked at may be a save, and opening it says why it cannot: NAMES, too,
+ * and *why (else ZF_OK) says it.  Unfinished: WEAK. */
 static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct zf_limits *lim,
                              struct zf_err *why)
 {

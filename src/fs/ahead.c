@@ -13,7 +13,7 @@
 #define WIDER 4
 #define WINDOW_MOST (64ull << 20)
 #define STEP_LEAST (256ull << 10)
-/* So many reads of a stream must have waited before it is told ahead: one may have bad luck, and a
+/* So many reads of a stream must have waited before anything is read ahead for it: one may have bad luck, and a
  * reader that wants the beginning only makes one. */
 #define WAITS 2
 /* A stream of one read is believed for so many reads of all. */
@@ -132,8 +132,9 @@ static void ahead_widen(struct ahead_stream *s, int64_t now)
     s->at = now;
 }
 
-/* A quarter of the window and more.  Not the same for all: streams that ask at the same moment for as much share the
- * line until all have it at the same moment, and then it carries nothing for a round trip. */
+/* A quarter of the window and more.  Not the same for all: streams that ask at the same moment
+ * for as much share the line until all have it at the same moment, and then it carries nothing
+ * for a round trip. */
 static uint64_t ahead_step(const struct ahead *a, const struct ahead_stream *s)
 {
     const uint64_t quarter = s->window / 4, step = quarter + quarter / 4 * ((uint64_t)(s - a->at) % 4);

@@ -3,7 +3,7 @@
  *
  * A stream is a reader that goes through a file; several may go through one file, and requests of
  * one reader come in nearly the right order, because the kernel reads ahead and several threads
- * serve.  A stream is told ahead only when its reads waited for storage: where all is in memory
+ * serve.  A stream is read ahead only when its reads waited for storage: where all is in memory
  * nothing is asked for.  How far ahead grows as long as its reads wait nevertheless and the last
  * step made it faster; when it did not, the storage gives what it has, and more under way at
  * once would only be in the way of others. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ways to read a file: through the kernel's page cache, which keeps what was read, in pages of 4 KiB that
- * cost more than the reading; or past it, which is 1.8 to 3 times as fast at first, keeps nothing twice, and is
- * slower when the same bytes are read again.  A mapping of a file that goes past the cache is filled through the cache;
- * but a kernel before 6.6, and libfuse before 3.17, refuses MAP_SHARED of it (ENODEV), which is how safetensors
- * maps files.  So large files go past the cache only where that was granted.
+/* Two ways to read a file: through the kernel's page cache, which keeps what was read, in pages
+ * of 4 KiB that cost more than the reading; or past it, which is 1.8 to 3 times as fast at
+ * first, keeps nothing twice, and is slower when the same bytes are read again.  A mapping of a
+ * file that goes past the cache is filled through the cache; but a kernel before 6.6, and
+ * libfuse before 3.17, refuses MAP_SHARED of it (ENODEV), which is how safetensors maps files.
+ * So large files go past the cache only where that was granted.
  *
- * The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own setting
- * works, once INIT is over, for who may write it. */
+ * The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own
+ * setting works, once INIT is over, for who may write it. */
 #include "config.h"
 
 #include "mode.h"

@@ -18,13 +18,15 @@ void mode_choose(struct fs *fs, const struct fuse_conn_info *conn);
 /* Is this file, when it is opened now, read past the page cache? */
 bool mode_direct(const struct fs *fs, const struct zf_stat *s);
 
-/* Are libfuse and this kernel of versions that speak over io_uring?  A libfuse may be built without it nevertheless. */
+/* Are libfuse and this kernel of versions that speak over io_uring?  A libfuse may be built
+ * without it nevertheless. */
 bool mode_has_io_uring(void);
 
 /* Notes by which way a request came; one is enough, since all come by the same. */
 void mode_see_request(struct fs *fs, fuse_req_t req);
 
-/* When the mount answers: raises the read-ahead of its device, which is NULL where it is not known, and tells all. */
+/* When the mount answers: raises the read-ahead of its device, NULL where it is not known, and reports
+ * both. */
 void mode_settle(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out);
 
 #endif

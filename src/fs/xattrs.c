@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Extended attributes: user.zerofs.* and nothing else.
  *
- * Who lists a directory with attributes (ls -l, cp -a) asks every file for a security context and an access
- * control list, or, coreutils since 9.6, for the list of names.  No answer of ours is kept by the kernel, so that each
- * question is a round trip, which is most of what such a listing takes.  Two answers end the questions: EOPNOTSUPP,
- * after which ls asks no other file of the device (getfilecon_cache and has_acl_cache in coreutils'
- * src/ls.c, 8.x to 9.7), and ENOSYS, after which the kernel asks nothing of that kind any more (fs/fuse/xattr.c).
- * Foreign names get the first always; the list of names gets the second where the tree is large. */
+ * Who lists a directory with attributes (ls -l, cp -a) asks every file for a security context
+ * and an access control list, or, coreutils since 9.6, for the list of names.  No answer of ours
+ * is kept by the kernel, so that each question is a round trip, which is most of what such a
+ * listing takes.  Two answers end the questions: EOPNOTSUPP, after which ls asks no other file
+ * of the device (getfilecon_cache and has_acl_cache in coreutils' src/ls.c, 8.x to 9.7), and
+ * ENOSYS, after which the kernel asks nothing of that kind any more (fs/fuse/xattr.c).  Foreign
+ * names get the first always; the list of names gets the second where the tree is large. */
 #include "xattrs.h"
 
 #include <errno.h>
@@ -18,8 +19,8 @@
 #define XATTR_MAX 65536u
 #define OURS "user.zerofs."
 
-/* The most files of a tree whose names of attributes are listed without being asked to (-o xattrs=on): a listing
- * with attributes then spends a tenth of a second on them at most. */
+/* The most files of a tree whose names of attributes are listed without being asked to (-o
+ * xattrs=on): a listing with attributes then spends a tenth of a second on them at most. */
 #define FEW_FILES 4096u
 
 void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)

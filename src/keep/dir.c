@@ -170,7 +170,7 @@ bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_
     for (size_t i = 0; ok && i < n_parts; i++) {
         ok = dir_write_part(fd, &part[i]);
     }
-    /* What a crash tears the checksum tells. */
+    /* A file torn by a crash is found by its checksum. */
     ok = (close(fd) == 0) && ok && renameat(dir, temp, dir, name) == 0;
     if (!ok) {
         (void)zf_fail_sys(err, "keep a model");

@@ -11,8 +11,8 @@
  * page in hand anyway. */
 #define GAP 4096
 #define BLOCK (128u << 10)
-/* Between stretches that are read apart: columns a power of two apart would all fall on the same few lines of the
- * first-level cache. */
+/* Between stretches that are read apart: columns a power of two apart would all fall on the same
+ * few lines of the first-level cache. */
 #define PAD 64
 
 /* A dimension of the sub-box in the order of the source. */
@@ -144,8 +144,8 @@ static void box_gather_copy_out(unsigned char *dst, const unsigned char *src,
     }
 }
 
-/* What is copied out of a block is written in the order of the reply, so that each of its lines is written once: the
- * axis with the smallest step there becomes the innermost. */
+/* What is copied out of a block is written in the order of the reply, so that each of its lines
+ * is written once: the axis with the smallest step there becomes the innermost. */
 static void box_gather_order_reply(struct axis *axis, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++) {

@@ -178,7 +178,7 @@ static inline uint64_t piece_words(const struct zf_draft *d)
            2 * (uint64_t)(d->ndim && d->kind == ZF_DRAFT_BOX ? d->ndim : 1);
 }
 
-/* Makes d->map out of its pieces: the proof (prove.c). */
+/* Makes d->map out of its pieces: the proof (pieces.c). */
 bool draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors in Fortran order, transposed ones: what is next in the tensor is far away in the file, so that a read of 1 MiB
- * is ten thousand reads of a hundred bytes each.  A block of some MiB takes as many reads, of some KiB each, so blocks are
- * read whole and kept for the reads that follow. */
+/* Tensors in Fortran order, transposed ones: what is next in the tensor is far away in the file,
+ * so that a read of 1 MiB is ten thousand reads of a hundred bytes each.  A block of some MiB
+ * takes as many reads, of some KiB each, so blocks are read whole and kept for the reads that
+ * follow. */
 #include "grid_kind.h"
 #include "map_grid.h"
 
-/* What one stretch of the file should have at least, and the bounds of a block, of which the cache holds several. */
+/* What one stretch of the file should have at least, and the bounds of a block, of which the
+ * cache holds several. */
 #define STRETCH (4u << 10)
 #define SPAN_MIN (1u << 20)
 #define SPAN_MAX (16u << 20)

@@ -193,8 +193,8 @@ static uint64_t map_grid_region(struct map_grid_walk *w, const struct grid *g, u
 /* Less than this of a box is read by itself: who reads here and there would pay for whole blocks. */
 #define KEPT_MIN (64u << 10)
 
-/* Bytes [lo, hi) of a box; kept: see grid_kind.h, or NULL.  Where a block that would be kept cannot be read as a
- * whole, because some of it is lost, only what is wanted counts. */
+/* Bytes [lo, hi) of a box; kept: see grid_kind.h, or NULL.  Where a block that would be kept
+ * cannot be read as a whole, because some of it is lost, only what is wanted counts. */
 static bool map_grid_read_box(const struct box *box, struct zf_source *kept, uint64_t lo, uint64_t hi,
                               unsigned char *buf, uint64_t off, struct zf_err *err)
 {
@@ -338,7 +338,7 @@ static bool map_grid_region_ranges(const struct grid *g, uint64_t *n, uint64_t o
     return true;
 }
 
-/* A stretch of many rows is taken in steps, so that what is needed first is told first: a box has a
+/* A stretch of many rows is taken in steps, so that what is needed first is asked for first: a box has a
  * little of every row. */
 #define RANGES_STEP (4ull << 20)
 

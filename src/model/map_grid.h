@@ -21,8 +21,8 @@ bool grid_make(const struct grid_make *m, struct fault *fault_out, struct zf_map
  * source m->lost. */
 bool grid_mend(const struct grid_make *m, struct zf_map **map_out, struct zf_err *err) ZF_CHECKED;
 
-/* Gives boxes whose order in their file is another one sources that read and keep large blocks of them; adds those to
- * t, which is what the map was made with. */
+/* Gives boxes whose order in their file is another one sources that read and keep large blocks
+ * of them; adds those to t, which is what the map was made with. */
 bool grid_keep(struct zf_map *map, struct sources *t, struct zf_arena *keep,
                const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 

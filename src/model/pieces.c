@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the pieces of a draft to its map: pieces that are ranges of bytes go to map_flat.c, boxes, whose dimensions are joined
- * where all of them are whole, to grid_prove.c, parts of other tensors to map_parts.c, and rules to map_slots.c; each proves that together
- * they cover the tensor exactly once. */
+/* From the pieces of a draft to its map: pieces that are ranges of bytes go to map_flat.c,
+ * boxes, whose dimensions are joined where all of them are whole, to grid_prove.c, parts of
+ * other tensors to map_parts.c, and rules to map_slots.c; each proves that together they cover
+ * the tensor exactly once. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every number is a stranger's: what is counted is there at least once a byte, what is pointed at was read before, and
- * all else is for the verbs and the seal to refuse. */
+/* Every number is a stranger's: what is counted is there at least once a byte, what is pointed
+ * at was read before, and all else is for the verbs and the seal to refuse. */
 #include <zf/model/pack.h>
 
 #include "draft.h"

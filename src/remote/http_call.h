@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One request on its way: what was asked, the attempt that is made just now, and what came.  All of it
- * belongs to the client's thread, but for what http.c guards. */
+ * belongs to the client's thread, but for what http_client.c guards. */
 #ifndef REMOTE_HTTP_CALL_H
 #define REMOTE_HTTP_CALL_H
 

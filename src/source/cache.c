@@ -32,8 +32,8 @@ struct zf_cache {
     struct block *giant_block;
 };
 
-/* Large blocks come and go, and each time the kernel gives them page by page: in huge pages, where it has them for who
- * asks, that is a few faults instead of thousands. */
+/* Large blocks come and go, and each time the kernel gives them page by page: in huge pages,
+ * where it has them for who asks, that is a few faults instead of thousands. */
 #define HUGE (2u << 20)
 
 static struct block *cache_block_memory(size_t n)

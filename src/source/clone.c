@@ -3,7 +3,8 @@
 
 #include "file.h"
 
-/* The first byte is read the ordinary way, so that what a source looks at before its first read is looked at. */
+/* The first byte is read the ordinary way, so that what a source looks at before its first read
+ * is looked at. */
 bool zf_source_clone(struct zf_source *s, struct zf_clone *c, struct zf_err *err)
 {
     uint8_t first;

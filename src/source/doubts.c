@@ -8,7 +8,7 @@
 
 #include <zf/base/vec.h>
 
-/* So many are told apart; that there were more is counted. */
+/* So many are kept one by one; further ones are only counted. */
 enum { DOUBTS_KEPT = 64 };
 
 struct doubt {

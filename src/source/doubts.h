@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a store could not find out.  "It is not there" is an answer; that a file, a directory or what an entry is cannot be
- * read is none.  Those who look for something often take both for "no", so each such failure is kept here, and asking
- * the same again fails in the same way without asking the storage once more. */
+/* What a store could not find out.  "It is not there" is an answer; that a file, a directory or
+ * what an entry is cannot be read is none.  Those who look for something often take both for
+ * "no", so each such failure is kept here, and asking the same again fails in the same way
+ * without asking the storage once more. */
 #ifndef SOURCE_DOUBTS_H
 #define SOURCE_DOUBTS_H
 

@@ -363,8 +363,9 @@ static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return file_preadv(s, &(struct iovec){.iov_base = buf, .iov_len = n}, 1, off, err);
 }
 
-/* A guard behind it is enough, as for a read: a write moves ctime before it moves a byte, and what is written later is
- * not shared (ioctl_ficlonerange(2)).  A file system that cannot share blocks says so in many ways. */
+/* A guard behind it is enough, as for a read: a write moves ctime before it moves a byte, and
+ * what is written later is not shared (ioctl_ficlonerange(2)).  A file system that cannot share
+ * blocks says so in many ways. */
 bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t to_off,
                 bool *done_out, struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that will be opened one after the other, each for a round trip or two: behind an address they are opened
- * together beforehand.  A failure is met by whoever opens the file in its turn. */
+/* Files that will be opened one after the other, each for a round trip or two: behind an address
+ * they are opened together beforehand.  A failure is met by whoever opens the file in its turn. */
 #include <stdlib.h>
 
 #include <zf/base/ahead.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A journal of what a store was asked.  Most of it is there anyway, in the tables of what was opened and listed; what
- * was not there is kept beside them. */
+/* A journal of what a store was asked.  Most of it is there anyway, in the tables of what was
+ * opened and listed; what was not there is kept beside them. */
 #include <zf/source/facts.h>
 
 #include <string.h>
@@ -9,8 +9,8 @@
 
 #include "store_table.h"
 
-/* Not the key of zf_hash, which is another one in each process.  Who could make two listings of one print could as
- * well write what is made of them. */
+/* Not the key of zf_hash, which is another one in each process.  Who could make two listings of
+ * one print could as well write what is made of them. */
 static const struct zf_hash_key fact_key[2] = {{{0x7a65726f66732d31u, 0x6c697374696e6773u}},
                                                {{0x7a65726f66732d32u, 0x6964656e74697479u}}};
 
@@ -38,8 +38,8 @@ static void fact_print_file(const struct zf_identity *id, uint64_t print[2])
     fact_add(print, id, sizeof *id);
 }
 
-/* Linux dates files by a clock of 100 ticks a second at least; a file system that keeps whole seconds, or every other
- * one (FAT), has no part of a second to show. */
+/* Linux dates files by a clock of 100 ticks a second at least; a file system that keeps whole
+ * seconds, or every other one (FAT), has no part of a second to show. */
 static bool fact_is_young(const struct zf_identity *id, struct timespec since)
 {
     const int64_t tick_ns = id->ctime.tv_nsec ? 20000000 : 2000000000;
@@ -70,7 +70,7 @@ static bool fact_doubt(const struct store_table *t, const char *path, struct zf_
     return zf_err_in(err, "%s", path[0] ? path : t->shown);
 }
 
-/* Whom the facts are told. */
+/* Who gets the facts. */
 struct fact_to {
     zf_fact_fn *fn;
     void *ctx;

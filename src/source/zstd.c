@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zstandard frames.  A frame can be entered at its start only and a decompressor's state cannot be
- * copied, so one decompressor stays where the last read left it: reading on costs nothing extra.  Going back
- * further than the cache reaches starts at the last frame in front that was passed before; in one long frame anew,
- * which leaves as much in front of the reader in the cache as that holds. */
+/* Zstandard frames.  A frame can be entered at its start only and a decompressor's state cannot
+ * be copied, so one decompressor stays where the last read left it: reading on costs nothing
+ * extra.  Going back further than the cache reaches starts at the last frame in front that was
+ * passed before; in one long frame anew, which leaves as much in front of the reader in the
+ * cache as that holds. */
 #include "config.h"
 
 #include "kinds.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cat and export read a file in one thread, a piece at a time: over a network each piece would cost a round trip. */
+/* cat and export read a file in one thread, a piece at a time: over a network each piece would
+ * cost a round trip. */
 #include <zf/tree.h>
 
 #include <time.h>

@@ -101,6 +101,7 @@ scripts_are_sound() {
 check 'includes follow the arrows' "$top_srcdir/scripts/check-layers"
 check 'the drawing of the rooms is true' "$top_srcdir/scripts/check-drawing"
 check 'names say where they belong' "$top_srcdir/scripts/check-names"
+check 'files that comments name are there' "$top_srcdir/scripts/check-mentions"
 check 'headers compile alone, files say their licence' "$top_srcdir/scripts/check-headers"
 check 'no file or function is too long' "$top_srcdir/scripts/check-length"
 check 'rooms show only what they mean to' "$top_srcdir/scripts/check-symbols" "$top_builddir"

@@ -22,7 +22,7 @@ static inline void zf_auto_item_json(struct zf_item_json *j)
 
 /* Is a file of so many bytes, which may be compressed to that, still to be read?  Counts it if so. */
 bool zf_item_json_wants(struct zf_item_json *j, uint64_t bytes);
-/* Adds the value of a file, unless it is a tensor or cannot be told.  Errors: ZF_E_NOMEM. */
+/* Adds the value of a file, unless it is a tensor or has no form in JSON.  Errors: ZF_E_NOMEM. */
 bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, const char *key, size_t n,
                       const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 /* Adds the file to the tree, if anything is in it. */

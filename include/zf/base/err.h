@@ -52,8 +52,9 @@ bool zf_err_in(struct zf_err *err, const char *fmt, ...) __attribute__((format(p
  * terminated.  Returns out. */
 const char *zf_err_text(const struct zf_err *err, char *out, size_t n);
 
-/* Does the failure say nothing of what was asked for, so that "no" is no answer to it?  An I/O error, missing permission, a
- * server that fails, no memory: yes.  That nothing is there, or of the wrong kind, or elsewhere: no. */
+/* Does the failure say nothing of what was asked for, so that "no" is no answer to it?  An I/O
+ * error, missing permission, a server that fails, no memory: yes.  That nothing is there, or of
+ * the wrong kind, or elsewhere: no. */
 bool zf_err_unknown(const struct zf_err *err);
 
 /* How often memory has run out in this process: who looks at it before and after knows whether a failure

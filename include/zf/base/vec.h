@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing array: `zf_vec(struct line) lines;` declares { struct line *at; size_t n, cap; }, and {0}
- * is an empty one; without a name its three members are those of the struct around it.  It doubles, so adding costs the same on average however many there are; adding
- * moves what is in it. */
+/* A growing array: `zf_vec(struct line) lines;` declares { struct line *at; size_t n, cap; },
+ * and {0} is an empty one; without a name its three members are those of the struct around it.
+ * It doubles, so adding costs the same on average however many there are; adding moves what is
+ * in it. */
 #ifndef ZF_BASE_VEC_H
 #define ZF_BASE_VEC_H
 

@@ -63,9 +63,9 @@ struct zf_pickle_watch {
     void *ctx;
     bool spends; /* the input is in the caller's own memory, of malloc, and is zeroed as it is read */
 };
-/* As zf_pickle_load.  What was handed over belongs to the pickle only if its attribute `name` is `map` in the end,
- * which is for the caller to see: pairs that were put there one by one are left in it.  Whether keys that were
- * handed over differ is not looked at. */
+/* As zf_pickle_load.  What was handed over belongs to the pickle only if its attribute `name` is
+ * `map` in the end, which is for the caller to see: pairs that were put there one by one are
+ * left in it.  Whether keys that were handed over differ is not looked at. */
 const struct zf_pv *zf_pickle_load_watched(struct zf_bytes *in, struct zf_arena *arena,
                                            const struct zf_limits *lim,
                                            const struct zf_pickle_watch *watch,

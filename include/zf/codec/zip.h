@@ -38,13 +38,14 @@ bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out);
 bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out,
                      struct zf_err *err) ZF_CHECKED;
 
-/* The member's bytes: a window on src, or an inflate source.  Named src's name + "!" + member.  Of an archive that is
- * far away (zf_source_is_far) the member's own header is read and compared by the first read of its bytes, which fails with
- * ZF_E_FORMAT where otherwise this does. */
+/* The member's bytes: a window on src, or an inflate source.  Named src's name + "!" + member.
+ * Of an archive that is far away (zf_source_is_far) the member's own header is read and compared
+ * by the first read of its bytes, which fails with ZF_E_FORMAT where otherwise this does. */
 struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err) ZF_CHECKED;
 
-/* Proves that no two members' data overlap (finds every data offset: about 4 µs a member).  Of an archive that is far away
- * opening it has, and a member that reaches into the next nevertheless cannot be read. */
+/* Proves that no two members' data overlap (finds every data offset: about 4 µs a member).  Of
+ * an archive that is far away opening it has, and a member that reaches into the next
+ * nevertheless cannot be read. */
 bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err) ZF_CHECKED;
 
 /* Of members that are found late. */

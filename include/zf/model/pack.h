@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model in the making as bytes, and back: the verbs of build.h that make the same again.  Whoever unpacks seals what
- * comes of it, with the proof of any other model, so bytes that were changed cannot make more of a model than a
- * format driver could. */
+/* A model in the making as bytes, and back: the verbs of build.h that make the same again.
+ * Whoever unpacks seals what comes of it, with the proof of any other model, so bytes that were
+ * changed cannot make more of a model than a format driver could. */
 #ifndef ZF_MODEL_PACK_H
 #define ZF_MODEL_PACK_H
 

@@ -26,7 +26,8 @@ struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_op
 /* Adds mount.json, which never changes, to a tree made by zf_control_new.  Takes text (malloc'ed). */
 void zf_control_set_mount(struct zf_tree *t, char *text);
 
-/* Fills modes.json, which is beside it, empty until then.  Takes text (malloc'ed).  Thread: any; the first call counts. */
+/* Fills modes.json, which is beside it, empty until then.  Takes text (malloc'ed).  Thread: any;
+ * the first call counts. */
 void zf_control_set_modes(struct zf_tree *t, char *text);
 
 /* Takes bits off the modes of everything in a tree made by zf_control_new. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a file given to another one of its file system without copying them, where that file system can (btrfs, xfs). */
+/* Blocks of a file given to another one of its file system without copying them, where that file
+ * system can (btrfs, xfs). */
 #ifndef ZF_SOURCE_CLONE_H
 #define ZF_SOURCE_CLONE_H
 
@@ -14,9 +15,10 @@ struct zf_clone {
 };
 #define ZF_CLONE_BLOCK 4096u
 
-/* Shares as many of the bytes, from the first on, as follow one another in one file and are whole blocks both there and
- * here; c->done = 0 where place, source or file system do not allow it.  What a read checks is checked: a file that
- * changed is ZF_E_STALE, and then what `to` got is not to be used. */
+/* Shares as many of the bytes, from the first on, as follow one another in one file and are
+ * whole blocks both there and here; c->done = 0 where place, source or file system do not allow
+ * it.  What a read checks is checked: a file that changed is ZF_E_STALE, and then what `to` got
+ * is not to be used. */
 bool zf_source_clone(struct zf_source *s, struct zf_clone *c, struct zf_err *err) ZF_CHECKED;
 
 #endif

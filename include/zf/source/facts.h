@@ -17,17 +17,17 @@ enum zf_fact_kind {
 struct zf_fact {
     enum zf_fact_kind kind;
     const char *path; /* in the store as a whole, not in a part of it */
-    /* Of a directory: a hash of the name, kind and identity of every entry; of a file: of its identity.  The same in
-     * every process; no secret. */
+    /* Of a directory: a hash of the name, kind and identity of every entry; of a file: of its
+     * identity.  The same in every process; no secret. */
     uint64_t print[2];
     struct zf_source *src; /* of a file, borrowed */
 };
 
 /* Calls fn for all of them, by kind and path, until it returns false; fn must not use the store.
- * since: when the store was asked first (CLOCK_REALTIME).  A file that changed just before could change once more, after
- * it was read, and carry the same times: clocks of file systems tick.
- * Errors: ZF_E_IO something was asked that failed, or is of a kind that may be answered otherwise at any time;
- * ZF_E_STALE a file changed too lately; what fn returned with. */
+ * since: when the store was asked first (CLOCK_REALTIME).  A file that changed just before could
+ * change once more, after it was read, and carry the same times: clocks of file systems tick.
+ * Errors: ZF_E_IO something was asked that failed, or is of a kind that may be answered
+ * otherwise at any time; ZF_E_STALE a file changed too lately; what fn returned with. */
 typedef bool zf_fact_fn(void *ctx, const struct zf_fact *f, struct zf_err *err);
 bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, void *ctx,
                     struct zf_err *err) ZF_CHECKED;

@@ -29,8 +29,8 @@ struct zf_item {
 typedef bool zf_item_locate_fn(void *ctx, struct zf_source *file, const struct zf_item *item,
                                struct zf_item_at *out, struct zf_err *err);
 
-/* Takes its own reference on file (NULL: each item has a source of its own); takes ctx (not on failure), freed by ctx_free (may be NULL) at
- * the end. */
+/* Takes its own reference on file (NULL: each item has a source of its own); takes ctx (not on
+ * failure), freed by ctx_free (may be NULL) at the end. */
 struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate, void *ctx,
                                void (*ctx_free)(void *), struct zf_err *err) ZF_CHECKED;
 

@@ -63,8 +63,8 @@ struct zf_source_ops {
     /* The same scattered over iov[n_iov] (n = their sum); NULL = the door loops over pread. */
     bool (*preadv)(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                    struct zf_err *err);
-    /* Stretches that are far apart, with one look at whether the file changed for all of them; NULL = the door loops over
-     * pread. */
+    /* Stretches that are far apart, with one look at whether the file changed for all of them;
+     * NULL = the door loops over pread. */
     bool (*rows)(struct zf_source *s, const struct zf_rows *r, struct zf_err *err);
     /* What this source reads from, for messages and provenance: sets *parent_out (borrowed) and
      * moves *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not
@@ -80,7 +80,7 @@ struct zf_source_ops {
      * as origin says. */
     bool (*trace)(struct zf_source *s, struct zf_trace *t);
     /* Bytes [off, off + n), which lie inside, will be read soon (zf/source/want.h): starts fetching
-     * what is slow to come, and returns at once.  NULL = what origin leads to is told. */
+     * what is slow to come, and returns at once.  NULL = the source that origin leads to is asked instead. */
     void (*want)(struct zf_source *s, uint64_t off, uint64_t n);
     /* Says what it is made from (zf/source/recipe.h); false or NULL: that cannot be said. */
     bool (*recipe)(struct zf_source *s, struct zf_recipe *out);
@@ -159,8 +159,8 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
 bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_limits *lim,
                   uint64_t *size_out, struct zf_err *err) ZF_CHECKED;
 
-/* The same bytes as parent, read from it in blocks of `span` bytes, which are kept as for inflate: where a byte costs as much as
- * a thousand beside it.  Opening reads nothing. */
+/* The same bytes as parent, read from it in blocks of `span` bytes, which are kept as for
+ * inflate: where a byte costs as much as a thousand beside it.  Opening reads nothing. */
 struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
 

@@ -113,15 +113,16 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err) ZF_
  * through.  Errors: ZF_E_STALE with the path that changed. */
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err) ZF_CHECKED;
 
-/* Where it cannot be known what is there or what it holds (an I/O error, missing permission, a server that fails),
- * a search that goes on as if nothing were there could end at something else without a word.  So the store counts
- * such failures (zf_err_unknown) of listings, of entries that cannot be looked at, of openings and of reads, keeps each once, and answers the same
+/* Where it cannot be known what is there or what it holds (an I/O error, missing permission, a
+ * server that fails), a search that goes on as if nothing were there could end at something else
+ * without a word.  So the store counts such failures (zf_err_unknown) of listings, of entries
+ * that cannot be looked at, of openings and of reads, keeps each once, and answers the same
  * question in the same way until it is settled.  Sub-stores have them in common. */
 uint64_t zf_store_doubts(struct zf_store *st);
-/* The i-th of them that was met, perhaps again, since zf_store_doubts said `since`; false: there are no more (of
- * very many not all are kept). */
+/* The i-th of them that was met, perhaps again, since zf_store_doubts said `since`; false: there
+ * are no more (of very many not all are kept). */
 bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out);
-/* Forgets those that were first met since then: they were told, or nothing depends on them.  What is kept
+/* Forgets those that were first met since then: they were reported, or nothing depends on them.  What is kept
  * in listings is met again by whoever asks for one. */
 void zf_store_settle(struct zf_store *st, uint64_t since);
 
@@ -159,8 +160,8 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx);
 /* Is it behind an address?  Then whoever reads many files does well to read several at once. */
 bool zf_store_is_far(const struct zf_store *st);
 
-/* The files of `dir` whose names fit will all be opened: where that waits for a network, it is done here, many at once.
- * Those that cannot be fail when they are opened. */
+/* The files of `dir` whose names fit will all be opened: where that waits for a network, it is
+ * done here, many at once.  Those that cannot be fail when they are opened. */
 void zf_store_expect(struct zf_store *st, const char *dir, bool (*is)(const char *name));
 
 /* How what a user names, a path or an address, becomes a store: for those who open several. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of store (directory, memory, remote places) give to the common part.  Paths are relative to the
- * root and were checked by the door; "" is the root. */
+/* What the kinds of store (directory, memory, remote places) give to the common part.  Paths are
+ * relative to the root and were checked by the door; "" is the root. */
 #ifndef ZF_SOURCE_STORE_KIND_H
 #define ZF_SOURCE_STORE_KIND_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which memo numbers a pickle asks for, found by reading over it once: a pickler numbers every value, but comes back
- * to few of them, and the others need not be kept. */
+/* Which memo numbers a pickle asks for, found by reading over it once: a pickler numbers every
+ * value, but comes back to few of them, and the others need not be kept. */
 #ifndef CODEC_PICKLE_GOT_H
 #define CODEC_PICKLE_GOT_H
 

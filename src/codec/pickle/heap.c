@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values are cut from slabs in 8-byte steps and live as long as their arena, unless somebody who reads along
- * has done with them (spend.c).  What grows is a container's block of slots; the one it outgrows is kept in a list by
- * size and used again for the next.  Every byte is charged before it is taken, against
- * pickle_memory and against the bytes of the file that were read so far, so that a short file
- * never gets much memory. */
+/* Values are cut from slabs in 8-byte steps and live as long as their arena, unless somebody who
+ * reads along has done with them (spend.c).  What grows is a container's block of slots; the one
+ * it outgrows is kept in a list by size and used again for the next.  Every byte is charged
+ * before it is taken, against pickle_memory and against the bytes of the file that were read so
+ * far, so that a short file never gets much memory. */
 #include "heap.h"
 
 #include <string.h>

@@ -58,9 +58,10 @@ bool pickle_heap_add(struct pickle_heap *h, struct zf_pv *to, struct zf_pv *cons
 /* Gives a CALL its `more`; NULL on failure. */
 struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call,
                                  struct zf_err *err) ZF_CHECKED;
-/* Gives the memory of v and of what only v holds to values that are made later.  What may be referenced from
- * elsewhere too stays, and so does all below it; nothing may be added to it any more (ZF_PV_READ).  Of a value that
- * is gone nothing but its kind can still be read, until the next value is made: ZF_PV_SPENT.
+/* Gives the memory of v and of what only v holds to values that are made later.  What may be
+ * referenced from elsewhere too stays, and so does all below it; nothing may be added to it any
+ * more (ZF_PV_READ).  Of a value that is gone nothing but its kind can still be read, until the
+ * next value is made: ZF_PV_SPENT.
  * Errors: ZF_E_LIMIT. */
 bool pickle_heap_spend(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err) ZF_CHECKED;
 /* Keeps a block of slots that nothing uses any more for the next container that grows. */

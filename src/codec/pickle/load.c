@@ -212,8 +212,8 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
            (vm->sp != vm->watch.next || pickle_watch_step(vm));
 }
 
-/* Reads over the pickle for the memo numbers that it asks for.  Where it is damaged this ends; the reading itself
- * will say why. */
+/* Reads over the pickle for the memo numbers that it asks for.  Where it is damaged this ends;
+ * the reading itself will say why. */
 static bool load_sift(struct pickle_vm *vm)
 {
     struct zf_err ignored;
@@ -252,7 +252,7 @@ static void zf_auto_vm(struct pickle_vm *vm)
     pickle_heap_fini(&vm->heap);
 }
 
-/* Reads from *in on, where the vm stands. */
+/* Reads on from *in, with the stack and memo as they are. */
 static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, uint64_t stored,
                                     struct zf_arena *arena, const struct zf_limits *lim)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The opcodes, but for those of ops_const.c and call.c.  Stack and operand are already checked and
- * taken: see pickle_vm.h. */
+ * taken: see vm.h. */
 #include <stdlib.h>
 
 #include "text.h"
 #include "vm.h"
 
-/* Constants are never written: whoever wants to write calls own() first. */
+/* Constants are never written: whoever wants to write calls ops_own() first. */
 static bool ops_push_shared(struct pickle_vm *vm, const struct zf_pv *v)
 {
     return pickle_push(vm, (struct zf_pv *)v);

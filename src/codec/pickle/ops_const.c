@@ -16,7 +16,7 @@ struct zf_pv *pickle_told(struct pickle_vm *vm, struct zf_pv *v)
     return v;
 }
 
-/* Nobody writes to constants: see own() of pickle_do.c. */
+/* Nobody writes to constants: see ops_own() of ops.c. */
 static bool ops_push_constant(struct pickle_vm *vm, const struct zf_pv *v)
 {
     return pickle_push(vm, (struct zf_pv *)v);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine that reads a pickle: a stack, marks, a memo.  pickle.c runs it and checks every
- * opcode against its row of pickle_ops.def; pickle_do.c, pickle_atom.c and pickle_call.c
- * say what each does. */
+/* The machine that reads a pickle: a stack, marks, a memo.  load.c runs it and checks every
+ * opcode against its row of ops.def; ops.c, ops_const.c and call.c say what each does. */
 #ifndef CODEC_PICKLE_VM_H
 #define CODEC_PICKLE_VM_H
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pickler writes an object's mapping as: the object, its state's dict, a mark, the attribute's name, an empty dict,
- * a mark, a thousand keys and values, SETITEMS, a mark, a thousand …  So a mark above [object, dict, mark, …, name,
- * dict] begins pairs of such an attribute.  A pair is whole when the next key begins, and then it can be handed over
- * and forgotten.  Whether the stack shows that is a guess where a value might yet be the operand of another opcode;
- * a wrong guess leaves that opcode without its operands, so that the pickle is refused, never read wrongly.
- * Source: CPython Lib/pickle.py, save_reduce and _batch_setitems (3.8 … 3.14). */
+/* A pickler writes an object's mapping as: the object, its state's dict, a mark, the attribute's
+ * name, an empty dict, a mark, a thousand keys and values, SETITEMS, a mark, a thousand …  So a
+ * mark above [object, dict, mark, …, name, dict] begins pairs of such an attribute.  A pair is
+ * whole when the next key begins, and then it can be handed over and forgotten.  Whether the
+ * stack shows that is a guess where a value might yet be the operand of another opcode; a wrong
+ * guess leaves that opcode without its operands, so that the pickle is refused, never read
+ * wrongly.  Source: CPython Lib/pickle.py, save_reduce and _batch_setitems (3.8 … 3.14). */
 #include "watch.h"
 
 #include <sys/mman.h>

@@ -21,8 +21,8 @@ struct pickle_watch {
 bool pickle_watch_mark(struct pickle_vm *vm) ZF_CHECKED;
 /* The stack has the height `next`. */
 bool pickle_watch_step(struct pickle_vm *vm) ZF_CHECKED;
-/* The mark of the watched pairs is taken from the stack.  Errors: ZF_E_FORMAT by another opcode than the one that sets
- * them, when some are gone. */
+/* The mark of the watched pairs is taken from the stack.  Errors: ZF_E_FORMAT by another opcode
+ * than the one that sets them, when some are gone. */
 bool pickle_watch_end(struct pickle_vm *vm, bool sets_pairs) ZF_CHECKED;
 /* The pairs vm->items go to `to`: hands over what is left of them; *done: it was watched. */
 bool pickle_watch_rest(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from, uint64_t n,

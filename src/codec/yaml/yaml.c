@@ -38,7 +38,7 @@ struct yaml_open {
     size_t path;    /* bytes of the path in front of its own step */
     uint64_t at;    /* position in a sequence */
     bool map, key;  /* key: the next node is one */
-    bool in_key;    /* it lies in a key itself: nothing in it is told */
+    bool in_key;    /* it is inside a key: nothing in it is reported */
 };
 
 struct yaml_reading {

@@ -9,9 +9,9 @@
 #include "dir.h"
 #include "local.h"
 
-/* The `size` bytes as they are stored of the member whose header `local` describes (copied).  They end at `end` at the
- * latest.  Takes its own reference on parent, the archive.  Reads fail with ZF_E_FORMAT where header and directory
- * disagree, or the data would reach beyond `end`. */
+/* The `size` bytes as they are stored of the member whose header `local` describes (copied).
+ * They end at `end` at the latest.  Takes its own reference on parent, the archive.  Reads fail
+ * with ZF_E_FORMAT where header and directory disagree, or the data would reach beyond `end`. */
 struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local *local,
                                uint64_t size, uint64_t end, struct zf_err *err) ZF_CHECKED;
 

@@ -18,8 +18,9 @@ struct zip_local {
 /* Bytes of the header up to the end of its name. */
 uint64_t zip_local_bytes(const struct zip_local *l);
 
-/* Compares p[zip_local_bytes(l)] with what the directory says: readers that follow the one or the other must not
- * see two archives in one.  Sizes may be left out here, the name may not.  *data_out is where the data begin. */
+/* Compares p[zip_local_bytes(l)] with what the directory says: readers that follow the one or
+ * the other must not see two archives in one.  Sizes may be left out here, the name may not.
+ * *data_out is where the data begin. */
 bool zip_local_agrees(const struct zip_local *l, const uint8_t *p, uint64_t *data_out);
 
 /* The sentence for a header that does not agree. */

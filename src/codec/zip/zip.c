@@ -23,7 +23,8 @@
 /* Deflate cannot make more than this of one byte. */
 #define DEFLATE_RATIO 1032u
 
-/* A member's offsets in the source; all ZF_OFF_NONE until somebody asks: then its header was read and compared. */
+/* A member's offsets in the source; all ZF_OFF_NONE until somebody asks: then its header was
+ * read and compared. */
 struct zip_place {
     uint64_t header_off, data_off;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "decoder.layers.mlp.linear_fc1.weight" of shape (L, …) is that of all L layers, if it is not simply the
- * name of one tensor.  What tells: all such tensors of one stack ("decoder.layers.", T5 has two) are of
+ * name of one tensor.  How it is known: all such tensors of one stack ("decoder.layers.", T5 has two) are of
  * the same length along that axis, and cut into single layers.  "experts.experts." of shape (E, …),
  * or (L, E, …), is recognised by the name alone: grouped experts are cut by ranks, others one by one.
  * Source: megatron/core/transformer/transformer_block.py, moe/experts.py sharded_state_dict (0.4 … 0.19). */

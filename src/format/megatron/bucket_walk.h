@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in a flat optimizer buffer is which parameter?  No Megatron checkpoint says so; but a buffer is filled in
- * a known order, at known steps, and what its masters round to is stored beside it.  This is the
- * search alone, over lengths and a comparison, without files.
+/* Where in a flat optimizer buffer is which parameter?  No Megatron checkpoint says so; but a
+ * buffer is filled in a known order, at known steps, and what its masters round to is stored
+ * beside it.  This is the search alone, over lengths and a comparison, without files.
  *
- * Source: megatron/core/distributed/param_and_grad_buffer.py (_ParamAndGradBuffer.__init__: parameters
- * in reverse order, each at the next multiple of 64 elements, of 1 up to core 0.7; a bucket ends
- * behind a parameter, and the next begins at 0 of its own); megatron/core/optimizer/distrib_optimizer.py
- * (get_parameter_state_dp_zero: buckets joined by their unpadded lengths). */
+ * Source: megatron/core/distributed/param_and_grad_buffer.py (_ParamAndGradBuffer.__init__:
+ * parameters in reverse order, each at the next multiple of 64 elements, of 1 up to core 0.7; a
+ * bucket ends behind a parameter, and the next begins at 0 of its own);
+ * megatron/core/optimizer/distrib_optimizer.py (get_parameter_state_dp_zero: buckets joined by
+ * their unpadded lengths). */
 #ifndef FORMAT_MEGATRON_BUCKET_WALK_H
 #define FORMAT_MEGATRON_BUCKET_WALK_H
 

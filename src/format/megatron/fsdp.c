@@ -72,7 +72,7 @@ static bool fsdp_is_state(const struct mg_object *o)
            !(o->key_len >= n && memcmp(o->key + o->key_len - n, extra, n) == 0);
 }
 
-/* Appends "key": value; what cannot be told as JSON is left out. */
+/* Appends "key": value; what has no form in JSON is left out. */
 static bool fsdp_entry(struct mg_save *s, const struct mg_object *o, const struct zf_pv *root,
                        struct zf_out *out, struct zf_err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Core 0.15 … 0.19.2 save shifted masters and moments with fully_reshardable where a buffer has several
- * buckets of which one is padded: the writer packs them without the padding, and cuts at padded
- * offsets (megatron/core/optimizer/distrib_optimizer.py; mended upstream by pull 5077).  The weights are right, so
- * each master is held against its weight before any is believed. */
+/* Core 0.15 … 0.19.2 save shifted masters and moments with fully_reshardable where a buffer has
+ * several buckets of which one is padded: the writer packs them without the padding, and cuts at
+ * padded offsets (megatron/core/optimizer/distrib_optimizer.py; mended upstream by pull 5077).
+ * The weights are right, so each master is held against its weight before any is believed. */
 #include "masters.h"
 
 #include <zf/assemble/values.h>
@@ -85,7 +85,8 @@ static bool masters_round_rest(const struct mg_param *m, const struct mg_param *
     return known;
 }
 
-/* unread: the masters of which nothing can be compared, because bytes are lost.  Such a one is not believed; others are. */
+/* unread: the masters of which nothing can be compared, because bytes are lost.  Such a one is
+ * not believed; others are. */
 static bool masters_compare(struct mg_save *s, struct mg_param *m, const struct mg_param *w,
                             uint64_t *unread, struct zf_mismatch *miss, struct zf_err *err)
 {

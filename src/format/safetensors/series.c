@@ -74,8 +74,8 @@ static bool series_check_ranks(struct zf_st_files *files, const struct zf_entry 
                want - 1);
 }
 
-/* A rank has no file F when it has nothing of the tensors there, but not every rank.  All boxes of a tensor are in files of
- * one number, so those of the others are whole.
+/* A rank has no file F when it has nothing of the tensors there, but not every rank.  All boxes
+ * of a tensor are in files of one number, so those of the others are whole.
  * Source: torch 2.13, distributed/checkpoint/hf_storage.py, _split_by_storage_plan. */
 static bool series_check_files(const struct zf_entry *e, size_t n, struct zf_build *b,
                                struct zf_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the names of safetensors files say of each other: without an index nothing else tells that one is missing. */
+/* What the names of safetensors files say of each other: without an index nothing else says that
+ * one is missing. */
 #ifndef FORMAT_SAFETENSORS_SERIES_H
 #define FORMAT_SAFETENSORS_SERIES_H
 
@@ -9,9 +10,10 @@
 /* Is this a file of a numbered series, as the Hugging Face writers name it? */
 bool st_series(const char *file, struct zf_series *out);
 
-/* Is every file there that the names of the n entries (in natural order) count: <stem>-00001-of-N to N, and of
- * shard-RRRRR-model-FFFFF-of-NNNNN every rank from 1 on, and each F of some rank?  With -o degraded a missing one is noted,
- * and a missing rank is what `files` lacks.  Errors: ZF_E_FORMAT. */
+/* Is every file there that the names of the n entries (in natural order) count:
+ * <stem>-00001-of-N to N, and of shard-RRRRR-model-FFFFF-of-NNNNN every rank from 1 on, and each
+ * F of some rank?  With -o degraded a missing one is noted, and a missing rank is what `files`
+ * lacks.  Errors: ZF_E_FORMAT. */
 bool st_series_check(struct zf_st_files *files, const struct zf_entry *e, size_t n,
                      struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
