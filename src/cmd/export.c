@@ -25,6 +25,7 @@
 struct workers {
     struct zf_export_run run;
     atomic_uint next; /* file of the plan */
+    uint32_t jobs;
     uint32_t working;
     int code; /* of the first failure */
     struct export_failed failed;
@@ -84,6 +85,8 @@ static void export_report(struct workers *workers, enum zf_export_end end, const
 static void *export_work(void *arg)
 {
     struct workers *workers = arg;
+    struct zf_export_batch batch = {
+        .most = workers->jobs < ZF_EXPORT_BATCH ? ZF_EXPORT_BATCH / workers->jobs : 1};
     struct zf_err err;
     zf_auto(mem) unsigned char *buf = aligned_alloc(4096, ZF_EXPORT_BUF);
 
@@ -100,7 +103,7 @@ static void *export_work(void *arg)
         if (workers->run.plan->file[i].leader != i) {
             continue;
         }
-        enum zf_export_end end = zf_export_copy(&workers->run, i, buf, &err);
+        enum zf_export_end end = zf_export_copy(&workers->run, i, buf, &batch, &err);
         if (end == ZF_EXPORT_UNREADABLE) {
             (void)pthread_mutex_lock(&workers->say);
             export_failed_add(&workers->failed, i, &err);
@@ -108,6 +111,10 @@ static void *export_work(void *arg)
         } else if (end != ZF_EXPORT_OK && end != ZF_EXPORT_STOPPED) {
             export_report(workers, end, &err);
         }
+    }
+    /* Also when all is to end: what is whole gets its name. */
+    if (zf_export_settle(&workers->run, &batch, &err) != ZF_EXPORT_OK) {
+        export_report(workers, ZF_EXPORT_UNWRITABLE, &err);
     }
     (void)pthread_mutex_lock(&workers->say);
     workers->working--;
@@ -144,6 +151,7 @@ static void export_copy_all(struct workers *workers, uint32_t jobs)
     uint32_t want = jobs < workers->run.plan->n ? jobs : workers->run.plan->n, n = 0;
 
     export_progress_start(&workers->progress, &workers->run);
+    workers->jobs = want ? want : 1;
     workers->working = want;
     while (n < want && pthread_create(&thread[n], NULL, export_work, workers) == 0) {
         n++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file is copied into ".NAME.part" beside its place and renamed when its last byte is on the
- * disk.  Every CERTAIN bytes the part is synced and the journal says how far; after an
+/* A file is copied into ".NAME.part" beside its place, and gets its name when its last byte is on the
+ * disk (settle.c).  Every CERTAIN bytes the part is synced and the journal says how far; after an
  * interruption the copy goes on from there, after a reboot only from what was synced.  The
  * journal's lines carry an identity (identify): a digest of everything that decides the file's
  * bytes, so that no part of another checkpoint, or of this one before it was rewritten, is ever
@@ -26,6 +26,8 @@
 #define BLOCK 4096
 /* The most that a power failure costs. */
 #define CERTAIN (1ull << 30)
+/* The disk begins with what is written while more is read, so much at a time. */
+#define BEHIND (8ull << 20)
 /* Sharing less than this with a shard costs more than copying it. */
 #define CLONE_MIN (64u << 10)
 
@@ -51,9 +53,15 @@ static enum zf_export_end copy_unwritable(const struct copy *c, struct zf_err *e
 
 static enum zf_export_end copy_cannot(const struct copy *c, const char *what, struct zf_err *err)
 {
+    (void)zf_fail_sys(err, what);
+    return copy_unwritable(c, err);
+}
+
+static enum zf_export_end copy_cannot_write(const struct copy *c, struct zf_err *err)
+{
     int sys = errno;
 
-    (void)zf_fail_sys(err, what);
+    (void)zf_fail_sys(err, "write");
     if (sys == ENOSPC || sys == EDQUOT || sys == EFBIG) {
         char why[sizeof err->msg];
 
@@ -286,12 +294,24 @@ static bool copy_write_sparse(const struct copy *c, size_t n)
     return copy_write_all(c->fd, c->buf + from, n - from, c->off + from);
 }
 
+static void copy_write_behind(const struct copy *c, uint64_t before)
+{
+    uint64_t from = before - before % BEHIND, to = c->off - c->off % BEHIND;
+
+    if (from < to) {
+        (void)sync_file_range(c->fd, (off_t)from, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
+    }
+}
+
 /* Gives the part the length of what is copied, a hole at its end included, and puts it on
  * the disk. */
 static enum zf_export_end copy_make_certain(struct copy *c, struct zf_err *err)
 {
-    if (ftruncate(c->fd, (off_t)c->off) != 0 || fdatasync(c->fd) != 0) {
-        return copy_cannot(c, "write", err);
+    if (ftruncate(c->fd, (off_t)c->off) != 0) {
+        return copy_cannot_write(c, err);
+    }
+    if (!zf_export_part_sync(&c->spot, c->fd, err)) {
+        return copy_unwritable(c, err);
     }
     if (c->off < c->f->st.size &&
         !zf_export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)) {
@@ -341,12 +361,13 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
             return ZF_EXPORT_UNREADABLE;
         }
         if (!copy_write_sparse(c, n)) {
-            return copy_cannot(c, "write", err);
+            return copy_cannot_write(c, err);
         }
         copy_hash(c, c->buf, n);
         c->off += n;
     }
     atomic_fetch_add_explicit(&c->run->bytes, c->off - before, memory_order_relaxed);
+    copy_write_behind(c, before);
     return before / CERTAIN != c->off / CERTAIN ? copy_make_certain(c, err) : ZF_EXPORT_OK;
 }
 
@@ -354,15 +375,9 @@ static enum zf_export_end copy_finish(struct copy *c, struct zf_err *err)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
 
-    if (ftruncate(c->fd, (off_t)c->f->st.size) != 0 || futimens(c->fd, times) != 0 ||
-        fsync(c->fd) != 0) {
-        return copy_cannot(c, "write", err);
-    }
-    if (!zf_export_dest_publish(&c->spot, c->run->force, err) ||
-        !zf_export_journal_done(c->run->journal, c->f->to, c->id, err)) {
-        return copy_unwritable(c, err);
-    }
-    return ZF_EXPORT_OK;
+    return ftruncate(c->fd, (off_t)c->f->st.size) == 0 && futimens(c->fd, times) == 0
+               ? ZF_EXPORT_OK
+               : copy_cannot_write(c, err);
 }
 
 static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
@@ -377,18 +392,20 @@ static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
     }
     if (end == ZF_EXPORT_OK) {
         end = copy_finish(c, err);
-    } else if (c->fd >= 0 && end == ZF_EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
+    }
+    if (c->fd < 0 || end == ZF_EXPORT_OK) {
+        return end;
+    }
+    if (end == ZF_EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
         /* Nobody will ever complete it. */
         (void)unlinkat(c->spot.dir, c->spot.part, 0);
-    } else if (c->fd >= 0) {
+    } else {
         struct zf_err ignored;
 
         /* Not certain, then: less of the part will be used. */
         (void)copy_make_certain(c, &ignored);
     }
-    if (c->fd >= 0 && close(c->fd) != 0 && end == ZF_EXPORT_OK) {
-        return copy_cannot(c, "write", err);
-    }
+    zf_auto_fd(&c->fd);
     return end;
 }
 
@@ -406,51 +423,11 @@ static enum zf_export_end copy_check_lost(struct copy *c, struct zf_err *err)
     return ZF_EXPORT_UNREADABLE;
 }
 
-/* ---- links ----------------------------------------------------------------------------------- */
-
-static bool copy_same_inode(const struct zf_export_spot *a, const struct zf_export_spot *b)
-{
-    struct stat x, y;
-
-    return fstatat(a->dir, a->name, &x, AT_SYMLINK_NOFOLLOW) == 0 &&
-           fstatat(b->dir, b->name, &y, AT_SYMLINK_NOFOLLOW) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
-}
-
-/* The tie `f` of the file just copied becomes another name of it. */
-static enum zf_export_end copy_make_link(struct copy *c, struct zf_export_file *f,
-                                         struct zf_err *err)
-{
-    struct copy tie = {.run = c->run, .f = f};
-    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
-
-    if (!zf_export_dest_spot(c->run->root, f->to, &spot, err)) {
-        return copy_unwritable(&tie, err);
-    }
-    if (copy_same_inode(&c->spot, &spot)) {
-        return ZF_EXPORT_OK;
-    }
-    if (c->run->force) {
-        (void)unlinkat(spot.dir, spot.name, 0);
-    }
-    if (linkat(c->spot.dir, c->spot.name, spot.dir, spot.name, 0) == 0) {
-        return ZF_EXPORT_OK;
-    }
-    if (errno == EEXIST) {
-        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "a file is there already that is no link to \"%.120s\"; --force replaces it",
-                      c->f->to);
-        return copy_unwritable(&tie, err);
-    }
-    return copy_cannot(&tie, "make the link", err);
-}
-
 enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigned char *buf,
-                                  struct zf_err *err)
+                                  struct zf_export_batch *batch, struct zf_err *err)
 {
     struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1};
-    c.through =
-        (struct zf_through){.tree = run->tree, .ino = c.f->st.ino, .size = c.f->st.size};
+    c.through = (struct zf_through){.tree = run->tree, .ino = c.f->st.ino, .size = c.f->st.size};
     zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
     bool kept = false;
 
@@ -468,20 +445,18 @@ enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigne
     if (end == ZF_EXPORT_OK) {
         end = copy_look_at_old(&c, &kept, err);
     }
-    if (end == ZF_EXPORT_OK && kept) {
-        copy_keep(run, c.f->st.size);
-    } else if (end == ZF_EXPORT_OK) {
+    if (end == ZF_EXPORT_OK && !kept) {
         end = copy_all(&c, err);
     }
     sha256_digest(&c.sum, sizeof c.f->sha256, c.f->sha256);
-    c.f->done = end == ZF_EXPORT_OK;
-    for (uint32_t k = c.f->follows; end == ZF_EXPORT_OK && k != UINT32_MAX;) {
-        struct zf_export_file *tie = &run->plan->file[k];
-
-        end = copy_make_link(&c, tie, err);
-        memcpy(tie->sha256, c.f->sha256, sizeof tie->sha256);
-        tie->done = end == ZF_EXPORT_OK;
-        k = tie->follows;
+    if (end != ZF_EXPORT_OK) {
+        return end;
     }
-    return end;
+    if (!kept) {
+        return zf_export_batch_add(batch, run, i, c.fd, c.id) ? zf_export_settle(run, batch, err)
+                                                              : ZF_EXPORT_OK;
+    }
+    copy_keep(run, c.f->st.size);
+    c.f->done = true;
+    return zf_export_link(run, i, err);
 }

@@ -6,6 +6,7 @@ libzf_export_la_SOURCES = \
 	src/export/dest.c \
 	src/export/journal.c \
 	src/export/plan.c \
+	src/export/settle.c \
 	src/export/sums.c \
 	$(NULL)
 libzf_export_la_LIBADD = $(NETTLE_LIBS)
@@ -15,5 +16,7 @@ noinst_HEADERS += \
 	include/zf/export/dest.h \
 	include/zf/export/journal.h \
 	include/zf/export/plan.h \
+	include/zf/export/run.h \
+	include/zf/export/settle.h \
 	include/zf/export/sums.h \
 	$(NULL)

@@ -392,29 +392,47 @@ def part_local():
     shutil.rmtree(ckpt)
 
 
-def part_export():
-    """export beside cp of the shards; both put what they wrote on the disk."""
-    ckpt = mkdcp('data', '--tensors', 8, '--ranks', 2, '--rows', 16384, '--cols', 1024)
-    to, r, one = os.path.join(tmp, 'to'), [], []
-    subprocess.run(['sync', '-f', tmp])
+def below(path):
+    return [os.path.join(d, f) for d, _, files in os.walk(path) for f in files]
 
-    def timed(*commands):
+
+def part_export():
+    """export beside cp, both with all that they wrote on the disk: cp is followed by fdatasync of each file (sync -d)."""
+    aside, n = os.path.join(tmp, 'aside'), 0
+
+    def timed(copy, path=None):
+        """Seconds to copy into an empty folder; path: what of the folder is synced afterwards.  Nothing is deleted between two
+        that are compared: ext4 makes files slowly for a while after."""
+        nonlocal n
+        n += 1
+        to = os.path.join(aside, str(n))
+        os.makedirs(to)
+        subprocess.run(['sync', '-f', tmp], check=True)
         start = time.monotonic()
-        for c in commands:
-            subprocess.run(c, check=True)
-        took = time.monotonic() - start
-        shutil.rmtree(to)
-        subprocess.run(['sync', '-f', tmp])
-        return took
-    for _ in range(ROUNDS):
-        os.mkdir(to)
-        cp = timed(['cp'] + shards(ckpt) + [to], ['sync', '-d'] + [os.path.join(to, os.path.basename(s))
-                                                                   for s in shards(ckpt)])
-        r.append(cp / timed([ZEROFS, 'export', '-q', ckpt, '/', to]))
-        one.append(cp / timed([ZEROFS, 'export', '-q', ckpt, 'model.safetensors', to + '/']))
-    ratio('export of all tensors, speed beside cp + sync', r, 0.9)
-    ratio('export of model.safetensors, beside cp + sync', one, 0.9)
-    shutil.rmtree(ckpt)
+        subprocess.run([x.replace('@', to) for x in copy], check=True)
+        if path is not None:
+            subprocess.run(['sync', '-d'] + below(os.path.join(to, path)), check=True)
+        return time.monotonic() - start
+
+    for tensors, rows in ((8, 16384), (64, 2048), (2000, 64)):
+        ckpt = mkdcp(f'data{tensors}', '--tensors', tensors, '--ranks', 2, '--rows', rows, '--cols', 1024)
+        files = os.path.join(tmp, 'files')
+        subprocess.run([ZEROFS, 'export', '-q', ckpt, '/', files], check=True)
+        every, one, same = [], [], []
+        for _ in range(ROUNDS):
+            with Round():
+                cp, again = timed(['cp', '-r', ckpt, '@'], ''), timed(['cp', '-r', files, '@'], '')
+                took = timed([ZEROFS, 'export', '-q', ckpt, '/', '@'])
+                every.append(cp / took)
+                same.append(again / took)
+                one.append(cp / timed([ZEROFS, 'export', '-q', ckpt, 'model.safetensors', '@/']))
+            shutil.rmtree(aside)
+        each = f'{tensors} tensors of {rows * 4 // 1024} MiB' if rows >= 256 else f'{tensors} tensors of {rows * 4} KiB'
+        ratio(f'{each}, speed beside cp of the shards', every, 1)
+        ratio('  beside cp of what was written', same, 1)
+        ratio('  model.safetensors, beside cp of the shards', one, 1)
+        shutil.rmtree(files)
+        shutil.rmtree(ckpt)
 
 
 def part_cast():

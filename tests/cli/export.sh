@@ -360,6 +360,51 @@ grows() {
     grep '^part' big/.zerofs-export | cut -d' ' -f3 >steps && cat steps && sort -nc steps
 }
 check 'each run went on behind the one before' grows
+# Many files, of which some have their names, some are whole and nameless, and one is half, when it is killed.
+python3 "$mkdcp" many --tensors 300 --ranks 1 --rows 400 --cols 512
+export_ many / want_many
+some_named() {
+    grep -q '^done' killed_many/.zerofs-export
+}
+killed_midway() {
+    rm -rf killed_many
+    export_direct -j 2 many / killed_many
+    until_true some_named && kill -9 "$pid"
+    wait "$pid"
+    pid=
+    for f in killed_many/*.f32; do
+        cmp "$f" "want_many/${f##*/}" || return 1
+    done
+    before=$(find killed_many -name '*.f32' | wc -l)
+    export_ many / killed_many && diff -r want_many killed_many && [ "$before" -gt 0 ]
+}
+check 'killed between many files: each that has its name is whole, and the rest follows' killed_midway
+
+# A shard that is replaced, or written to, while a file is copied from it.
+replaced_midway() {
+    rm -rf moving && mkdir moving && ln huge/.metadata huge/*.distcp moving && rm -rf big
+    answers_direct() {
+        export_direct moving model.safetensors big/
+        until_true further_than 0 || return 1
+        "$@" || return 1
+        until_true ended "$pid" || kill -9 "$pid"
+        wait "$pid"
+        code=$?
+        pid=
+        cat killed
+        [ $code = 5 ] && [ ! -e big/model.safetensors ]
+    }
+    answers_direct "$@"
+}
+other_shard() {
+    truncate -s "$(stat -c %s moving/__0_0.distcp)" new.distcp && mv new.distcp moving/__0_0.distcp
+}
+check 'a shard that is replaced meanwhile ends it, and no file gets its name' replaced_midway other_shard
+check 'and says so' grep -qE 'was deleted or replaced|another file has taken|inode was changed' killed
+written_to() {
+    printf x | dd of=moving/__0_0.distcp bs=1 seek=5000 conv=notrunc 2>/dev/null
+}
+check 'one that is written to as well' replaced_midway written_to
 # A cut shard: the healthy files are there, the others are one list, and nothing is left of them.
 whole=$ZF_DATA/hf/transformers5.23.0_llama_tied_bf16_single
 mkdir cut

@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 export_tests = \
 	tests/unit/export/test_journal \
 	tests/unit/export/test_plan \
+	tests/unit/export/test_settle \
 	$(NULL)
 check_PROGRAMS += $(export_tests)
 TESTS += $(export_tests)
@@ -11,4 +12,6 @@ tests_unit_export_test_journal_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_export_test_journal_LDADD = libzf-export.la $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_export_test_plan_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_export_test_plan_LDADD = libzf-export.la $(ZF_VIEW) $(CMOCKA_LIBS)
+tests_unit_export_test_settle_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_export_test_settle_LDADD = libzf-export.la $(ZF_BASE) $(CMOCKA_LIBS)
 endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An fsync(2) makes the file system commit what it has noted and the disk empty its cache, whatever the file holds:
+ * of thousands of small tensors that is most of an export.  So a few files are put on the disk by one syncfs(2), which does both
+ * once, and each of them is asked afterwards whether its own bytes arrived: that is known of every file, a failure of
+ * syncfs only since Linux 5.8.
+ *
+ * syncfs also waits for what others wrote to that file system, and not every file system has made certain what it
+ * says it has (FUSE sends its server nothing): one that is not known here, and one on a machine with much that is not on a
+ * disk yet, gets an fsync for each file. */
+#include <zf/export/settle.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* A batch is full with so many bytes: a power failure costs that and what a thread is at work on. */
+#define BATCH_BYTES (64ull << 20)
+/* What others may have under way to their disks for syncfs to be worth it. */
+#define OTHERS_BYTES (512ull << 20)
+
+bool zf_export_batch_add(struct zf_export_batch *b, const struct zf_export_run *run, uint32_t i,
+                         int fd, const char *id)
+{
+    struct zf_export_written *w = &b->file[b->n++];
+
+    w->file = i;
+    w->fd = fd;
+    memcpy(w->id, id, sizeof w->id);
+    b->bytes += run->plan->file[i].st.size;
+    return b->n >= b->most || b->bytes >= BATCH_BYTES;
+}
+
+/* ---- on the disk ------------------------------------------------------------------------------ */
+
+static bool settle_knows(int root)
+{
+    struct statfs fs;
+
+    if (fstatfs(root, &fs) != 0) {
+        return false;
+    }
+    switch ((uint32_t)fs.f_type) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Is little enough written and not yet on its way to a disk, of all the machine? */
+static bool settle_is_quiet(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    uint64_t kib = UINT64_MAX;
+    char line[128];
+
+    while (f && kib == UINT64_MAX && fgets(line, sizeof line, f)) {
+        (void)sscanf(line, "Dirty: %" SCNu64 " kB", &kib);
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    return kib < OTHERS_BYTES >> 10;
+}
+
+/* Did one call put the file system of the destination on the disk?  *dev_out says which that is. */
+static bool settle_all(int root, dev_t *dev_out)
+{
+    struct stat st;
+
+    if (fstat(root, &st) != 0 || !settle_knows(root) || !settle_is_quiet()) {
+        return false;
+    }
+    *dev_out = st.st_dev;
+    return syncfs(root) == 0;
+}
+
+/* Waits for the file's own bytes, and says whether they arrived. */
+static bool settle_arrived(int fd)
+{
+    return sync_file_range(fd, 0, 0,
+                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                               SYNC_FILE_RANGE_WAIT_AFTER) == 0;
+}
+
+/* synced: the file system that is on the disk already, or NULL.  A directory below the destination may be another's. */
+static bool settle_file(int fd, const dev_t *synced)
+{
+    struct stat st;
+
+    if (synced && fstat(fd, &st) == 0 && st.st_dev == *synced) {
+        return settle_arrived(fd);
+    }
+    return fsync(fd) == 0;
+}
+
+/* A page that could not be written counts as written from then on, and is perhaps nowhere else: no later run may
+ * go on from such a part, however whole it looks. */
+static bool settle_lost(const struct zf_export_spot *s, struct zf_err *err)
+{
+    (void)zf_fail_sys(err, "put the file on the disk");
+    (void)unlinkat(s->dir, s->part, 0);
+    return false;
+}
+
+bool zf_export_part_sync(const struct zf_export_spot *s, int fd, struct zf_err *err)
+{
+    return fdatasync(fd) == 0 || settle_lost(s, err);
+}
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+static enum zf_export_end settle_failed(const struct zf_export_run *run, const char *to,
+                                        struct zf_err *err)
+{
+    (void)zf_err_in(err, "%s/%s", run->dest, to);
+    return ZF_EXPORT_UNWRITABLE;
+}
+
+static bool settle_same_inode(const struct zf_export_spot *a, const struct zf_export_spot *b)
+{
+    struct stat x, y;
+
+    return fstatat(a->dir, a->name, &x, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(b->dir, b->name, &y, AT_SYMLINK_NOFOLLOW) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* `tie` becomes another name of what is at `spot`, called `to`. */
+static bool settle_link(const struct zf_export_run *run, const struct zf_export_spot *spot,
+                        const char *to, const char *tie, struct zf_err *err)
+{
+    zf_auto(export_spot) struct zf_export_spot other = {.dir = -1};
+
+    if (!zf_export_dest_spot(run->root, tie, &other, err)) {
+        return false;
+    }
+    if (settle_same_inode(spot, &other)) {
+        return true;
+    }
+    if (run->force) {
+        (void)unlinkat(other.dir, other.name, 0);
+    }
+    if (linkat(spot->dir, spot->name, other.dir, other.name, 0) == 0) {
+        return true;
+    }
+    return errno == EEXIST
+               ? zf_fail(
+                     err, ZF_E_IO, ZF_OFF_NONE,
+                     "a file is there already that is no link to \"%.120s\"; --force replaces it",
+                     to)
+               : zf_fail_sys(err, "make the link");
+}
+
+enum zf_export_end zf_export_link(struct zf_export_run *run, uint32_t i, struct zf_err *err)
+{
+    const struct zf_export_file *f = &run->plan->file[i];
+    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+
+    if (f->follows == UINT32_MAX) {
+        return ZF_EXPORT_OK;
+    }
+    if (!zf_export_dest_spot(run->root, f->to, &spot, err)) {
+        return settle_failed(run, f->to, err);
+    }
+    for (uint32_t k = f->follows; k != UINT32_MAX; k = run->plan->file[k].follows) {
+        struct zf_export_file *tie = &run->plan->file[k];
+
+        memcpy(tie->sha256, f->sha256, sizeof tie->sha256);
+        if (!settle_link(run, &spot, f->to, tie->to, err)) {
+            return settle_failed(run, tie->to, err);
+        }
+        tie->done = true;
+    }
+    return ZF_EXPORT_OK;
+}
+
+static bool settle_one(struct zf_export_run *run, struct zf_export_written *w, const dev_t *synced,
+                       struct zf_err *err)
+{
+    struct zf_export_file *f = &run->plan->file[w->file];
+    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    zf_auto(fd) int fd = w->fd;
+
+    if (!zf_export_dest_spot(run->root, f->to, &spot, err)) {
+        return false;
+    }
+    if (!settle_file(fd, synced)) {
+        return settle_lost(&spot, err);
+    }
+    f->done = zf_export_dest_publish(&spot, run->force, err) &&
+              zf_export_journal_done(run->journal, f->to, w->id, err);
+    return f->done;
+}
+
+enum zf_export_end zf_export_settle(struct zf_export_run *run, struct zf_export_batch *b,
+                                    struct zf_err *err)
+{
+    enum zf_export_end end = ZF_EXPORT_OK;
+    dev_t dev = 0;
+    bool synced = b->n > 1 && settle_all(run->root, &dev);
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        const uint32_t file = b->file[i].file;
+        struct zf_err why;
+        enum zf_export_end one = settle_one(run, &b->file[i], synced ? &dev : NULL, &why)
+                                     ? zf_export_link(run, file, &why)
+                                     : settle_failed(run, run->plan->file[file].to, &why);
+
+        if (one != ZF_EXPORT_OK && end == ZF_EXPORT_OK) {
+            end = one;
+            *err = why;
+        }
+    }
+    b->n = 0;
+    b->bytes = 0;
+    return end;
+}
