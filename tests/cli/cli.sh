@@ -108,6 +108,7 @@ cats_pattern() {
 }
 check 'cat of a pattern' cats_pattern
 check 'cat of a directory' says 2 'optim: is a directory' "$ZEROFS" cat "$c" optim
+check 'a terminal is shown no bytes that are no text' look ls_terminal "$ZEROFS" "$tmp"
 check 'tensors are not written to a terminal, text is' look cat_terminal "$ZEROFS" "$c"
 
 # ---- outputs that cannot be written ----

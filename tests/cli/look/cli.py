@@ -63,6 +63,31 @@ def cat_digest(zerofs, checkpoint):
     assert hashlib.sha256(got).hexdigest() == want
 
 
+def ls_terminal(zerofs, folder):
+    """A name that is no text is shown on a terminal as "?", for each byte one; what is text is shown as it is."""
+    try:
+        keeper, terminal = pty.openpty()
+    except OSError:
+        return  # a machine without pseudo terminals
+    sys.path.insert(0, os.path.join(os.environ["top_srcdir"], "tests/support"))
+    import torchfile
+    path = os.path.join(folder, "names.pt")
+    one, two = torchfile.Tensor(1.0), torchfile.Tensor(2.0)
+    torchfile.save({"caf\u00e9 \U0001f40d": one, "x": one, "no\udcff\x07text": two, "y": two}, path)
+    words = [zerofs, "ls", "-l", path]
+    plain = run(*words).splitlines()
+    assert subprocess.run(words, stdin=subprocess.DEVNULL, stdout=terminal).returncode == 0
+    os.close(terminal)
+    seen = b""
+    while b"y.f32 ->" not in seen or not seen.endswith(b"\n"):
+        seen += os.read(keeper, 1000)
+    seen = seen.replace(b"\r\n", b"\n").splitlines()
+    ends = [line.rpartition(b" -> ")[2] for line in plain if b" -> " in line]
+    assert sorted(ends) == ["caf\u00e9 \U0001f40d".encode(), b"no\xed\xb3\xbf\x07text"], plain
+    for was, shown in zip(plain, seen):
+        assert shown == was.replace(b"\xed\xb3\xbf\x07", b"????"), (was, shown)
+
+
 def cat_terminal(zerofs, checkpoint):
     try:
         keeper, terminal = pty.openpty()

@@ -84,6 +84,21 @@ static void maps_codes(void **state)
     assert_string_equal(err.msg, "cannot open it: No such file or directory");
 }
 
+/* Who looks at the count before and after knows whether memory ran out meanwhile, and nothing else. */
+static void counts_what_memory_ran_out_for(void **state)
+{
+    const uint64_t before = zf_err_nomem_count();
+    struct zf_err err;
+
+    (void)state;
+    assert_false(zf_fail(&err, ZF_E_LIMIT, ZF_OFF_NONE, "too large"));
+    assert_int_equal(zf_err_nomem_count(), before);
+    assert_false(zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
+    errno = ENOMEM;
+    assert_false(zf_fail_sys(&err, "make it"));
+    assert_int_equal(zf_err_nomem_count(), before + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +107,7 @@ int main(void)
         cmocka_unit_test(keeps_both_ends_of_a_long_path),
         cmocka_unit_test(shows_no_control_bytes),
         cmocka_unit_test(maps_codes),
+        cmocka_unit_test(counts_what_memory_ran_out_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

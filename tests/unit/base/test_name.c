@@ -6,6 +6,7 @@
 
 #include <zf/base/name.h>
 #include <zf/base/path.h>
+#include <zf/base/utf8.h>
 
 static void check(const char *raw, size_t n, const char *suffix, const char *want)
 {
@@ -124,6 +125,47 @@ static void knows_safe_paths(void **state)
     }
 }
 
+/* The encoding of RFC 3629, section 3; how many bytes it has. */
+static size_t utf8(uint32_t c, char *out)
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+    for (size_t i = n; i-- > 1; c >>= 6) {
+        out[i] = (char)(0x80 | (c & 0x3f));
+    }
+    out[0] = (char)((n == 2 ? 0xc0 : n == 3 ? 0xe0 : 0xf0) | c);
+    return n;
+}
+
+/* Every character there is; and none with a byte that is wrong or missing. */
+static void knows_characters(void **state)
+{
+    static const unsigned char no_tail[] = {0x00, 0x28, 0x7f, 0xc0, 0xff};
+
+    (void)state;
+    for (uint32_t c = 1; c < 0x120000; c++) {
+        char p[4];
+        size_t n = utf8(c, p);
+        bool there = c < 0xd800 || (c > 0xdfff && c < 0x110000);
+
+        assert_int_equal(zf_utf8_len(p, n), there ? n : 0);
+        for (size_t i = 1; i < n && c % 61 == 0; i++) {
+            char was = p[i];
+
+            assert_int_equal(zf_utf8_len(p, i), 0);
+            for (size_t k = 0; k < sizeof no_tail; k++) {
+                p[i] = (char)no_tail[k];
+                assert_int_equal(zf_utf8_len(p, n), 0);
+            }
+            p[i] = was;
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +174,7 @@ int main(void)
         cmocka_unit_test(orders_naturally),
         cmocka_unit_test(refuses_malformed_escapes),
         cmocka_unit_test(knows_safe_paths),
+        cmocka_unit_test(knows_characters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

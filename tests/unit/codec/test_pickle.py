@@ -515,6 +515,18 @@ def check_keys():
                 if one != (got.startswith("! ") and "is twice in one mapping" in got):
                     wrong.append("%r %r %r: %r" % (a, b, data, got))
     check("keys that are one in Python: %d mappings" % n, not wrong, "\n".join(wrong[:5]))
+    wrong, edges = [], (0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0)
+    texts = [bytes([a, b, *rest]) for a in (0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xed, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5)
+             for b in edges for rest in ((), *((c,) for c in edges), *((c, d) for c in edges for d in (0x7f, 0x80, 0xbf, 0xc0)))]
+    for text, got in zip(texts, ours([b"X" + struct.pack("<I", len(t)) + t + b"." for t in texts])):
+        try:
+            text.decode("utf-8", "surrogatepass")
+            good = not got.startswith("! ")
+        except UnicodeDecodeError:
+            good = got.startswith("! ") and "not UTF-8" in got
+        if not good:
+            wrong.append("%r: %r" % (text, got))
+    check("what Python takes for UTF-8: %d texts" % len(texts), not wrong, "\n".join(wrong[:5]))
     refused("a key twice is named", b"}(X\2\0\0\0aaK\1X\2\0\0\0bbK\2X\2\0\0\0aaK\3u.", 'the key "aa" is twice')
     refused("in a mapping inside another", b"}(K\1}(K\7NK\7Nuu.", "the key 7 is twice")
     long = b"X" + struct.pack("<I", 10**5) + b"x" * (10**5 - 1)

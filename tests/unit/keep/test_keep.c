@@ -115,12 +115,14 @@ static void grow_old(const char *at)
         (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
     } while (now.tv_sec < st.st_ctim.tv_sec + 3 &&
-             (now.tv_sec - st.st_ctim.tv_sec) * 1000 + (now.tv_nsec - st.st_ctim.tv_nsec) / 1000000 <
+             (now.tv_sec - st.st_ctim.tv_sec) * 1000 +
+                     (now.tv_nsec - st.st_ctim.tv_nsec) / 1000000 <
                  (st.st_ctim.tv_nsec ? 50 : 2500));
 }
 
 /* A model of windows on a file, swapped and not. */
-static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k, const struct zf_limits *lim)
+static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k,
+                                     const struct zf_limits *lim)
 {
     struct zf_err err;
     struct zf_build *b = zf_build_new(st, lim, false, &err);
@@ -176,11 +178,51 @@ static void a_model_comes_back(void **state)
     drop_store(at);
 }
 
+/* Whatever byte of its head or of its end another one is, it is not believed; and it is again, put right. */
+static void a_damaged_byte_is_noticed(void **state)
+{
+    const struct zf_limits lim = zf_limits_default();
+    char at[] = "/tmp/zf-kept-XXXXXX", own[] = "/tmp/zf-keep-XXXXXX",
+         path[sizeof own + 1 + sizeof A];
+    struct zf_err err;
+    uint64_t bytes;
+    struct stat st;
+
+    (void)state;
+    assert_non_null(mkdtemp(at));
+    assert_non_null(mkdtemp(own));
+    zf_auto(store) struct zf_store *store = a_store(&lim, at);
+    grow_old(at);
+    zf_auto(keep) struct zf_keep *k = zf_keep_new(own, "key\n", 1 << 20, &lim, &err);
+    assert_ok(k, &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = a_model(store, k, &lim);
+    assert_true(c && zf_keep_put(k, store, &err));
+    (void)snprintf(path, sizeof path, "%s/%s", own, k->name);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > KEEP_KEY_AT + 20);
+    for (off_t i = 0; i < st.st_size; i = i == KEEP_KEY_AT + 10 ? st.st_size - 10 : i + 1) {
+        unsigned char was, other;
+
+        assert_int_equal(pread(fd, &was, 1, i), 1);
+        other = was ^ 1;
+        assert_int_equal(pwrite(fd, &other, 1, i), 1);
+        assert_null(zf_keep_load(k, store, &err));
+        assert_int_equal(pwrite(fd, &was, 1, i), 1);
+        zf_auto(checkpoint) struct zf_checkpoint *again = zf_keep_load(k, store, &err);
+        assert_ok(again, &err);
+    }
+    (void)close(fd);
+    assert_ok(zf_keep_clear(own, &bytes, &err), &err);
+    assert_int_equal(rmdir(own), 0);
+    drop_store(at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_unused_go_first),
         cmocka_unit_test(a_model_comes_back),
+        cmocka_unit_test(a_damaged_byte_is_noticed),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
