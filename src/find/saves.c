@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include <zf/base/ahead.h>
 #include <zf/base/path.h>
 
 #include "latest.h"
@@ -128,9 +129,53 @@ bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limit
     return saves_fit(st, name, lim, why) > ZF_FIT_WEAK;
 }
 
-/* Sorts the directories of `dir` into those that hold a save and those that fit weakly. */
-static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_limits *lim,
-                       struct zf_saves *whole, struct zf_saves *weak, struct zf_err *err)
+/* Directories that are looked at together. */
+struct saves_look {
+    struct zf_store *st;
+    const struct zf_limits *lim;
+    const struct zf_saves *dirs;
+};
+
+static void *saves_look(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct saves_look *l = ctx;
+
+    (void)err;
+    (void)saves_fit_seen(l->st, l->dirs->name[i], l->lim);
+    return ctx;
+}
+
+static void saves_looked(void *made)
+{
+    (void)made;
+}
+
+/* Behind an address looking at a directory is some requests, one after the other: all are looked at together
+ * first, so that the store has the answers when they are asked for in their order. */
+static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
+                             const struct zf_limits *lim)
+{
+    struct saves_look l = {.st = st, .lim = lim, .dirs = dirs};
+    struct zf_err ignored;
+
+    if (!zf_store_is_far(st) || dirs->n < 2) {
+        return;
+    }
+    zf_auto(ahead) struct zf_ahead *ahead =
+        zf_ahead_new((struct zf_ahead_work){.make = saves_look,
+                                            .drop = saves_looked,
+                                            .ctx = &l,
+                                            .most = zf_store_ahead(st),
+                                            .few = ZF_AHEAD_FAR},
+                     dirs->n, &ignored);
+    for (size_t i = 0; ahead && i < dirs->n; i++) {
+        saves_looked(zf_ahead_take(ahead, &ignored));
+    }
+}
+
+/* The directories of `dir` that may hold a save. */
+static bool saves_candidates(struct zf_store *st, const char *dir, struct zf_saves *out,
+                             struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -144,17 +189,36 @@ static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_lim
             continue;
         }
         zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
-        struct zf_err why = {.code = ZF_OK};
-        enum zf_fit fit = path ? saves_fit(st, path, lim, &why) : ZF_FIT_NO;
-        if (why.code && !whole->unknown.code) {
-            whole->unknown = why;
-        }
-        if (!path ||
-            (fit != ZF_FIT_NO && !saves_add(fit == ZF_FIT_WEAK ? weak : whole, path, err))) {
+        if (!path || !saves_add(out, path, err)) {
             return false;
         }
     }
     return true;
+}
+
+/* Sorts the directories of `dir` into those that hold a save and those that fit weakly. */
+static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_limits *lim,
+                       struct zf_saves *whole, struct zf_saves *weak, struct zf_err *err)
+{
+    zf_auto(saves) struct zf_saves dirs = {.name = NULL};
+
+    if (!saves_candidates(st, dir, &dirs, err)) {
+        return false;
+    }
+    const uint64_t since = zf_store_doubts(st);
+    bool ok = true;
+    saves_look_ahead(st, &dirs, lim);
+    for (size_t i = 0; ok && i < dirs.n; i++) {
+        struct zf_err why;
+        enum zf_fit fit = saves_fit(st, dirs.name[i], lim, &why);
+
+        if (why.code && !whole->unknown.code) {
+            whole->unknown = why;
+        }
+        ok = fit == ZF_FIT_NO || saves_add(fit == ZF_FIT_WEAK ? weak : whole, dirs.name[i], err);
+    }
+    zf_store_settle(st, since); /* what was met while looking ahead, as saves_fit does */
+    return ok;
 }
 
 /* The saves in `dir`. */

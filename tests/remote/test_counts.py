@@ -92,6 +92,19 @@ def headers_of_many_files(server):
     assert server.most_busy >= 8, f"{server.most_busy} requests at once"
 
 
+def many_saves(server, root):
+    """Each is looked at with some requests, one after the other; several are looked at together, and told as they are of a directory."""
+    asked = Asked(server)
+    server.faults["slow"] = "0.05"
+    told = subprocess.run([ZEROFS, "info", server.url + "runs/"], check=False, capture_output=True, text=True, timeout=300)
+    server.faults.clear()
+    local = subprocess.run([ZEROFS, "info", os.path.join(root, "runs")], check=False, capture_output=True, text=True, timeout=300)
+    print(f"# {len(server.log)} requests, {server.most_busy} at once")
+    assert server.most_busy >= 8, f"{server.most_busy} requests at once"
+    kept = [[line for line in t.stdout.splitlines() if line.split(" ")[0] in ("format", "tag", "step", "notes")] for t in (told, local)]
+    assert kept[0] == kept[1] and "checkpoint-12 is the newest of 12 saves here" in kept[0][-1], kept
+
+
 def an_archive_of_many_members(server):
     """Each header lies in a block of its own, and is looked at when its member is read."""
     asked = Asked(server)
@@ -119,6 +132,10 @@ def make(root):
             f.truncate(8 + len(text) + (1 << 20))
     with open(os.path.join(hf, "model.safetensors.index.json"), "w", encoding="ascii") as f:
         json.dump({"metadata": {}, "weight_map": {f"t{i}": n for i, n in enumerate(names)}}, f)
+    for i in range(12):
+        at = os.path.join(root, f"runs/checkpoint-{i + 1}")
+        os.makedirs(at)
+        os.link(os.path.join(hf, names[0]), os.path.join(at, "model.safetensors"))
     from sparsefile import save  # pylint: disable=import-outside-toplevel
     from torchfile import Storage, Tensor  # pylint: disable=import-outside-toplevel
     save(collections.OrderedDict((f"w{i}", Tensor(shape=(1 << 17,), storage=Storage(data=b"", n=1 << 17, cls="FloatStorage"))) for i in range(200)),
@@ -137,6 +154,7 @@ def main():
             tap.run("a mount asks each rank's file a few times, and for no byte twice", mount_of_many_ranks, server)
             tap.run("one parameter costs its bytes and a block a shard", one_parameter, server)
             tap.run("headers of many files are fetched at once", headers_of_many_files, server)
+            tap.run("many saves are looked at together", many_saves, server, root)
             tap.run("an archive's members are found when they are read", an_archive_of_many_members, server)
     tap.done()
 
