@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from mounts import mount_point  # noqa: E402 pylint: disable=wrong-import-position
 from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
 from tap import Tap, need_fuse  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -38,16 +39,21 @@ def make(root):
 class Mounted:
     def __init__(self, tmp, server):
         self.at = os.path.join(tmp, "mnt")
+        self.point = mount_point(self.at)
         self.server = server
 
     def __enter__(self):
         os.makedirs(self.at, exist_ok=True)
+        self.point.__enter__()
         subprocess.run([ZEROFS, "mount", self.server.url, self.at], check=True, timeout=120)
         self.server.most_busy = self.server.sent = 0
         return self
 
     def __exit__(self, *exc):
-        subprocess.run([ZEROFS, "umount", self.at], check=True, timeout=120)
+        try:
+            subprocess.run([ZEROFS, "umount", self.at], check=True, timeout=120)
+        finally:
+            self.point.__exit__(*exc)
 
 
 def goes_through(tmp, server):

@@ -13,6 +13,7 @@ import threading
 import time
 
 sys.path[:0] = [os.path.join(os.environ.get("top_srcdir", "."), "tests", d) for d in ("support", "remote")]
+from mounts import mount_point  # noqa: E402
 from nginx import Nginx, authority  # noqa: E402
 from places import DATA, TMP, compare, sets, zerofs  # noqa: E402
 from tap import Skip, main  # noqa: E402
@@ -207,13 +208,10 @@ def mounted(d, *options):
     head = b'{"w": {"dtype": "U8", "shape": [8388608], "data_offsets": [0, 8388608]}}'
     with open(d + "/model.safetensors", "wb") as f:
         f.write(len(head).to_bytes(8, "little") + head + hashlib.shake_256(b"w").digest(8 << 20))
-    with nginx(LIST, root=d) as n, tempfile.TemporaryDirectory(dir=TMP) as at:
+    with nginx(LIST, root=d) as n, tempfile.TemporaryDirectory(dir=TMP) as at, mount_point(at):
         got = zerofs("mount", n.url[0], at, "-o", "timeout=3", *options)
         assert got.returncode == 0, got.stderr
-        try:
-            yield n, at
-        finally:
-            subprocess.run(["fusermount3", "-uz", at], capture_output=True, check=False)
+        yield n, at
 
 
 def errno_of(f, off):

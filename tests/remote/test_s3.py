@@ -14,6 +14,7 @@ import zlib
 
 sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__), "../support")]
 from aws_dump import CLEAN  # noqa: E402
+from mounts import mount_point  # noqa: E402
 from s3server import Refused, Server, botocore  # noqa: E402
 from tap import Skip, main  # noqa: E402
 
@@ -247,7 +248,7 @@ def renewed_before_they_run_out():
     need()
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         raise Skip("/dev/fuse cannot be opened")
-    with Server({"b": DATA}) as server, tempfile.TemporaryDirectory() as mnt:
+    with Server({"b": DATA}) as server, tempfile.TemporaryDirectory() as mnt, mount_point(mnt):
         server.serve_container(seconds=2)
         env = {"AWS_ENDPOINT_URL_S3": server.url, "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url + "/container/",
                "AWS_CONTAINER_AUTHORIZATION_TOKEN": "container-token"}
@@ -465,7 +466,7 @@ def deleted_or_replaced_while_mounted():
     head = b'{"w": {"dtype": "U8", "shape": [4194304], "data_offsets": [0, 4194304]}}'
     first, second = (len(head).to_bytes(8, "little") + head + hashlib.shake_256(x).digest(4 << 20) for x in (b"1", b"2"))
     for then, numbers in ({}, (5, 116)), ({"run/model.safetensors": second}, (116,)):
-        with Server({"b": {"run/model.safetensors": first}}) as server, tempfile.TemporaryDirectory() as mnt:
+        with Server({"b": {"run/model.safetensors": first}}) as server, tempfile.TemporaryDirectory() as mnt, mount_point(mnt):
             good("mount", "s3://b/run", mnt, env=env_of(server))
             try:
                 with open(os.path.join(mnt, "w.u8"), "rb", buffering=0) as f:

@@ -16,6 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
+from mounts import mount_point  # noqa: E402 pylint: disable=wrong-import-position
 from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
 from tap import Skip, main  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -339,14 +340,31 @@ def tls_is_verified():
 
 class Mount:
     def __init__(self, url, at, *opts):
-        self.at = at
-        good("mount", url, at, *opts)
+        self.at, self.args, self.point = at, (url, at, *opts), mount_point(at)
 
     def __enter__(self):
+        self.point.__enter__()
+        good("mount", *self.args)
         return self
 
     def __exit__(self, *exc):
-        subprocess.run(["fusermount3", "-uz", self.at], capture_output=True)
+        self.point.__exit__(*exc)
+
+
+def ended_by_a_signal():
+    """A script of these tests that is ended while something is mounted takes it off."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise Skip("/dev/fuse cannot be opened")
+    text = "import sys, mounts; m = mounts.mount_point(sys.argv[1]); m.__enter__(); print(1, flush=True); sys.stdin.read()"
+    with Server(DATA) as s, tempfile.TemporaryDirectory() as at:
+        good("mount", s.url + "hf/transformers5.23.0_gpt2_sharded", at)
+        with subprocess.Popen([sys.executable, "-c", text, at], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              env={**os.environ, "PYTHONPATH": os.path.join(HERE, "..", "support")}) as script:
+            assert script.stdout.readline() == b"1\n"
+            assert os.path.ismount(at)
+            script.terminate()
+            assert script.wait(timeout=60) == 128 + signal.SIGTERM
+        assert not os.path.ismount(at)
 
 
 def stats(at):
@@ -446,5 +464,5 @@ if __name__ == "__main__":
              a_stalled_answer_is_given_up_and_asked_for_again, never_tried_again, answers_that_are_not_what_was_asked_for,
              an_object_that_changes_is_never_mixed, neither_etag_nor_time, faults_that_stay, redirects, nobody_answers, each_request_is_told_with_v,
              random_faults_never_make_a_wrong_byte, addresses_with_secrets, tls_is_verified, the_network_goes_and_comes_back,
-             a_replaced_object_is_stale_for_ever, a_slow_object_stops_nobody_else]
+             a_replaced_object_is_stale_for_ever, a_slow_object_stops_nobody_else, ended_by_a_signal]
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
