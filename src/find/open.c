@@ -58,7 +58,8 @@ static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts
                             struct zf_build *b, struct zf_err *err)
 {
     return !o->tp_rules || f->tp_rules ||
-           zf_build_note(b, err, "tp_rules=%.200s is not asked: saves of format %s are joined without",
+           zf_build_note(b, err,
+                         "tp_rules=%.200s is not asked: saves of format %s are joined without",
                          o->tp_rules, f->name);
 }
 
@@ -68,8 +69,9 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
                         struct zf_err *err)
 {
     struct zf_err why;
+    size_t n = 0;
 
-    for (size_t i = 0; zf_store_doubt(st, since, i, &why); i++) {
+    for (; zf_store_doubt(st, since, n, &why); n++) {
         const char *slash = strrchr(why.path, '/');
 
         if (without && zf_build_noted(b, slash ? slash + 1 : why.path, why.msg)) {
@@ -80,7 +82,11 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
             return false;
         }
     }
-    return true;
+    const size_t all = zf_store_doubts_since(st, since);
+    return all <= n ||
+           zf_build_note(
+               b, err,
+               "%zu files and directories could not be read in all", all);
 }
 
 /* That nothing was found, or something is missing, may be because it could not be read. */

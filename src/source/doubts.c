@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/hash.h>
 #include <zf/base/vec.h>
 
-/* So many are kept one by one; further ones are only counted. */
-enum { DOUBTS_KEPT = 64 };
+/* So many are kept one by one; so many further ones are only counted. */
+enum { DOUBTS_KEPT = 64, DOUBTS_COUNTED = 4096 };
 
 struct doubt {
     uint64_t first, last; /* the number of its first and last meeting */
@@ -18,11 +19,18 @@ struct doubt {
     struct zf_err err;
 };
 
+/* One that is not kept. */
+struct doubt_mark {
+    uint64_t what; /* hash of kind and path */
+    uint64_t first, last;
+};
+
 struct zf_doubts {
     atomic_uint refs;
     atomic_uint_least64_t met;
     pthread_mutex_t lock; /* of what follows */
     zf_vec(struct doubt) list;
+    zf_vec(struct doubt_mark) more;
 };
 
 struct zf_doubts *doubts_new(struct zf_err *err)
@@ -53,6 +61,7 @@ void doubts_unref(struct zf_doubts *d)
         free(d->list.at[i].path);
     }
     zf_vec_fini(&d->list);
+    zf_vec_fini(&d->more);
     (void)pthread_mutex_destroy(&d->lock);
     free(d);
 }
@@ -84,7 +93,26 @@ static struct doubt *doubts_push(struct zf_doubts *d, enum doubts_kind kind, con
     return k;
 }
 
-void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path, const struct zf_err *err)
+/* The lock is held. */
+static void doubts_mark(struct zf_doubts *d, enum doubts_kind kind, const char *path)
+{
+    const uint64_t what = zf_hash_str(kind, path);
+    struct zf_err ignored;
+
+    for (size_t i = 0; i < d->more.n; i++) {
+        if (d->more.at[i].what == what) {
+            d->more.at[i].last = d->met;
+            return;
+        }
+    }
+    struct doubt_mark *m = d->more.n < DOUBTS_COUNTED ? zf_vec_push(&d->more, &ignored) : NULL;
+    if (m) {
+        *m = (struct doubt_mark){.what = what, .first = d->met, .last = d->met};
+    }
+}
+
+void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
+                const struct zf_err *err)
 {
     if (!zf_err_unknown(err)) {
         return;
@@ -94,6 +122,8 @@ void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path, co
     k = k ? k : doubts_push(d, kind, path, err);
     if (k) {
         k->last = d->met;
+    } else {
+        doubts_mark(d, kind, path);
     }
     d->met++;
     (void)pthread_mutex_unlock(&d->lock);
@@ -134,6 +164,21 @@ bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *ou
     return found;
 }
 
+size_t doubts_count(struct zf_doubts *d, uint64_t since)
+{
+    size_t n = 0;
+
+    (void)pthread_mutex_lock(&d->lock);
+    for (size_t k = 0; k < d->list.n; k++) {
+        n += d->list.at[k].last >= since;
+    }
+    for (size_t k = 0; k < d->more.n; k++) {
+        n += d->more.at[k].last >= since;
+    }
+    (void)pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
 void doubts_settle(struct zf_doubts *d, uint64_t since)
 {
     size_t n = 0;
@@ -147,5 +192,12 @@ void doubts_settle(struct zf_doubts *d, uint64_t since)
         }
     }
     d->list.n = n;
+    n = 0;
+    for (size_t k = 0; k < d->more.n; k++) {
+        if (d->more.at[k].first < since) {
+            d->more.at[n++] = d->more.at[k];
+        }
+    }
+    d->more.n = n;
     (void)pthread_mutex_unlock(&d->lock);
 }

@@ -353,6 +353,11 @@ bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err
     return doubts_get(st->t->doubts, since, i, out);
 }
 
+size_t zf_store_doubts_since(struct zf_store *st, uint64_t since)
+{
+    return doubts_count(st->t->doubts, since);
+}
+
 void zf_store_settle(struct zf_store *st, uint64_t since)
 {
     doubts_settle(st->t->doubts, since);

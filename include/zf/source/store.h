@@ -122,6 +122,8 @@ uint64_t zf_store_doubts(struct zf_store *st);
 /* The i-th of them that was met, perhaps again, since zf_store_doubts said `since`; false: there
  * are no more (of very many not all are kept). */
 bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out);
+/* How many different ones were met since then, kept or not (of some thousands no more are counted). */
+size_t zf_store_doubts_since(struct zf_store *st, uint64_t since);
 /* Forgets those that were first met since then: they were reported, or nothing depends on them.  What is kept
  * in listings is met again by whoever asks for one. */
 void zf_store_settle(struct zf_store *st, uint64_t since);

@@ -2,6 +2,7 @@
 /* Several threads at one store, whose kind is made up: opening and listing do what each test says. */
 #include "support/unit.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +224,39 @@ static void files_are_told_in_the_order_of_their_paths(void **state)
     assert_ok(zf_store_unchanged(st, &err), &err);
 }
 
+/* Of a thousand ranks that cannot be read not all are named, but their number is known. */
+static void failures_are_counted_beyond_those_that_are_kept(void **state)
+{
+    enum { FILES = 300 };
+    struct kind k = kind_new(1, UINT_MAX);
+    zf_auto(store) struct zf_store *st = store_of(&k);
+    struct zf_err err;
+    size_t named = 0;
+
+    (void)state;
+    for (int i = 0; i < 2 * FILES; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "g%d", i % FILES);
+        assert_null(zf_store_open(st, name, &err));
+    }
+    while (zf_store_doubt(st, 0, named, &err)) {
+        named++;
+    }
+    assert_in_range(named, 1, FILES - 1);
+    assert_int_equal(zf_store_doubts_since(st, 0), FILES);
+    const uint64_t since = zf_store_doubts(st);
+    assert_int_equal(zf_store_doubts_since(st, since), 0);
+    assert_null(zf_store_open(st, "g0", &err));
+    assert_null(zf_store_open(st, "g299", &err));
+    assert_null(zf_store_open(st, "h", &err));
+    assert_int_equal(zf_store_doubts_since(st, since), 3);
+    zf_store_settle(st, since);
+    assert_int_equal(zf_store_doubts_since(st, 0), FILES);
+    zf_store_settle(st, 0);
+    assert_int_equal(zf_store_doubts_since(st, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +264,7 @@ int main(void)
         cmocka_unit_test(several_directories_are_listed_at_once),
         cmocka_unit_test(one_file_is_opened_once),
         cmocka_unit_test(a_failure_is_for_all_until_it_is_settled),
+        cmocka_unit_test(failures_are_counted_beyond_those_that_are_kept),
         cmocka_unit_test(files_are_told_in_the_order_of_their_paths),
     };
 
