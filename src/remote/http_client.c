@@ -195,7 +195,8 @@ bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out,
 {
     struct http_call *c = http_start(h, ask, err);
 
-    *out = (struct http_reply){.object = HTTP_OBJECT_UNKNOWN};
+    *out = (struct http_reply){.status = 0};
+    out->object = HTTP_OBJECT_UNKNOWN;
     return c && http_wait(c, out, err);
 }
 

@@ -12,7 +12,8 @@ void http_reply_fini(struct http_reply *r)
     free(r->body);
     free(r->url);
     free(r->head);
-    *r = (struct http_reply){.object = HTTP_OBJECT_UNKNOWN};
+    *r = (struct http_reply){.status = 0};
+    r->object = HTTP_OBJECT_UNKNOWN;
 }
 
 char *http_header(const struct http_reply *r, const char *name, bool first)

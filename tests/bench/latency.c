@@ -2,15 +2,14 @@
 /* To be preloaded: every call that asks a file system something takes LATENCY_US microseconds more, as on a
  * network.  What glibc does by itself (loading libraries) does not come by here. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../support/next.h"
 
 static void wait_a_little(void)
 {
@@ -24,8 +23,6 @@ static void wait_a_little(void)
         (void)nanosleep(&t, NULL);
     }
 }
-
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t pread(int fd, void *p, size_t n, off_t off)
 {
@@ -45,16 +42,13 @@ int fstatat(int fd, const char *path, struct stat *st, int flags)
     return NEXT(fstatat)(fd, path, st, flags);
 }
 
-/* openat2, which glibc has no name for */
 long syscall(long number, ...)
 {
-    long a[6];
     va_list ap;
 
     va_start(ap, number);
-    for (int i = 0; i < 6; i++) {
-        a[i] = va_arg(ap, long);
-    }
+    const struct next_args args = next_args(ap);
+    const long *a = args.a;
     va_end(ap);
     if (number == SYS_openat2) {
         wait_a_little();

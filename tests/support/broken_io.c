@@ -2,23 +2,18 @@
 #include "broken_io.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#ifndef SYS_openat2
-#define SYS_openat2 437
-#endif
+#include "next.h"
 
 const char *const broken_kind_name[] = {"open", "stat", "list", "read", "heap"};
 
@@ -31,8 +26,6 @@ static size_t broken_n_points;
 static struct broken_plan broken_now;
 static atomic_bool broken_on, broken_has_plan;
 static atomic_long broken_n, broken_n_heap, broken_n_failed;
-
-#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 void broken_begin(const struct broken_plan *plan)
 {
@@ -114,13 +107,11 @@ static const char *broken_fd(int fd)
 
 long syscall(long number, ...)
 {
-    long a[6];
     va_list ap;
 
     va_start(ap, number);
-    for (int i = 0; i < 6; i++) {
-        a[i] = va_arg(ap, long);
-    }
+    const struct next_args args = next_args(ap);
+    const long *a = args.a;
     va_end(ap);
     if (number != SYS_openat2) {
         return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);

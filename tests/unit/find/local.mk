@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-noinst_HEADERS += tests/support/broken_io.h
+noinst_HEADERS += tests/support/broken_io.h tests/support/next.h
 if HAVE_CMOCKA
 find_tests = \
 	tests/unit/find/test_faults \
