@@ -243,10 +243,13 @@ static bool pack_file(struct packing *p, const struct blob_item *f, struct zf_er
         zf_out_var(p->out, n);
         return true;
     }
+    if (run.kind != ZF_RUN_MEM) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the bytes of \"%.200s\" are made",
+                       f->path);
+    }
     zf_out_u8(p->out, PACK_BYTES);
     pack_text(p, run.mem, n);
-    return run.kind == ZF_RUN_MEM ||
-           zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the bytes of \"%.200s\" are made", f->path);
+    return true;
 }
 
 static bool pack_all(struct packing *p, struct zf_err *err)

@@ -106,7 +106,8 @@ static struct zf_stretches *unpack_stretches(struct unpacking *u, struct zf_err 
 {
     uint64_t bytes = zf_bytes_var(u->in), n;
 
-    if (!unpack_count(u, &n, err) || n > UINT32_MAX) {
+    if (!unpack_count(u, &n, err) ||
+        (n > UINT32_MAX && !unpack_bad(u, "too many stretches", err))) {
         return NULL;
     }
     zf_auto(mem) struct zf_from *from = calloc(n + 1, sizeof *from);

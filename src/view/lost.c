@@ -37,15 +37,19 @@ bool lost_leave_out(const struct zf_set *set, bool damaged, const struct zf_set 
         return false;
     }
     n = 0;
+    memset(moved, 0xff, set->n * sizeof *moved);
     for (uint32_t i = 0; i < set->n; i++) {
         if (lost_stays(&set->tensor[i], damaged)) {
             moved[i] = n;
             t[n++] = set->tensor[i];
         }
     }
-    /* Tied names share their bytes, so they are lost or left together. */
+    /* The tensor that others are tied to may go and they stay: the first of them takes its place. */
     for (uint32_t i = 0; i < n; i++) {
-        t[i].alias_of = moved[t[i].alias_of];
+        uint32_t *owner = &moved[t[i].alias_of];
+
+        *owner = *owner == UINT32_MAX ? i : *owner;
+        t[i].alias_of = *owner;
     }
     *left = (struct zf_set){.path = set->path, .tensor = t, .n = n};
     *out = left;

@@ -7,6 +7,7 @@
 
 #include "made.h"
 #include "view/bulk.h"
+#include "view/lost.h"
 
 static struct zf_tree *mixed(uint64_t shard_size)
 {
@@ -179,6 +180,32 @@ static void too_many_bytes_are_refused(void **state)
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "\"huge\" alone has 2305843009213693952 bytes");
 }
 
+/* Whole files have no pieces of other tensors; names that were tied to one are tied to each other. */
+static void ties_to_what_is_left_out_survive(void **state)
+{
+    const struct zf_tensor t[] = {
+        {.name = "a", .alias_of = 0},
+        {.name = "b", .alias_of = 1, .apart = true},
+        {.name = "c", .alias_of = 1},
+        {.name = "d", .alias_of = 4},
+        {.name = "e", .alias_of = 4},
+        {.name = "f", .alias_of = 1},
+    };
+    const struct zf_set set = {.path = "", .tensor = t, .n = 6}, *left = NULL;
+    static const uint32_t owner[] = {0, 1, 3, 3, 1};
+    struct zf_arena *a = zf_arena_new(1 << 16, &err);
+
+    (void)state;
+    assert_ok(a, &err);
+    assert_ok(lost_leave_out(&set, false, &left, a, &err), &err);
+    assert_int_equal(left->n, 5);
+    for (uint32_t i = 0; i < left->n; i++) {
+        assert_int_equal(left->tensor[i].alias_of, owner[i]);
+        assert_string_equal(left->tensor[i].name, t[i + (i > 0)].name);
+    }
+    zf_arena_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +215,7 @@ int main(void)
         cmocka_unit_test(many_may_ask_at_once),
         cmocka_unit_test(damaged_tensors_begin_a_page),
         cmocka_unit_test(too_many_bytes_are_refused),
+        cmocka_unit_test(ties_to_what_is_left_out_survive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
