@@ -52,6 +52,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/test_scale.py \
 	tests/format/deepspeed/test_stage0.py \
 	tests/format/deepspeed/test_universal.py \
+	tests/format/deepspeed/dumped.py \
 	tests/format/deepspeed/makeds.py \
 	tests/format/deepspeed/makemp.py \
 	tests/format/golden.py \

@@ -12,6 +12,7 @@ import tempfile
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 import makeds  # noqa: E402
 import makemp  # noqa: E402
+from dumped import dumped  # noqa: E402
 from makeds import State  # noqa: E402
 from tap import check, done  # noqa: E402
 from torchedit import Archive  # noqa: E402
@@ -24,20 +25,6 @@ CUTS = {"embed.weight": "0", "l1.weight": "1"}
 PP = State({"tied_modules.embed.word.weight": (6, 4), "1.weight": (4, 4), "2.weight": (3, 4), "4.weight": (4, 3), "4.bias": (4,)},
            buffers={"4.running": (2,)})
 TIED = {"embed": (0, 1)}
-
-
-def dumped(files, *opts):
-    """(set, name) -> (dtype, shape, hex), the notes, the error.  A file of bytes is written as it is."""
-    with tempfile.TemporaryDirectory() as d:
-        tag = os.path.join(d, "tag")
-        makeds.write(tag, {n: v for n, v in files.items() if not isinstance(v, bytes)})
-        for n, v in files.items():
-            if isinstance(v, bytes):
-                with open(os.path.join(tag, n), "wb") as f:
-                    f.write(v)
-        run = subprocess.run([DUMP, *opts, tag], capture_output=True, text=True, timeout=60)
-    rows = [line.split("\t") for line in run.stdout.splitlines()]
-    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
 
 
 def without(files, word, how="gone"):

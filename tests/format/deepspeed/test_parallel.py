@@ -6,27 +6,18 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
 import makemp  # noqa: E402
+from dumped import dump  # noqa: E402
 from makeds import State  # noqa: E402
 from tap import check, done  # noqa: E402
 
-DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "deepspeed")
-
-
-def dump(folder, *opts):
-    """(set, name) -> (dtype, shape, hex), the notes, the error."""
-    run = subprocess.run([DUMP, *opts, folder], capture_output=True, text=True, timeout=60)
-    rows = [line.split("\t") for line in run.stdout.splitlines()]
-    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"],
-            run.stderr.strip())
 
 
 def dumped(files, rules=None, *opts):

@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training in fp32 without ZeRO: the optimizer's states have numbers, and names only where something proves them."""
 import os
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
+from dumped import dumped  # noqa: E402
 from makeds import OrderedDict, f32  # noqa: E402
 from tap import check, done  # noqa: E402
 
-DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 SHAPES = {"a": (4, 3), "b": (4,), "c": (2, 2)}
 
 
@@ -25,14 +23,6 @@ def save(shapes, order, frozen=None, names=None, states=("exp_avg", "exp_avg_sq"
     return {"mp_rank_00_model_states.pt": {
         "module": module, "buffer_names": [], "optimizer": {"state": state, "param_groups": settings}, "param_shapes": None,
         "frozen_param_shapes": None, "shared_params": {}, "global_steps": 3, "dp_world_size": 2, "mp_world_size": 1, "ds_config": {}, "ds_version": "0.19.8"}}
-
-
-def dumped(files):
-    with tempfile.TemporaryDirectory() as d:
-        makeds.write(os.path.join(d, "tag"), files)
-        run = subprocess.run([DUMP, os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)
-    rows = [line.split("\t") for line in run.stdout.splitlines()]
-    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
 
 
 def named(what, files, shapes, order, states=("exp_avg", "exp_avg_sq")):

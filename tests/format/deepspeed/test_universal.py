@@ -2,33 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Universal checkpoints: parameters that are missing, damaged or of other saves are found by what lies beside them."""
 import os
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
+from dumped import dumped  # noqa: E402
 from makeds import State  # noqa: E402
 from tap import check, done  # noqa: E402
 
-DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 STATE = State({"embed.weight": (6, 4), "l1.weight": (4, 4), "l1.bias": (4,)}, {"norm": (3,), "one": (1,), "scale": ()},
               frozen={"base": (5, 2)}, buffers={"count": (2,)})
 OTHER = State(*STATE.groups, frozen=STATE.frozen, buffers=STATE.buffers, seed=1, step=STATE.step)
 LATER = State(*STATE.groups, frozen=STATE.frozen, buffers=STATE.buffers, seed=1, step=STATE.step + 1)
-
-
-def dumped(files, *opts):
-    with tempfile.TemporaryDirectory() as d:
-        tag = os.path.join(d, "tag")
-        makeds.write(tag, {n: v for n, v in files.items() if not isinstance(v, bytes)})
-        for n, v in files.items():
-            if isinstance(v, bytes):
-                with open(os.path.join(tag, n), "wb") as f:
-                    f.write(v)
-        run = subprocess.run([DUMP, *opts, tag], capture_output=True, text=True, timeout=60)
-    rows = [line.split("\t") for line in run.stdout.splitlines()]
-    return ({(r[1], r[2]): tuple(r[3:6]) for r in rows if r[0] == "tensor"}, [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
 
 
 def good(name, files, state=STATE):
