@@ -26,6 +26,8 @@ zerofs_SOURCES = \
 	src/cmd/main.c \
 	src/cmd/mount.c \
 	src/cmd/mount.h \
+	src/cmd/mountable.c \
+	src/cmd/mountable.h \
 	src/cmd/mounted.c \
 	src/cmd/mounted.h \
 	src/cmd/open.c \

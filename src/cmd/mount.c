@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include <zf/overlay/log.h>
 
 #include "mount.h"
+#include "mountable.h"
 #include "mounted.h"
 #include "open.h"
 #include "remote.h"
@@ -348,73 +347,6 @@ static int mount_serve_here(const struct mount_job *job, int lock)
     return mount_serve_supervised(&v);
 }
 
-/* False with *err filled when it is not empty, or cannot be read. */
-static bool mount_check_empty(const char *dir, struct zf_err *err)
-{
-    DIR *d = opendir(dir);
-    bool empty = true;
-
-    if (!d) {
-        return zf_fail_sys(err, "look into the mount point");
-    }
-    for (struct dirent *e; empty && (e = readdir(d));) {
-        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-    }
-    (void)closedir(d);
-    return empty || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                            "the mount point is not empty; -o nonempty mounts over what is there");
-}
-
-static bool mount_check_directory(const char *mnt, struct zf_err *err)
-{
-    struct stat st;
-
-    if (stat(mnt, &st) != 0) {
-        return errno == ENOENT
-                   ? zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point does not exist")
-                   : zf_fail_sys(err, "use the mount point");
-    }
-    return S_ISDIR(st.st_mode) ||
-           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is no directory");
-}
-
-/* The kernel may answer stat for a dead mount from its cache, so an open has to ask too.  Who asks
- * while the daemon dies gets ECONNABORTED, who comes later ENOTCONN. */
-static bool mount_check_mountpoint(const char *mnt, const struct opts *o, struct zf_err *err)
-{
-    if (mount_check_directory(mnt, err) && (o->nonempty || mount_check_empty(mnt, err))) {
-        return true;
-    }
-    if (err->sys == ENOTCONN || err->sys == ECONNABORTED) {
-        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "a dead mount is in the way; `zerofs umount %s' takes it off", mnt);
-    }
-    return zf_err_in(err, "%s", mnt);
-}
-
-/* Files that are opened later would then be looked for in the mount itself. */
-static bool mount_check_apart(const struct mount_job *job, struct zf_err *err)
-{
-    size_t n = strlen(job->mountpoint);
-
-    if (strncmp(job->source, job->mountpoint, n) == 0 &&
-        (job->source[n] == '/' || job->source[n] == '\0')) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount would hide the checkpoint %.200s",
-                      job->source);
-        return zf_err_in(err, "%s", job->mountpoint);
-    }
-    n = strlen(job->source);
-    if (job->opts->xdev && strncmp(job->mountpoint, job->source, n) == 0 &&
-        job->mountpoint[n] == '/') {
-        (void)zf_fail(
-            err, ZF_E_USAGE, ZF_OFF_NONE,
-            "with -o xdev the mount point cannot be inside the checkpoint: the mount would "
-            "look into itself");
-        return zf_err_in(err, "%s", job->mountpoint);
-    }
-    return true;
-}
-
 /* An already opened /dev/fuse (/dev/fd/N) is a mount point too: how containers are given one. */
 static char *mount_resolve_mountpoint(const char *mnt)
 {
@@ -439,24 +371,6 @@ static int mount_check_mounted(const struct mount_job *job, bool *already_out)
     return -1;
 }
 
-/* Looking into it would wait for the mount that we were started to make. */
-static bool mount_is_automount(const char *mountpoint)
-{
-    struct zf_mount at;
-
-    return zf_mount_at(mountpoint, &at) && at.here && strcmp(at.type, "autofs") == 0;
-}
-
-static int mount_check_free(const struct mount_job *job)
-{
-    struct zf_err err;
-    bool ok = mount_is_automount(job->mountpoint)
-                  ? mount_check_directory(job->mountpoint, &err)
-                  : mount_check_mountpoint(job->mountpoint, job->opts, &err);
-
-    return ok ? -1 : cmd_fail(&err);
-}
-
 static int mount_fail_path(const char *what, const char *path)
 {
     struct zf_err err;
@@ -473,16 +387,18 @@ static int mount_locked(struct mount_job *job, bool foreground, bool *already_ou
     struct zf_err err;
     int code = given ? -1 : mount_check_mounted(job, already_out);
 
-    code = code < 0 && !given ? mount_check_free(job) : code;
     if (code >= 0) {
         return code;
+    }
+    if (!given && !mountable_free(job, &err)) {
+        return cmd_fail(&err);
     }
     zf_auto(mem) char *mountpoint = mount_resolve_mountpoint(job->mountpoint);
     if (!mountpoint) {
         return mount_fail_path("resolve the mount point", job->mountpoint);
     }
     job->mountpoint = mountpoint;
-    if (!mount_check_apart(job, &err)) {
+    if (!mountable_apart(job, &err)) {
         return cmd_fail(&err);
     }
     return foreground ? mount_serve_here(job, lock) : mount_serve_behind(job, lock);
@@ -508,7 +424,7 @@ static int mount_run(struct mount_job *job, bool foreground, bool *already_out)
         if (code >= 0) {
             return code;
         }
-        lock = mount_is_automount(job->mountpoint) ? -1 : mounted_lock(job->mountpoint);
+        lock = mountable_automount(job->mountpoint) ? -1 : mounted_lock(job->mountpoint);
     }
     return mount_locked(job, foreground, already_out, lock);
 }

@@ -33,6 +33,7 @@ libzf_source_la_SOURCES = \
 	src/source/store_expect.c \
 	src/source/store_facts.c \
 	src/source/store_look.c \
+	src/source/store_table.c \
 	src/source/store_table.h \
 	src/source/swap.c \
 	src/source/want.c \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all stores have in common: names are checked, listings kept, every file opened once, and
- * several at the same time by several threads. */
+/* What all stores have in common: names are checked, listings sorted, and what cannot be known of a
+ * place is remembered (doubts.h). */
 #include "store_table.h"
 
 #include <errno.h>
@@ -9,69 +9,10 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
-#include <zf/base/name.h>
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-static void store_kept_free(struct kept *k)
-{
-    zf_source_unref(&k->src);
-    listing_fini(&k->l);
-    free(k);
-}
-
-static void store_kept_free_all(struct zf_registry *table)
-{
-    for (size_t i = 0; i < table->index.n; i++) {
-        store_kept_free(store_kept_at(table, i));
-    }
-    zf_registry_fini(table);
-}
-
-static void store_table_unref(struct store_table *t)
-{
-    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    store_kept_free_all(&t->files);
-    store_kept_free_all(&t->dirs);
-    store_kept_free_all(&t->no_files);
-    store_kept_free_all(&t->no_dirs);
-    t->ops->fini(t->self);
-    (void)pthread_cond_destroy(&t->made);
-    (void)pthread_mutex_destroy(&t->lock);
-    doubts_unref(t->doubts);
-    free(t->shown);
-    free(t);
-}
-
-static struct store_table *store_table_new(const struct zf_store_ops *ops, void *self,
-                                           const char *shown, const struct zf_limits *lim)
-{
-    struct store_table *t = calloc(1, sizeof *t);
-    char *copy = strdup(shown);
-    struct zf_err ignored;
-    struct zf_doubts *doubts = doubts_new(&ignored);
-
-    if (!t || !copy || !doubts) {
-        free(t);
-        free(copy);
-        doubts_unref(doubts);
-        ops->fini(self);
-        return NULL;
-    }
-    atomic_init(&t->refs, 1);
-    t->ops = ops;
-    t->self = self;
-    t->lim = *lim;
-    t->shown = copy;
-    t->doubts = doubts;
-    (void)pthread_mutex_init(&t->lock, NULL);
-    (void)pthread_cond_init(&t->made, NULL);
-    return t;
-}
 
 void zf_store_unref(struct zf_store **st)
 {
@@ -231,105 +172,6 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
     if (st->t->ops->hosts) {
         st->t->ops->hosts(st->t->self, fn, ctx);
     }
-}
-
-/* ---- what is kept ---------------------------------------------------------------------------- */
-
-/* Opens the file, or lists the directory, k->path. */
-typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
-
-struct kept *store_kept_find(const struct zf_registry *table, const char *path, size_t n)
-{
-    const uint64_t hash = zf_hash(0, path, n);
-    uint64_t at = 0;
-    struct kept *k;
-
-    while ((k = zf_registry_next(table, hash, &at)) &&
-           (strncmp(k->path, path, n) != 0 || k->path[n] != '\0')) {
-    }
-    return k;
-}
-
-struct kept *store_kept_new(struct zf_registry *table, const char *path,
-                            const struct zf_entry *known)
-{
-    const size_t n = strlen(path);
-    struct kept *k = calloc(1, sizeof *k + n + 1);
-    struct zf_err ignored;
-
-    if (!k || !zf_registry_add(table, &k->in_table, zf_hash(0, path, n), &ignored)) {
-        free(k);
-        return NULL;
-    }
-    k->known = known;
-    memcpy(k->path, path, n + 1);
-    return k;
-}
-
-static int store_kept_order(const void *a, const void *b)
-{
-    return strcmp((*(struct kept *const *)a)->path, (*(struct kept *const *)b)->path);
-}
-
-void store_kept_sort(struct zf_registry *table)
-{
-    zf_registry_sort(table, store_kept_order);
-}
-
-static enum doubts_kind store_doubts_kind(const struct store_table *t,
-                                          const struct zf_registry *table)
-{
-    return table == &t->dirs ? DOUBTS_DIR : DOUBTS_FILE;
-}
-
-/* The lock is held, but not while `make` works.  What failed is not kept here, so that it can be tried again
- * when it is settled. */
-static struct kept *store_kept_make(struct store_table *t, struct zf_registry *table,
-                                    const char *path, const struct zf_entry *known,
-                                    kept_make_fn *make, struct zf_err *err)
-{
-    struct kept *k = store_kept_new(table, path, known);
-
-    if (!k) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
-    k->making = true;
-    (void)pthread_mutex_unlock(&t->lock);
-    bool ok = make(t, k, err);
-    (void)pthread_mutex_lock(&t->lock);
-    k->making = false;
-    (void)pthread_cond_broadcast(&t->made);
-    if (!ok) {
-        store_fact_failed(t, table == &t->dirs, path, err);
-        zf_registry_remove(table, &k->in_table);
-        store_kept_free(k);
-        doubts_add(t->doubts, store_doubts_kind(t, table), path, err);
-        return NULL;
-    }
-    return k;
-}
-
-/* The entry of that path, made at the first question; lives as long as the table. */
-static struct kept *store_kept_get(struct store_table *t, struct zf_registry *table,
-                                   const char *path, const struct zf_entry *known,
-                                   kept_make_fn *make, struct zf_err *err)
-{
-    struct kept *k = NULL;
-
-    (void)pthread_mutex_lock(&t->lock);
-    for (;;) {
-        k = store_kept_find(table, path, strlen(path));
-        if (!k || !k->making) {
-            break;
-        }
-        (void)pthread_cond_wait(&t->made, &t->lock);
-    }
-    if (!k && !doubts_again(t->doubts, store_doubts_kind(t, table), path, err)) {
-        k = store_kept_make(t, table, path, known, make, err);
-    }
-    (void)pthread_mutex_unlock(&t->lock);
-    return k;
 }
 
 /* ---- listings -------------------------------------------------------------------------------- */

@@ -48,6 +48,18 @@ struct zf_store {
     char *prefix; /* this store's directory in the table, "" = root */
 };
 
+/* Takes self (also on failure); shown is copied.  NULL: out of memory. */
+struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, const char *shown,
+                                    const struct zf_limits *lim);
+void store_table_unref(struct store_table *t);
+
+/* Opens the file, or lists the directory, k->path. */
+typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
+/* The entry of that path, made at the first question; lives as long as the table. */
+struct kept *store_kept_get(struct store_table *t, struct zf_registry *table, const char *path,
+                            const struct zf_entry *known, kept_make_fn *make,
+                            struct zf_err *err) ZF_CHECKED;
+
 /* In each of these the lock is held.  The entry of path[n], or NULL. */
 struct kept *store_kept_find(const struct zf_registry *table, const char *path, size_t n);
 /* Makes one that is not there yet.  NULL: out of memory. */
