@@ -44,10 +44,12 @@ static bool http_call_copy(struct http_call *c, const struct http_ask *ask)
 
 struct http_call *http_call_new(const struct http_ask *ask, struct zf_err *err)
 {
-    struct http_call *c = url_check(ask->url, err) ? calloc(1, sizeof *c) : NULL;
-
+    if (!url_check(ask->url, err)) {
+        return NULL;
+    }
+    struct http_call *c = calloc(1, sizeof *c);
     if (!c) {
-        (void)(err->code == ZF_E_USAGE || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
     c->refs = 1;
