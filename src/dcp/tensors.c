@@ -130,34 +130,41 @@ static bool tensors_add_items(struct dcp_placing *p, const uint32_t *order, uint
     return true;
 }
 
-/* Makes the draft of a key, without chunks; *out is left alone when the tensor is not shown.  One whose
- * shape is contradicted is lost as a whole, and not shown when it would be a file of no bytes, because
- * that would look whole. */
+/* Of a tensor whose shape is contradicted there is only a name. */
+static bool tensors_lose(struct dcp_placing *p, const struct zf_spot *spot, struct zf_err *err)
+{
+    static const struct zf_lost how = {.file = ".metadata",
+                                       .why = "contradicts itself about the shape of this tensor"};
+    const char *slash = *spot->set ? "/" : "";
+    const char *name = zf_arena_fmt(p->d->pickles, err, "%s%s%s", spot->set, slash, spot->name);
+
+    return name && zf_build_missing(p->b, name, strlen(name), &how, err);
+}
+
+/* Makes the draft of a key, without chunks; *out is left alone when the tensor is not shown. */
 static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft **out,
                           struct zf_err *err)
 {
-    static const struct zf_lost how = {
-        .why = ".metadata contradicts itself about the shape of this tensor", .unshaped = true};
     const struct dcp_key *k = &p->d->key[key];
     struct zf_type type = {k->dtype, k->ndim, k->shape};
-    struct zf_spot spot;
-    uint64_t n = 0;
+    struct zf_spot spot = {"", k->name, k->name_len};
 
     if (k->whole) {
         type.ndim--;
         type.shape = k->whole;
     }
-    if (k->doubtful && zf_elems(type.ndim, type.shape, &n) && n == 0) {
-        return true;
+    if (!p->hidden && !zf_names_place(p->names, p->path[key], &spot, err)) {
+        return false;
+    }
+    if (k->doubtful) {
+        return tensors_lose(p, &spot, err);
     }
     if (p->hidden) {
         *out = zf_build_hidden(p->b, k->name, k->name_len, type, err);
-    } else if (!zf_names_place(p->names, p->path[key], &spot, err)) {
-        return false;
     } else if (!zf_build_find(p->b, spot) || zf_names_extra(p->names, p->path[key], &spot, err)) {
         *out = zf_build_tensor(p->b, spot, type, err);
     }
-    return *out && (!k->doubtful || zf_draft_lost_flat(*out, 0, n, &how, err));
+    return *out != NULL;
 }
 
 /* Why the bytes of a chunk are lost, for whoever reads them.  text, path: where the sentence is made. */
@@ -264,8 +271,7 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
     return tensors_see_names(p, err) && dcp_files_open(p, err) &&
            dcp_files_sort(p, order, &n, err) && tensors_check_items(p, order, n, err) &&
            dcp_copies_check(p, err) && tensors_add_items(p, order, n, err) && tensors_put(p, err) &&
-           dcp_composed_put(p, order, err) &&
-           (p->hidden || dcp_state(p, err));
+           dcp_composed_put(p, order, err) && (p->hidden || dcp_state(p, err));
 }
 
 bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
@@ -279,7 +285,8 @@ bool zf_dcp_place(struct zf_dcp *d, struct zf_store *st, const struct zf_limits 
 bool zf_dcp_draft(struct zf_dcp *d, struct zf_store *st, const struct zf_limits *lim,
                   struct zf_build *b, struct zf_err *err)
 {
-    zf_auto(dcp_placing) struct dcp_placing p = {.d = d, .st = st, .lim = lim, .b = b, .hidden = true};
+    zf_auto(dcp_placing) struct dcp_placing p = {
+        .d = d, .st = st, .lim = lim, .b = b, .hidden = true};
 
     return dcp_placing_init(&p, err) && tensors_place(&p, err);
 }

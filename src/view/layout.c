@@ -277,9 +277,8 @@ static bool layout_put_adapter(struct layout *p, const char *path, const char *d
 {
     char *file = layout_join(p->t->arena, dir, HF_ADAPTER, err);
 
-    return file &&
-           (!*path || !layout_is_adapter_set(p, path) ||
-            layout_put(p, (struct place){file, NODE_BULK, p->t->n_bulks - 1, false}, err));
+    return file && (!*path || !layout_is_adapter_set(p, path) ||
+                    layout_put(p, (struct place){file, NODE_BULK, p->t->n_bulks - 1, false}, err));
 }
 
 /* All presentations of a set under one directory: the set's own, or one below as/. */
@@ -367,6 +366,23 @@ static bool layout_put_set(struct layout *p, uint32_t i, struct zf_err *err)
     return ok && (ss->set->n == 0 || layout_put_as(p, ss->set, err));
 }
 
+/* Where nothing is shown in the root, what is missing is told there all the same. */
+static bool layout_put_missing(struct layout *p, struct zf_err *err)
+{
+    const struct zf_checkpoint *c = p->t->c;
+    struct zf_set *none = zf_arena_get(p->t->arena, 1, sizeof *none, err);
+    struct shelf_set *ss = none ? zf_arena_get(p->t->arena, 1, sizeof *ss, err) : NULL;
+
+    if (!ss) {
+        return false;
+    }
+    none->path = "";
+    ss->set = none;
+    struct shelf of = {.of = ss, .cast = ZF_DT_COUNT};
+    return layout_put_bulk(p, (struct bulk_place){"", bulk_lost.name, &bulk_lost, &of, c, false},
+                           err);
+}
+
 static bool layout_put_all(struct layout *p, struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
@@ -377,6 +393,9 @@ static bool layout_put_all(struct layout *p, struct zf_err *err)
     }
     for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
         ok = layout_put(p, (struct place){c->blob[i].path, NODE_BLOB, i, false}, err);
+    }
+    if (ok && p->o->omit_lost && c->n_missing && !(c->n_sets && !*c->set[0].path && c->set[0].n)) {
+        ok = layout_put_missing(p, err);
     }
     return ok;
 }

@@ -13,11 +13,11 @@
 struct optim_state {
     uint64_t hash; /* of key and parameter */
     struct zf_draft *draft;
-    const char *key, *path; /* path: of the file that it was first met in */
-    uint32_t param;         /* its number in olmo_local.where */
-    struct zf_tensor_ref first; /* the number, or the first part */
-    double number;              /* where that is no tensor; first.n is 0 then */
-    bool shared;                /* all have the same */
+    const char *key, *path;      /* path: of the file that it was first met in */
+    uint32_t param;              /* its number in olmo_local.where */
+    struct zf_tensor_ref first;  /* the number, or the first part */
+    double number;               /* where that is no tensor; first.n is 0 then */
+    bool shared;                 /* all have the same */
     struct zf_tensor_ref **part; /* [n_shards] of which those that were read are set; not shared */
 };
 
@@ -84,8 +84,8 @@ static bool optim_read_group(struct optim_reading *r, const struct zf_pv *group,
 
         if (!text || !zf_pv_u64(zf_pv_item(ids, i), &id)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "parameter %" PRIu64 " of param_groups[%" PRIu64 "] has no name or id", i,
-                           g);
+                           "parameter %" PRIu64 " of param_groups[%" PRIu64 "] has no name or id",
+                           i, g);
         }
         struct optim_id *e = zf_table_put(&r->id, zf_hash_number(id), sizeof *e, err);
         if (!e || !optim_find_param(r, text, len, &e->param, err)) {
@@ -174,9 +174,8 @@ static bool optim_add_shared(struct optim_reading *r, struct optim_state *s, boo
     if (!s->shared || s->first.n == 0) {
         return optim_differs(r, s, err);
     }
-    return !optim_is_compared(r, s) ||
-           (zf_copy_check_equal(&r->copies, &s->first, x, &same, err) &&
-            (same || optim_differs(r, s, err)));
+    return !optim_is_compared(r, s) || (zf_copy_check_equal(&r->copies, &s->first, x, &same, err) &&
+                                        (same || optim_differs(r, s, err)));
 }
 
 /* The same as Python's number. */
@@ -290,8 +289,7 @@ static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_p
     if (!zf_tensor_ref_read(&r->l->save->keep, r->t, v, &x, err)) {
         return zf_err_in(err, "%s!%s", optim_param(r, param)->name, s->key);
     }
-    return x.ndim == 0 ? optim_add_shared(r, s, new, &x, err)
-                       : optim_add_part(r, s, new, &x, err);
+    return x.ndim == 0 ? optim_add_shared(r, s, new, &x, err) : optim_add_part(r, s, new, &x, err);
 }
 
 /* ---- files ---- */
@@ -333,8 +331,7 @@ static bool optim_read_file(struct optim_reading *r, struct zf_err *err)
         if (!optim_param_of(r, zf_pv_key(state, i), &param, err)) {
             return false;
         }
-        r->here.in =
-            local_part(r->l, r->l->where[param], r->rank % r->l->n_shards, &r->here.p);
+        r->here.in = local_part(r->l, r->l->where[param], r->rank % r->l->n_shards, &r->here.p);
         for (uint64_t k = 0; k < zf_pv_len(entry); k++) {
             if (!optim_add(r, param, zf_pv_key(entry, k), zf_pv_val(entry, k), err)) {
                 return false;
@@ -349,8 +346,7 @@ static bool optim_read_rank(struct optim_reading *r, uint32_t rank, struct zf_er
 {
     r->path = r->ranks.path[rank];
     r->rank = rank;
-    zf_auto(torch) struct zf_torch *t =
-        zf_torch_ahead_open(&r->l->save->files, r->path, err);
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&r->l->save->files, r->path, err);
     r->t = t;
     return t && (optim_read_file(r, err) || zf_err_in(err, "%s", r->path));
 }
@@ -379,8 +375,8 @@ static bool optim_check_state(struct optim_reading *r, struct optim_state *s, st
                 return false;
             }
         }
-        if (!zf_draft_lost_flat(s->draft, p.first, p.n,
-                                &(struct zf_lost){.file = path, .why = why}, err)) {
+        if (!zf_draft_lost_flat(s->draft, p.first, p.n, &(struct zf_lost){.file = path, .why = why},
+                                err)) {
             return false;
         }
     }
@@ -413,24 +409,23 @@ static const char *optim_only_lost(const struct optim_reading *r, uint32_t param
 static bool optim_add_lost(struct optim_reading *r, const struct optim_state *like,
                            struct zf_err *err)
 {
-    for (uint32_t i = 0; i < r->l->first.n_params; i++) {
+    const char *set = save_optim_set(r->l->save->a, like->key, strlen(like->key), err);
+
+    for (uint32_t i = 0; set && i < r->l->first.n_params; i++) {
         uint32_t rank = 0;
         const char *why = optim_only_lost(r, i, &rank);
         uint64_t hash = zf_hash(i, like->key, strlen(like->key));
-        struct optim_state s = {.key = like->key, .param = i, .shared = like->shared};
-        uint64_t n = s.shared ? 1 : optim_param(r, i)->len;
 
         if (!why || zf_table_get(&r->state, hash)) {
             continue;
         }
-        r->path = r->ranks.path[rank];
-        const struct zf_lost how = {.file = r->path, .why = why, .unshaped = true};
-        if (!optim_draft(r, &s, like->first.dtype, err) ||
-            !zf_draft_lost_flat(s.draft, 0, n, &how, err)) {
+        const struct zf_lost how = {.file = r->ranks.path[rank], .why = why};
+        const char *name = zf_arena_fmt(r->l->save->a, err, "%s/%s", set, optim_param(r, i)->name);
+        if (!name || !zf_build_missing(r->l->save->b, name, strlen(name), &how, err)) {
             return false;
         }
     }
-    return true;
+    return set != NULL;
 }
 
 /* Calls optim_add_lost once a key. */

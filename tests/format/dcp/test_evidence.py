@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saves whose metadata, items and files contradict each other: refused with both values, or lost to the byte."""
 import argparse
+import json
 import math
 import os
 import sys
@@ -39,12 +40,21 @@ class Save(Case):
     def data(self, name):
         return mkdcp.content(name, 5 * 6 * 4)
 
-    def lost(self, path, size):
-        """Listed with this many bytes, none of which can be read."""
-        rows = {w[-1]: w[0] for w in map(str.split, self.run("ls", None, "-l", *DEGRADED).stdout.decode().splitlines())}
-        assert rows.get(path) == str(size), f"{path} is not listed with {size} bytes: {rows}"
-        r = self.run("cat", path, *DEGRADED)
-        assert r.returncode == 5 and not r.stdout, f"{path}: exit status {r.returncode}, {len(r.stdout)} bytes"
+    def lost(self, name):
+        """Of unknown shape: no file, but told."""
+        listed = self.run("ls", None, *DEGRADED).stdout.decode().split()
+        assert not any(f.startswith(name) for f in listed), f"{name} is listed: {listed}"
+        told = json.loads(self.run("cat", "LOST.json", "-o", "degraded,lost=omit").stdout)["lost"]
+        assert [t["name"] for t in told] == [name] and told[0]["file"] == ".metadata", told
+
+
+def nothing_else():
+    """Not one tensor can be shown."""
+    with Save() as s:
+        c = s.make(tensors=1)
+        c.state["model.layers.0.weight"].size = c.w.size(0, 6)
+        s.write(c)
+        s.lost("layers.0.weight")
 
 
 def size_of_zero():
@@ -54,7 +64,7 @@ def size_of_zero():
             c.state["model.layers.0.weight"].size = c.w.size(rows, 6)
             s.write(c)
             s.refused("layers.0.weight", f"of dimension 0, which has {rows}")
-            s.lost("layers.0.weight.f32", 120)
+            s.lost("layers.0.weight")
             s.cat("layers.1.weight.f32", s.data("model.layers.1.weight"), *DEGRADED)
 
 
@@ -85,7 +95,7 @@ def chunk_of_other_dimensions():
         c.state["model.layers.0.weight"].size = c.w.size(30)
         s.write(c)
         s.refused("layers.0.weight", "are not 1 numbers")
-        s.lost("layers.0.weight.f32", 120)
+        s.lost("layers.0.weight")
 
 
 def ranks_that_disagree():
@@ -98,7 +108,7 @@ def ranks_that_disagree():
             c.storage = {k: v for k, v in c.storage.items() if v.relative_path == f"__{rank}_0.distcp"}
             s.write(c, f"__{rank}.metadata")
         s.refused("__1.metadata", '"model.layers.0.weight" is float32 [7, 6], but float32 [5, 6] in', "__0.metadata")
-        s.lost("layers.0.weight.f32", 168)
+        s.lost("layers.0.weight")
         s.cat("layers.1.weight.f32", s.data("model.layers.1.weight"), *DEGRADED)
 
 
@@ -376,6 +386,7 @@ main(
     [
         path_of_another_key,
         paths_that_join,
+        nothing_else,
         size_of_zero,
         chunk_of_zero,
         empty_tensor,
