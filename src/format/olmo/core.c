@@ -71,11 +71,12 @@ struct core_part {
     bool optim;
     struct core_meta meta;
     struct zf_st_files files;
-    size_t *opened;         /* [meta.n_files] number in files.file and one; 0 = could not be read */
-    const char **path;      /* [meta.n_files] */
-    const char **why;       /* [meta.n_files] why it could not */
-    struct zf_table entry;  /* (file, key) -> struct core_entry */
-    uint32_t world;         /* ranks that have a file here or in metadata.json; those without data have empty ones */
+    size_t *opened;        /* [meta.n_files] number in files.file and one; 0 = could not be read */
+    const char **path;     /* [meta.n_files] */
+    const char **why;      /* [meta.n_files] why it could not */
+    struct zf_table entry; /* (file, key) -> struct core_entry */
+    uint32_t
+        world; /* ranks that have a file here or in metadata.json; those without data have empty ones */
 };
 
 struct core_entry {
@@ -91,8 +92,8 @@ static bool core_read_meta(struct core_part *p, struct zf_err *err)
     zf_auto(mem) char *text =
         path ? zf_store_slurp(p->s->st, path, lim->json_bytes, &n, err) : NULL;
 
-    return text && (core_meta_read(text, n, lim, p->s->a, &p->meta, err) ||
-                    zf_err_in(err, "%s", path));
+    return text &&
+           (core_meta_read(text, n, lim, p->s->a, &p->meta, err) || zf_err_in(err, "%s", path));
 }
 
 /* Enters the tensors of one file. */
@@ -286,8 +287,8 @@ static bool core_draft_shard(const struct core_part *p, const struct core_tensor
     return !s->start || zf_draft_box(d, s->start, s->size, from, err);
 }
 
-static bool core_draft(const struct core_part *p, const struct core_tensor *t,
-                       struct zf_spot spot, struct zf_err *err)
+static bool core_draft(const struct core_part *p, const struct core_tensor *t, struct zf_spot spot,
+                       struct zf_err *err)
 {
     struct zf_type type = {t->dtype, t->ndim, t->shape};
     struct zf_draft *d = zf_build_tensor(p->s->b, spot, type, err);
@@ -500,6 +501,22 @@ static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uin
     return ok;
 }
 
+/* Files of ranks without what tells what is in them: copied partly. */
+static bool core_check_optim(struct olmo_save *s, struct zf_err *err)
+{
+    uint32_t rank;
+
+    for (struct zf_entries l = zf_store_entries(s->st, "optim"); l.e < l.end; l.e++) {
+        if (rank_files_parse(l.e->name, core_stem, core_tail, &rank)) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "it is missing or not OLMo-core's, but optim/%.60s is there", l.e->name);
+            (void)zf_err_in(err, "optim/metadata.json");
+            return zf_forgive(s->b, err);
+        }
+    }
+    return zf_build_note(s->b, err, "the optimizer was not saved: there is no optim/");
+}
+
 bool core_open(struct olmo_save *s, const char *dir, struct zf_err *err)
 {
     bool whole = *dir != '\0', optim = whole && core_dir_fits(s->st, "optim");
@@ -507,7 +524,5 @@ bool core_open(struct olmo_save *s, const char *dir, struct zf_err *err)
 
     return core_open_part(s, whole ? "model/" : "", false, &world, err) &&
            (!optim || core_open_part(s, "optim/", true, &ignored, err)) &&
-           (!whole || optim ||
-            zf_build_note(s->b, err, "the optimizer was not saved: there is no optim/")) &&
-           (!whole || train_add(s, world, err));
+           (!whole || optim || core_check_optim(s, err)) && (!whole || train_add(s, world, err));
 }

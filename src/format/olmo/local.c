@@ -53,11 +53,42 @@ const char *local_find(struct zf_store *st)
     return local_dir_fits(st, "model") ? "model" : local_dir_fits(st, "") ? "" : NULL;
 }
 
+/* Do the groups name parameters as FSDP1 does? */
+static bool local_has_wrapped(const struct zf_pv *groups)
+{
+    const struct zf_pv *names =
+        zf_pv_get(zf_pv_is_seq(groups) ? zf_pv_item(groups, 0) : NULL, "param_names");
+    const struct zf_pv *name = zf_pv_is_seq(names) ? zf_pv_item(names, 0) : NULL;
+    uint64_t n = 0;
+    const char *text = zf_pv_kind(name) == ZF_PV_STR ? zf_pv_text(name, &n) : NULL;
+
+    return text && memmem(text, (size_t)n, "_fsdp_wrapped_module.", 21);
+}
+
+bool local_is_optim(struct zf_store *st, const struct zf_limits *lim)
+{
+    struct zf_err ignored;
+    uint32_t rank;
+
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind != ZF_ENTRY_FILE ||
+            !rank_files_parse(l.e->name, rank_stem, rank_tail, &rank)) {
+            continue;
+        }
+        zf_auto(source) struct zf_source *src = zf_store_open(st, l.e->name, &ignored);
+        zf_auto(torch) struct zf_torch *t =
+            src && zf_torch_sniff(src) ? zf_torch_open(src, lim, &ignored) : NULL;
+        return t && zf_pv_is_map(zf_pv_get(zf_torch_root(t), "state")) &&
+               local_has_wrapped(zf_pv_get(zf_torch_root(t), "param_groups"));
+    }
+    return false;
+}
+
 /* ---- the ranks' files ---- */
 
 /* Where the shards of the flat parameters are; of replicas the first one that can be read. */
 struct local_shard {
-    const char *path, *why; /* whose file; why: it could not be read */
+    const char *path, *why;     /* whose file; why: it could not be read */
     struct zf_tensor_ref *data; /* [first.n], or NULL */
 };
 
@@ -196,8 +227,8 @@ static bool local_draft_part(const struct local_reading *r, struct zf_draft *d,
     }
     const struct zf_tensor_ref *data = &s->data[at.flat];
     uint64_t each = zf_dtype_info(data->dtype)->bytes;
-    return zf_draft_flat(d, p.first, p.n, (struct zf_from){data->src, data->off + p.at * each, NULL},
-                         err);
+    return zf_draft_flat(d, p.first, p.n,
+                         (struct zf_from){data->src, data->off + p.at * each, NULL}, err);
 }
 
 static bool local_draft(const struct local_reading *r, struct zf_err *err)

@@ -40,6 +40,9 @@ static bool olmo_probe(const struct zf_save *save, const struct zf_open_opts *o,
     } else if ((dir = unsharded_find(save->store, o->lim))) {
         out->fit = ZF_FIT_PROOF;
         snprintf(out->why, sizeof out->why, "unsharded tensors in %.20s/", *dir ? dir : "model");
+    } else if (local_is_optim(save->store, o->lim)) {
+        out->fit = ZF_FIT_PROOF;
+        snprintf(out->why, sizeof out->why, "the optimizer of FSDP in rank*.pt");
     }
     return true;
 }
@@ -63,6 +66,12 @@ static bool olmo_open(struct olmo_save *s, const struct zf_save *save, struct zf
     if ((dir = unsharded_find(s->st, s->o->lim))) {
         return unsharded_open(s, dir, err);
     }
+    if (local_is_optim(s->st, s->o->lim)) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "these are the moments of FSDP's flat parameters, and only model/ beside "
+                       "them tells what "
+                       "of each a rank has: point at the directory above");
+    }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this is no checkpoint of OLMo");
 }
 
@@ -70,8 +79,7 @@ static bool olmo_open_save(const struct zf_save *save, const struct zf_open_opts
                            struct zf_build *b, struct zf_err *err)
 {
     struct olmo_save s;
-    bool ok = save_init(&s, save, o, b, err) && olmo_open(&s, save, err) &&
-              steps_note(&s, err);
+    bool ok = save_init(&s, save, o, b, err) && olmo_open(&s, save, err) && steps_note(&s, err);
 
     save_fini(&s);
     return ok;

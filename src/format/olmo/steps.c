@@ -50,13 +50,14 @@ static struct zf_draft *steps_next(struct olmo_save *s, uint64_t *at, struct zf_
     return NULL;
 }
 
-static bool steps_note_two(struct olmo_save *s, const struct steps_one *a, const struct steps_one *b,
-                           struct zf_err *err)
+static bool steps_note_two(struct olmo_save *s, const struct steps_one *a,
+                           const struct steps_one *b, struct zf_err *err)
 {
-    return zf_build_note(s->b, err,
-                         "the optimizer counted %.0f steps of \"%.100s\", but %.0f of \"%.100s\": not all "
-                         "parameters took part in each, or these are files of two saves",
-                         a->n, a->of.name, b->n, b->of.name);
+    return zf_build_note(
+        s->b, err,
+        "the optimizer counted %.0f steps of \"%.100s\", but %.0f of \"%.100s\": not all "
+        "parameters took part in each, or these are files of two saves",
+        a->n, a->of.name, b->n, b->of.name);
 }
 
 /* A state that is saved before the first step was made for the purpose and counts one.
@@ -65,8 +66,7 @@ static bool steps_note_trainer(struct olmo_save *s, const struct steps_one *a, s
 {
     int64_t said;
 
-    if (!zf_build_has_step(s->b, &said) ||
-        (a->n > (double)said - 2 && a->n < (double)said + 2)) {
+    if (!zf_build_has_step(s->b, &said) || (a->n > (double)said - 2 && a->n < (double)said + 2)) {
         return true;
     }
     return zf_build_note(s->b, err,

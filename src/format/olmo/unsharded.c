@@ -208,7 +208,7 @@ static bool unsharded_check_chunks(struct olmo_save *s, const char *dir, struct 
         }
         if (number != want) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is missing, but %.60s is there", l.e->name);
-            (void)zf_err_in(err, "%schunk-%05lu.pt", dir, want);
+            (void)zf_err_in(err, "%s%schunk-%05lu.pt", dir, *dir ? "/" : "", want);
             return zf_forgive(s->b, err);
         }
         want++;

@@ -192,6 +192,9 @@ check("which is told", any("model.pt is not shown" in n for n in tree.notes), tr
 check("the groups of an optimizer are told", "0.5" in tree.blob["state/optim.param_groups.json"], tree.blob)
 tree = saved(m.local(2), point="model")
 check("model/ alone", tree.code == 0 and tree.state() == {k: v for k, v in truth().items() if k[0] == ""}, tree.err)
+refused("optim/ alone", m.local(2), "flat parameters", "the directory above", point="optim")
+refused("optim/ alone, of one rank", m.local(1), "the directory above", point="optim")
+refused("OLMo-core: optim/ without metadata.json", without(m.core(2), "optim/metadata.json"), "optim/metadata.json", "rank_0")
 tree = saved(m.core(2), point="model")
 check("model/ of OLMo-core alone", tree.code == 0 and ("", "wte.weight") in tree.tensor, tree.err)
 tree = saved(m.core(2), point="optim")
@@ -237,7 +240,7 @@ for what, files in (("chunks", chunks()), ("files", file_each())):
     tree = saved(files, point="model")
     check(f"pointing at model/ of {what}", tree.code == 0 and tree.state() == {k: v for k, v in truth().items() if not k[0]},
           (tree.err, tree.tensor.keys()))
-refused("a chunk is missing", without(chunks(), "model/chunk-00002.pt"), "chunk-00002.pt", "missing")
+refused("a chunk is missing", without(chunks(), "model/chunk-00002.pt"), "model/chunk-00002.pt", "missing")
 refused("a name in two chunks", {**chunks(), "model/chunk-00004.pt": {"wte.weight": Tensor(1)}}, "wte.weight")
 refused("a chunk that is no dict", {**chunks(), "model/chunk-00001.pt": [1]}, "chunk-00001.pt", "dict")
 refused("a chunk of numbers for names", {**chunks(), "model/chunk-00001.pt": {1: Tensor(1)}}, "chunk-00001.pt", "no text")
