@@ -116,9 +116,6 @@ static void rows_fill(const struct mg_param *p, struct bucket_target *t)
     t->order = p->from ? p->from->order : MG_NONE;
     t->layer = rows_number(p->name, "layers.", &t->rest);
     t->expert = rows_number(p->name, "experts.experts.", &end);
-    if (p->from && p->expert != MG_NONE && p->from->cuts) {
-        t->expert_cuts = p->from->cuts[p->layer != MG_NONE ? 1 : 0];
-    }
 }
 
 static bool rows_see(struct bucket_rows *r, struct zf_err *err)

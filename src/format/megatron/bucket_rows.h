@@ -17,7 +17,6 @@ struct bucket_target {
     uint64_t order;       /* of its key, MG_NONE = not known */
     size_t rest;          /* where in `name` what follows the layer's number begins; 0 = no layer */
     uint64_t layer, expert; /* MG_NONE: of none */
-    uint64_t expert_cuts; /* into how many ranks' shares the experts are cut; 0 = not known */
     uint32_t unit;
     uint64_t stack_order; /* of the first key of its stack of layers */
     uint64_t among;       /* of the first key of its layer's experts */
