@@ -268,6 +268,7 @@ static int mount_work(void *ctx, int link)
 {
     int code = mount_serve(ctx, link);
 
+    supervise_leaving(link);
     remote_end();
     return code;
 }

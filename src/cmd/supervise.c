@@ -35,8 +35,10 @@
 #define SUPERVISOR_NAME "fuse-guard"
 
 #define GRACE_MS 1500 /* the worker's own second, and some */
+/* For what it still has to write when its mount is gone, and nobody waits for it. */
+#define LEAVE_MS 15000
 
-enum report { REPORT_MOUNTED, REPORT_READY, REPORT_STOPPING };
+enum report { REPORT_MOUNTED, REPORT_READY, REPORT_STOPPING, REPORT_LEAVING };
 
 struct message {
     enum report what;
@@ -137,6 +139,11 @@ void supervise_stopping(int link)
     supervise_report(link, &(struct message){.what = REPORT_STOPPING});
 }
 
+void supervise_leaving(int link)
+{
+    supervise_report(link, &(struct message){.what = REPORT_LEAVING});
+}
+
 static _Noreturn void supervise_worker_run(const struct supervise *s, const struct inherited *old,
                                            pid_t parent, int link)
 {
@@ -194,6 +201,8 @@ static void supervise_take_report(struct watch *w)
         } else if (m.what == REPORT_STOPPING) {
             w->stopping = true;
             w->deadline = w->deadline ? w->deadline : supervise_now_ms() + GRACE_MS;
+        } else if (m.what == REPORT_LEAVING && !w->killed_by_us) {
+            w->deadline = supervise_now_ms() + LEAVE_MS;
         }
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         (void)close(w->link);

@@ -26,5 +26,7 @@ int supervise(const struct supervise *s);
 void supervise_mounted(int link, const struct zf_mount *m);
 void supervise_ready(int link);
 void supervise_stopping(int link);
+/* It serves no more, and its mount is gone; it only writes what it has. */
+void supervise_leaving(int link);
 
 #endif

@@ -15,9 +15,14 @@
 #include <unistd.h>
 
 #include <zf/base/hash.h>
+#include <zf/source/gate.h>
 
-/* What may wait to be written. */
-#define QUEUE_BYTES (64ull << 20)
+/* What may wait to be written: readers wait when it is more than the first; what was on its way by then comes on top. */
+#define QUEUE_BUSY (32ull << 20)
+#define QUEUE_MOST (192ull << 20)
+/* How long a disk is waited for that takes nothing. */
+#define QUEUE_TICK_NS 50000000
+#define QUEUE_TICKS 20
 /* A file's mtime is when it was last used, to so many seconds. */
 #define USED_SECONDS 60
 
@@ -34,9 +39,10 @@ struct diskcache {
     int dir;
     uint64_t most;
     pthread_mutex_t lock; /* of all below */
-    pthread_cond_t more;
+    pthread_cond_t more, less;
     struct diskcache_job *first, **last;
     uint64_t queued;
+    uint64_t taken, stuck; /* blocks that were written; how many were when one was waited for in vain, and 1 */
     bool runs, ends;
     pthread_t writer;
 };
@@ -209,47 +215,74 @@ static int diskcache_open_file(struct diskcache *c, const struct diskcache_job *
     return fd;
 }
 
-static void diskcache_write_locked(struct diskcache *c, const struct diskcache_job *j)
+/* What was rotten says the same of itself; so the entry is taken away first. */
+static bool diskcache_write_block(int fd, const struct diskcache_job *j)
 {
-    uint8_t entry[DISKCACHE_ENTRY], there[DISKCACHE_ENTRY] = {0};
+    uint8_t entry[DISKCACHE_ENTRY], none[DISKCACHE_ENTRY] = {0};
     const off_t at = (off_t)(j->k % DISKCACHE_SLOTS * DISKCACHE_ENTRY);
-    /* Before it is written, so that who is killed in between leaves less than is counted. */
-    int fd = diskcache_count(c->dir, j->n + DISKCACHE_HEAD, c->most) ? diskcache_open_file(c, j) : -1;
 
-    if (fd < 0) {
-        return;
-    }
     diskcache_entry(&j->key, j->k, j->data, j->n, entry);
-    /* What was rotten says the same of itself; so the entry is taken away first. */
-    if (diskcache_write_all(fd, there, sizeof there, at) &&
-        diskcache_write_all(fd, j->data, j->n, diskcache_place(j->k)) &&
-        diskcache_write_all(fd, entry, sizeof entry, at)) {
-        diskcache_write_about(c, j);
-    }
-    (void)close(fd);
+    return diskcache_write_all(fd, none, sizeof none, at) &&
+           diskcache_write_all(fd, j->data, j->n, diskcache_place(j->k)) &&
+           diskcache_write_all(fd, entry, sizeof entry, at);
 }
 
-static void diskcache_write(struct diskcache *c, const struct diskcache_job *j)
+static void diskcache_write_locked(struct diskcache *c, const struct diskcache_job *first)
+{
+    uint64_t bytes = DISKCACHE_HEAD;
+
+    for (const struct diskcache_job *j = first; j; j = j->next) {
+        bytes += j->n;
+    }
+    /* Before it is written, so that who is killed in between leaves less than is counted. */
+    int fd = diskcache_count(c->dir, bytes, c->most) ? diskcache_open_file(c, first) : -1;
+    bool ok = fd >= 0;
+
+    for (const struct diskcache_job *j = first; ok && j; j = j->next) {
+        ok = diskcache_write_block(fd, j);
+    }
+    if (ok) {
+        diskcache_write_about(c, first);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static void diskcache_write(struct diskcache *c, const struct diskcache_job *first)
 {
     int lock = diskcache_lock(c->dir);
 
     if (lock >= 0) {
-        diskcache_write_locked(c, j);
+        diskcache_write_locked(c, first);
         (void)close(lock);
     }
 }
 
+/* Is b of the file that a is of?  A small cache takes one block at a time. */
+static bool diskcache_joins(const struct diskcache *c, const struct diskcache_job *a,
+                            const struct diskcache_job *b)
+{
+    return a->k / DISKCACHE_SLOTS == b->k / DISKCACHE_SLOTS && strcmp(a->key.hex, b->key.hex) == 0 &&
+           (!c->most || c->most >= 8ull * DISKCACHE_SLOTS * DISKCACHE_BLOCK);
+}
+
+/* The first of those that wait, and what is behind it of the same file: to be locked, counted and opened once. */
 static struct diskcache_job *diskcache_next(struct diskcache *c)
 {
     while (!c->first && !c->ends) {
         (void)pthread_cond_wait(&c->more, &c->lock);
     }
-    struct diskcache_job *j = c->first;
-    if (j) {
-        c->first = j->next;
+    struct diskcache_job *first = c->first, *last = first;
+    if (first) {
+        while (last->next && diskcache_joins(c, first, last->next)) {
+            last = last->next;
+        }
+        c->first = last->next;
         c->last = c->first ? c->last : &c->first;
+        last->next = NULL;
     }
-    return j;
+    return first;
 }
 
 static void diskcache_job_free(struct diskcache_job *j)
@@ -267,8 +300,13 @@ static void *diskcache_run(void *arg)
         (void)pthread_mutex_unlock(&c->lock);
         diskcache_write(c, j);
         (void)pthread_mutex_lock(&c->lock);
-        c->queued -= j->n;
-        diskcache_job_free(j);
+        for (struct diskcache_job *next; j; j = next) {
+            next = j->next;
+            c->queued -= j->n;
+            c->taken++;
+            diskcache_job_free(j);
+        }
+        (void)pthread_cond_broadcast(&c->less);
     }
     (void)pthread_mutex_unlock(&c->lock);
     return NULL;
@@ -300,7 +338,7 @@ void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
         j->about = NULL;
     }
     (void)pthread_mutex_lock(&c->lock);
-    bool takes = j->about && c->queued + n <= QUEUE_BYTES && diskcache_start(c);
+    bool takes = j->about && c->queued + n <= QUEUE_MOST && diskcache_start(c);
     if (takes) {
         c->queued += n;
         *c->last = j;
@@ -311,6 +349,43 @@ void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
     if (!takes) {
         diskcache_job_free(j);
     }
+}
+
+bool diskcache_has_room(struct diskcache *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    bool room = c->queued <= QUEUE_BUSY;
+    (void)pthread_mutex_unlock(&c->lock);
+    return room;
+}
+
+static void diskcache_tick(struct diskcache *c)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += QUEUE_TICK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&c->less, &c->lock, &until);
+}
+
+void diskcache_wait(struct diskcache *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    uint64_t was = c->taken;
+    for (int ticks = 0; c->queued > QUEUE_BUSY && c->stuck != c->taken + 1 && !zf_gate_interrupted(); ticks++) {
+        if (was != c->taken) {
+            ticks = 0;
+            was = c->taken;
+        }
+        if (ticks == QUEUE_TICKS) {
+            c->stuck = c->taken + 1;
+        } else {
+            diskcache_tick(c);
+        }
+    }
+    (void)pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -333,6 +408,7 @@ struct diskcache *diskcache_new(const char *dir, uint64_t bytes, struct zf_err *
     c->last = &c->first;
     (void)pthread_mutex_init(&c->lock, NULL);
     (void)pthread_cond_init(&c->more, NULL);
+    (void)pthread_cond_init(&c->less, NULL);
     return c;
 }
 
@@ -351,6 +427,7 @@ void diskcache_free(struct diskcache *c)
     }
     (void)pthread_mutex_destroy(&c->lock);
     (void)pthread_cond_destroy(&c->more);
+    (void)pthread_cond_destroy(&c->less);
     (void)close(c->dir);
     free(c);
 }

@@ -45,10 +45,16 @@ void diskcache_free(struct diskcache *c);
 bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_t k, void *buf,
                    size_t n);
 
-/* Keeps block k in a while: copies n bytes, which another thread writes; when that is behind, they are
- * forgotten.  about is written with an object's first block. */
+/* Keeps block k in a while: copies n bytes, which another thread writes; when that is far behind, they are
+ * forgotten.  about is written with an object's first block.  Never waits. */
 void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
                    const struct diskcache_about *about, uint64_t k, const void *p, size_t n);
+
+/* Is little enough waiting to be written that more may be fetched which nobody waits for? */
+bool diskcache_has_room(struct diskcache *c);
+/* Waits until that is so, while the disk takes some all the time: for a reader, before it fetches what would be
+ * forgotten otherwise.  A disk that hangs is waited for once, a second; who interrupts the read is not kept waiting. */
+void diskcache_wait(struct diskcache *c);
 
 /* The entry of block k; what `entry` says of itself.  For tests. */
 void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,

@@ -278,8 +278,9 @@ static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
             return zf_fail_sys(err, "make the cache");
         }
         (void)mkdirat(fd, "o", 0700);
-        mark = openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     }
+    /* Or another process made it one meanwhile. */
+    mark = mark < 0 ? openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : mark;
     bool ok = mark >= 0 && read(mark, text, sizeof text - 1) == 2 && strcmp(text, MARK_TEXT) == 0;
     if (mark >= 0) {
         (void)close(mark);

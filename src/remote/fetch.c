@@ -242,7 +242,8 @@ static void fetch_ahead(struct object *o, uint64_t k, uint64_t end)
     while (k < end) {
         size_t n = end - k < FETCH_WINDOW ? (size_t)(end - k) : FETCH_WINDOW;
 
-        if (blockcache_room(o->shared->cache) < (uint64_t)n * BLOCK_SIZE) {
+        if (blockcache_room(o->shared->cache) < (uint64_t)n * BLOCK_SIZE ||
+            (o->shared->disk && !diskcache_has_room(o->shared->disk))) {
             return;
         }
         size_t got = fetch_claim(o, k, n, block, true);
@@ -317,6 +318,9 @@ static bool fetch_window(struct object *o, struct fetch_to *to, uint64_t off, si
     struct block *block[FETCH_WINDOW];
     uint64_t k = off / BLOCK_SIZE;
     size_t n_blocks = (size_t)((off + n - 1) / BLOCK_SIZE - k) + 1;
+    if (o->shared->disk) {
+        diskcache_wait(o->shared->disk);
+    }
     size_t got = fetch_claim(o, k, n_blocks, block, false);
     bool ok = got == n_blocks || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     size_t into = (size_t)(off % BLOCK_SIZE);

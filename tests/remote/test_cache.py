@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Blocks kept on disk (-o cache_dir=): what was fetched once is not fetched again, and never believed when it is damaged."""
+import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from tap import Tap  # noqa: E402 pylint: disable=wrong-import-position
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 BLOCK = 64 << 10
 SIZE = 6 << 20
+LARGE = 128 << 20
 SECRET = "s3cr3t-w0rd"
 
 
@@ -210,6 +212,51 @@ def one_without_an_etag_is_not_kept():
         assert not c.blocks()
 
 
+def large(c):
+    """A file that a line brings faster than a disk takes it; holes are sent as any other bytes."""
+    head = json.dumps({"big": {"dtype": "U8", "shape": [LARGE], "data_offsets": [0, LARGE]}}).encode()
+    with open(os.path.join(c.root, "m.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head)
+        f.truncate(8 + len(head) + LARGE)
+
+
+def nothing_is_forgotten_on_a_fast_line():
+    with Case() as c:
+        large(c)
+        subprocess.run([ZEROFS, "info", c.url, "-o", f"cache_dir={c.cache}"], check=True, stdout=subprocess.DEVNULL, timeout=120)
+        with open(os.path.join(c.cache, "zerofs-cache"), "r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the disk takes nothing, until all has come
+            p = c.command("cat", c.url, "big.u8", "-o", f"cache_dir={c.cache}")
+            assert len(p.stdout.read(LARGE)) == LARGE
+        assert p.wait(300) == 0, p.stderr.read()
+        assert c.sent() >= LARGE
+        c.cat("big")
+        assert c.sent() <= 2 * BLOCK, "fetched again"
+
+
+def a_mount_that_ends_has_written_all():
+    if not os.path.exists("/dev/fuse"):
+        return
+    with Case() as c:
+        large(c)
+        mnt = os.path.join(c.tmp.name, "mnt")
+        os.mkdir(mnt)
+        for fetched in (True, False):
+            c.sent()
+            p = c.command("mount", "-f", c.url, mnt, "-o", f"cache_dir={c.cache}")
+            try:
+                while not os.path.ismount(mnt):
+                    assert p.poll() is None, p.stderr.read()
+                with open(os.path.join(mnt, "big.u8"), "rb", buffering=0) as f:
+                    while f.read(1 << 20):
+                        pass
+            finally:
+                off = subprocess.run([ZEROFS, "umount", mnt], check=False, capture_output=True, text=True, timeout=120)
+            assert p.wait(120) == 0, (off, p.stderr.read())
+            sent = c.sent()
+            assert sent >= LARGE if fetched else sent <= 2 * BLOCK, sent
+
+
 def main():
     tap = Tap()
     built = subprocess.run([ZEROFS, "ls", "http://127.0.0.1:1/"], check=False, capture_output=True, text=True, timeout=60)
@@ -218,7 +265,7 @@ def main():
         return
     for test in (second_time_from_disk, closed_and_without_secrets, a_replaced_object_is_another, rot_is_fetched_again_and_replaced,
                  killed_while_writing, two_at_once_within_the_bound, listed_and_cleared, what_is_no_cache_is_refused,
-                 one_without_an_etag_is_not_kept):
+                 one_without_an_etag_is_not_kept, nothing_is_forgotten_on_a_fast_line, a_mount_that_ends_has_written_all):
         tap.run(test.__name__.replace("_", " "), test)
     tap.done()
 

@@ -385,6 +385,80 @@ static void processes_that_are_killed(void **state)
     assert_true(get(5, N));
 }
 
+/* What another process holds while it counts. */
+static int locked(void)
+{
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock = diskcache_lock(at);
+
+    (void)close(at);
+    return lock;
+}
+
+/* While another process counts, nothing can be written: what comes is held, and readers wait until they have seen that
+ * nothing moves.  When it goes on they wait for it, and nothing is forgotten. */
+static void a_reader_waits_for_a_disk_that_takes_some(void **state)
+{
+    const struct diskcache_key key = diskcache_key_of(&about);
+    struct diskcache *c = opened(0);
+    const uint64_t n = (40 << 20) / N;
+
+    (void)state;
+    assert_true(diskcache_has_room(c));
+    diskcache_wait(c);
+    int lock = locked();
+    assert_true(lock >= 0);
+    for (uint64_t k = 0; k < n; k++) {
+        fill(k);
+        diskcache_put(c, &key, &about, k, want, N);
+    }
+    assert_false(diskcache_has_room(c));
+    diskcache_wait(c); /* in vain */
+    assert_false(diskcache_has_room(c));
+    diskcache_wait(c); /* and not once more */
+    assert_int_equal(close(lock), 0);
+    do {
+        diskcache_wait(c);
+    } while (!diskcache_has_room(c));
+    diskcache_free(c);
+    c = opened(0);
+    for (uint64_t k = 0; k < n; k++) {
+        fill(k);
+        assert_true(diskcache_get(c, &key, k, got, N));
+        assert_memory_equal(got, want, N);
+    }
+    diskcache_free(c);
+}
+
+/* Blocks of two objects and of several files, in any order and twice, are each where they belong. */
+static void blocks_in_any_order(void **state)
+{
+    struct diskcache_about other = about;
+    struct diskcache *c = opened(0);
+    int lock = locked(); /* so that all wait together */
+
+    (void)state;
+    other.etag = "\"def\"";
+    const struct diskcache_key key[2] = {diskcache_key_of(&about), diskcache_key_of(&other)};
+    assert_true(lock >= 0);
+    for (uint64_t i = 0; i < 120; i++) {
+        const uint64_t k = i * 37 % 60;
+
+        fill(k + 1000 * (i % 2));
+        diskcache_put(c, &key[i % 2], i % 2 ? &other : &about, k, want, N);
+    }
+    assert_int_equal(close(lock), 0);
+    diskcache_free(c);
+    c = opened(0);
+    for (uint64_t i = 0; i < 120; i++) {
+        const uint64_t k = i * 37 % 60;
+
+        fill(k + 1000 * (i % 2));
+        assert_true(diskcache_get(c, &key[i % 2], k, got, N));
+        assert_memory_equal(got, want, N);
+    }
+    diskcache_free(c);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -401,6 +475,8 @@ int main(void)
         T(a_bad_count_is_counted),
         T(what_was_left_is_swept),
         T(processes_that_are_killed),
+        T(a_reader_waits_for_a_disk_that_takes_some),
+        T(blocks_in_any_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
