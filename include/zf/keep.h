@@ -3,7 +3,7 @@
  *
  *   DIR/KEY.model    KEY: the hash of everything that shapes the model beside the files: place, options, program
  *
- * A file holds what the store was asked when the model was made (zf/source/facts.h), and the model as the verbs that
+ * A file holds what fixes the place, if anything does (a commit), what the store was asked when the model was made (zf/source/facts.h), and the model as the verbs that
  * make it (zf/model/pack.h).  It is believed as little as a checkpoint is: it must be the user's own and no other's to
  * write, its checksum must fit, every fact must still hold, and what the verbs make is sealed with the proof of
  * a model that was read.  Whoever may write here may replace zerofs itself, so the checksum has no key: it is against
@@ -29,6 +29,9 @@ static inline void zf_auto_keep(struct zf_keep **k)
 {
     zf_keep_free(*k);
 }
+
+/* Is there anything to load?  What it is, and whether it is of any use, only loading says. */
+bool zf_keep_has(const struct zf_keep *k);
 
 /* The checkpoint in st, if it was kept and nothing has changed since.  NULL: err says why (ZF_E_NOENT: never kept), and
  * it must be read. */

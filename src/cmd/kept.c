@@ -63,11 +63,15 @@ static void kept_number(struct zf_out *key, const char *name, uint64_t v)
 
 static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
 {
-    zf_auto(mem) char *real = realpath(path, NULL);
+    const bool far = where_is_remote(path);
+    zf_auto(mem) char *real = far ? strdup(path) : realpath(path, NULL);
     struct zf_err err;
 
     if (!real) {
         return false;
+    }
+    for (size_t n = strlen(real); far && n && real[n - 1] == '/';) {
+        real[--n] = '\0';
     }
     zf_out_str(key, real);
     zf_out_str(key, "\n");
@@ -100,6 +104,12 @@ static void kept_say(const struct opts *o, const char *what, const struct zf_err
     }
 }
 
+/* With local_cache= a file comes from one place today and from the other tomorrow. */
+static bool kept_is_elsewhere(const char *path, const struct opts *o)
+{
+    return where_is_remote(path) && o->local_cache;
+}
+
 void kept_begin(struct kept *k, const char *path, const struct opts *o)
 {
     const char *how = o->model_cache ? o->model_cache : KEPT_DEFAULT;
@@ -108,8 +118,8 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
 
     *k = (struct kept){.always = strcmp(how, "auto") != 0};
     (void)clock_gettime(CLOCK_MONOTONIC, &k->began);
-    /* Another place's files, damage, and addresses: always read. */
-    if (strcmp(how, "off") == 0 || o->degraded || o->side || where_is_remote(path)) {
+    /* Another place's files, and damage: always read.  Of an address no credential can be part: it would be refused. */
+    if (strcmp(how, "off") == 0 || o->degraded || o->side || kept_is_elsewhere(path, o)) {
         return;
     }
     home = k->always ? strdup(how) : kept_home();
@@ -119,6 +129,11 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
             kept_say(o, "not used", &k->why);
         }
     }
+}
+
+bool kept_has(struct kept *k)
+{
+    return k->keep && (zf_keep_has(k->keep) || zf_fail(&k->why, ZF_E_NOENT, ZF_OFF_NONE, "none was kept"));
 }
 
 struct zf_checkpoint *kept_load(struct kept *k, struct zf_store *st)

@@ -17,6 +17,8 @@ struct kept {
 
 /* What the options say of the checkpoint at `path`; that no directory can be had is no failure. */
 void kept_begin(struct kept *k, const char *path, const struct opts *o);
+/* Is a model of it there, to be tried? */
+bool kept_has(struct kept *k);
 /* Its model, or NULL. */
 struct zf_checkpoint *kept_load(struct kept *k, struct zf_store *st);
 /* Keeps the model of c, which was read from st and found unchanged.  Says in c how it came. */

@@ -113,14 +113,22 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
     }
 }
 
-/* A model that was kept is tried with a store of its own: what that one was asked is no part of an opening. */
-static struct zf_checkpoint *open_kept(const char *path, const struct opts *o, struct kept *k)
+/* A model that was kept is tried with a store of its own: what that one was asked is no part of an opening.  False: there is
+ * no such place, or nobody answers, which a second store would wait for as long. */
+static bool open_kept(const char *path, const struct opts *o, struct kept *k,
+                      struct zf_checkpoint **c_out, struct zf_err *err)
 {
     const struct zf_opener opener = open_opener(o);
-    zf_auto(store) struct zf_store *st =
-        k->keep ? zf_store_by(&opener, path, &o->lim, &k->why) : NULL;
 
-    return st ? kept_load(k, st) : NULL;
+    *c_out = NULL;
+    if (!kept_has(k)) {
+        return true;
+    }
+    zf_auto(store) struct zf_store *st = zf_store_by(&opener, path, &o->lim, err);
+    if (st) {
+        *c_out = kept_load(k, st);
+    }
+    return st != NULL;
 }
 
 /* *changed_out: it was being written meanwhile, so that neither a checkpoint nor a refusal is worth
@@ -162,7 +170,10 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
         return NULL;
     }
     kept_begin(&k, path, o);
-    struct zf_checkpoint *c = open_kept(path, o, &k);
+    struct zf_checkpoint *c;
+    if (!open_kept(path, o, &k, &c, err)) {
+        return NULL;
+    }
     return c ? open_selected(c, o, err) : open_read(path, o, &k, changed_out, err);
 }
 

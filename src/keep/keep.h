@@ -4,7 +4,8 @@
  *   "zfmodel" and KEEP_VERSION; 8 bytes: how many follow the checksum; 16 bytes: their checksum
  *   the key, its length in 4 bytes in front
  *   the directory of the save in the store, the format, and what proved it
- *   facts: how many; of each: kind, path, and 16 bytes of print for directories and files
+ *   what fixes the whole place, a commit, or ""
+ *   facts: how many; of each: kind, path, 16 bytes of print for directories and files, and for files what was noted, or ""
  *   files among the sources: how many; of each the number of its fact, among those of files
  *   sources: how many; of each: 0 and the number of a file; or 1 + the number of its kind, 0 or 1 + the number of its
  *     parent, three numbers, and bytes
@@ -24,7 +25,7 @@
 
 #define KEEP_MAGIC "zfmodel"
 /* To be raised whenever the bytes of a model mean something else, here or in src/model/pack.h. */
-#define KEEP_VERSION 2
+#define KEEP_VERSION 3
 #define KEEP_HEAD 32u
 #define KEEP_KEY_AT 36 /* where the key begins */
 

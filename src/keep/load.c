@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a file back to a checkpoint.  Until the key is compared nothing of it is used, and until every fact was seen to
  * hold no source is made of it. */
+#include <unistd.h>
+
+#include <zf/base/ahead.h>
 #include <zf/model/pack.h>
 #include <zf/source/facts.h>
 #include <zf/source/recipe.h>
 
 #include "keep.h"
 #include "kinds.h"
+
+/* Facts, as they are read. */
+struct load_facts {
+    zf_vec(struct zf_fact); /* their paths are malloc'ed */
+};
 
 /* The numbers of files and sources, as they are made. */
 struct load_sources {
@@ -18,6 +26,7 @@ struct loading {
     struct zf_keep *k;
     struct zf_store *st;
     struct zf_bytes in;
+    struct load_facts claims;
     struct load_sources facts; /* files, by the number among the facts */
     struct load_sources files; /* of the sources; borrowed */
     struct load_sources sources;
@@ -85,42 +94,106 @@ static bool load_head(struct loading *l, struct zf_err *err)
 static bool load_fact(struct loading *l, struct zf_err *err)
 {
     struct zf_fact f = {.kind = zf_bytes_u8(&l->in)};
-    zf_auto(mem) char *path = load_text(l, err);
-    struct zf_source *src;
+    char *path = load_text(l, err);
 
     if (!path) {
         return false;
     }
+    f.path = path;
     if (f.kind == ZF_FACT_DIR || f.kind == ZF_FACT_FILE) {
         f.print[0] = zf_bytes_le64(&l->in);
         f.print[1] = zf_bytes_le64(&l->in);
     }
-    if (l->in.bad) {
-        return load_bad(l, "a fact that is cut", err);
+    if (f.kind == ZF_FACT_FILE) {
+        const uint64_t n = zf_bytes_var(&l->in);
+        f.note = zf_bytes_of(zf_bytes_take(&l->in, n), n);
     }
-    f.path = path;
-    if (!zf_store_holds(l->st, &f, &src, err)) {
+    struct zf_fact *to = zf_vec_push(&l->claims, err);
+    if (!to) {
+        free(path);
         return false;
     }
-    if (src) {
-        l->facts.at[l->facts.n++] = src;
-    }
-    return true;
+    *to = f;
+    return !l->in.bad || load_bad(l, "a fact that is cut", err);
 }
 
-static bool load_facts(struct loading *l, struct zf_err *err)
+static bool load_claims(struct loading *l, struct zf_err *err)
 {
-    uint64_t n;
+    uint64_t n = zf_bytes_var(&l->in);
 
-    if (!load_room(l, &l->facts, &n, err)) {
-        return false;
+    if (l->in.bad || n > zf_bytes_left(&l->in)) {
+        return load_bad(l, "more things than bytes", err);
     }
     for (uint64_t i = 0; i < n; i++) {
         if (!load_fact(l, err)) {
             return false;
         }
     }
-    return true;
+    l->facts.at = calloc(n + 1, sizeof(struct zf_source *));
+    return l->facts.at || zf_fail_sys(err, "load a model");
+}
+
+static void *load_hold(void *ctx, uint64_t i, struct zf_err *err)
+{
+    struct loading *l = ctx;
+    const struct zf_fact *f = &l->claims.at[i];
+    struct zf_source *src;
+
+    return f->kind == ZF_FACT_FILE || zf_store_holds(l->st, f, &src, err) ? l : NULL;
+}
+
+static void load_held(void *made)
+{
+    (void)made;
+}
+
+/* Of a place far away what is asked waits for an answer: all that must be listed is asked for at once. */
+static bool load_far(struct loading *l, struct zf_err *err)
+{
+    const struct zf_ahead_work work = {.make = load_hold,
+                                       .drop = load_held,
+                                       .ctx = l,
+                                       .most = zf_store_ahead(l->st),
+                                       .few = ZF_AHEAD_FAR};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, l->claims.n, err);
+
+    for (uint64_t i = 0; ahead && i < l->claims.n; i++) {
+        if (!zf_ahead_take(ahead, err)) {
+            return false;
+        }
+    }
+    return ahead != NULL;
+}
+
+/* The files come last, of which the listings say whether they are the same. */
+static bool load_facts(struct loading *l, struct zf_err *err)
+{
+    const bool far = zf_store_is_far(l->st);
+
+    if (!load_claims(l, err) || (far && !load_far(l, err))) {
+        return false;
+    }
+    for (uint64_t i = 0; i < l->claims.n; i++) {
+        const struct zf_fact *f = &l->claims.at[i];
+        struct zf_source *src = NULL;
+
+        if ((!far || f->kind == ZF_FACT_FILE) && !zf_store_holds(l->st, f, &src, err)) {
+            return false;
+        }
+        if (src) {
+            l->facts.at[l->facts.n++] = src;
+        }
+    }
+    return zf_store_prove(l->st, l->facts.at, l->facts.n, err);
+}
+
+/* A place that is fixed as a whole must be the same one, and then all of it is as it was. */
+static bool load_pin(struct loading *l, struct zf_err *err)
+{
+    zf_auto(mem) char *pin = load_text(l, err);
+
+    return pin && (strcmp(pin, zf_store_pin(l->st)) == 0 ||
+                   zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the place is another one now"));
 }
 
 static bool load_files(struct loading *l, struct zf_err *err)
@@ -217,7 +290,7 @@ static struct zf_checkpoint *load_all(struct loading *l, struct zf_err *err)
     zf_auto(mem) char *format = below ? load_text(l, err) : NULL;
     zf_auto(mem) char *why = format ? load_text(l, err) : NULL;
 
-    return why && load_facts(l, err) && load_files(l, err) && load_sources(l, err)
+    return why && load_pin(l, err) && load_facts(l, err) && load_files(l, err) && load_sources(l, err)
                ? load_model(l, below, format, why, err)
                : NULL;
 }
@@ -241,8 +314,17 @@ struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, co
     }
     load_drop(&l.sources);
     load_drop(&l.facts);
+    for (size_t i = 0; i < l.claims.n; i++) {
+        free((char *)(uintptr_t)l.claims.at[i].path);
+    }
+    zf_vec_fini(&l.claims);
     free(l.files.at);
     return c;
+}
+
+bool zf_keep_has(const struct zf_keep *k)
+{
+    return faccessat(k->dir, k->name, F_OK, 0) == 0;
 }
 
 struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st, struct zf_err *err)

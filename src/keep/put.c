@@ -209,6 +209,7 @@ static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
         zf_out_le64(&p->out, f->print[1]);
     }
     if (f->kind == ZF_FACT_FILE) {
+        put_text(&p->out, (const char *)f->note.p, (size_t)f->note.n);
         struct keep_source *e = zf_table_put(&p->files, zf_hash_address(f->src), sizeof *e, err);
 
         if (!e) {
@@ -268,12 +269,13 @@ static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_er
     return true;
 }
 
-static bool put_body(struct zf_keep *k, struct put_facts *facts, struct zf_out *body,
+static bool put_body(struct zf_keep *k, const char *pin, struct put_facts *facts, struct zf_out *body,
                      struct zf_err *err)
 {
     zf_out_le32(body, (uint32_t)strlen(k->key));
     zf_out_str(body, k->key);
     zf_out_add(body, k->about.p, k->about.n);
+    put_text(body, pin, strlen(pin));
     zf_out_var(body, facts->n);
     zf_out_add(body, facts->out.p, facts->out.n);
     if (!put_files(k, facts, body, err)) {
@@ -295,8 +297,8 @@ bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
         *err = k->why;
         return false;
     }
-    bool ok = zf_store_facts(st, k->began, put_fact, &facts, err) && put_body(k, &facts, &body, err) &&
-              put_write(k, &body, err);
+    bool ok = zf_store_facts(st, k->began, put_fact, &facts, err) &&
+              put_body(k, zf_store_pin(st), &facts, &body, err) && put_write(k, &body, err);
     zf_table_fini(&facts.files);
     zf_auto_out(&facts.out);
     put_forget(k);

@@ -12,6 +12,9 @@
 
 #include <zf/codec/json.h>
 
+#include "http_head.h"
+#include "timestamp.h"
+
 /* What the object calls a directory; *known is false where it says nothing of it. */
 static bool json_is_dir(const json_t *o, bool *known, bool *other)
 {
@@ -21,6 +24,17 @@ static bool json_is_dir(const json_t *o, bool *known, bool *other)
     *known = type || json_is_boolean(is_dir);
     *other = type && strcmp(type, "directory") != 0 && strcmp(type, "file") != 0;
     return type ? strcmp(type, "directory") == 0 : json_is_true(is_dir);
+}
+
+/* nginx: "mtime": "Wed, 14 Feb 2018 17:07:47 GMT"; Caddy: "mod_time": "2018-02-14T17:07:47.123Z". */
+static time_t json_mtime(const json_t *o)
+{
+    const char *http = json_string_value(json_object_get(o, "mtime")),
+               *iso = json_string_value(json_object_get(o, "mod_time"));
+    struct timespec t;
+    time_t when;
+
+    return http && http_date(http, &when) ? when : iso && timestamp_iso(iso, &t) ? t.tv_sec : 0;
 }
 
 static bool json_entry(const json_t *o, size_t i, struct entries *out, struct zf_err *err)
@@ -42,6 +56,7 @@ static bool json_entry(const json_t *o, size_t i, struct entries *out, struct zf
     n -= e.dir && n && e.name[n - 1] == '/';
     e.sized = !e.dir && !json_is_true(json_object_get(o, "is_symlink")) &&
               zf_json_u64(json_object_get(o, "size"), &e.size);
+    e.mtime = e.sized ? json_mtime(o) : 0;
     return entries_add(out, &e, n, err);
 }
 

@@ -8,6 +8,8 @@
 #ifndef REMOTE_ENTRIES_H
 #define REMOTE_ENTRIES_H
 
+#include <time.h>
+
 #include <zf/base/arena.h>
 #include <zf/base/limits.h>
 #include <zf/base/table.h>
@@ -17,6 +19,7 @@ struct entry {
     bool dir;
     bool sized; /* the listing says how many bytes, and says it exactly */
     uint64_t size;
+    time_t mtime; /* to the second at least, and of what a link leads to; 0 = the listing does not say */
     const char *tag; /* what the listing says the content is (a hash), or NULL */
 };
 
@@ -24,6 +27,7 @@ struct entries {
     struct zf_arena *text;
     struct entry *at;
     size_t n, cap;
+    time_t date; /* when the listing was made, by the server's clock; 0 */
     struct zf_index by_name;
     uint64_t most; /* limit dir_entries */
 };

@@ -20,6 +20,7 @@ struct http_object {
     char etag[128];        /* as sent, with quotes and W/; "" */
     struct timespec mtime; /* Last-Modified; tv_sec 0.  Not from a listing that rounds it */
     char version[128];     /* x-amz-version-id, x-goog-generation; "" */
+    time_t date;           /* when that was said, by the server's own clock; 0 */
 };
 #define HTTP_OBJECT_UNKNOWN ((struct http_object){.size = HTTP_SIZE_UNKNOWN})
 

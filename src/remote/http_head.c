@@ -151,6 +151,8 @@ static void http_head_field(struct http_head *h, const char *name, const char *v
         http_head_tag(h->object.etag, sizeof h->object.etag, value);
     } else if (strcasecmp(name, "last-modified") == 0 && http_date(value, &when)) {
         h->object.mtime.tv_sec = when;
+    } else if (strcasecmp(name, "date") == 0 && http_date(value, &when)) {
+        h->object.date = when;
     } else if (strcasecmp(name, "x-amz-version-id") == 0 ||
                strcasecmp(name, "x-goog-generation") == 0) {
         http_head_tag(h->object.version, sizeof h->object.version, value);

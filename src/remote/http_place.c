@@ -142,6 +142,7 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
         return false;
     }
     zf_auto(mem) char *type = http_header(&r, "Content-Type", false);
+    e->date = r.object.date;
     /* Links are relative to what answered, which may be elsewhere after a redirect. */
     const char *base = r.url && zf_name_ends(r.url, "/") ? r.url : url.p;
     if (!autoindex_read((const char *)r.body, r.n_body, type, base, h->lim, e, err)) {

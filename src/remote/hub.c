@@ -462,6 +462,7 @@ struct place *place_open_hub(const struct place_new *n, struct zf_err *err)
     }
     h->lim = n->lim;
     atomic_init(&h->place.lists_all, true);
+    h->place.lists_dots = true;
     if (!hub_begin(h, n->address, err)) {
         hub_fini(&h->place);
         return NULL;

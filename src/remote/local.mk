@@ -66,6 +66,8 @@ libzf_remote_la_SOURCES += \
 	src/remote/http_loop.c \
 	src/remote/http_place.c \
 	src/remote/http_reply.c \
+	src/remote/noted.c \
+	src/remote/noted.h \
 	src/remote/object.c \
 	src/remote/object.h \
 	src/remote/object_inside.h \

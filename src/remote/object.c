@@ -313,6 +313,22 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
     return &o->src;
 }
 
+struct zf_source *object_open_as(struct object_shared *s, const char *path, const char *name,
+                                 const struct http_object *o, bool listed, struct zf_err *err)
+{
+    struct zf_source *src = object_open(s, path, name, o, true, err);
+
+    if (src) {
+        ((struct object *)src)->listed = listed;
+    }
+    return src;
+}
+
+struct object *object_of(struct zf_source *src)
+{
+    return src->ops == &object_ops ? (struct object *)src : NULL;
+}
+
 /* ---- once more ------------------------------------------------------------------------------- */
 
 /* Asked at the same time at most; the client has fewer connections. */

@@ -50,8 +50,10 @@ struct place {
     struct http *http;                    /* borrowed */
     const struct zf_remote_opts *options; /* borrowed */
     char *shown; /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
-    bool pinned; /* what is there never changes: a commit */
+    bool pinned; /* what is there never changes: a commit, which `shown` names */
+    bool firm;   /* an ETag changes whenever the bytes do, also twice in a second: of stores of objects */
     atomic_bool lists_all; /* what `list` gives is all that is there, but for names with a dot in front */
+    bool lists_dots;       /* and these too */
 };
 
 /* What a scheme's opener gets. */

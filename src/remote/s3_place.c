@@ -480,6 +480,7 @@ static struct place *s3_place_new(const struct s3_kind *k, const struct place_ne
         return NULL;
     }
     atomic_init(&s->place.lists_all, true);
+    s->place.firm = s->place.lists_dots = true;
     return &s->place;
 }
 

@@ -14,6 +14,7 @@
 #include <zf/source/store_kind.h>
 
 #include "local_cache.h"
+#include "noted.h"
 #include "object.h"
 #include "sizes.h"
 
@@ -22,6 +23,7 @@ struct store_listed {
     uint64_t hash; /* of the path */
     uint64_t size;
     struct timespec mtime;
+    time_t date;
     char *etag, *version; /* malloc'ed; NULL = not said */
 };
 
@@ -52,6 +54,7 @@ static bool store_remember(struct store *s, const char *path, const struct http_
         *l = (struct store_listed){.hash = hash,
                                    .size = o->size,
                                    .mtime = o->mtime,
+                                   .date = o->date,
                                    .etag = store_text(o->etag),
                                    .version = store_text(o->version)};
     }
@@ -68,6 +71,7 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
     if (l) {
         out->size = l->size;
         out->mtime = l->mtime;
+        out->date = l->date;
         if (l->etag) {
             memcpy(out->etag, l->etag, strlen(l->etag) + 1);
         }
@@ -118,6 +122,7 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
         ok = store_add(s, dir, &all.at[i], l, err);
     }
     l->whole = atomic_load_explicit(&p->lists_all, memory_order_relaxed);
+    l->dotted = l->whole && p->lists_dots;
     return ok;
 }
 
@@ -193,6 +198,36 @@ static void store_hosts(void *self, zf_host_stats_fn *fn, void *ctx)
     http_hosts(s->shared->place->http, fn, ctx);
 }
 
+/* ---- from one mount to the next ----------------------------------------------------------------- */
+
+static bool store_note(void *self, struct zf_source *file, struct zf_out *out, struct zf_err *err)
+{
+    const struct store *s = self;
+
+    /* Such a file belongs to another store. */
+    return !s->local ? noted_put(file, out, err)
+                     : zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "local_cache= may hold the file");
+}
+
+static struct zf_source *store_again(void *self, const char *path, const char *name,
+                                     struct zf_bytes note, struct zf_source *open,
+                                     struct zf_err *err)
+{
+    struct store *s = self;
+    struct http_object o;
+    bool listed = store_recall(s, path, &o);
+
+    return open ? noted_same(open, note, err)
+                : noted_open(s->shared, path, name, note, listed ? &o : NULL, err);
+}
+
+static const char *store_pin(const void *self)
+{
+    const struct store *s = self;
+
+    return s->shared->place->pinned ? s->shared->place->shown : NULL;
+}
+
 static void store_fini(void *self)
 {
     struct store *s = self;
@@ -216,6 +251,9 @@ static const struct zf_store_ops store_ops = {
     .base = store_base,
     .unchanged = store_unchanged,
     .hosts = store_hosts,
+    .note = store_note,
+    .again = store_again,
+    .pin = store_pin,
     .fini = store_fini,
     .ahead = 64,
 };

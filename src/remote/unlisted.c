@@ -153,6 +153,8 @@ bool unlisted_give(const struct entries *e, place_add_fn *add, void *ctx, struct
 
         if (e->at[i].sized) {
             out.object.size = e->at[i].size;
+            out.object.mtime.tv_sec = e->at[i].mtime;
+            out.object.date = e->date;
         }
         if (!add(ctx, &out, err)) {
             return false;

@@ -329,7 +329,8 @@ static bool store_open_make(struct store_table *t, struct kept *k, struct zf_err
     if (!name) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    k->src = t->ops->open(t->self, k->path, name, k->known, err);
+    k->src = k->note ? t->ops->again(t->self, k->path, name, *k->note, NULL, err)
+                     : t->ops->open(t->self, k->path, name, k->known, err);
     if (k->src) {
         doubts_unref(k->src->doubts);
         k->src->doubts = doubts_ref(t->doubts);
@@ -357,7 +358,9 @@ static struct zf_source *store_open_known(struct zf_store *st, const char *path,
 {
     zf_auto(mem) char *full = store_path_in(st, path, false, err);
     const struct kept *f =
-        full ? store_kept_get(st->t, &st->t->files, full, known, store_open_make, err) : NULL;
+        full ? store_kept_get(st->t, &st->t->files, full, &(struct kept_by){.known = known},
+                              store_open_make, err)
+             : NULL;
 
     if (full && !f && (err->code == ZF_E_NOENT || err->sys == ELOOP)) {
         store_dangling(st, path, err);
@@ -375,6 +378,21 @@ struct zf_source *zf_store_open_later(struct zf_store *st, const char *path, str
     const struct zf_entry *e = zf_store_find(st, path);
 
     return store_open_known(st, path, e && e->kind == ZF_ENTRY_FILE && !e->fresh ? e : NULL, err);
+}
+
+struct zf_source *store_open_noted(struct zf_store *st, const char *path, const struct zf_bytes *note,
+                                   struct zf_err *err)
+{
+    const struct kept_by by = {.note = note};
+    struct store_table *t = st->t;
+    zf_auto(mem) char *full = store_path_in(st, path, false, err);
+    const struct kept *f =
+        full ? store_kept_get(t, &t->files, full, &by, store_open_make, err) : NULL;
+
+    if (!f || f->noted) {
+        return f ? zf_source_ref(f->src) : NULL;
+    }
+    return t->ops->again(t->self, full, f->src->name, *note, f->src, err);
 }
 
 uint32_t zf_store_ahead(const struct zf_store *st)

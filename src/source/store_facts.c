@@ -77,6 +77,19 @@ struct fact_to {
     struct timespec since;
 };
 
+/* Of a place whose identities do not say all. */
+static bool fact_tell_noted(struct store_table *t, const struct kept *k, struct zf_fact *f,
+                            const struct fact_to *to, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out note = {0};
+
+    if (!t->ops->note(t->self, k->src, &note, err)) {
+        return zf_err_in(err, "%s", k->path);
+    }
+    f->note = zf_bytes_of(note.p, note.n);
+    return zf_out_ok(&note, err) && to->fn(to->ctx, f, err);
+}
+
 static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind kind,
                       const struct fact_to *to, struct zf_err *err)
 {
@@ -90,6 +103,8 @@ static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind k
     }
     if (kind == ZF_FACT_DIR) {
         fact_print_listing(&k->l, f.print);
+    } else if (kind == ZF_FACT_FILE && t->ops->note) {
+        return fact_tell_noted(t, k, &f, to, err);
     } else if (kind == ZF_FACT_FILE && fact_is_young(&id, to->since)) {
         (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "it changed only a moment ago");
         return zf_err_in(err, "%s", k->path);
@@ -143,6 +158,11 @@ static bool fact_same(const uint64_t a[2], const uint64_t b[2])
     return a[0] == b[0] && a[1] == b[1];
 }
 
+static bool fact_is_pinned(const struct zf_store *st)
+{
+    return zf_store_pin(st)[0] != '\0';
+}
+
 static bool fact_holds_dir(struct zf_store *st, const struct zf_fact *f, struct zf_err *err)
 {
     const struct kept *d = store_kept_dir(st, f->path, err);
@@ -162,6 +182,10 @@ static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f,
     struct zf_identity id;
     uint64_t print[2];
 
+    if (st->t->ops->again) {
+        *src_out = store_open_noted(st, f->path, &f->note, err);
+        return *src_out != NULL;
+    }
     *src_out = zf_store_open_later(st, f->path, err);
     if (!*src_out) {
         return false;
@@ -184,6 +208,14 @@ static bool fact_holds_no_dir(struct zf_store *st, const struct zf_fact *f, stru
     return err->code == ZF_E_NOENT;
 }
 
+/* Where a listing leaves names out, the file itself is asked for. */
+static bool fact_is_missing(struct zf_store *st, const char *path, struct zf_err *err)
+{
+    zf_auto(source) struct zf_source *src = zf_store_open(st, path, err);
+
+    return src ? fact_changed(st, path, "there was no such file", err) : err->code == ZF_E_NOENT;
+}
+
 /* There may be something of that name which is no file, as there was. */
 static bool fact_holds_no_file(struct zf_store *st, const struct zf_fact *f, struct zf_err *err)
 {
@@ -194,17 +226,23 @@ static bool fact_holds_no_file(struct zf_store *st, const struct zf_fact *f, str
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     dir[slash ? slash - dir : 0] = '\0';
-    if (!store_kept_dir(st, dir, err)) {
+    const struct kept *d = store_kept_dir(st, dir, err);
+    if (!d) {
         return err->code == ZF_E_NOENT;
     }
-    return !zf_store_has(st, f->path, ZF_ENTRY_FILE) ||
-           fact_changed(st, f->path, "there was no such file", err);
+    if (zf_store_has(st, f->path, ZF_ENTRY_FILE)) {
+        return fact_changed(st, f->path, "there was no such file", err);
+    }
+    return !zf_store_is_far(st) || d->l.dotted || fact_is_missing(st, f->path, err);
 }
 
 bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_source **src_out,
                     struct zf_err *err)
 {
     *src_out = NULL;
+    if (f->kind != ZF_FACT_FILE && fact_is_pinned(st)) {
+        return true;
+    }
     switch (f->kind) {
     case ZF_FACT_DIR:
         return fact_holds_dir(st, f, err);
@@ -218,4 +256,20 @@ bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_sour
         break;
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "an unknown kind of fact");
+}
+
+bool zf_store_prove(struct zf_store *st, struct zf_source *const *file, size_t n, struct zf_err *err)
+{
+    const struct store_table *t = st->t;
+    size_t bad = 0;
+
+    return !t->ops->unchanged || !n || t->ops->unchanged(t->self, file, n, &bad, err) ||
+           zf_err_in(err, "%s", file[bad]->name);
+}
+
+const char *zf_store_pin(const struct zf_store *st)
+{
+    const char *pin = st->t->ops->pin ? st->t->ops->pin(st->t->self) : NULL;
+
+    return pin ? pin : "";
 }

@@ -116,19 +116,22 @@ static enum doubts_kind store_doubts_kind(const struct store_table *t,
 /* The lock is held, but not while `make` works.  What failed is not kept here, so that it can be tried again
  * when it is settled. */
 static struct kept *store_kept_make(struct store_table *t, struct zf_registry *table,
-                                    const char *path, const struct zf_entry *known,
-                                    kept_make_fn *make, struct zf_err *err)
+                                    const char *path, const struct kept_by *by, kept_make_fn *make,
+                                    struct zf_err *err)
 {
-    struct kept *k = store_kept_new(table, path, known);
+    struct kept *k = store_kept_new(table, path, by ? by->known : NULL);
 
     if (!k) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
     k->making = true;
+    k->note = by ? by->note : NULL;
     (void)pthread_mutex_unlock(&t->lock);
     bool ok = make(t, k, err);
     (void)pthread_mutex_lock(&t->lock);
+    k->noted = k->note != NULL;
+    k->note = NULL;
     k->making = false;
     (void)pthread_cond_broadcast(&t->made);
     if (!ok) {
@@ -142,7 +145,7 @@ static struct kept *store_kept_make(struct store_table *t, struct zf_registry *t
 }
 
 struct kept *store_kept_get(struct store_table *t, struct zf_registry *table, const char *path,
-                            const struct zf_entry *known, kept_make_fn *make, struct zf_err *err)
+                            const struct kept_by *by, kept_make_fn *make, struct zf_err *err)
 {
     struct kept *k = NULL;
 
@@ -155,7 +158,7 @@ struct kept *store_kept_get(struct store_table *t, struct zf_registry *table, co
         (void)pthread_cond_wait(&t->made, &t->lock);
     }
     if (!k && !doubts_again(t->doubts, store_doubts_kind(t, table), path, err)) {
-        k = store_kept_make(t, table, path, known, make, err);
+        k = store_kept_make(t, table, path, by, make, err);
     }
     (void)pthread_mutex_unlock(&t->lock);
     return k;

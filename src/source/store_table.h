@@ -17,6 +17,8 @@ struct kept {
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
+    const struct zf_bytes *note;  /* of a file that was opened as one noted before; while it is made */
+    bool noted;                   /* it was */
     struct zf_listing l;          /* of a directory */
     bool counts;                  /* a file in it was opened; for zf_store_unchanged alone */
     bool relied;                  /* of a directory: all that its listing says counts as well */
@@ -53,11 +55,17 @@ struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, 
                                     const struct zf_limits *lim);
 void store_table_unref(struct store_table *t);
 
+/* By what a file may be opened later: its entry, or what was noted of it before; NULL where there is neither. */
+struct kept_by {
+    const struct zf_entry *known;
+    const struct zf_bytes *note;
+};
+
 /* Opens the file, or lists the directory, k->path. */
 typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
 /* The entry of that path, made at the first question; lives as long as the table. */
 struct kept *store_kept_get(struct store_table *t, struct zf_registry *table, const char *path,
-                            const struct zf_entry *known, kept_make_fn *make,
+                            const struct kept_by *by, kept_make_fn *make,
                             struct zf_err *err) ZF_CHECKED;
 
 /* In each of these the lock is held.  The entry of path[n], or NULL. */
@@ -74,6 +82,10 @@ static inline struct kept *store_kept_at(const struct zf_registry *table, size_t
 
 /* Asking for that file, or directory, has failed: remembered for zf_store_facts.  The lock is held. */
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err);
+
+/* The file at `path` that was noted before; gives a reference.  Errors: of zf_store_ops.again. */
+struct zf_source *store_open_noted(struct zf_store *st, const char *path, const struct zf_bytes *note,
+                                   struct zf_err *err) ZF_CHECKED;
 
 /* What is kept of a directory, listed at the first question. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;

@@ -9,6 +9,10 @@ EXTRA_DIST += tests/remote/test_cache.py
 TESTS += tests/remote/test_ahead.py tests/remote/test_counts.py
 EXTRA_DIST += tests/remote/test_ahead.py tests/remote/test_counts.py
 
+# A model kept from one mount to the next.
+TESTS += tests/remote/test_kept.py
+EXTRA_DIST += tests/remote/test_kept.py
+
 # What src/remote does without a network, against botocore and Python's own modules.
 if HAVE_CURL
 check_PROGRAMS += tests/remote/aws_dump

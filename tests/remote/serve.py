@@ -15,6 +15,8 @@ Faults (a value "VALUE@PATTERN" concerns paths that hold PATTERN; "N*VALUE" the 
   flip=1             another byte with the same ETag (a lie: nothing can notice that)
   etag=TEXT          that ETag instead of the file's            no_etag=1, no_time=1
   redirect=URL       302 to that                                no_list=1        404 for directories
+  list=json          directories as nginx lists them in JSON    list=nginx       … and in HTML, to the minute
+  clock=SECONDS      Date is so much later
   auth=USER:PASS     401 without these; bearer=TOKEN
 """
 import argparse
@@ -23,6 +25,7 @@ import email.utils
 import hashlib
 import html
 import http.server
+import json
 import os
 import socket
 import struct
@@ -121,6 +124,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not path.endswith("/"):
             self.finish_status(301, b"", [("Location", urllib.parse.quote(path) + "/")])
             return
+        style = self.fault("list")
+        if style:
+            self.as_nginx(full, style == "json")
+            return
         # As Python's own http.server.
         rows = []
         for name in sorted(os.listdir(full)):
@@ -128,6 +135,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
             rows.append(f'<li><a href="{urllib.parse.quote(shown)}">{html.escape(shown)}</a></li>')
         text = f"<!DOCTYPE HTML>\n<html>\n<body>\n<h1>Directory listing for {html.escape(path)}</h1>\n<hr>\n<ul>\n" + "\n".join(rows)
         self.finish_status(200, (text + "\n</ul>\n<hr>\n</body>\n</html>\n").encode(), [("Content-Type", "text/html")])
+
+    def as_nginx(self, full, as_json):
+        rows = []
+        for name in sorted(n for n in os.listdir(full) if n[0] != "."):
+            st = os.stat(os.path.join(full, name))
+            is_dir = os.path.isdir(os.path.join(full, name))
+            if as_json:
+                row = {"name": name, "type": "directory" if is_dir else "file", "mtime": email.utils.formatdate(int(st.st_mtime), usegmt=True)}
+                rows.append(row if is_dir else {**row, "size": st.st_size})
+            else:
+                shown = urllib.parse.quote(name) + ("/" if is_dir else "")
+                when = time.strftime("%d-%b-%Y %H:%M", time.gmtime(st.st_mtime))
+                rows.append(f'<a href="{shown}">{html.escape(name)}{"/" if is_dir else ""}</a>  {when}  {"-" if is_dir else st.st_size}')
+        text = json.dumps(rows) if as_json else \
+            '<html>\n<head><title>Index of /</title></head>\n<body>\n<h1>Index of /</h1><hr><pre><a href="../">../</a>\n' + \
+            "\n".join(rows) + "\n</pre><hr></body>\n</html>\n"
+        self.finish_status(200, text.encode(), [("Content-Type", "application/json" if as_json else "text/html")])
+
+    def date_time_string(self, timestamp=None):
+        return super().date_time_string((timestamp or time.time()) + float(self.fault("clock") or 0))
 
     def same(self, etag, mtime):
         match = self.headers.get("If-Match")

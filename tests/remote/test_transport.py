@@ -272,7 +272,7 @@ def nobody_answers():
 def each_request_is_told_with_v():
     with tmpdir() as tmp, Server(tmp) as s:
         big(tmp, 1000)
-        r = run("info", s.url, "-v")
+        r = run("info", s.url, "-v", "-o", "model_cache=off")
         lines = r.stderr.decode().splitlines()
         assert r.returncode == 0 and len(lines) == len(s.log), r.stderr.decode()
         assert any(x.startswith(f"zerofs: GET {s.url}model.safetensors bytes 0-") and "206" in x for x in lines), lines

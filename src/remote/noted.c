@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "noted.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/hash.h>
+
+#include "url.h"
+
+/* A strong ETag of nginx is made of the time in seconds and the size; so a file that was written in the second in which
+ * it was looked at could be written once more.  Clocks of file systems tick, hence one more. */
+#define NOTED_OLD_SECONDS 2
+
+/* Not the key of zf_hash, which is another one in each process. */
+static const struct zf_hash_key noted_key[2] = {{{0x7a65726f66732d6eu, 0x6f7465642d75726cu}},
+                                                {{0x7a65726f66732d6fu, 0x626a6563742d7572u}}};
+
+static bool noted_place(const struct object *o, uint64_t out[2], struct zf_err *err)
+{
+    zf_auto(mem) char *url = url_shown(o->at.url);
+
+    for (size_t i = 0; url && i < 2; i++) {
+        out[i] = zf_hash_of(&noted_key[i], 0, url, strlen(url));
+    }
+    return url || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
+/* ---- to be kept ------------------------------------------------------------------------------ */
+
+static bool noted_is_old(const struct http_object *o)
+{
+    return o->date && o->mtime.tv_sec && o->date - o->mtime.tv_sec >= NOTED_OLD_SECONDS;
+}
+
+/* Would a listing or a HEAD tell it from one that replaces it? */
+static bool noted_can_be_told(const struct object *o, const struct http_object *is, struct zf_err *err)
+{
+    const struct place *p = o->shared->place;
+
+    if (p->pinned || is->version[0] || (p->firm && http_object_exact(is))) {
+        return true;
+    }
+    if (!is->mtime.tv_sec) {
+        return http_object_exact(is) ||
+               zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "the server gives it neither an ETag nor a time, so that it could be replaced unnoticed");
+    }
+    return noted_is_old(is) ||
+           zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                   is->date ? "it changed only a moment ago" : "the server does not tell its time");
+}
+
+bool noted_put(struct zf_source *src, struct zf_out *out, struct zf_err *err)
+{
+    struct object *o = object_of(src);
+    uint64_t place[2];
+
+    if (!o) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this is no object of the place");
+    }
+    if (atomic_load_explicit(&o->stale, memory_order_relaxed)) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced since it was opened");
+    }
+    (void)pthread_mutex_lock(&o->lock);
+    const struct http_object is = o->was;
+    (void)pthread_mutex_unlock(&o->lock);
+    if (!noted_can_be_told(o, &is, err) || !noted_place(o, place, err)) {
+        return false;
+    }
+    zf_out_le64(out, place[0]);
+    zf_out_le64(out, place[1]);
+    zf_out_var(out, src->size);
+    zf_out_var(out, (uint64_t)is.mtime.tv_sec);
+    zf_out_var(out, strlen(is.etag));
+    zf_out_str(out, is.etag);
+    zf_out_var(out, strlen(is.version));
+    zf_out_str(out, is.version);
+    return zf_out_ok(out, err);
+}
+
+/* ---- kept ------------------------------------------------------------------------------------ */
+
+struct noted {
+    uint64_t place[2];
+    struct http_object was;
+};
+
+static void noted_text(struct zf_bytes *in, char *out, size_t room)
+{
+    const uint64_t n = zf_bytes_var(in);
+    const char *p = n < room ? zf_bytes_take(in, n) : NULL;
+
+    in->bad = in->bad || !p || memchr(p, '\0', (size_t)n);
+    if (!in->bad) {
+        memcpy(out, p, (size_t)n);
+        out[n] = '\0';
+    }
+}
+
+static bool noted_get(struct zf_bytes in, struct noted *n, struct zf_err *err)
+{
+    *n = (struct noted){.was = HTTP_OBJECT_UNKNOWN};
+    n->place[0] = zf_bytes_le64(&in);
+    n->place[1] = zf_bytes_le64(&in);
+    n->was.size = zf_bytes_var(&in);
+    const uint64_t seconds = zf_bytes_var(&in);
+    n->was.mtime.tv_sec = (time_t)seconds;
+    noted_text(&in, n->was.etag, sizeof n->was.etag);
+    noted_text(&in, n->was.version, sizeof n->was.version);
+    return (!in.bad && !zf_bytes_left(&in) && n->was.size != HTTP_SIZE_UNKNOWN && seconds <= INT64_MAX) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what was kept of the object is cut");
+}
+
+static bool noted_here(const struct object *o, const struct noted *n, struct zf_err *err)
+{
+    uint64_t place[2];
+
+    return noted_place(o, place, err) &&
+           ((place[0] == n->place[0] && place[1] == n->place[1]) ||
+            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the address leads to another place than it did"));
+}
+
+/* Does a listing that says nothing against the object say enough for it? */
+static bool noted_vouched(const struct http_object *listed, const struct http_object *was)
+{
+    return (http_object_exact(listed) && http_object_exact(was)) ||
+           (listed->size != HTTP_SIZE_UNKNOWN && listed->mtime.tv_sec &&
+            listed->mtime.tv_sec == was->mtime.tv_sec);
+}
+
+struct zf_source *noted_open(struct object_shared *s, const char *path, const char *name,
+                             struct zf_bytes note, const struct http_object *listed, struct zf_err *err)
+{
+    struct noted n;
+
+    if (!noted_get(note, &n, err) || (listed && !http_object_same(listed, &n.was, err))) {
+        return NULL;
+    }
+    struct zf_source *src =
+        object_open_as(s, path, name, &n.was, listed && noted_vouched(listed, &n.was), err);
+    if (src && !noted_here((struct object *)src, &n, err)) {
+        zf_source_unref(&src);
+    }
+    return src;
+}
+
+struct zf_source *noted_same(struct zf_source *src, struct zf_bytes note, struct zf_err *err)
+{
+    struct object *o = object_of(src);
+    struct noted n;
+
+    if (!o) {
+        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this is no object of the place");
+        return NULL;
+    }
+    if (!noted_get(note, &n, err) || !noted_here(o, &n, err)) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&o->lock);
+    struct http_object is = o->was;
+    (void)pthread_mutex_unlock(&o->lock);
+    is.size = src->size;
+    return http_object_same(&n.was, &is, err) ? zf_source_ref(src) : NULL;
+}
