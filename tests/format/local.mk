@@ -14,6 +14,7 @@ TESTS += \
 	tests/format/deepspeed/test_scale.py \
 	tests/format/deepspeed/test_stage0.py \
 	tests/format/deepspeed/test_universal.py \
+	tests/format/deepspeed/test_warnings.py \
 	tests/format/hf/test_hf.py \
 	tests/format/olmo/test_mixed.py \
 	tests/format/olmo/test_olmo.py \
@@ -53,6 +54,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/test_stage0.py \
 	tests/format/deepspeed/test_universal.py \
 	tests/format/deepspeed/dumped.py \
+	tests/format/deepspeed/test_warnings.py \
 	tests/format/deepspeed/makeds.py \
 	tests/format/deepspeed/makemp.py \
 	tests/format/golden.py \

@@ -47,8 +47,9 @@ static bool merged_take(struct ds_rank *mp, struct ds_group *group, const char *
     mp->placed = true;
     return ds_order_settle(mp, err) &&
            (same || zf_build_note(mp->save->b, err,
-                                  "param_shapes does not show in which group the parameters are, "
-                                  "or in what order: %s",
+                                  "param_shapes does not show which parameters are in which group, "
+                                  "or in what order, and zero_to_fp32.py of that release gives "
+                                  "weights under wrong names: %s",
                                   how));
 }
 

@@ -297,6 +297,11 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "not a model-states file: there is no \"module\" in it");
     }
+    if (zf_pv_is_map(zf_pv_get(root, "folding"))) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "AutoEP folded into AutoTP (\"folding\") is not supported: its experts are "
+                       "spread over tensor-parallel ranks as well");
+    }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
     m->skipped = zf_pv_int(zf_pv_get(root, "skipped_steps"), &steps) ? steps : 0;
     model_read_version(zf_pv_get(root, "ds_version"), m);

@@ -229,7 +229,8 @@ static bool order_settle(struct ds_rank *mp, struct zf_err *err)
     mp->group = in_turn;
     return zf_build_note(mp->save->b, err,
                          "the parameters were dealt to the ranks in turn, which param_shapes does "
-                         "not show: the weights in \"module\" prove it");
+                         "not show, and zero_to_fp32.py of that release gives weights under wrong "
+                         "names: the weights in \"module\" prove it");
 }
 
 bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)

@@ -193,8 +193,9 @@ bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
     if (mp->model.moe) {
         mp->plain = true;
         return zf_build_note(mp->save->b, err,
-                             "the optimizer's states are left out: those of the experts are in "
-                             "expp_rank_*_optim_states.pt without names");
+                             "the optimizer's masters and states are left out: without ZeRO "
+                             "expp_rank_*_optim_states.pt have them, those of the experts too, and "
+                             "without names");
     }
     if (zf_pv_len(zf_pv_get(optim, "fp32_groups_flat")) == 0 &&
         zf_pv_len(zf_pv_get(optim, "fp32_groups")) == 0) {

@@ -67,7 +67,7 @@ ONE = State({**DECAY, **NONE}, frozen=FROZEN)
 for deal in (False, True):
     for views in (False, True):
         files = makeds.zero12_merged(ONE, 2, ["embed", *DECAY, "head", *NONE], deal, views)
-        shows(f"one group with frozen parameters between, {deal} {views}", files, ONE.expected(), "param_shapes does not show")
+        shows(f"one group with frozen parameters between, {deal} {views}", files, ONE.expected(), "of that release gives weights under wrong names")
 MANY = State(*[{f"{g}.{i}": (g + 2, i + 1) for i in range(4)} for g in range(5)])
 for deal in (False, True):
     names = [f"{g}.{i}" for i in range(4) for g in range(5)]
