@@ -112,6 +112,14 @@ static bool buffers_draft_own(struct ds_rank *mp, const struct ds_alias *a, bool
     return !e || buffers_draft_entry(mp, e, err);
 }
 
+/* Does the name look at the elements of another in `module`? */
+static bool buffers_has_tie(const struct ds_rank *mp, struct ds_name name)
+{
+    const struct ds_entry *e = buffers_own(mp, name);
+
+    return e && mp->tie[e - mp->model.entry] != (uint32_t)(e - mp->model.entry);
+}
+
 /* Where both have data in `module`, these must be the same. */
 static bool buffers_check_alias(struct ds_rank *mp, const struct ds_alias *a,
                                 struct zf_copy_check *check, struct zf_err *err)
@@ -180,6 +188,10 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
     }
     for (uint32_t i = 0; left > 0 && i < m->n_aliases; i++) {
         if (!rank_find(mp, m->alias[i].name) && !rank_find(mp, m->alias[i].of)) {
+            if (buffers_has_tie(mp, m->alias[i].name)) {
+                left--; /* by its storage, which is another name's */
+                continue;
+            }
             if (!buffers_draft_own(mp, &m->alias[i], &done, err)) {
                 return false;
             }

@@ -2,6 +2,7 @@
 libzf_format_la_SOURCES += \
 	src/format/deepspeed/affine.c \
 	src/format/deepspeed/agree.c \
+	src/format/deepspeed/apart.c \
 	src/format/deepspeed/autoep.c \
 	src/format/deepspeed/buffers.c \
 	src/format/deepspeed/deepspeed.c \
@@ -43,6 +44,7 @@ libzf_format_la_SOURCES += \
 noinst_HEADERS += \
 	src/format/deepspeed/affine.h \
 	src/format/deepspeed/agree.h \
+	src/format/deepspeed/apart.h \
 	src/format/deepspeed/autoep.h \
 	src/format/deepspeed/buffers.h \
 	src/format/deepspeed/experts.h \

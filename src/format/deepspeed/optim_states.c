@@ -149,7 +149,7 @@ static bool optim_read_state(struct ds_save *ds, struct zf_torch *t, const struc
     if (!zf_tensor_ref_read(&ds->keep, t, v, &view, err)) {
         return false;
     }
-    if (view.ndim > 1 || !view.packed) {
+    if (view.ndim > 1) {
         return true;
     }
     s->kind = view.ndim == 0 ? ZF_DS_SCALAR : ZF_DS_FLAT;

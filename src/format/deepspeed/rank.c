@@ -11,6 +11,7 @@
 #include <zf/base/num.h>
 
 #include "agree.h"
+#include "apart.h"
 
 #define RANKS_MAX (1u << 20) /* what a file may claim where others are missing */
 
@@ -118,7 +119,8 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
 static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct ds_optim *out,
                             struct zf_err *err)
 {
-    if (ds_optim_read(mp->save, f, out, err)) {
+    if (ds_optim_read(mp->save, f, out, err) &&
+        (ds_apart_check(out, err) || zf_err_in(err, "%s", f->path))) {
         return true;
     }
     if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED) {

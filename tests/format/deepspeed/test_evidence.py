@@ -457,6 +457,34 @@ with copy("ds0_19_8_zero2_legacyser_w2") as tag:
     r = run("info", "-o", "degraded", tag)
     check("only a rank of another save", r.returncode == 4 and b"no optimizer file of a rank" in r.stderr, r.stderr)
 
+# ---- one record for two vectors, in every kind of optimizer file ------------------------------------------------------
+
+for save in ("zero2_w2", "zero2_w2_elastic", "zero1_w2_bf16optimizer", "zero3_w2", "ds0_4_0_zero2_w2", "ds0_19_8_hftrainer_zero3_w2",
+             "ds0_19_8_moe_ep2_zero2_w4", "ds0_19_8_zero2_muon_w2"):
+    for twist in ("record", "stride"):
+        with copy(save) as tag:
+            with Archive(files(tag, "optim")[-1]) as a:
+                states = base(a)
+                states = states if isinstance(states, list) else list(states["state"].values())
+                moments = [(group, k) for group in states for k, v in group.items() if k != "step" and length(bare(v).args[2]) > 1]
+                (one, first), (two, last) = moments[0], moments[-1]
+                t, other = bare(one[first]), bare(two[last])
+                if twist == "stride":
+                    one[first] = type(t)(*t.args[:3], (0,), *t.args[4:])
+                else:
+                    n = min(length(t.args[2]), length(other.args[2]))
+                    one[first] = type(t)(other.args[0], 0, (n,), *t.args[3:])
+            refused(f"{save}: a state has {'the record of another' if twist == 'record' else 'a stride of 0'}", tag, "optim_states.pt",
+                    "are the same bytes" if twist == "record" else "is not packed")
+# Of two names that one storage ties, shared_params gives one another partner, which is not there: the storage tells.
+for save in ("zero1_w2", "zero2_w2_elastic", "ds0_19_8_zero2_tag_slash_w2"):
+    with copy(save) as tag:
+        want = run("cat", tag, "embed.weight.f32").stdout
+        with Archive(files(tag, "model")[0]) as a:
+            a.root["shared_params"]["head.weight"] = "embed.weight.gone"
+        r = run("cat", tag, "head.weight.f32")
+        check(f"{save}: a tie to a name that is not there", r.stdout == want != b"", r.stderr)
+
 # ---- one mapping for the parameters of all groups (before 0.5.4) -----------------------------------------------------
 
 
