@@ -1,75 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apart.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <zf/base/num.h>
 
-/* Bytes that a vector of a file takes. */
-struct apart {
-    const struct ds_flat *flat;
-    uint64_t end; /* byte of its source */
-    uint32_t group;
-    struct ds_name key; /* "" = the masters */
-};
+bool ds_apart_add(struct ds_apart *a, const struct ds_apart_bytes *at, enum zf_dtype dtype,
+                  uint64_t n, struct zf_err *err)
+{
+    uint64_t bytes, end;
+    struct ds_apart_bytes *to;
+
+    if (n == 0 || !at->src || !zf_mul(n, zf_dtype_info(dtype)->bytes, &bytes) ||
+        !zf_add(at->off, bytes, &end)) {
+        return true; /* what is beyond any file is refused where it is drafted */
+    }
+    to = zf_vec_push(a, err);
+    if (to) {
+        *to = *at;
+        to->end = end;
+    }
+    return to != NULL;
+}
 
 static int apart_by_bytes(const void *pa, const void *pb)
 {
-    const struct apart *a = pa, *b = pb;
-    uintptr_t x = (uintptr_t)a->flat->src, y = (uintptr_t)b->flat->src;
+    const struct ds_apart_bytes *a = pa, *b = pb;
+    uintptr_t x = (uintptr_t)a->src, y = (uintptr_t)b->src;
 
-    return x != y ? (x > y) - (x < y)
-                  : (a->flat->off > b->flat->off) - (a->flat->off < b->flat->off);
+    return x != y ? (x > y) - (x < y) : (a->off > b->off) - (a->off < b->off);
 }
 
-static void apart_take(struct apart *list, uint32_t *n, const struct ds_flat *f, uint32_t group,
-                       struct ds_name key)
+static const char *apart_text(const struct ds_apart_bytes *b, char out[240])
 {
-    uint64_t bytes;
+    int what = (int)(b->what.n < 80 ? b->what.n : 80), of = (int)(b->of.n < 100 ? b->of.n : 100);
 
-    if (f->n > 0 && zf_mul(f->n, zf_dtype_info(f->dtype)->bytes, &bytes)) {
-        list[*n] = (struct apart){.flat = f, .group = group, .key = key};
-        *n += zf_add(f->off, bytes, &list[*n].end) ? 1u : 0u;
+    if (b->of.p) {
+        (void)snprintf(out, 240, "%.*s of \"%.*s\"", what, b->what.p, of, b->of.p);
+    } else {
+        (void)snprintf(out, 240, "%.*s of group %u", what, b->what.p, b->group);
     }
+    return out;
 }
 
-bool ds_apart_check(const struct ds_optim *r, struct zf_err *err)
+bool ds_apart_check(struct ds_apart *a, struct zf_err *err)
 {
-    size_t most = 1;
-    uint32_t n = 0;
-
-    for (uint32_t c = 0; c <= r->n_later; c++) {
-        const struct ds_part *part = c == 0 ? r->part : r->later[c - 1].part;
-
-        for (uint32_t g = 0; g < r->n_parts; g++) {
-            most += 1 + part[g].n_states;
-        }
+    if (a->n > 0) {
+        qsort(a->at, a->n, sizeof *a->at, apart_by_bytes);
     }
-    zf_auto(mem) struct apart *list = calloc(most, sizeof *list);
-    for (uint32_t c = 0; list && c <= r->n_later; c++) {
-        const struct ds_part *part = c == 0 ? r->part : r->later[c - 1].part;
+    for (size_t i = 1; i < a->n; i++) {
+        const struct ds_apart_bytes *x = &a->at[i - 1], *y = &a->at[i];
+        char one[240], two[240];
 
-        for (uint32_t g = 0; g < r->n_parts; g++) {
-            apart_take(list, &n, &part[g].master, g, (struct ds_name){"the masters", 11});
-            for (uint32_t i = 0; i < part[g].n_states; i++) {
-                if (part[g].state[i].kind == ZF_DS_FLAT) {
-                    apart_take(list, &n, &part[g].state[i].flat, g, part[g].state[i].key);
-                }
-            }
-        }
-    }
-    if (!list) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    qsort(list, n, sizeof *list, apart_by_bytes);
-    for (uint32_t i = 1; i < n; i++) {
-        const struct apart *a = &list[i - 1], *b = &list[i];
-
-        if (a->flat->src == b->flat->src && b->flat->off < a->end) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%.*s of group %u and %.*s of group %u are the same bytes",
-                           (int)(a->key.n < 80 ? a->key.n : 80), a->key.p, a->group,
-                           (int)(b->key.n < 80 ? b->key.n : 80), b->key.p, b->group);
+        if (x->src == y->src && y->off < x->end) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s and %s are the same bytes",
+                           apart_text(x, one), apart_text(y, two));
         }
     }
     return true;

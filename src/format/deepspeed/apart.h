@@ -4,10 +4,31 @@
 #ifndef FORMAT_DEEPSPEED_APART_H
 #define FORMAT_DEEPSPEED_APART_H
 
-#include "optim_states.h"
+#include <zf/assemble/tensor_ref.h>
 
-/* Checks that the masters and states of a file have bytes of their own.
- * Errors: ZF_E_FORMAT naming two that do not. */
-bool ds_apart_check(const struct ds_optim *r, struct zf_err *err) ZF_CHECKED;
+#include "name.h"
+
+/* Bytes of a source, and what has them: a state, or "the masters", of a parameter. */
+struct ds_apart_bytes {
+    const struct zf_source *src;
+    uint64_t off, end;
+    struct ds_name what, of;
+    uint32_t group; /* of.p = NULL: of this group */
+};
+
+/* {0} is an empty list; the texts are the caller's. */
+struct ds_apart {
+    zf_vec(struct ds_apart_bytes);
+};
+static inline void zf_auto_apart(struct ds_apart *a)
+{
+    zf_vec_fini(a);
+}
+
+/* Adds n elements; none are nothing.  Errors: ZF_E_NOMEM. */
+bool ds_apart_add(struct ds_apart *a, const struct ds_apart_bytes *at, enum zf_dtype dtype,
+                  uint64_t n, struct zf_err *err) ZF_CHECKED;
+/* Errors: ZF_E_FORMAT naming two that have bytes in common. */
+bool ds_apart_check(struct ds_apart *a, struct zf_err *err) ZF_CHECKED;
 
 #endif

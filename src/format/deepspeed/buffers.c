@@ -250,12 +250,34 @@ static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
     return tie != NULL;
 }
 
+/* Stages 1 and 2 say up to three times what a frozen parameter is. */
+static bool buffers_check_frozen(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+
+    for (uint32_t i = 0; i < m->frozen.n; i++) {
+        const struct ds_param *p = &m->frozen.param[i];
+        const struct ds_entry *e = ds_model_find(m, p->name);
+
+        if (e && e->tensor &&
+            (e->view.ndim != p->ndim ||
+             (p->ndim && memcmp(e->view.shape, p->shape, p->ndim * sizeof *p->shape) != 0))) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "\"%.*s\" has another shape in \"module\" than in frozen_param_shapes",
+                    (int)(p->name.n < 100 ? p->name.n : 100), p->name.p);
+            return zf_err_in(err, "%s", m->path);
+        }
+    }
+    return true;
+}
+
 bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
     const uint32_t *tie;
 
-    if (mp->save->dir.by_rank && !ds_zero3_frozen(mp, err)) {
+    if (mp->save->dir.by_rank ? !ds_zero3_frozen(mp, err)
+                              : !mp->save->dir.universal && !buffers_check_frozen(mp, err)) {
         return false;
     }
     tie = mp->tie = ds_ties_find(mp, m->entry, m->n_entries, err);

@@ -193,7 +193,8 @@ static bool masters_take_parts(struct ds_guess *q, uint64_t g, const struct zf_t
         out->m[k] = (struct ds_master){.entry = p[k].i,
                                        .view = masters_part_of(q, whole, at, p[k].i),
                                        .state = state,
-                                       .at = at};
+                                       .at = at,
+                                       .whole = whole->n};
         at += out->m[k].view.n;
         q->used[p[k].i] = true;
     }

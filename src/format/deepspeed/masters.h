@@ -5,6 +5,7 @@
 
 #include <zf/assemble/values.h>
 
+#include "apart.h"
 #include "rank.h"
 
 /* A master and where its states are. */
@@ -12,7 +13,8 @@ struct ds_master {
     uint32_t entry; /* of module, once it is settled */
     struct zf_tensor_ref view;
     const struct zf_pv *state;
-    uint64_t at; /* first element in the group's vector; 0 for masters of their own */
+    uint64_t at; /* first element in the group's vector … */
+    uint64_t whole; /* … and the vector's elements; 0 for masters of their own */
 };
 
 struct ds_masters {
@@ -30,6 +32,7 @@ struct ds_guess {
     struct ds_masters *group;
     uint64_t n_groups;
     uint64_t work; /* comparisons so far */
+    struct ds_apart states; /* those that are drafted */
     /* where the comparison that failed last did */
     struct zf_mismatch miss;
     /* A master of this group fits both parameters, so that no names are proven; name[0] is NULL

@@ -115,12 +115,46 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
     return zf_err_in(err, "%s", r->path);
 }
 
+static bool rank_add_apart(struct ds_apart *list, const struct ds_flat *f, struct ds_name what,
+                           uint32_t group, struct zf_err *err)
+{
+    const struct ds_apart_bytes at = {
+        .src = f->src, .off = f->off, .what = what, .group = group};
+
+    return ds_apart_add(list, &at, f->dtype, f->n, err);
+}
+
+/* The vectors of a file have bytes of their own. */
+static bool rank_check_apart(const struct ds_optim *r, struct zf_err *err)
+{
+    zf_auto(apart) struct ds_apart list = {0};
+
+    for (uint32_t c = 0; c <= r->n_later; c++) {
+        const struct ds_part *part = c == 0 ? r->part : r->later[c - 1].part;
+
+        for (uint32_t g = 0; g < r->n_parts; g++) {
+            if (!rank_add_apart(&list, &part[g].master, (struct ds_name){"the masters", 11}, g,
+                                err)) {
+                return false;
+            }
+            for (uint32_t i = 0; i < part[g].n_states; i++) {
+                const struct ds_state *s = &part[g].state[i];
+
+                if (s->kind == ZF_DS_FLAT && !rank_add_apart(&list, &s->flat, s->key, g, err)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return ds_apart_check(&list, err);
+}
+
 /* Degraded: a file that cannot be read is as good as missing. */
 static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct ds_optim *out,
                             struct zf_err *err)
 {
     if (ds_optim_read(mp->save, f, out, err) &&
-        (ds_apart_check(out, err) || zf_err_in(err, "%s", f->path))) {
+        (rank_check_apart(out, err) || zf_err_in(err, "%s", f->path))) {
         return true;
     }
     if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED) {

@@ -135,14 +135,22 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
     if (!zf_tensor_ref_read(&q->mp->save->keep, t, v, &s, err)) {
         return false;
     }
-    if (s.ndim == 1 && s.packed && s.n >= m->at && s.n - m->at >= m->view.n) {
+    if (m->whole > 0 && s.ndim == 1 && s.packed && s.n == m->whole) {
         s.off += m->at * zf_dtype_info(s.dtype)->bytes;
         s.n = m->view.n;
         s.ndim = m->view.ndim;
         s.shape = m->view.shape;
     }
     if (s.ndim > 0 && s.n != m->view.n) {
-        return true;
+        return zf_build_note(q->mp->save->b, err,
+                             "the optimizer state \"%.*s\" of \"%.*s\" is left out: its length is "
+                             "not that of the weight",
+                             (int)(k.n < 80 ? k.n : 80), k.p, (int)(name.n < 100 ? name.n : 100),
+                             name.p);
+    }
+    const struct ds_apart_bytes at = {.src = s.src, .off = s.off, .what = k, .of = name};
+    if (s.ndim > 0 && s.packed && !ds_apart_add(&q->states, &at, s.dtype, s.n, err)) {
+        return false;
     }
     return zf_tensor_ref_draft(q->mp->save->b, ds_spot(set, name), &s, NULL, err) != NULL;
 }
@@ -205,5 +213,11 @@ bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
     if (!zero0_read_all(&q, t, optim, err)) {
         return rank_leave_out(mp, err);
     }
-    return q.open.name[0] ? zero0_note_open(&q, err) : zero0_draft_masters(&q, t, err);
+    if (q.open.name[0]) {
+        return zero0_note_open(&q, err);
+    }
+    bool ok = zero0_draft_masters(&q, t, err) &&
+              (ds_apart_check(&q.states, err) || zf_err_in(err, "%s", mp->model.path));
+    zf_vec_fini(&q.states);
+    return ok;
 }

@@ -146,8 +146,8 @@ static bool bare_find(struct bare *b, const struct zf_pv *groups, bool *all, str
     return true;
 }
 
-static bool bare_draft_value(struct bare *b, struct zf_spot spot, const struct zf_pv *v,
-                             struct zf_err *err)
+static bool bare_draft_value(struct bare *b, struct zf_spot spot, struct ds_name key,
+                             const struct zf_pv *v, struct zf_err *err)
 {
     struct ds_save *ds = b->q->mp->save;
     struct zf_tensor_ref r;
@@ -160,9 +160,16 @@ static bool bare_draft_value(struct bare *b, struct zf_spot spot, const struct z
     if (zf_pv_float(v, &f)) {
         return zf_build_scalar(ds->b, spot, ZF_DT_F64, &f, err);
     }
-    return zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE ||
-           (zf_tensor_ref_read(&ds->keep, b->torch, v, &r, err) &&
-            zf_tensor_ref_draft(ds->b, spot, &r, NULL, err));
+    if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE) {
+        return true;
+    }
+    if (!zf_tensor_ref_read(&ds->keep, b->torch, v, &r, err)) {
+        return false;
+    }
+    const struct ds_apart_bytes at = {
+        .src = r.src, .off = r.off, .what = key, .of = {spot.name, (uint32_t)spot.name_len}};
+    return (r.ndim == 0 || !r.packed || ds_apart_add(&b->q->states, &at, r.dtype, r.n, err)) &&
+           zf_tensor_ref_draft(ds->b, spot, &r, NULL, err);
 }
 
 static bool bare_draft(struct bare *b, const struct bare_one *one, bool named, struct zf_err *err)
@@ -187,7 +194,7 @@ static bool bare_draft(struct bare *b, const struct bare_one *one, bool named, s
         } else if (!(set = zf_arena_fmt(ds->a, err, "bucket/%s", set + strlen("optim/")))) {
             return false;
         }
-        if (!bare_draft_value(b, ds_spot(set, name), zf_pv_val(one->state, i), err)) {
+        if (!bare_draft_value(b, ds_spot(set, name), key, zf_pv_val(one->state, i), err)) {
             return false;
         }
     }
@@ -237,10 +244,14 @@ bool ds_zero0_bare(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *o
     if (!bare_find(&b, zf_pv_get(optim, "param_groups"), &named, err)) {
         return false;
     }
-    for (uint64_t i = 0; i < b.n; i++) {
-        if (!bare_draft(&b, &b.one[i], named, err)) {
-            return false;
-        }
+    bool ok = true;
+    for (uint64_t i = 0; ok && i < b.n; i++) {
+        ok = bare_draft(&b, &b.one[i], named, err);
+    }
+    ok = ok && (ds_apart_check(&q->states, err) || zf_err_in(err, "%s", q->mp->model.path));
+    zf_vec_fini(&q->states);
+    if (!ok) {
+        return false;
     }
     return named || zf_build_note(build, err,
                                   "the optimizer's states have no names, and their shapes do not "

@@ -12,6 +12,7 @@
 #include <zf/base/num.h>
 
 #include "agree.h"
+#include "apart.h"
 #include "vectors.h"
 
 static bool zero3_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
@@ -272,6 +273,23 @@ static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_f
                               &(struct zf_lost){.file = path, .why = why}, err);
 }
 
+/* Slices are made one by one: no two frozen parameters have one. */
+static bool zero3_check_slices(const struct ds_model *m, struct zf_err *err)
+{
+    zf_auto(apart) struct ds_apart list = {0};
+
+    for (uint32_t i = 0; i < m->n_fragments; i++) {
+        const struct zf_tensor_ref *v = &m->fragment[i].view;
+        const struct ds_apart_bytes at = {
+            .src = v->src, .off = v->off, .what = {"the slice", 9}, .of = m->fragment[i].name};
+
+        if (!ds_apart_add(&list, &at, v->dtype, v->packed ? v->n : 0, err)) {
+            return false;
+        }
+    }
+    return ds_apart_check(&list, err) || zf_err_in(err, "%s", m->path);
+}
+
 /* m: the model file of rank r, or NULL where it is missing or damaged. */
 static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32_t r,
                             const struct zf_flat_vector *flat, struct zf_draft *const *draft,
@@ -279,6 +297,9 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32
 {
     struct zf_flat_piece piece;
 
+    if (m && !zero3_check_slices(m, err)) {
+        return false;
+    }
     for (uint32_t i = 0; i < flat->n_params; i++) {
         uint64_t slot = flat->at[i + 1] - flat->at[i];
 

@@ -485,6 +485,40 @@ for save in ("zero1_w2", "zero2_w2_elastic", "ds0_19_8_zero2_tag_slash_w2"):
         r = run("cat", tag, "head.weight.f32")
         check(f"{save}: a tie to a name that is not there", r.stdout == want != b"", r.stderr)
 
+# The same without ZeRO, and of the slices of frozen parameters; a frozen parameter of another shape than is recorded.
+for twist in ("record", "number", "length"):
+    with copy("ds0_19_8_zero0_bf16_w2") as tag:
+        with Archive(files(tag, "model")[0]) as a:
+            optimizer = a.root["optimizer"]["optimizer_state_dict"]
+            ids = optimizer["param_groups"][1]["params"]
+            vectors = sorted((length(bare(optimizer["state"][i]["exp_avg"]).args[2]), k) for k, i in enumerate(ids)
+                             if len(bare(optimizer["state"][i]["exp_avg"]).args[2]) == 1)
+            (n, short), (_, long) = vectors[0], vectors[-1]
+            state = optimizer["state"][ids[short]]
+            t = bare(state["exp_avg"])
+            if twist == "record":
+                state["exp_avg"] = type(t)(bare(optimizer["state"][ids[long]]["exp_avg"]).args[0], *t.args[1:])
+            elif twist == "number":
+                ids[short] = ids[long]
+            else:
+                state["exp_avg"] = type(t)(*t.args[:2], (n - 1,), *t.args[3:])
+        if twist == "record":
+            refused("stage 0: a state has the record of another", tag, "model_states.pt", "are the same bytes")
+        else:
+            told = run("info", tag).stdout
+            check(f"stage 0: a state of another length is told, by its {twist}", b'"exp_avg" of "' in told and b"its length is not that of the weight" in told, told)
+with copy("ds0_19_8_peft_lora_zero3_w2") as tag:
+    with Archive(files(tag, "model")[-1]) as a:
+        slices = a.root["frozen_param_fragments"]
+        one, two = [n for n in slices if n.endswith("up_proj.weight") or n.endswith("up_proj.base_layer.weight")][:2]
+        slices[one] = slices[two]
+    refused("stage 3: the slice of a frozen parameter is that of another", tag, "model_states.pt", one, two, "are the same bytes")
+with copy("zero2_w2") as tag:
+    with Archive(files(tag, "model")[0]) as a:
+        t = bare(a.root["module"]["norm.bias"])
+        a.root["module"]["norm.bias"] = type(t)(*t.args[:2], (length(t.args[2]) - 1,), *t.args[3:])
+    refused("stage 2: a frozen parameter of another shape", tag, "model_states.pt", '"norm.bias"', "frozen_param_shapes")
+
 # ---- one mapping for the parameters of all groups (before 0.5.4) -----------------------------------------------------
 
 
