@@ -37,9 +37,8 @@ static bool park_kills(const char *status, const char *key)
     return line && (strtoull(line + strlen(key), NULL, 16) >> (SIGKILL - 1) & 1);
 }
 
-/* The kernel speaks of an interrupt at any signal, and only once.  An answer to one that the reader
- * handles and lives on from would be an error that read(2) of a file does not have. */
-static bool park_is_killed(fuse_req_t req)
+/* What became of the reader. */
+static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
 {
     char path[40], status[4096];
 
@@ -51,17 +50,27 @@ static bool park_is_killed(fuse_req_t req)
         (void)close(fd);
     }
     if (n < 0) {
-        return true; /* gone, or of another world that is not seen from here */
+        return NOT_SEEN; /* gone, or of another world that is not seen from here */
     }
     status[n] = '\0';
-    return park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:");
+    return park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:") ? KILLED : LIVES;
+}
+
+/* The kernel speaks of an interrupt at any signal, and only once.  An answer to one that the reader
+ * handles and lives on from would be an error that read(2) of a file does not have. */
+static bool park_is_killed(fuse_req_t req)
+{
+    return park_look(req) != LIVES;
 }
 
 bool park_given_up(void *ctx)
 {
     const struct park_read *r = ctx;
 
-    return fuse_req_interrupted(r->req) && park_is_killed(r->req);
+    /* The kernel never speaks of a reader with O_DIRECT, whose requests it counts as nobody's and for whose answers it
+     * waits whatever happens (fuse_direct_IO, Linux 5.4 to 6.18; without FUSE_CAP_ASYNC_DIO it would, but then such reads
+     * are one request after the other): so a reader that waits is looked at now and then. */
+    return fuse_req_interrupted(r->req) ? park_is_killed(r->req) : park_look(r->req) == KILLED;
 }
 
 /* libfuse holds on to req while this runs. */

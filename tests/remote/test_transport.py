@@ -429,14 +429,15 @@ def shards(tmp):
 
 
 def a_slow_object_stops_nobody_else():
-    """More readers of it than there are connections or threads: the other is read, names are looked up; who is ended is gone at once."""
+    """More readers of it than there are connections or threads, also with O_DIRECT: the other is read, names are looked up; who is ended is gone at once."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         raise Skip("/dev/fuse cannot be opened")
     with tmpdir() as tmp, tmpdir() as at, Server(tmp) as s:
         data = shards(tmp)
         with Mount(s.url, at):
             s.faults["slow"] = "100@00001-of"
-            readers = [subprocess.Popen(["dd", "if=" + os.path.join(at, "a.u8"), "of=/dev/null", "bs=4k", "count=1", f"skip={(i + 1) * 50}"],
+            readers = [subprocess.Popen(["dd", "if=" + os.path.join(at, "a.u8"), "of=/dev/null", "bs=4k", "count=1", f"skip={(i + 1) * 50}",
+                                         *(["iflag=direct"] if i % 3 == 0 else [])],
                                         stderr=subprocess.DEVNULL) for i in range(20)]
             until(lambda: s.busy > 1)
             begin = time.monotonic()
