@@ -27,12 +27,14 @@ def authority(d):
     """ca.pem, and what it says of this machine: good.pem and good.key, and other.* of a host that this is not."""
     # Everything in the file: what a system's own openssl.cnf adds by default differs.
     with open(d + "/cnf", "w", encoding="utf-8") as f:
-        f.write("[req]\ndistinguished_name = dn\nprompt = no\n[dn]\nCN = zerofs tests\n[ca]\nbasicConstraints = critical,CA:TRUE\n"
+        f.write("[req]\ndistinguished_name = dn\nprompt = no\n[dn]\nCN = authority of " + os.path.basename(d) + "\n[ca]\nbasicConstraints = critical,CA:TRUE\n"
                 "keyUsage = keyCertSign\nsubjectKeyIdentifier = hash\n[good]\nsubjectAltName = IP:127.0.0.1\n[other]\nsubjectAltName = DNS:other.example\n")
     openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-config", "cnf", "-extensions", "ca",
             cwd=d)
     for name in ("good", "other"):
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", name + ".key", "-out", name + ".csr", "-config", "cnf", cwd=d)
+        # With the authority's own name it would count as signed by itself, and the key of another authority of that
+        # name as one that does not work (OpenSSL 1.1).
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", name + ".key", "-out", name + ".csr", "-config", "cnf", "-subj", "/CN=" + name, cwd=d)
         openssl("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-set_serial", str(len(name)), "-days", "2", "-extfile", "cnf",
                 "-extensions", name, "-out", name + ".pem", cwd=d)
     return d + "/ca.pem"
