@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part "remote" of bench.py: checkpoints behind an address, over a line with delay (delay.c), from nginx on this machine.
 
-About 80 s; DELAYS='1 20 100' ROUNDS=3 takes longer, RANKS=1024 makes a larger save, ONLY='mount read boto http2' are the parts."""
+About 80 s; DELAYS='1 20 100' ROUNDS=3 takes longer, RANKS=1024 makes a larger save, ONLY='mount read boto rclone http2' are the parts."""
 import json
 import os
 import shutil
@@ -189,6 +189,45 @@ def boto(b, server, line_of, n):
     server.sent()
 
 
+class Rclone:
+    """rclone's mount of what an HTTP server lists, as it comes: every read goes to the server."""
+
+    def __init__(self, tmp, url):
+        self.at = os.path.join(tmp, 'rclone')
+        os.makedirs(self.at, exist_ok=True)
+        self.run = subprocess.Popen(['rclone', 'mount', ':http:', self.at, '--http-url', url, '--read-only', '--config', '/dev/null', '--cache-dir',
+                                     os.path.join(tmp, 'rclone.cache')], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 60
+        while not os.path.ismount(self.at):
+            if self.run.poll() is not None or time.monotonic() > end:
+                self.run.kill()
+                raise RuntimeError('rclone does not mount')
+            time.sleep(0.01)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(['fusermount3', '-uz', self.at], check=False)
+        self.run.terminate()
+        self.run.wait()
+
+
+def rclone(b, server, line_of, n):
+    """One file of n bytes from the beginning to the end, through both mounts."""
+    if not shutil.which('rclone'):
+        print('  beside rclone mount: left out, it is not installed')
+        return
+    for ms in DELAYS:
+        with line_of(ms) as line, Rclone(b.tmp, line.url) as m:
+            theirs = read_all([os.path.join(m.at, 'bucket/model.safetensors')])
+        with line_of(ms) as line, b.Mount(b.ZEROFS, 'mount', '-f', line.url + 'bucket/model.safetensors') as m:
+            ours = read_all([os.path.join(m.at, 'w.u8')])
+        b.ratio(f'{ms:g} ms: a file of {n // MIB} MiB, beside rclone mount', [theirs / ours])
+        b.tell('', f'{n / ours / 1e6:6.0f} MB/s, rclone {n / theirs / 1e6:.0f}')
+    server.sent()
+
+
 def http2(b, root):
     """curl alone: 16 connections of HTTP/1.1 beside one of HTTP/2, over TLS, for much and for little at a time."""
     tls = os.path.join(b.tmp, 'tls')
@@ -231,7 +270,7 @@ def part(b):
     tool = os.path.join(os.environ['top_builddir'], 'tests/bench/delay')
     root = os.path.join(b.tmp, 'www')
     os.makedirs(os.path.join(root, 'many'))
-    only = os.environ.get('ONLY', 'mount read boto').split()
+    only = os.environ.get('ONLY', 'mount read boto rclone').split()
     one, each = 1024 * MIB, 64 * MIB
     plain(os.path.join(root, 'model.safetensors'), one)
     names = [f'many/model-{i + 1:05}-of-00016.safetensors' for i in range(16)]
@@ -252,10 +291,11 @@ def part(b):
         if 'read' in only:
             sizes = {('model.safetensors',): one, tuple(names): each}
             throughput(b, server, lambda ms: Line(tool, server.port, ms, RATE), sizes, f', {RATE / 1e6:.0f} MB/s')
-        if 'boto' in only:
-            os.mkdir(os.path.join(root, 'bucket'))
-            plain(os.path.join(root, 'bucket/model.safetensors'), 256 * MIB)
-            boto(b, server, lambda ms: Line(tool, server.port, ms, RATE), 256 * MIB)
+        os.mkdir(os.path.join(root, 'bucket'))
+        plain(os.path.join(root, 'bucket/model.safetensors'), 256 * MIB)
+        for name, beside in (('boto', boto), ('rclone', rclone)):
+            if name in only:
+                beside(b, server, lambda ms: Line(tool, server.port, ms, RATE), 256 * MIB)
     finally:
         server.stop()
     if 'http2' in only:
