@@ -19,6 +19,22 @@ static void tells_one_sentence(void **state)
     assert_string_equal(zf_err_text(&err, text, sizeof text), "no");
 }
 
+/* No "/" is put where one is, nor between a file and what is in it. */
+static void joins_what_ends_in_a_mark(void **state)
+{
+    struct zf_err err;
+
+    (void)state;
+    assert_false(zf_fail(&err, ZF_E_FORMAT, 12, "x"));
+    assert_false(zf_err_in(&err, "data.pkl"));
+    assert_false(zf_err_in(&err, "rank0.pt!"));
+    assert_string_equal(err.path, "rank0.pt!data.pkl");
+    assert_false(zf_err_in(&err, "step9/"));
+    assert_string_equal(err.path, "step9/rank0.pt!data.pkl");
+    assert_false(zf_err_in(&err, "%s", ""));
+    assert_string_equal(err.path, "step9/rank0.pt!data.pkl");
+}
+
 static void leaves_an_absolute_path_alone(void **state)
 {
     struct zf_err err;
@@ -103,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_one_sentence),
+        cmocka_unit_test(joins_what_ends_in_a_mark),
         cmocka_unit_test(leaves_an_absolute_path_alone),
         cmocka_unit_test(keeps_both_ends_of_a_long_path),
         cmocka_unit_test(shows_no_control_bytes),
