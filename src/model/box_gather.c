@@ -6,14 +6,19 @@
 #include <string.h>
 
 #include "box.h"
+#include "turn.h"
 
 /* A gap of up to a page is read along: skipping it would cost a system call, and the kernel has the
  * page in hand anyway. */
 #define GAP 4096
-#define BLOCK (128u << 10)
+/* On the stack: 128 stretches of 2 KiB, or 64 of 4 KiB, each with its PAD. */
+#define BLOCK (264u << 10)
 /* Between stretches that are read apart: columns a power of two apart would all fall on the same
  * few lines of the first-level cache. */
 #define PAD 64
+/* So many steps of a tiled axis, or a multiple of it: then what is copied out are whole lines of the
+ * reply, which no second tile touches again. */
+#define LINE 64
 
 /* A dimension of the sub-box in the order of the source. */
 struct axis {
@@ -58,6 +63,11 @@ static void box_gather_order_axes(struct plan *p, const struct box *b, const uin
     }
 }
 
+static uint64_t box_gather_whole_lines(uint64_t steps)
+{
+    return steps > LINE ? steps / LINE * LINE : steps;
+}
+
 /* Chooses which axes are read in one block: as many as fit and leave no large gaps. */
 static void box_gather_choose_block(struct plan *p)
 {
@@ -72,14 +82,14 @@ static void box_gather_choose_block(struct plan *p)
             uint64_t steps = BLOCK / (p->span + PAD);
 
             p->apart = steps > 1;
-            p->tile = steps > a->n ? a->n : p->apart ? steps : 1;
+            p->tile = steps > a->n ? a->n : p->apart ? box_gather_whole_lines(steps) : 1;
             return;
         }
         /* Steps of 0 (one element shown many times) or into the block itself change nothing here.
          */
         uint64_t fit = p->span > BLOCK ? 0 : (a->from ? (BLOCK - p->span) / a->from + 1 : a->n);
         if (fit < a->n) {
-            p->tile = fit > 0 ? fit : 1;
+            p->tile = fit > 0 ? box_gather_whole_lines(fit) : 1;
             return;
         }
         p->span += (a->n - 1) * a->from;
@@ -112,20 +122,47 @@ static void box_gather_copy_axis(unsigned char *dst, const unsigned char *src, c
     }
 }
 
-/* Copies what axes[0 .. n) span out of a block. */
-static void box_gather_copy_out(unsigned char *dst, const unsigned char *src,
-                                const struct axis *axis, uint32_t n, uint64_t run)
+/* Is what the last axis goes through in the reply the columns of a matrix, whose rows another axis
+ * goes through in the block?  That one becomes the last but one. */
+static bool box_gather_find_matrix(struct axis *axis, uint32_t n, uint64_t run)
 {
+    if (n < 2 || !turn_can(run) || axis[n - 1].to != run) {
+        return false;
+    }
+    for (uint32_t i = n - 1; i-- > 0;) {
+        if (axis[i].from == run) {
+            const struct axis rows = axis[i];
+
+            memmove(&axis[i], &axis[i + 1], (n - 2 - i) * sizeof *axis);
+            axis[n - 2] = rows;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Copies what axes[0 .. n) span out of a block: the innermost one or two at a time. */
+static void box_gather_copy_out(unsigned char *dst, const unsigned char *src, struct axis *axis,
+                                uint32_t n, uint64_t run)
+{
+    const bool matrix = box_gather_find_matrix(axis, n, run);
+    const struct axis *in = &axis[n - (matrix ? 2 : 1)];
     uint64_t idx[ZF_BOX_DIMS] = {0};
 
-    if (n == 0) {
-        memcpy(dst, src, (size_t)run);
-        return;
-    }
     for (;;) {
-        uint32_t d = n - 1;
+        uint32_t d = (uint32_t)(in - axis);
 
-        box_gather_copy_axis(dst, src, &axis[n - 1], run);
+        if (matrix) {
+            turn_matrix(&(struct turn){.to = dst,
+                                       .from = src,
+                                       .to_pitch = in[0].to,
+                                       .from_pitch = in[1].from,
+                                       .rows = in[0].n,
+                                       .cols = in[1].n},
+                        run);
+        } else {
+            box_gather_copy_axis(dst, src, in, run);
+        }
         for (; d > 0; d--) {
             const struct axis *a = &axis[d - 1];
 

@@ -7,10 +7,10 @@
 #include "map_grid.h"
 
 /* What one stretch of the file should have at least, and the bounds of a block, of which the
- * cache holds several. */
+ * cache holds two at least. */
 #define STRETCH (4u << 10)
 #define SPAN_MIN (1u << 20)
-#define SPAN_MAX (16u << 20)
+#define SPAN_MAX (32u << 20)
 
 /* Is some dimension nearer together in the file than the innermost is? */
 static bool grid_box_turned(const struct box *b)
@@ -32,12 +32,12 @@ static bool grid_box_in_file(const struct box *b)
     return b->src && zf_source_identity(zf_source_origin(b->src, &at), &id);
 }
 
-/* Whole steps of the outermost dimension, so that blocks end where stretches do. */
-static uint64_t grid_span(const struct box *b)
+/* Whole steps of the outermost dimension, so that blocks end where stretches do; at most `most` bytes. */
+static uint64_t grid_span(const struct box *b, uint64_t most)
 {
     uint64_t elem = b->size[b->nd - 1], row = b->inner[0];
     uint64_t rows = (STRETCH + elem - 1) / elem;
-    uint64_t span = row > SPAN_MAX / rows ? SPAN_MAX : row * rows;
+    uint64_t span = row > most / rows ? most : row * rows;
 
     span = span < SPAN_MIN ? SPAN_MIN : span;
     return row <= span ? span / row * row : span;
@@ -47,9 +47,10 @@ bool grid_keep(struct zf_map *map, struct sources *t, struct zf_arena *keep,
                const struct zf_limits *lim, struct zf_err *err)
 {
     struct grid *g = (struct grid *)map;
+    const uint64_t most = lim->cache_bytes / 2 < SPAN_MAX ? lim->cache_bytes / 2 : SPAN_MAX;
     uint32_t *kept = NULL;
 
-    for (uint32_t i = 0; g->strided && i < g->n; i++) {
+    for (uint32_t i = 0; g->strided && most >= SPAN_MIN && i < g->n; i++) {
         struct box box;
 
         grid_box(g, i, &box);
@@ -60,7 +61,7 @@ bool grid_keep(struct zf_map *map, struct sources *t, struct zf_arena *keep,
         kept = kept ? kept : zf_arena_get(keep, g->n, sizeof *kept, err);
         zf_auto(source) struct zf_source *whole = kept ? box_source_new(&box, err) : NULL;
         zf_auto(source) struct zf_source *s =
-            whole ? zf_kept_new(whole, grid_span(&box), lim, err) : NULL;
+            whole ? zf_kept_new(whole, grid_span(&box, most), lim, err) : NULL;
         if (!s || !sources_add(t, s, &kept[i], err)) {
             return false;
         }

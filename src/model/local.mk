@@ -37,6 +37,7 @@ libzf_model_la_SOURCES = \
 	src/model/seal.c \
 	src/model/select.c \
 	src/model/sources.c \
+	src/model/turn.c \
 	src/model/undo.c \
 	src/model/unpack.c \
 	$(NULL)
@@ -64,4 +65,5 @@ noinst_HEADERS += \
 	src/model/pack.h \
 	src/model/boxes.h \
 	src/model/sources.h \
+	src/model/turn.h \
 	$(NULL)

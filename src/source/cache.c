@@ -158,6 +158,21 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
     return b;
 }
 
+struct block *cache_block(struct zf_cache *c, uint64_t n, struct zf_err *err)
+{
+    struct block *b = NULL;
+
+    (void)pthread_mutex_lock(&c->lock);
+    struct entry *oldest = c->list;
+    if (oldest && oldest->block->n == n && n > c->limit - c->bytes &&
+        atomic_load_explicit(&oldest->block->refs, memory_order_acquire) == 1) {
+        b = cache_block_ref(oldest->block);
+        cache_evict(c, oldest);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return b ? b : block_new(n, err);
+}
+
 /* Being a cache, it may forget: out of memory, or a block larger than all of it. */
 void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {

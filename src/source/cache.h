@@ -32,6 +32,11 @@ uint64_t cache_owner(struct zf_cache *c);
 /* Gives a reference to the owner's block k, or NULL when it is not here. */
 struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k);
 
+/* A block of n bytes, whose contents mean nothing, for what will be put here: the memory of the
+ * longest unused one if that would have to go for it and nobody reads it.  Fresh memory is cleared
+ * by the kernel, which takes longer than reading a file into it.  Errors: ZF_E_NOMEM. */
+struct block *cache_block(struct zf_cache *c, uint64_t n, struct zf_err *err) ZF_CHECKED;
+
 /* Keeps b (with a reference of its own) if it fits. */
 void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b);
 

@@ -15,7 +15,7 @@ static struct block *kept_load(struct blocks *b, uint64_t k, struct zf_err *err)
 
     (void)pthread_mutex_lock(&s->lock);
     struct block *block = cache_get(b->cache, b->owner, k);
-    if (!block && (block = block_new(blocks_len(b, k), err)) != NULL) {
+    if (!block && (block = cache_block(b->cache, blocks_len(b, k), err)) != NULL) {
         if (zf_source_pread(b->parent, block->data, block->n, k * b->span, err)) {
             cache_put(b->cache, b->owner, k, block);
         } else {

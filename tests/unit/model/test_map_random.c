@@ -468,12 +468,67 @@ static void random_strided_sources(void **state)
     }
 }
 
+/* Large enough for many tiles: dimensions in any order, elements of every size, columns near together and more than a
+ * page apart, and reads that begin and end anywhere. */
+static void large_turned_sources(void **state)
+{
+    enum { STORAGE = 8 << 20, DIMS = 3 };
+    unsigned char *data = malloc(STORAGE), *want = malloc(STORAGE), *got = malloc(STORAGE);
+    struct zf_err err;
+
+    (void)state;
+    for (int i = 0; i < STORAGE; i++) {
+        data[i] = (unsigned char)rnd(256);
+    }
+    zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, STORAGE, true, &err);
+    assert_non_null(src);
+    for (int round = 0; round < 100; round++) {
+        static const enum zf_dtype dtypes[] = {ZF_DT_U8, ZF_DT_F16, ZF_DT_F32, ZF_DT_F64, ZF_DT_C128};
+        enum zf_dtype dtype = dtypes[round % 5];
+        const uint64_t es = zf_dtype_info(dtype)->bytes, most[DIMS] = {300, 300, 1 + rnd(5)};
+        uint64_t shape[DIMS], stride[DIMS], step = 1, bytes = es;
+        uint32_t dim[DIMS] = {0, 1, 2}, k = (uint32_t)rnd(DIMS);
+
+        dim[0] = k;
+        dim[k] = 0;
+        for (uint32_t i = 0; i < DIMS; i++) {
+            shape[dim[i]] = 1 + rnd(most[dim[i]]);
+            stride[dim[i]] = step;
+            step *= shape[dim[i]];
+            step += step * es < 2048 && rnd(2) ? rnd(6000) / es : 0;
+            bytes *= shape[dim[i]];
+        }
+        if (step * es > STORAGE) {
+            continue;
+        }
+        for (uint64_t e = 0; e < bytes / es; e++) {
+            uint64_t at = e % shape[2] * stride[2] + e / shape[2] % shape[1] * stride[1] +
+                          e / shape[2] / shape[1] * stride[0];
+
+            memcpy(want + e * es, data + at * es, es);
+        }
+        zf_auto(source) struct zf_source *s =
+            zf_strided_new((struct zf_type){dtype, DIMS, shape},
+                           (struct zf_from){.src = src, .stride = stride}, &err);
+        assert_ok(s, &err);
+        for (int i = 0; i < 8; i++) {
+            uint64_t from = i ? rnd(bytes) : 0, take = i ? 1 + rnd(bytes - from) : bytes;
+
+            assert_ok(zf_source_pread(s, got, (size_t)take, from, &err), &err);
+            assert_memory_equal(got, want + from, (size_t)take);
+        }
+    }
+    free(want);
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_boxes),
         cmocka_unit_test(random_slices),
         cmocka_unit_test(random_strided_sources),
+        cmocka_unit_test(large_turned_sources),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

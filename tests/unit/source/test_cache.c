@@ -88,12 +88,46 @@ static void owners_are_dropped_alone(void **state)
     zf_cache_unref(&c);
 }
 
+/* Only the longest unused one, of the same size, that nobody reads and that would have to go. */
+static void memory_is_used_again(void **state)
+{
+    struct zf_err err;
+    struct zf_cache *c = zf_cache_new(300, &err);
+
+    (void)state;
+    put(c, 1, 0, 150);
+    zf_auto(block) struct block *beside = cache_block(c, 150, &err);
+    assert_true(beside && has(c, 1, 0)); /* there was room */
+    put(c, 1, 1, 150);
+    zf_auto(block) struct block *other = cache_block(c, 149, &err);
+    assert_true(other && has(c, 1, 0) && has(c, 1, 1));
+    zf_auto(block) struct block *read = cache_get(c, 1, 0);
+    assert_true(has(c, 1, 1)); /* now 0 is the longest unused one */
+    zf_auto(block) struct block *held = cache_block(c, 150, &err);
+    assert_true(held && held != read && has(c, 1, 1) && has(c, 1, 0));
+    assert_int_equal(read->data[149], 16);
+
+    assert_true(has(c, 1, 0)); /* now 1 is */
+    struct block *old = cache_get(c, 1, 1), *was = old;
+    block_unref(&old);
+    assert_true(has(c, 1, 0));
+    zf_auto(block) struct block *again = cache_block(c, 150, &err);
+    assert_ptr_equal(again, was);
+    assert_int_equal(again->n, 150);
+    assert_false(has(c, 1, 1));
+    memset(again->data, 2 * 16, again->n);
+    cache_put(c, 2, 0, again);
+    assert_true(has(c, 2, 0) && has(c, 1, 0));
+    zf_cache_unref(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_unused_goes_first),
         cmocka_unit_test(one_giant_is_kept_besides),
         cmocka_unit_test(owners_are_dropped_alone),
+        cmocka_unit_test(memory_is_used_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
