@@ -310,13 +310,14 @@ static void what_was_left_is_swept(void **state)
     static const struct {
         const char *name;
         bool old, stays;
-    } file[] = {{"about", true, true}, {"about.1", true, false}, {"about.2", false, true}, {"other", true, true}};
+    } file[] = {{"about", true, true}, {"about.1", true, false}, {"about.2", false, true}, {"other", true, true},
+                {"aboutness", true, true}}; /* `about` alone would be written anew */
     const uint64_t most = 30 * (N + DISKCACHE_HEAD);
-    char path[4][300];
+    char path[5][300];
 
     (void)state;
     put(most, 0, N);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         (void)snprintf(path[i], sizeof path[i], "%s/o/%s/%s", dir, diskcache_key_of(&about).hex,
                        file[i].name);
         (void)close(open(path[i], O_WRONLY | O_CREAT, 0600));
@@ -327,10 +328,11 @@ static void what_was_left_is_swept(void **state)
     for (uint64_t k = 1; k < 40; k++) {
         put(most, k * DISKCACHE_SLOTS, N);
     }
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         assert_int_equal(access(path[i], F_OK) == 0, file[i].stays);
     }
     assert_int_equal(unlink(path[3]), 0);
+    assert_int_equal(unlink(path[4]), 0);
 }
 
 /* Several processes put, get and evict, and are killed anywhere: nothing wrong is ever read, and the bound
