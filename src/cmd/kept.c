@@ -75,8 +75,6 @@ static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
     }
     zf_out_str(key, real);
     zf_out_str(key, "\n");
-    /* Messages and notes name it as it was given. */
-    kept_line(key, "as", path);
     kept_line(key, "program", PACKAGE_VERSION);
     kept_stat(key, "exe", "/proc/self/exe");
     kept_line(key, "format", o->format);
@@ -118,7 +116,8 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
 
     *k = (struct kept){.always = strcmp(how, "auto") != 0};
     (void)clock_gettime(CLOCK_MONOTONIC, &k->began);
-    /* Another place's files, and damage: always read.  Of an address no credential can be part: it would be refused. */
+    /* Another place's files have no facts in this store; what could not be read may be readable again with no file's date
+     * changed: always read.  Of an address no credential can be part: it would be refused. */
     if (strcmp(how, "off") == 0 || o->degraded || o->side || kept_is_elsewhere(path, o)) {
         return;
     }

@@ -3,6 +3,7 @@
  *
  *   "zfmodel" and KEEP_VERSION; 8 bytes: how many follow the checksum; 16 bytes: their checksum
  *   the key, its length in 4 bytes in front
+ *   what the store is called, if that is a part of anything below, or nothing
  *   the directory of the save in the store, the format, and what proved it
  *   what fixes the whole place, a commit, or ""
  *   facts: how many; of each: kind, path, 16 bytes of print for directories and files, and for files what was noted, or ""
@@ -25,7 +26,7 @@
 
 #define KEEP_MAGIC "zfmodel"
 /* To be raised whenever the bytes of a model mean something else, here or in src/model/pack.h. */
-#define KEEP_VERSION 3
+#define KEEP_VERSION 4
 #define KEEP_HEAD 32u
 #define KEEP_KEY_AT 36 /* where the key begins */
 

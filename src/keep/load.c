@@ -89,6 +89,19 @@ static bool load_head(struct loading *l, struct zf_err *err)
            load_bad(l, "another key", err);
 }
 
+/* Nothing but a reading of it says how it would speak of the same place by another name. */
+static bool load_called(struct loading *l, struct zf_err *err)
+{
+    zf_auto(mem) char *called = load_text(l, err);
+
+    if (!called) {
+        return false;
+    }
+    return !*called || strcmp(called, zf_store_name(l->st)) == 0 ||
+           zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "it was kept when it was called \"%.200s\"",
+                   called);
+}
+
 /* ---- facts and sources ----------------------------------------------------------------------- */
 
 static bool load_fact(struct loading *l, struct zf_err *err)
@@ -283,7 +296,7 @@ static struct zf_checkpoint *load_model(struct loading *l, const char *below, co
 
 static struct zf_checkpoint *load_all(struct loading *l, struct zf_err *err)
 {
-    if (!load_head(l, err)) {
+    if (!load_head(l, err) || !load_called(l, err)) {
         return NULL;
     }
     zf_auto(mem) char *below = load_text(l, err);
@@ -303,8 +316,8 @@ static void load_drop(struct load_sources *s)
     free(s->at);
 }
 
-struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p, uint64_t n,
-                                      struct zf_err *err)
+struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p,
+                                      uint64_t n, struct zf_err *err)
 {
     struct loading l = {.k = k, .st = st, .in = zf_bytes_of(p, n)};
     struct zf_checkpoint *c = load_all(&l, err);

@@ -173,7 +173,8 @@ static bool put_source(void *ctx, struct zf_source *src, uint64_t *number_out, s
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of too many others");
         }
     }
-    *number_out = ((const struct keep_source *)zf_table_get(&k->known, zf_hash_address(src)))->number;
+    *number_out =
+        ((const struct keep_source *)zf_table_get(&k->known, zf_hash_address(src)))->number;
     return true;
 }
 
@@ -226,11 +227,11 @@ static bool put_files(const struct zf_keep *k, const struct put_facts *facts, st
 {
     zf_out_var(out, k->files.n);
     for (size_t i = 0; i < k->files.n; i++) {
-        const struct keep_source *e =
-            zf_table_get(&facts->files, zf_hash_address(k->files.at[i]));
+        const struct keep_source *e = zf_table_get(&facts->files, zf_hash_address(k->files.at[i]));
 
         if (!e) {
-            (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a file of another place is not kept");
+            (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                          "a file of another place is not kept");
             return zf_err_in(err, "%s", k->files.at[i]->name);
         }
         zf_out_var(out, e->number);
@@ -259,7 +260,8 @@ static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_er
         return false;
     }
     if (body->n > k->most) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the model is larger than all that may be kept");
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "the model is larger than all that may be kept");
     }
     const struct dir_part part[] = {{head.p, head.n}, {body->p, body->n}};
     if (!dir_write(k->dir, k->name, part, sizeof part / sizeof part[0], err)) {
@@ -269,11 +271,29 @@ static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_er
     return true;
 }
 
-static bool put_body(struct zf_keep *k, const char *pin, struct put_facts *facts, struct zf_out *body,
-                     struct zf_err *err)
+/* A path may be given in many ways, and texts of the model may repeat the one it was given in: such a model is good for
+ * that one only. */
+static const char *put_called(const struct zf_keep *k, const struct zf_store *st)
 {
+    const struct zf_out *const part[] = {&k->about, &k->sources, &k->model};
+    const char *name = zf_store_name(st);
+
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        if (part[i]->n && memmem(part[i]->p, part[i]->n, name, strlen(name))) {
+            return name;
+        }
+    }
+    return "";
+}
+
+static bool put_body(struct zf_keep *k, const struct zf_store *st, struct put_facts *facts,
+                     struct zf_out *body, struct zf_err *err)
+{
+    const char *called = put_called(k, st), *pin = zf_store_pin(st);
+
     zf_out_le32(body, (uint32_t)strlen(k->key));
     zf_out_str(body, k->key);
+    put_text(body, called, strlen(called));
     zf_out_add(body, k->about.p, k->about.n);
     put_text(body, pin, strlen(pin));
     zf_out_var(body, facts->n);
@@ -284,8 +304,8 @@ static bool put_body(struct zf_keep *k, const char *pin, struct put_facts *facts
     zf_out_var(body, k->n_sources);
     zf_out_add(body, k->sources.p, k->sources.n);
     zf_out_add(body, k->model.p, k->model.n);
-    return zf_out_ok(&k->about, err) && zf_out_ok(&k->sources, err) && zf_out_ok(&facts->out, err) &&
-           zf_out_ok(body, err);
+    return zf_out_ok(&k->about, err) && zf_out_ok(&k->sources, err) &&
+           zf_out_ok(&facts->out, err) && zf_out_ok(body, err);
 }
 
 bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
@@ -298,7 +318,7 @@ bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
         return false;
     }
     bool ok = zf_store_facts(st, k->began, put_fact, &facts, err) &&
-              put_body(k, zf_store_pin(st), &facts, &body, err) && put_write(k, &body, err);
+              put_body(k, st, &facts, &body, err) && put_write(k, &body, err);
     zf_table_fini(&facts.files);
     zf_auto_out(&facts.out);
     put_forget(k);

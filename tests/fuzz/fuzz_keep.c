@@ -46,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     zf_out_le32(&body, 3);
     zf_out_str(&body, "key");
+    zf_out_u8(&body, 0); /* good for a store of any name */
     zf_out_add(&body, data, size);
     keep_head(&head, body.p, body.n);
     zf_out_add(&head, body.p, body.n);

@@ -86,6 +86,29 @@ def every_set_is_kept_and_says_the_same():
     assert n > 40, n
 
 
+def another_name_of_the_place_is_the_same_place():
+    """By a link, from another directory, with a slash: the model that was kept serves, and speaks of the place as it is called now."""
+    cache, n, kept = new('names'), 0, 0
+    link = new('link-of')
+    os.mkdir(link)
+    os.chdir(link)
+    for ckpt in sets():
+        if info(ckpt, 'off')[0]:
+            continue
+        name = os.path.join(link, os.path.basename(ckpt))
+        if os.path.lexists(name):
+            continue
+        os.symlink(ckpt, name)
+        assert not info(ckpt, cache)[2], ckpt
+        for other in (name, ckpt + '/', os.path.relpath(ckpt), os.path.basename(ckpt) + '//', ckpt):
+            code, said, was_kept = info(other, cache)
+            assert (code, said) == info(other, 'off')[:2], other
+            n += 1
+            kept += was_kept
+    os.chdir(tmp)
+    assert n > 200 and kept > 0.8 * n, (n, kept)
+
+
 def every_byte_is_the_same():
     cache, n = new('bytes'), 0
     for ckpt in list(sets())[::4]:
@@ -301,8 +324,8 @@ def a_mount_shows_the_same():
 
 
 try:
-    main([every_set_is_kept_and_says_the_same, every_byte_is_the_same, whatever_changes_is_seen, no_shard_is_opened,
-          a_damaged_model_is_read_anew, what_may_be_anothers_is_not_believed, no_place_is_no_failure,
+    main([every_set_is_kept_and_says_the_same, another_name_of_the_place_is_the_same_place, every_byte_is_the_same,
+          whatever_changes_is_seen, no_shard_is_opened, a_damaged_model_is_read_anew, what_may_be_anothers_is_not_believed, no_place_is_no_failure,
           damage_and_other_places_are_always_read, options_that_shape_the_model_count, many_at_once, listed_and_cleared,
           a_mount_shows_the_same])
 finally:
