@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users would run instead: seconds to the first tensor and to all of them, peak memory, bytes read and written, on the same
-checkpoints.  What a program reads through a map is not in its bytes read.  Their programs come from the environment of ./scripts/test-frameworks, or from $BENCH_PYTHON."""
+checkpoints.  What a program reads through a map is not in its bytes read.  Their programs come from the environment of ./scripts/test-frameworks, or from $BENCH_PYTHON.
+TOOLS_MPARAMS is the size in millions of parameters, TOOLS_KINDS='olmo megatron' takes some of the checkpoints."""
 import json
 import os
 import re
@@ -19,6 +20,11 @@ FIRST = 'import sys, time, os\nckpt, out = sys.argv[1:]\ndef first(t): t.float()
 DEEPSPEED = FIRST + '''
 from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as get, \\
     convert_zero_checkpoint_to_fp32_state_dict as convert
+'''
+# For those that ask for torch.distributed: a world of one.
+ALONE = '''
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + out + "/rendezvous", rank=0, world_size=1)
 '''
 PROGRAMS = {
     'zero3': {
@@ -41,7 +47,24 @@ for f in sorted(os.listdir(ckpt)):
 first(next(iter(d.values())))
 save_file(d, os.path.join(out, "model.safetensors"))''',
     },
+    'megatron': {
+        'dist_checkpointing.load_plain_tensors': FIRST + ALONE + '''
+from megatron.core.dist_checkpointing import load_plain_tensors
+d = [v for v in load_plain_tensors(ckpt).values() if hasattr(v, "sum")]
+first(d[0])
+for v in d: v.float().sum()''',
+    },
+    'olmo': {
+        'unshard_checkpoint': FIRST + '''
+from olmo_core.distributed.checkpoint import unshard_checkpoint
+unshard_checkpoint(ckpt + "/model_and_optim", out + "/all", optim=False, use_safetensors=True, quiet=True)''',
+        'unshard_checkpoint, a file a tensor': FIRST + '''
+from olmo_core.distributed.checkpoint import UnshardStrategy, unshard_checkpoint
+unshard_checkpoint(ckpt + "/model_and_optim", out + "/each", optim=False, quiet=True,
+                   unshard_strategy=UnshardStrategy.one_file_per_tensor())''',
+    },
 }
+NEEDS = {'zero3': 'deepspeed', 'megatron': 'megatron.core', 'olmo': 'olmo_core'}
 
 
 def interpreter():
@@ -50,6 +73,11 @@ def interpreter():
         if python and os.path.exists(python):
             return python
     return None
+
+
+def has(python, module):
+    return subprocess.run([python, '-c', f'import {module}'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0
 
 
 class Cost:
@@ -126,6 +154,17 @@ json.dump({{"metadata": {{"total_size": 4 * n * 4096 * 4}}, "weight_map": index}
     B.run(python, '-c', text, ckpt)
 
 
+def make_olmo(python, ckpt):
+    text = f'''
+import sys, torch
+from olmo_core.distributed.checkpoint import save_model_and_optim_state
+model = torch.nn.Sequential(*(torch.nn.Linear(4096, {MILLIONS} * 10**6 // 16 // 4096, bias=False) for _ in range(16)))
+save_model_and_optim_state(sys.argv[1] + "/model_and_optim", model)
+'''
+    os.makedirs(ckpt)
+    B.run(python, '-c', text, ckpt)
+
+
 def make(kind, python, ckpt):
     if kind == 'zero3':
         layers = max(1, MILLIONS // 17)
@@ -134,6 +173,11 @@ def make(kind, python, ckpt):
     elif kind == 'dcp':
         B.run(sys.executable, os.path.join(B.SRC, 'tests/support/mkdcp.py'), ckpt, '--tensors', 16, '--ranks', 4,
               '--rows', MILLIONS * 10 ** 6 // 16 // 4096 // 4 * 4, '--cols', 4096, '--sparse')
+    elif kind == 'megatron':
+        B.run(sys.executable, os.path.join(B.SRC, 'tests/support/mkmegatron.py'), ckpt, '--weights', '--layers', 16, '--tensors', 1,
+              '--ranks', 4, '--rows', MILLIONS * 10 ** 6 // 16 // 4096 // 4 * 4, '--cols', 4096, '--sparse')
+    elif kind == 'olmo':
+        make_olmo(python, ckpt)
     else:
         make_hf(python, ckpt)
 
@@ -148,8 +192,11 @@ def part(bench):
     out = os.path.join(B.tmp, 'out')
     os.mkdir(out)
     B.tell('', 'first tensor all tensors    peak RSS     read     written')
-    for kind in PROGRAMS:
+    for kind in os.environ.get('TOOLS_KINDS', ' '.join(PROGRAMS)).split():
         ckpt = os.path.join(B.tmp, kind)
+        if kind in NEEDS and not has(python, NEEDS[kind]):
+            B.tell(kind, 'skipped', f'{NEEDS[kind]} is not installed there')
+            continue
         try:
             make(kind, python, ckpt)
             stored = sum(os.stat(os.path.join(d, f)).st_size for d, _, fs in os.walk(ckpt) for f in fs)
