@@ -145,11 +145,27 @@ static void look_moved(struct seen *s, const char *name, const struct zf_map *m,
     }
 }
 
-/* Degraded, a master that cannot be held against its weight. */
-static bool look_master(struct seen *s, const char *name, const struct zf_map *m, enum zf_dtype dtype)
+/* The name under which the whole save has what a degraded one shows elsewhere: a master that cannot be held against its
+ * weight, or a vector whose shape is lost with the model states.  NULL: it is neither. */
+static const char *name_when_whole(const char *name)
 {
-    static const char set[] = "optim/param";
-    const struct thing *w = strncmp(name, set, sizeof set - 1) == 0 ? want_of(s->want, name + sizeof set - 1) : NULL;
+    static const char *const sets[] = {"optim/param", "bucket/", "bucket"};
+
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const size_t n = strlen(sets[i]);
+
+        if (strncmp(name, sets[i], n) == 0 && (name[n] == '|' || sets[i][n - 1] == '/')) {
+            return name + n;
+        }
+    }
+    return NULL;
+}
+
+/* Degraded, the same bytes in another place.  They are not counted. */
+static bool look_elsewhere(struct seen *s, const char *name, const struct zf_map *m, enum zf_dtype dtype)
+{
+    const char *whole = name_when_whole(name);
+    const struct thing *w = whole ? want_of(s->want, whole) : NULL;
 
     if (!w || w->dtype != dtype) {
         return false;
@@ -186,7 +202,7 @@ static void look(struct seen *s, const char *name, const struct zf_map *m, const
     if (!w) {
         /* Degraded, ranks that cannot be joined have directories of their own, and what cannot be taken apart is shown as
          * it is described, without a byte of it. */
-        if (s->strict || !s->told || (strncmp(name, "mp_rank_", 8) != 0 && !lost_wholly(m) && !look_master(s, name, m, dtype))) {
+        if (s->strict || !s->told || (strncmp(name, "mp_rank_", 8) != 0 && !lost_wholly(m) && !look_elsewhere(s, name, m, dtype))) {
             complain(s->how, "there is also", name);
         }
         return;
