@@ -27,6 +27,8 @@ struct fetch {
     uint64_t k; /* the first block */
     size_t n, ready;       /* blocks; how many of them are */
     bool sized;            /* this attempt's answer says where it ends */
+    bool guarded;          /* the object was exactly known before; and what had been met by then */
+    uint64_t met;
     struct block *block[]; /* pinned */
 };
 
@@ -59,10 +61,16 @@ static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, st
     if (!was->etag[0] && !was->version[0] && !was->mtime.tv_sec) {
         *was = *now;
         was->size = o->src.size;
+        object_met(o->shared);
     } else if (!was->etag[0] && now->etag[0]) {
         memcpy(was->etag, now->etag, sizeof was->etag);
+        object_met(o->shared);
     }
     bool ok = fetch_provable(o, was, err) && http_object_same(was, now, err);
+    const uint64_t proved = atomic_load(&o->proved);
+    if (ok && f->guarded && (proved == OBJECT_UNPROVED || proved < f->met)) {
+        atomic_store(&o->proved, f->met);
+    }
     (void)pthread_mutex_unlock(&o->lock);
     return ok;
 }
@@ -157,6 +165,8 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
     was = o->was;
     (void)pthread_mutex_unlock(&o->lock);
     was.size = o->src.size;
+    f->guarded = http_object_exact(&was);
+    f->met = atomic_load(&o->shared->met);
     ask.same = &was;
     ask.off = k * BLOCK_SIZE;
     ask.lane = o->owner;

@@ -209,6 +209,7 @@ static struct object *object_new(struct object_shared *s, const char *path, cons
     o->gate = gate;
     o->shared = s;
     o->was = HTTP_OBJECT_UNKNOWN;
+    atomic_init(&o->proved, OBJECT_UNPROVED);
     atomic_init(&o->stepped_to, UINT64_MAX); /* the first read is no step behind another */
     (void)pthread_mutex_init(&o->lock, NULL);
     o->owner = blockcache_owner(s->cache);
@@ -279,6 +280,7 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
     }
     o->src.size = o->src.stored = r.object.size;
     o->was = r.object;
+    object_met(o->shared);
     if (!fetch_provable(o, &o->was, err)) {
         return false;
     }
@@ -357,7 +359,8 @@ static bool object_looked(struct http_call *c, struct object *o, struct zf_err *
 
 static bool object_vouched(const struct object *o)
 {
-    return o->listed || o->shared->place->pinned;
+    return o->listed || o->shared->place->pinned ||
+           (atomic_load(&o->proved) == atomic_load(&o->shared->met) && !atomic_load(&o->stale));
 }
 
 bool object_unchanged(struct zf_source *const *src, size_t n, size_t *bad_out, struct zf_err *err)

@@ -31,7 +31,8 @@ struct zf_identity object_identity_of(const struct object_shared *s, const char 
                                       const struct http_object *o);
 
 /* Asks for all of them at once whether they are what they were.  Those that the listing vouches for,
- * which is looked at again by itself, are passed over.  On failure *bad_out is the first that is not. */
+ * which is looked at again by itself, are passed over, and those that were read when all of the place had been met.
+ * On failure *bad_out is the first that is not. */
 bool object_unchanged(struct zf_source *const *src, size_t n, size_t *bad_out,
                       struct zf_err *err) ZF_CHECKED;
 

@@ -68,17 +68,27 @@ static bool sizes_take(struct http_call *c, struct sizes_entry *e, struct zf_err
     return true;
 }
 
+bool sizes_mark(struct sizes *all)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        struct sizes_entry *e = &all->at[i];
+
+        e->asked = !e->dir && e->object.size == HTTP_SIZE_UNKNOWN;
+    }
+    return true;
+}
+
 bool sizes_complete(struct place *p, const char *dir, struct sizes *all, struct zf_err *err)
 {
     struct http_call *call[SIZES_WINDOW];
     size_t at[SIZES_WINDOW], begun = 0, n_calls = 0, waited = 0;
-    bool ok = true;
+    bool ok = sizes_mark(all);
 
     while (ok && (begun < all->n || waited < n_calls)) {
         if (begun < all->n && n_calls - waited < SIZES_WINDOW) {
             const struct sizes_entry *e = &all->at[begun];
 
-            if (!e->dir && e->object.size == HTTP_SIZE_UNKNOWN) {
+            if (e->asked) {
                 at[n_calls % SIZES_WINDOW] = begun;
                 call[n_calls % SIZES_WINDOW] = sizes_ask(p, dir, e, err);
                 ok = call[n_calls % SIZES_WINDOW] != NULL;

@@ -12,6 +12,7 @@
 struct sizes_entry {
     char *name; /* malloc'ed */
     bool dir;
+    bool asked; /* for its size: the listing does not say it */
     bool gone; /* the server does not give it */
     struct http_object object;
 };
@@ -30,6 +31,9 @@ bool sizes_add(void *ctx, const struct place_entry *e, struct zf_err *err);
  * Errors: ZF_E_IO nobody answers, ZF_E_NOMEM. */
 bool sizes_complete(struct place *p, const char *dir, struct sizes *all,
                     struct zf_err *err) ZF_CHECKED;
+
+/* Only notes which files it would ask for.  True. */
+bool sizes_mark(struct sizes *all);
 
 void sizes_fini(struct sizes *all);
 static inline void zf_auto_sizes(struct sizes *all)

@@ -24,6 +24,7 @@ struct store_listed {
     uint64_t size;
     struct timespec mtime;
     time_t date;
+    bool asked;           /* … not the listing, but the file itself */
     char *etag, *version; /* malloc'ed; NULL = not said */
 };
 
@@ -41,7 +42,7 @@ static char *store_text(const char *text)
     return text[0] ? strdup(text) : NULL;
 }
 
-static bool store_remember(struct store *s, const char *path, const struct http_object *o,
+static bool store_remember(struct store *s, const char *path, const struct http_object *o, bool asked,
                            struct zf_err *err)
 {
     uint64_t hash = zf_hash_str(0, path);
@@ -55,6 +56,7 @@ static bool store_remember(struct store *s, const char *path, const struct http_
                                    .size = o->size,
                                    .mtime = o->mtime,
                                    .date = o->date,
+                                   .asked = asked,
                                    .etag = store_text(o->etag),
                                    .version = store_text(o->version)};
     }
@@ -62,12 +64,16 @@ static bool store_remember(struct store *s, const char *path, const struct http_
     return l != NULL;
 }
 
-static bool store_recall(struct store *s, const char *path, struct http_object *out)
+/* *asked_out, if it is not NULL: the file itself said so. */
+static bool store_recall(struct store *s, const char *path, struct http_object *out, bool *asked_out)
 {
     (void)pthread_mutex_lock(&s->lock);
     const struct store_listed *l =
         zf_table_get(&s->listed, zf_hash_str(0, path));
     *out = HTTP_OBJECT_UNKNOWN;
+    if (asked_out) {
+        *asked_out = l && l->asked;
+    }
     if (l) {
         out->size = l->size;
         out->mtime = l->mtime;
@@ -94,10 +100,13 @@ static bool store_add(struct store *s, const char *dir, const struct sizes_entry
                              .what = e->dir ? "a directory" : "a file",
                              .kind = e->dir ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
 
-    if (!path || (!e->dir && !store_remember(s, path, &e->object, err))) {
+    /* A name of a directory that is looked at again says nothing new of its file. */
+    bool named = e->asked && l->names_do;
+    if (!path || (!e->dir && !named && !store_remember(s, path, &e->object, e->asked, err))) {
         return false;
     }
-    if (!e->dir) {
+    entry.asked = e->asked;
+    if (!e->dir && !named) {
         entry.id = object_identity_of(s->shared, path, &e->object);
         entry.exact = http_object_exact(&e->object);
         entry.fresh = e->gone; /* opened at once, which says why it cannot be */
@@ -117,7 +126,10 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
     if (!ok) {
         err->path[0] = '\0'; /* the store names it as the user does */
     }
-    ok = ok && sizes_complete(p, dir, &all, err); /* names the file in it */
+    ok = ok && (l->names_do ? sizes_mark(&all) : sizes_complete(p, dir, &all, err)); /* names the file in it */
+    if (!l->again) {
+        object_met(s->shared);
+    }
     for (size_t i = 0; ok && i < all.n; i++) {
         ok = store_add(s, dir, &all.at[i], l, err);
     }
@@ -133,20 +145,27 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
 {
     struct store *s = self;
     struct http_object o;
-    bool listed = store_recall(s, path, &o);
+    bool asked, listed = store_recall(s, path, &o, &asked);
     struct zf_source *local = s->local && listed && o.size != HTTP_SIZE_UNKNOWN
                                   ? local_cache_open(s->local, path, o.size)
                                   : NULL;
 
     if (local) {
+        object_met(s->shared);
         return local;
     }
     struct zf_source *src =
         object_open(s->shared, path, name, listed ? &o : NULL, known != NULL, err);
+    if (src && asked) {
+        object_of(src)->listed = false; /* no listing says what it is */
+    }
     /* What was not listed with its size has it now. */
     local = s->local && src ? local_cache_open(s->local, path, src->size) : NULL;
     if (local) {
         zf_source_unref(&src);
+    }
+    if (local || !src) {
+        object_met(s->shared); /* that it is not there is something as well */
     }
     return local ? local : src;
 }
@@ -215,7 +234,7 @@ static struct zf_source *store_again(void *self, const char *path, const char *n
 {
     struct store *s = self;
     struct http_object o;
-    bool listed = store_recall(s, path, &o);
+    bool listed = store_recall(s, path, &o, NULL);
 
     return open ? noted_same(open, note, err)
                 : noted_open(s->shared, path, name, note, listed ? &o : NULL, err);

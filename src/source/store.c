@@ -223,7 +223,7 @@ static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
         return store_named(t, k->path, err);
     }
-    if (!listing_read(t, k->path, &k->l, err)) {
+    if (!listing_read(t, k->path, NULL, &k->l, err)) {
         return store_named(t, k->path, err);
     }
     listing_sort(&k->l);

@@ -92,8 +92,8 @@ static struct kept **look_list(struct zf_registry *table, size_t *n_out, struct 
 }
 
 /* Marks the directory of a file.  That it is listed anew is also how a file is looked at that was
- * not opened yet. */
-static void look_count(struct store_table *t, const struct kept *f)
+ * not opened yet; but for one that would have to be asked for by itself, unless all of them are. */
+static void look_count(struct store_table *t, struct kept *f)
 {
     const char *slash = strrchr(f->path, '/');
     struct kept *d = store_kept_find(&t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0);
@@ -103,11 +103,15 @@ static void look_count(struct store_table *t, const struct kept *f)
     }
     if (d && f->known) {
         d->l.entry[f->known - d->l.entry].later = true;
+        f->vouched = !f->known->asked || d->relied;
     }
     for (size_t i = 0; d && !f->known && t->ops->unchanged && i < d->l.n; i++) {
         struct zf_entry *e = &d->l.entry[i];
 
-        e->later = e->later || (e->exact && strcmp(e->name, slash ? slash + 1 : f->path) == 0);
+        if (e->exact && strcmp(e->name, slash ? slash + 1 : f->path) == 0) {
+            e->later = true;
+            f->vouched = e->asked && d->relied;
+        }
     }
 }
 
@@ -143,11 +147,12 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err)
     return d != NULL;
 }
 
-/* The same name, and behind that of a file that was not opened the same file. */
-static bool look_same_entry(const struct zf_entry *x, const struct zf_entry *y)
+/* The same name, and behind that of a file that was not opened the same file, if that was asked for. */
+static bool look_same_entry(const struct zf_entry *x, const struct zf_entry *y, bool names_do)
 {
     return x->kind == y->kind && strcmp(x->name, y->name) == 0 &&
-           (!x->later || memcmp(&x->id, &y->id, sizeof x->id) == 0);
+           (!x->later || (names_do && x->asked && y->asked) ||
+            memcmp(&x->id, &y->id, sizeof x->id) == 0);
 }
 
 static bool look_same_sorted(const struct zf_listing *a, const struct zf_listing *b)
@@ -155,7 +160,7 @@ static bool look_same_sorted(const struct zf_listing *a, const struct zf_listing
     bool same = a->n == b->n;
 
     for (size_t i = 0; same && i < a->n; i++) {
-        same = look_same_entry(&a->entry[i], &b->entry[i]);
+        same = look_same_entry(&a->entry[i], &b->entry[i], b->names_do);
     }
     return same;
 }
@@ -171,7 +176,7 @@ static bool look_same_entries(const struct zf_listing *a, struct zf_listing *b)
         sorted[a->entry[i].place] = (uint32_t)i;
     }
     for (size_t i = 0; same && i < b->n; i++) {
-        same = look_same_entry(&a->entry[sorted[i]], &b->entry[i]);
+        same = look_same_entry(&a->entry[sorted[i]], &b->entry[i], b->names_do);
     }
     if (!same) {
         listing_sort(b);
@@ -184,7 +189,7 @@ static bool look_at_dir(struct store_table *t, const struct kept *d, struct zf_e
     struct zf_listing now;
     bool same;
 
-    if (!listing_read(t, d->path, &now, err)) {
+    if (!listing_read(t, d->path, d, &now, err)) {
         /* That a server cannot be asked says nothing of the directory. */
         return t->ops->unchanged && err->code == ZF_E_IO
                    ? false
@@ -285,7 +290,7 @@ static bool look_at_files(struct store_table *t, struct kept *const *file, size_
         return zf_fail_sys(err, "look at the files once more");
     }
     for (size_t i = 0; i < n; i++) {
-        if (!file[i]->known) {
+        if (!file[i]->vouched) {
             src[some] = file[i]->src;
             at[some++] = i;
         }

@@ -17,6 +17,7 @@ struct kept {
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
+    bool vouched;                 /* of a file: its directory, listed again, says what it is; for zf_store_unchanged alone */
     const struct zf_bytes *note;  /* of a file that was opened as one noted before; while it is made */
     bool noted;                   /* it was */
     struct zf_listing l;          /* of a directory */
@@ -90,9 +91,9 @@ struct zf_source *store_open_noted(struct zf_store *st, const char *path, const 
 /* What is kept of a directory, listed at the first question. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
-/* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.
- * Errors: without a path. */
-bool listing_read(struct store_table *t, const char *dir, struct zf_listing *l,
+/* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.  was: what is kept of the
+ * directory when it is looked at again, else NULL.  Errors: without a path. */
+bool listing_read(struct store_table *t, const char *dir, const struct kept *was, struct zf_listing *l,
                   struct zf_err *err) ZF_CHECKED;
 /* By the names of two entries, for qsort and bsearch. */
 int listing_order(const void *a, const void *b);

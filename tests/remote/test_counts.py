@@ -4,18 +4,22 @@
 import collections
 import json
 import os
+import re
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
+from serve import Handler, Server  # noqa: E402 pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 MAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support/mkdeepspeed.py")
+ZARR = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "megatron/pypi_0.5.0_zarr_pp2_bf16/iter_0000010")
 RANKS, BLOCK = 8, 64 << 10
 
 
@@ -63,9 +67,88 @@ def mount_of_many_ranks(server):
     # Head and end, and the steps, which lie between its large members; an archive below 512 KiB in one piece.
     assert max(optim) <= 3 and max(model) == 1, (optim, model)
     assert asked.twice() == 0, f"{asked.twice()} bytes were fetched twice"
-    # A listing without sizes has them asked for; when all is read each file is looked at once more.
-    assert max(len(v) for v in asked.by_file("HEAD").values()) <= 2
+    # A listing without sizes has them asked for; a file that was read with If-Match after that was there together with the others.
+    heads = {k: len(v) for k, v in asked.by_file("HEAD").items()}
+    assert max(n for k, n in heads.items() if k.endswith(".pt")) == 1, heads
     assert server.most_busy >= 8, f"{server.most_busy} requests at once"
+
+
+def mount_of_listed_sizes(server):
+    """What a file is was learnt from the answer to its first range, perhaps before the last one was met: such a one is looked at once more."""
+    asked = Asked(server)
+    server.faults["list"] = "nginx"
+    zerofs("info", server.url + "zero3/")
+    server.faults.clear()
+    heads = {k: len(v) for k, v in asked.by_file("HEAD").items()}
+    print(f"# {len(server.log)} requests, {sum(heads.values())} of them HEAD")
+    # A model file is read with one request.
+    assert max(heads.values()) == 1 and sum("model_states" in k for k in heads) >= RANKS - 1, heads
+
+
+def one_file_of_listed_size(server):
+    """Its end was asked for with the ETag that came with its head, when all else had been met."""
+    asked = Asked(server)
+    server.faults["list"] = "nginx"
+    zerofs("ls", server.url + "model.pt")
+    server.faults.clear()
+    assert len(asked.by_file()["model.pt"]) >= 2 and not asked.by_file("HEAD"), server.log
+
+
+class Meddler(Handler):
+    """Calls server.meddle(method, path) before it answers."""
+
+    def answer(self, body):
+        meddle = getattr(self.server, "meddle", None)
+        if meddle:
+            meddle(self.command, urllib.parse.unquote(self.path))
+        super().answer(body)
+
+
+def replaced_before_the_last_listing(root, style):
+    """`latest` was read, with a guard where its ETag is known, and names another save before that save is listed: no moment saw both."""
+    run = os.path.join(root, f"turn-{style}")
+    shutil.copytree(os.path.join(root, "zero3"), run)
+    with open(os.path.join(run, "latest"), encoding="ascii") as f:
+        first = f.read().strip()
+    shutil.copytree(os.path.join(run, first), os.path.join(run, "another"))
+    done = []
+
+    def meddle(method, path):
+        if method == "GET" and path.endswith(f"/{first}/") and not done:
+            done.append(path)
+            with open(os.path.join(run, "new"), "w", encoding="ascii") as f:
+                f.write("another")
+            os.rename(os.path.join(run, "new"), os.path.join(run, "latest"))
+
+    with Server(root, handler=Meddler) as server:
+        if style != "python":
+            server.faults["list"] = style
+        server.meddle = meddle
+        told = zerofs("info", server.url + os.path.basename(run)).decode()
+    assert done and re.search(r"^tag +another$", told, re.M), told
+
+
+def replaced_unread_in_a_directory_that_is_relied_on(root):
+    """Chunks of an array are known by their listing alone, and no mount reads them: they are asked for again."""
+    run = os.path.join(root, "zarr")
+    shutil.copytree(ZARR, run)
+    chunk = next(os.path.join(d, n) for d, _, names in sorted(os.walk(run)) if ".zarray" in names for n in sorted(names) if n[0] != ".")
+    url_path, heads, dirs = "/" + os.path.relpath(chunk, root), [], []
+
+    def meddle(method, path):
+        if method == "HEAD" and path == url_path:
+            heads.append(path)
+        if method == "GET" and path == os.path.dirname(url_path) + "/":
+            dirs.append(path)
+            if len(dirs) == 2:  # all was read
+                shutil.copyfile(chunk, chunk + ".new")
+                os.rename(chunk + ".new", chunk)
+
+    with Server(root, handler=Meddler) as server:
+        server.meddle = meddle
+        zerofs("info", server.url + "zarr")
+    # Found to be another, and opened again: each opening asks twice.
+    assert len(dirs) == 4 and len(heads) == 4, (dirs, heads)
 
 
 def one_parameter(server):
@@ -152,10 +235,15 @@ def main():
         make(root)
         with Server(root) as server:
             tap.run("a mount asks each rank's file a few times, and for no byte twice", mount_of_many_ranks, server)
+            tap.run("a file that was read once is looked at once more", mount_of_listed_sizes, server)
+            tap.run("a file that was read when all had been met is not", one_file_of_listed_size, server)
             tap.run("one parameter costs its bytes and a block a shard", one_parameter, server)
             tap.run("headers of many files are fetched at once", headers_of_many_files, server)
             tap.run("many saves are looked at together", many_saves, server, root)
             tap.run("an archive's members are found when they are read", an_archive_of_many_members, server)
+        for style in ("python", "nginx", "json"):
+            tap.run(f"latest that turns before its save is listed is noticed, listed as by {style}", replaced_before_the_last_listing, root, style)
+        tap.run("a chunk that nobody reads is asked for again", replaced_unread_in_a_directory_that_is_relied_on, root)
     tap.done()
 
 

@@ -15,6 +15,9 @@ struct zf_listing {
     struct zf_entry *entry;
     size_t n, cap;
     uint64_t limit;
+    /* Set by the common part: the directory was listed before and is looked at again; and nothing but the names
+     * matters of files that a kind would have to ask for one by one. */
+    bool again, names_do;
     /* Set by the kind: a directory that is not in it, and has no dot in front, is not there, so that it need
      * not be asked for. */
     bool whole;
