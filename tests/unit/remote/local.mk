@@ -4,6 +4,8 @@ if HAVE_CURL
 remote_tests = \
 	tests/unit/remote/test_blockcache \
 	tests/unit/remote/test_diskcache \
+	tests/unit/remote/test_fetch \
+	tests/unit/remote/test_noted \
 	$(NULL)
 check_PROGRAMS += $(remote_tests)
 TESTS += $(remote_tests)
@@ -12,6 +14,10 @@ tests_unit_remote_test_blockcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/sr
 tests_unit_remote_test_blockcache_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
 tests_unit_remote_test_diskcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_remote_test_diskcache_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
+tests_unit_remote_test_fetch_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_remote_test_fetch_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
+tests_unit_remote_test_noted_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_remote_test_noted_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
 # Listings, the hub's answers, the manifest, netrc
 
 remote_listing_tests = \

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is asked for when blocks of an object are wanted: the client is the test itself, which sees each request and answers
+ * it when it likes. */
+#include "support/unit.h"
+
+#include <stdlib.h>
+
+#include "remote/fetch.h"
+
+#define B ((uint64_t)BLOCK_SIZE)
+#define MOST 64
+
+struct http_call {
+    struct http_ask ask;
+};
+
+static struct zf_err err;
+static struct place place;
+static struct object_shared shared = {.place = &place};
+static struct object o;
+static struct http_object now; /* what the server has */
+static uint8_t content;        /* every byte of it */
+static bool hold;              /* requests are not answered before `answer` */
+static struct http_call asked[MOST];
+static size_t n_asked;
+
+/* ---- the client ------------------------------------------------------------------------------ */
+
+static bool put_blocks(const struct http_ask *ask, uint64_t n)
+{
+    uint8_t *bytes = malloc((size_t)n + 1);
+    struct zf_err why = {.code = ZF_OK};
+    bool ok = ask->sink.begin(ask->sink.ctx, &now, true, &why);
+
+    assert_non_null(bytes);
+    memset(bytes, content, (size_t)n);
+    if (ok) {
+        ask->sink.put(ask->sink.ctx, 0, bytes, (size_t)n);
+    } else {
+        ask->sink.done(ask->sink.ctx, NULL, &why);
+    }
+    free(bytes);
+    return ok;
+}
+
+static void answer(const struct http_call *c)
+{
+    if (put_blocks(&c->ask, c->ask.len)) {
+        c->ask.sink.done(c->ask.sink.ctx, NULL, NULL);
+    }
+}
+
+struct http_call *http_start(struct http *h, const struct http_ask *ask, struct zf_err *e)
+{
+    struct http_call *c = &asked[n_asked];
+
+    (void)h;
+    (void)e;
+    assert_true(n_asked++ < MOST);
+    c->ask = *ask;
+    c->ask.same = NULL; /* its object ends with this call */
+    if (!hold) {
+        answer(c);
+    }
+    return c;
+}
+
+void http_leave(struct http_call *c)
+{
+    (void)c;
+}
+
+void http_count_hits(struct http_host *host, uint64_t hits)
+{
+    (void)host;
+    (void)hits;
+}
+
+/* ---- an object ------------------------------------------------------------------------------- */
+
+static const struct zf_source_ops ops = {.kind = "test", .fini = zf_source_fini};
+
+static void open_object(uint64_t size, uint64_t cache_blocks)
+{
+    n_asked = 0;
+    hold = false;
+    content = 1;
+    now = (struct http_object){.size = size, .etag = "\"a\""};
+    o = (struct object){.shared = &shared, .was = now};
+    atomic_init(&o.proved, OBJECT_UNPROVED);
+    shared.cache = blockcache_new(cache_blocks * B, &err);
+    assert_ok(shared.cache, &err);
+    assert_ok(zf_source_init(&o.src, &ops, "object", size, &err), &err);
+    (void)pthread_mutex_init(&o.lock, NULL);
+    o.owner = blockcache_owner(shared.cache);
+}
+
+static void close_object(void)
+{
+    struct zf_source *src = &o.src;
+
+    zf_source_unref(&src);
+    (void)pthread_mutex_destroy(&o.lock);
+    blockcache_free(shared.cache);
+}
+
+static bool read_blocks(uint64_t k, uint64_t n, uint64_t beyond)
+{
+    uint8_t *bytes = malloc((size_t)(n * B));
+    const struct iovec iov = {.iov_base = bytes, .iov_len = (size_t)(n * B)};
+
+    assert_non_null(bytes);
+    bool ok = fetch_read(&o, &iov, 1, k * B, (size_t)(n * B), beyond, &err);
+    for (uint64_t i = 0; ok && i < n * B; i++) {
+        assert_int_equal(bytes[i], 1);
+    }
+    free(bytes);
+    return ok;
+}
+
+static void want(uint64_t k, uint64_t n, uint64_t k2, uint64_t n2)
+{
+    const struct fetch_range r[2] = {{.off = k * B, .len = n * B}, {.off = k2 * B, .len = n2 * B}};
+
+    fetch_want(&o, r, 2);
+}
+
+static void assert_asked(size_t i, uint64_t k, uint64_t n)
+{
+    assert_true(i < n_asked);
+    assert_int_equal(asked[i].ask.off, k * B);
+    assert_int_equal(asked[i].ask.len, n * B);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void neighbours_come_in_one_request(void **state)
+{
+    (void)state;
+    open_object(100 * B, 100);
+    assert_ok(read_blocks(3, 10, 0), &err);
+    assert_int_equal(n_asked, 1);
+    assert_asked(0, 3, 10);
+    assert_ok(read_blocks(5, 2, 0), &err);
+    assert_int_equal(n_asked, 1); /* in memory */
+    assert_ok(read_blocks(1, 14, 0), &err);
+    assert_int_equal(n_asked, 3); /* what is missing at both sides */
+    assert_asked(1, 1, 2);
+    assert_asked(2, 13, 2);
+    close_object();
+}
+
+static void a_gap_is_fetched_too_if_it_is_small(void **state)
+{
+    const uint64_t gap = FETCH_GAP / B;
+
+    (void)state;
+    open_object(100 * B, 100);
+    want(0, 1, 1 + gap, 1);
+    assert_int_equal(n_asked, 1);
+    assert_asked(0, 0, gap + 2);
+    want(50, 1, 52 + gap, 1);
+    assert_int_equal(n_asked, 3);
+    assert_asked(1, 50, 1);
+    assert_asked(2, 52 + gap, 1);
+    close_object();
+}
+
+static void what_is_on_its_way_is_not_asked_for_again(void **state)
+{
+    (void)state;
+    open_object(100 * B, 100);
+    hold = true;
+    want(0, 4, 0, 0);
+    want(2, 4, 0, 0);
+    assert_int_equal(n_asked, 2);
+    assert_asked(1, 4, 2);
+    assert_true(asked[0].ask.ahead && asked[1].ask.ahead);
+    assert_int_equal(asked[0].ask.lane, o.owner);
+    answer(&asked[1]);
+    answer(&asked[0]);
+    assert_ok(read_blocks(0, 6, 0), &err);
+    assert_int_equal(n_asked, 2);
+    close_object();
+}
+
+static void long_stretches_are_split(void **state)
+{
+    uint64_t at = 0;
+
+    (void)state;
+    open_object(600 * B, 600);
+    assert_ok(read_blocks(0, 400, 0), &err);
+    for (size_t i = 0; i < n_asked; i++) {
+        assert_int_equal(asked[i].ask.off, at);
+        at += asked[i].ask.len;
+    }
+    assert_int_equal(at, 400 * B);
+    assert_int_equal(n_asked, 16);
+    close_object();
+    /* Ahead of a reader in few long ones. */
+    open_object(600 * B, 600);
+    want(0, 256, 0, 0);
+    assert_int_equal(n_asked, 4);
+    close_object();
+}
+
+static void nothing_is_fetched_ahead_that_has_no_room(void **state)
+{
+    (void)state;
+    open_object(100 * B, 8);
+    want(0, 9, 0, 0);
+    assert_int_equal(n_asked, 0);
+    want(0, 8, 0, 0);
+    assert_int_equal(n_asked, 1);
+    assert_ok(read_blocks(20, 12, 0), &err); /* a reader gets what it asks for */
+    close_object();
+}
+
+static void nothing_lies_beyond_the_end(void **state)
+{
+    (void)state;
+    open_object(6 * B + 5, 100);
+    assert_ok(read_blocks(0, 1, 50 * B), &err);
+    assert_int_equal(n_asked, 2);
+    assert_int_equal(asked[0].ask.off, B); /* ahead, so that it is on its way while the reader waits */
+    assert_int_equal(asked[0].ask.len, 5 * B + 5);
+    assert_asked(1, 0, 1);
+    close_object();
+    open_object(20 * B, 100);
+    assert_ok(read_blocks(0, 1, 4 * B), &err);
+    assert_asked(0, 1, 4);
+    close_object();
+}
+
+static void another_object_is_refused(void **state)
+{
+    (void)state;
+    open_object(10 * B, 10);
+    (void)strcpy(now.etag, "\"b\"");
+    assert_false(read_blocks(0, 1, 0));
+    assert_int_equal(err.code, ZF_E_STALE);
+    assert_true(atomic_load(&o.stale));
+    assert_true(atomic_load(&o.proved) == OBJECT_UNPROVED);
+    close_object();
+}
+
+/* A block that is ready is read by others by then. */
+static void a_second_attempt_does_not_touch_what_is_ready(void **state)
+{
+    (void)state;
+    open_object(10 * B, 10);
+    hold = true;
+    want(0, 3, 0, 0);
+    assert_true(put_blocks(&asked[0].ask, B + B / 2));
+    content = 2;
+    assert_true(put_blocks(&asked[0].ask, B));
+    assert_ok(read_blocks(0, 1, 0), &err);
+    content = 1;
+    answer(&asked[0]);
+    assert_ok(read_blocks(0, 3, 0), &err);
+    assert_int_equal(n_asked, 1);
+    close_object();
+}
+
+/* Only a request that named the object, and was made when all had been met. */
+static void what_a_request_proves(void **state)
+{
+    (void)state;
+    open_object(10 * B, 10);
+    o.was = (struct http_object){.size = now.size};
+    const uint64_t met = atomic_load(&shared.met);
+    assert_ok(read_blocks(0, 1, 0), &err);
+    assert_int_equal(atomic_load(&shared.met), met + 1); /* its ETag was learnt */
+    assert_true(atomic_load(&o.proved) == OBJECT_UNPROVED);
+    hold = true;
+    want(1, 1, 0, 0);
+    object_met(&shared);
+    answer(&asked[1]);
+    assert_int_equal(atomic_load(&o.proved), met + 1); /* something was met while it was on its way */
+    hold = false;
+    assert_ok(read_blocks(2, 1, 0), &err);
+    assert_int_equal(atomic_load(&o.proved), atomic_load(&shared.met));
+    close_object();
+    open_object(10 * B, 10);
+    (void)strcpy(now.etag, "W/\"a\"");
+    o.was = now;
+    assert_ok(read_blocks(0, 1, 0), &err);
+    assert_true(atomic_load(&o.proved) == OBJECT_UNPROVED); /* a weak one names nothing */
+    close_object();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_come_in_one_request),
+        cmocka_unit_test(a_gap_is_fetched_too_if_it_is_small),
+        cmocka_unit_test(what_is_on_its_way_is_not_asked_for_again),
+        cmocka_unit_test(long_stretches_are_split),
+        cmocka_unit_test(nothing_is_fetched_ahead_that_has_no_room),
+        cmocka_unit_test(nothing_lies_beyond_the_end),
+        cmocka_unit_test(another_object_is_refused),
+        cmocka_unit_test(a_second_attempt_does_not_touch_what_is_ready),
+        cmocka_unit_test(what_a_request_proves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
