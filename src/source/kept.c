@@ -1,29 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of another source, kept in the cache of the store: for sources that are cheap by the megabyte only. */
+/* Blocks of another source, kept in the cache of the store: for sources that are cheap by the megabyte only.
+ *
+ * One reader is best served by blocks as large as they may be.  When several read in as many places, or one jumps,
+ * large blocks push each other out before they are used up, and each read of a MiB loads a whole one again.  That
+ * shows as blocks that are entered in the middle: then blocks become half as large, twice at most, until
+ * somebody goes through one after the other again. */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "blocks.h"
 
+/* span, a half and a quarter of it */
+#define GRADES 3
+/* So many blocks in a row that were entered in the middle make blocks smaller, so many that followed one another larger. */
+#define SCATTERED 2
+#define FOLLOWED 8
+/* The first of a reader's requests to reach a block need not be the one for its beginning, but nearly. */
+#define MIDDLE(span) ((span) / 16)
+
 struct kept {
     struct blocks b;
-    pthread_mutex_t lock; /* held while a block is read, so that no two threads read the same */
+    atomic_uint grade; /* a block has span >> grade bytes */
+    pthread_mutex_t
+        lock; /* held while a block is read, so that no two threads read the same; of all below */
+    uint64_t end; /* of the block that was read last */
+    unsigned scattered, followed;
 };
 
-static struct block *kept_load(struct blocks *b, uint64_t k, struct zf_err *err)
+/* A block: bytes [off, off + n). */
+struct kept_block {
+    uint64_t key, off, n;
+};
+
+/* The one with byte `at`.  Blocks of all sizes are in one cache, each under its own key. */
+static struct kept_block kept_at(struct kept *s, uint64_t at)
 {
-    struct kept *s = (struct kept *)b;
+    const unsigned grade = atomic_load_explicit(&s->grade, memory_order_relaxed);
+    const uint64_t span = s->b.span >> grade, k = at / span, left = s->b.src.size - k * span;
+
+    return (struct kept_block){
+        .key = k * GRADES + grade, .off = k * span, .n = left < span ? left : span};
+}
+
+/* The block will be read, because somebody wants what is `into` it. */
+static void kept_notice(struct kept *s, const struct kept_block *w, uint64_t into)
+{
+    unsigned grade = atomic_load_explicit(&s->grade, memory_order_relaxed);
+
+    s->scattered = into > MIDDLE(s->b.span >> grade) ? s->scattered + 1 : 0;
+    s->followed = w->off == s->end ? s->followed + 1 : 0;
+    s->end = w->off + w->n;
+    if (s->scattered == SCATTERED) {
+        grade += grade + 1 < GRADES;
+        s->scattered = 0;
+    } else if (s->followed == FOLLOWED) {
+        grade -= grade > 0;
+        s->followed = 0;
+    }
+    atomic_store_explicit(&s->grade, grade, memory_order_relaxed);
+}
+
+static struct block *kept_load(struct kept *s, const struct kept_block *w, uint64_t into,
+                               struct zf_err *err)
+{
+    struct blocks *b = &s->b;
 
     (void)pthread_mutex_lock(&s->lock);
-    struct block *block = cache_get(b->cache, b->owner, k);
-    if (!block && (block = cache_block(b->cache, blocks_len(b, k), err)) != NULL) {
-        if (zf_source_pread(b->parent, block->data, block->n, k * b->span, err)) {
-            cache_put(b->cache, b->owner, k, block);
+    struct block *block = cache_get(b->cache, b->owner, w->key);
+    if (!block && (block = cache_block(b->cache, w->n, err)) != NULL) {
+        kept_notice(s, w, into);
+        if (zf_source_pread(b->parent, block->data, block->n, w->off, err)) {
+            cache_put(b->cache, b->owner, w->key, block);
         } else {
             block_unref(&block);
         }
     }
     (void)pthread_mutex_unlock(&s->lock);
     return block;
+}
+
+static bool kept_pread(struct zf_source *src, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    struct kept *s = (struct kept *)src;
+    char *to = buf;
+
+    while (n > 0) {
+        const struct kept_block w = kept_at(s, off);
+        const uint64_t into = off - w.off;
+        bool held;
+        zf_auto(block) struct block *block = cache_get(s->b.cache, s->b.owner, w.key);
+
+        if (!block) {
+            if (!zf_gate_enter(s->b.gate, &held, err)) {
+                return zf_err_in(err, "%s", src->name);
+            }
+            block = kept_load(s, &w, into, err);
+            zf_gate_leave(s->b.gate, held);
+        }
+        if (!block) {
+            return false;
+        }
+        const size_t len = block->n - (size_t)into < n ? block->n - (size_t)into : n;
+        memcpy(to, block->data + into, len);
+        to += len;
+        off += len;
+        n -= len;
+    }
+    return true;
 }
 
 static void kept_fini(struct zf_source *s)
@@ -44,7 +128,7 @@ static bool kept_origin(struct zf_source *s, uint64_t *off, struct zf_source **p
 
 static const struct zf_source_ops kept_ops = {
     .kind = "kept",
-    .pread = blocks_pread,
+    .pread = kept_pread,
     .origin = kept_origin,
     .fini = kept_fini,
 };
@@ -64,8 +148,8 @@ struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const str
         free(k);
         return NULL;
     }
-    k->b.span = span;
-    k->b.load = kept_load;
+    k->b.span = span < 1u << (GRADES - 1) ? 1u << (GRADES - 1) : span;
+    atomic_init(&k->grade, 0);
     (void)pthread_mutex_init(&k->lock, NULL);
     return &k->b.src;
 }

@@ -4,7 +4,9 @@
  * bench_read map FILE…      seconds to copy the files out of maps of them
  * bench_read mapped FILE N  median microseconds of N faults all over a map of the file
  * bench_read walk DIR       seconds to list a directory and all below, and ask for every entry's attributes
- * bench_read tree CKPT PATH seconds to read a file of a checkpoint's tree without a kernel between
+ * bench_read tree CKPT PATH [N]  seconds to read a file of a checkpoint's tree without a kernel between, at N places
+ *                           in turn, as of readers that are slower than we are
+ * bench_read pick CKPT PATH N SIZE  median microseconds of N reads of SIZE bytes all over such a file
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -89,11 +91,22 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+#define SEED 88172645463325252ull
+
+/* xorshift64 */
+static unsigned long long any(unsigned long long *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
 /* size: of a pread; 0 = one byte of a map */
 static int at_random(const char *path, size_t count, size_t size, void *buf)
 {
     zf_auto(mem) double *took = calloc(count ? count : 1, sizeof *took);
-    unsigned long long seed = 88172645463325252ull;
+    unsigned long long seed = SEED;
     int fd = open(path, O_RDONLY);
     struct stat st;
     const volatile char *map = NULL;
@@ -102,14 +115,12 @@ static int at_random(const char *path, size_t count, size_t size, void *buf)
     if (!took || fd < 0 || fstat(fd, &st) != 0 || (size_t)st.st_size < step || step > BLOCK) {
         return fail(path);
     }
-    if (size == 0 && (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+    if (size == 0 &&
+        (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED) {
         return fail(path);
     }
     for (size_t i = 0; i < count; i++) {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        off_t at = (off_t)(seed % ((unsigned long long)st.st_size / step) * step);
+        off_t at = (off_t)(any(&seed) % ((unsigned long long)st.st_size / step) * step);
         double start = now();
 
         if (map) {
@@ -152,29 +163,64 @@ static struct zf_tree *open_tree(const char *path, const struct zf_limits *lim, 
     return c ? zf_tree_new(c, &view, err) : NULL;
 }
 
-static int tree(const char *ckpt, const char *path, void *buf)
+static bool tree_in_turn(struct zf_tree *t, const struct zf_stat *st, size_t places, void *buf,
+                         struct zf_err *err)
+{
+    const uint64_t part = st->size / places + 1;
+    bool ok = true;
+    size_t got;
+
+    for (uint64_t into = 0; ok && into < part; into += BLOCK) {
+        for (size_t i = 0; ok && i < places; i++) {
+            ok = t->ops->read(t, st->ino, buf, part - into < BLOCK ? (size_t)(part - into) : BLOCK,
+                              i * part + into, &got, err);
+        }
+    }
+    return ok;
+}
+
+static bool tree_at_random(struct zf_tree *t, const struct zf_stat *st, double *took, size_t n,
+                           size_t size, void *buf, struct zf_err *err)
+{
+    unsigned long long seed = SEED;
+    bool ok = true;
+    size_t got;
+
+    for (size_t i = 0; ok && i < n; i++) {
+        double start = now();
+
+        ok = t->ops->read(t, st->ino, buf, size, any(&seed) % (st->size / size) * size, &got, err);
+        took[i] = (now() - start) * 1e6;
+    }
+    return ok;
+}
+
+/* n reads of `size` bytes each all over the file; n = 0: all of it, at so many places in turn */
+static int tree(const char *ckpt, const char *path, size_t places, size_t n, size_t size, void *buf)
 {
     struct zf_limits lim = zf_limits_default();
+    zf_auto(mem) double *took = calloc(n ? n : 1, sizeof *took);
     struct zf_err err;
     struct zf_stat st;
     char text[800];
-    size_t n = 1;
-    bool ok = true;
     zf_auto(tree) struct zf_tree *t = open_tree(ckpt, &lim, &err);
 
     if (!t || !zf_tree_walk(t, path, &st)) {
         fprintf(stderr, "%s\n", t ? path : zf_err_text(&err, text, sizeof text));
         return 1;
     }
-    double start = now();
-    for (uint64_t off = 0; ok && n > 0; off += n) {
-        ok = t->ops->read(t, st.ino, buf, BLOCK, off, &n, &err);
+    if (!took || places == 0 || (n && (size == 0 || size > BLOCK || size > st.size))) {
+        return 2;
     }
-    if (!ok) {
+    double start = now();
+    if (!(n ? tree_at_random(t, &st, took, n, size, buf, &err)
+            : tree_in_turn(t, &st, places, buf, &err))) {
         fprintf(stderr, "%s\n", zf_err_text(&err, text, sizeof text));
         return 1;
     }
-    printf("%.9f\n", now() - start);
+    double all = now() - start;
+    qsort(took, n, sizeof *took, by_value);
+    printf("%.9f\n", n ? took[n / 2] : all);
     return 0;
 }
 
@@ -201,5 +247,12 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "walk") == 0) {
         return walk(argv[2]);
     }
-    return argc == 4 && strcmp(argv[1], "tree") == 0 ? tree(argv[2], argv[3], buf) : 2;
+    if (argc == 6 && strcmp(argv[1], "pick") == 0) {
+        return tree(argv[2], argv[3], 1, strtoul(argv[4], NULL, 10), strtoul(argv[5], NULL, 10),
+                    buf);
+    }
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "tree") == 0) {
+        return tree(argv[2], argv[3], argc == 5 ? strtoul(argv[4], NULL, 10) : 1, 0, 0, buf);
+    }
+    return 2;
 }

@@ -160,7 +160,8 @@ bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_
                   uint64_t *size_out, struct zf_err *err) ZF_CHECKED;
 
 /* The same bytes as parent, read from it in blocks of `span` bytes, which are kept as for
- * inflate: where a byte costs as much as a thousand beside it.  Opening reads nothing. */
+ * inflate: where a byte costs as much as a thousand beside it.  For several readers at once, or one
+ * that jumps, blocks are a half or a quarter of that.  Opening reads nothing. */
 struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
 

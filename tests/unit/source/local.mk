@@ -6,6 +6,7 @@ source_tests = \
 	tests/unit/source/test_file \
 	tests/unit/source/test_inflate \
 	tests/unit/source/test_items \
+	tests/unit/source/test_kept \
 	tests/unit/source/test_later \
 	tests/unit/source/test_source \
 	tests/unit/source/test_store \
@@ -30,6 +31,8 @@ tests_unit_source_test_inflate_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_inflate_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread $(ZLIB_LIBS)
 tests_unit_source_test_items_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_items_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_source_test_kept_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_kept_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_later_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_later_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_source_CPPFLAGS = $(TEST_CPPFLAGS)
