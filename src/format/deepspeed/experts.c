@@ -169,13 +169,18 @@ const struct ds_entry *ds_experts_weight(const struct ds_rank *mp, const struct 
 {
     const struct ds_entry *e;
     char name[1024];
-    int n;
+    const uint32_t most = sizeof name - sizeof ".18446744073709551615";
 
     if (!p->whole) {
         e = ds_model_find(&mp->model, p->name);
         return e ? e : ds_model_find(&mp->expert, p->weight.p ? p->weight : p->name);
     }
-    n = snprintf(name, sizeof name, "%.*s.%llu", (int)(p->name.n < 900 ? p->name.n : 900),
-                 p->name.p, (unsigned long long)(p->first + l));
-    return ds_model_find(&mp->expert, (struct ds_name){name, (uint32_t)n});
+    /* A name that was cut could be another tensor's. */
+    if (p->name.n > most) {
+        return NULL;
+    }
+    memcpy(name, p->name.p, p->name.n);
+    int n = snprintf(name + p->name.n, sizeof name - p->name.n, ".%llu",
+                     (unsigned long long)(p->first + l));
+    return ds_model_find(&mp->expert, (struct ds_name){name, p->name.n + (uint32_t)n});
 }

@@ -29,7 +29,8 @@ struct ds_expert_name {
 };
 bool ds_expert_name(struct ds_name name, struct ds_expert_name *out);
 
-/* The 16-bit weight of parameter p, or of expert l of those that are fused in it; NULL: not there. */
+/* The 16-bit weight of parameter p, or of expert l of those that are fused in it; NULL: not there, or
+ * the name of the fused is longer than a thousand bytes. */
 const struct ds_entry *ds_experts_weight(const struct ds_rank *mp, const struct ds_param *p,
                                          uint64_t l);
 

@@ -2,6 +2,7 @@
 /* Parameters named by param_slice_mappings alone: cut over ranks, several vectors of experts, shapes by the weights. */
 #include "support/unit.h"
 
+#include "src/format/deepspeed/experts.h"
 #include "src/format/deepspeed/mappings.h"
 
 #define NAME(text) {text, sizeof text - 1}
@@ -139,6 +140,44 @@ static void weights_have_the_shapes(void **state)
     zf_arena_free(m.ds.a);
 }
 
+/* Expert 12 of a fused tensor whose name has n letters, of which `cut` could be read; and NUL is a letter like any other. */
+static const struct ds_entry *fused_weight(uint32_t n, uint32_t cut, char letter)
+{
+    static char there[1100], asked[1100];
+    static struct ds_entry entry[1];
+    static const uint32_t by_name[1] = {0};
+    const uint64_t whole[] = {16, 2};
+    struct made m;
+
+    make(&m, good, 2);
+    memset(there, 'w', sizeof there);
+    memset(asked, 'w', sizeof asked);
+    asked[n - 1] = letter;
+    (void)memcpy(there + cut, ".12", 3);
+    there[cut - 1] = asked[cut - 1];
+    entry[0] = (struct ds_entry){.name = {there, cut + 3}, .tensor = true};
+    m.mp.expert = (struct ds_model){.entry = entry, .n_entries = 1, .by_name = by_name};
+    const struct ds_param p = {.name = {asked, n}, .ndim = 2, .whole = whole, .first = 10};
+    const struct ds_entry *e = ds_experts_weight(&m.mp, &p, 2);
+    zf_arena_free(m.ds.a);
+    return e;
+}
+
+static void a_long_name_is_not_another(void **state)
+{
+    (void)state;
+    assert_non_null(fused_weight(20, 20, 'w'));
+    assert_non_null(fused_weight(20, 20, '\0'));
+    assert_non_null(fused_weight(1000, 1000, 'x'));
+    for (uint32_t n = 21; n < 1090; n++) {
+        assert_null(fused_weight(n, n - 1, 'x'));
+        assert_null(fused_weight(n, n - 1, '\0'));
+        if (n > 900) {
+            assert_null(fused_weight(n, 900, 'x'));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +185,7 @@ int main(void)
         cmocka_unit_test(other_experts_have_the_same),
         cmocka_unit_test(refuses),
         cmocka_unit_test(weights_have_the_shapes),
+        cmocka_unit_test(a_long_name_is_not_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
