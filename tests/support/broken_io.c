@@ -176,16 +176,58 @@ ssize_t preadv(int fd, const struct iovec *v, int n, off_t off)
 
 /* A sanitizer brings a heap of its own. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+#include <execinfo.h>
+
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t each);
 void *__libc_realloc(void *p, size_t n);
 
-static bool broken_heap(void)
+/* The places that asked since the program began, in a table by hash, and which of the calls of this run were the first. */
+enum { PLACES = 1 << 16, CALLS = 1 << 20 };
+static uint64_t broken_place[PLACES];
+static uint8_t broken_new[CALLS / 8];
+static _Thread_local bool broken_looks; /* backtrace() may ask the heap */
+
+__attribute__((noinline)) static void broken_note_place(long at)
 {
-    if (!broken_on) {
+    void *up[6];
+    uint64_t hash = 1;
+
+    if (at >= CALLS) {
+        return;
+    }
+    broken_looks = true;
+    const int n = backtrace(up, 6); /* here, broken_heap, malloc, then who asks */
+    broken_looks = false;
+    for (int i = 3; i < n; i++) {
+        hash = (hash ^ (uintptr_t)up[i]) * 0x9e3779b97f4a7c15u;
+    }
+    (void)pthread_mutex_lock(&broken_lock);
+    size_t k = hash >> 48;
+    for (size_t tries = 0; tries < PLACES && broken_place[k] && broken_place[k] != hash; tries++) {
+        k = (k + 1) % PLACES;
+    }
+    broken_new[at / 8] &= (uint8_t) ~(1u << at % 8);
+    broken_new[at / 8] |= (uint8_t)((broken_place[k] != hash) << at % 8);
+    broken_place[k] = hash;
+    (void)pthread_mutex_unlock(&broken_lock);
+}
+
+bool broken_heap_is_new(long at)
+{
+    return at < CALLS && broken_new[at / 8] >> at % 8 & 1;
+}
+
+__attribute__((noinline)) static bool broken_heap(void)
+{
+    if (!broken_on || broken_looks) {
         return false;
     }
-    if (++broken_n_heap != broken_now.at || !broken_has_plan || broken_now.kind != BROKEN_HEAP) {
+    const long at = ++broken_n_heap;
+    if (!broken_has_plan) {
+        broken_note_place(at);
+    }
+    if (at != broken_now.at || !broken_has_plan || broken_now.kind != BROKEN_HEAP) {
         return false;
     }
     broken_n_failed++;
@@ -206,5 +248,11 @@ void *calloc(size_t n, size_t each)
 void *realloc(void *p, size_t n)
 {
     return broken_heap() ? NULL : __libc_realloc(p, n);
+}
+#else
+bool broken_heap_is_new(long at)
+{
+    (void)at;
+    return false;
 }
 #endif

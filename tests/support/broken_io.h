@@ -40,4 +40,8 @@ struct broken_point {
 size_t broken_points(const struct broken_point **out);
 void broken_forget(void);
 
+/* Was the at-th call of the heap, in the last run without a plan, the first of this process from its place (three calls up:
+ * behind an arena, who asks the arena)? */
+bool broken_heap_is_new(long at);
+
 #endif

@@ -3,7 +3,7 @@
  * fewer, other ones, or none, without a word.  Each file and directory of real checkpoints fails in turn (open, stat, readdir,
  * read), each call fails once, strictly and degraded; then, what is read while a file fails is right afterwards.
  *
- * A sample is drawn with a fixed seed.  ZEROFS_FAULTS=all takes every fault; arguments are checkpoints to take instead. */
+ * A sample is drawn with a fixed seed; of the heap's calls, the first from each place in the program is in it.  ZEROFS_FAULTS=all takes every fault; arguments are checkpoints to take instead. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -398,7 +398,7 @@ static void all_faults(const char *path, long points, long calls, long heap)
         }
     }
     for (long i = 1; i <= n_heap; i++) {
-        if (n_heap <= SMALL_HEAP || draw(heap ? n_heap / heap : 1)) {
+        if (n_heap <= SMALL_HEAP || broken_heap_is_new(i) || draw(heap ? n_heap / heap : 1)) {
             judge(path, &want, &(struct broken_plan){.kind = BROKEN_HEAP, .why = ENOMEM, .at = i}, i & 1);
         }
     }
