@@ -195,6 +195,14 @@ static void refusals(void **state)
     dt.axis = too_many;
     assert_false(boxes_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "pieces");
+    /* within the bound, but for this arena too many */
+    zf_auto(arena) struct zf_arena *small = zf_arena_new(4096, &err);
+    struct zf_mesh_axis many[] = {STRIDED(2, 1000)};
+
+    assert_non_null(small);
+    dt.axis = many;
+    assert_false(boxes_dims(&dt, small, &dim, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "memory");
 }
 
 int main(void)

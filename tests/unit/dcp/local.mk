@@ -5,6 +5,6 @@ dcp_tests = \
 	$(NULL)
 check_PROGRAMS += $(dcp_tests)
 TESTS += $(dcp_tests)
-tests_unit_dcp_test_ask_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_dcp_test_ask_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_dcp_test_ask_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 endif

@@ -9,6 +9,8 @@
 #include <zf/dcp.h>
 #include <zf/find.h>
 
+#include "src/dcp/items.h"
+
 static struct zf_limits lim;
 static struct zf_err err;
 static struct zf_store *st;
@@ -78,10 +80,29 @@ static void keys_and_their_bytes(void **state)
     assert_int_equal(zf_checkpoint_set(c, "")->n, 3);
 }
 
+/* An item may be shorter than anything that torch.save writes; then it is bytes. */
+static void short_items_are_bytes(void **state)
+{
+    static char bytes[] = "PKPK";
+
+    (void)state;
+    for (uint64_t n = 0; n < 4; n++) {
+        zf_auto(source) struct zf_source *file = zf_mem_new("__0_0.distcp", bytes, 4, false, &err);
+        const struct dcp_item item = {.wrap = ZF_DCP_PLAIN, .off = 4 - n, .len = n};
+        zf_auto(dcp_look) struct dcp_look look = {0};
+
+        assert_ok(file, &err);
+        assert_ok(dcp_look_init(&look, file, item, 4, &lim, &err), &err);
+        assert_null(look.torch);
+        assert_int_equal(look.body->size, n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_and_their_bytes),
+        cmocka_unit_test(short_items_are_bytes),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

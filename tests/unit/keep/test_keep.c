@@ -57,6 +57,7 @@ static void the_longest_unused_go_first(void **state)
     put(fd, C, 100, 1500000000);
     put(fd, ".new-1-ff", 7, 1000000000); /* of a process that was killed */
     put(fd, "mine.model", 1000, 1000000000);
+    assert_int_equal(mkdirat(fd, "mine", 0700), 0);
     dir_trim(fd, 300);
     assert_int_equal(faccessat(fd, B, F_OK, 0), 0);
     assert_int_not_equal(faccessat(fd, ".new-1-ff", F_OK, 0), 0);
@@ -73,6 +74,7 @@ static void the_longest_unused_go_first(void **state)
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "too large");
     assert_int_equal(faccessat(fd, "mine.model", F_OK, 0), 0);
     assert_int_equal(unlinkat(fd, "mine.model", 0), 0);
+    assert_int_equal(unlinkat(fd, "mine", AT_REMOVEDIR), 0);
     (void)close(fd);
 }
 

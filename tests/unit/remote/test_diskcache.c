@@ -257,6 +257,23 @@ static void listed_and_cleared(void **state)
     assert_true(get(0, N));
 }
 
+/* What a terminal would obey is taken out of a name, wherever it stands; a space is none of it. */
+static void listed_without_what_a_terminal_obeys(void **state)
+{
+    struct diskcache_about odd = about;
+    const char bytes[] = "?";
+
+    (void)state;
+    odd.url = "\033[2Jhttp://host/a b\177\tc";
+    struct diskcache *c = opened(0);
+    const struct diskcache_key key = diskcache_key_of(&odd);
+    diskcache_put(c, &key, &odd, 0, (const uint8_t *)bytes, 1);
+    diskcache_free(c);
+    (void)cached();
+    assert_int_equal(cached_n, 1);
+    assert_string_equal(cached_url, "?[2Jhttp://host/a b??c");
+}
+
 /* Each block in a file of its own here; the oldest go. */
 static void the_bound_holds_and_the_oldest_go(void **state)
 {
@@ -473,6 +490,7 @@ int main(void)
         T(what_was_cut_is_not_believed),
         T(a_block_at_anothers_place_is_not_believed),
         T(listed_and_cleared),
+        T(listed_without_what_a_terminal_obeys),
         T(the_bound_holds_and_the_oldest_go),
         T(a_bad_count_is_counted),
         T(what_was_left_is_swept),

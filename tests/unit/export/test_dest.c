@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last step of a file of an export, its name, and a disk that takes no more.  renameat2 is our own here: it does not know
+ * its flag, as on some file systems. */
+#include "support/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/export/dest.h>
+#include <zf/export/sums.h>
+
+static char dir[64];
+static int root;
+
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    if (flags) {
+        errno = EINVAL;
+        return -1;
+    }
+    return renameat(from_dir, from, to_dir, to);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(dir, "/tmp/zf-dest-XXXXXX");
+    root = mkdtemp(dir) ? open(dir, O_RDONLY | O_DIRECTORY) : -1;
+    return root < 0;
+}
+
+static int teardown(void **state)
+{
+    static const char *const all[] = {"a", "b", ".a.part", ".SHA256SUMS.part"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        (void)unlinkat(root, all[i], 0);
+    }
+    return close(root) || rmdir(dir);
+}
+
+static struct zf_export_spot spot_of(const char *name)
+{
+    struct zf_export_spot s = {.dir = root, .part = ".a.part"};
+
+    (void)snprintf(s.name, sizeof s.name, "%s", name);
+    return s;
+}
+
+static void write_part(const char *text)
+{
+    int fd = openat(root, ".a.part", O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    (void)close(fd);
+}
+
+static void expect_text(const char *name, const char *text)
+{
+    char got[16] = "";
+    int fd = openat(root, name, O_RDONLY);
+
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, got, sizeof got - 1), strlen(text));
+    assert_string_equal(got, text);
+    (void)close(fd);
+}
+
+static void a_link_where_rename_does_not_know_its_flag(void **state)
+{
+    struct zf_err err = {.code = ZF_OK};
+    struct zf_export_spot s = spot_of("a");
+    struct stat st;
+
+    (void)state;
+    write_part("one");
+    assert_ok(zf_export_dest_publish(&s, false, &err), &err);
+    expect_text("a", "one");
+    assert_int_equal(fstatat(root, "a", &st, 0), 0);
+    assert_int_equal(st.st_nlink, 1);
+    assert_int_not_equal(faccessat(root, ".a.part", F_OK, 0), 0);
+    /* and what is there stays, but by force */
+    write_part("two");
+    assert_false(zf_export_dest_publish(&s, false, &err));
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "give the file its name");
+    expect_text("a", "one");
+    zf_err_clear(&err);
+    assert_ok(zf_export_dest_publish(&s, true, &err), &err);
+    expect_text("a", "two");
+}
+
+/* A digest of 64 digits does not go into 10 bytes.  Were it tried again for ever, the alarm would end the test. */
+static void sums_that_the_disk_does_not_take(void **state)
+{
+    struct zf_export_file file[] = {{.to = "b", .st.size = 5, .done = true, .follows = UINT32_MAX}};
+    const struct zf_export_plan plan = {.file = file, .n = 1};
+    struct zf_err err = {.code = ZF_OK};
+    struct rlimit usual, small;
+
+    (void)state;
+    assert_ok(zf_export_sums_write(root, &plan, &err), &err);
+    assert_int_equal(unlinkat(root, "SHA256SUMS", 0), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual), 0);
+    small = (struct rlimit){10, usual.rlim_max};
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    (void)alarm(20);
+    bool ok = zf_export_sums_write(root, &plan, &err);
+    (void)alarm(0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual), 0);
+    assert_false(ok);
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "write");
+    assert_int_not_equal(faccessat(root, "SHA256SUMS", F_OK, 0), 0); /* no part of it under its name */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_link_where_rename_does_not_know_its_flag, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_that_the_disk_does_not_take, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
