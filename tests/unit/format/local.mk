@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 format_tests = \
 	tests/unit/format/deepspeed/test_deepspeed \
 	tests/unit/format/deepspeed/test_autoep \
+	tests/unit/format/deepspeed/test_files \
 	tests/unit/format/deepspeed/test_mappings \
 	tests/unit/format/deepspeed/test_tp_digest \
 	tests/unit/format/dcp/test_dcp \
@@ -23,6 +24,8 @@ tests_unit_format_deepspeed_test_deepspeed_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_deepspeed_test_deepspeed_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_format_deepspeed_test_autoep_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_deepspeed_test_autoep_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
+tests_unit_format_deepspeed_test_files_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_deepspeed_test_files_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_deepspeed_test_mappings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_deepspeed_test_mappings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_deepspeed_test_tp_digest_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
