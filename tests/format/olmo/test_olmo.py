@@ -187,6 +187,18 @@ def pt_and_safetensors(d):
     shutil.copy(os.path.join(d, "train.pt"), os.path.join(d, "model.pt"))
 
 
+def with_metadata(d):
+    """As other tools write a header: with what they say of it in front."""
+    for name in ("model.safetensors", "optim.safetensors"):
+        with open(os.path.join(d, name), "rb") as f:
+            n = int.from_bytes(f.read(8), "little")
+            head, data = json.loads(f.read(n)), f.read()
+        text = json.dumps({"__metadata__": {"format": "pt"}, **head}, separators=(",", ":")).encode()
+        with open(os.path.join(d, name), "wb") as f:
+            f.write(len(text).to_bytes(8, "little") + text + data)
+
+
+same("full, with metadata in the headers", m.full(), change=with_metadata)
 tree = same("X.safetensors wins over X.pt", m.full(), change=pt_and_safetensors)
 check("which is told", any("model.pt is not shown" in n for n in tree.notes), tree.notes)
 check("the groups of an optimizer are told", "0.5" in tree.blob["state/optim.param_groups.json"], tree.blob)
