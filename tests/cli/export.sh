@@ -79,6 +79,13 @@ for c in "$zero3" "$ZF_DATA/dcp/torch2.13/fsdp2_tp_2x2" ckpt; do
     check "a whole tree has the bytes of zerofs cat: ${c##*/}" same_as_cat "$c"
 done
 
+one_byte() {
+    head='{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+    printf '\065\0\0\0\0\0\0\0%s*' "$head" >one.safetensors && [ ${#head} = 53 ] &&
+        timeout 60 "$ZEROFS" export one.safetensors / one_byte && [ "$(cat one_byte/w.u8)" = '*' ] && rm -r one_byte
+}
+check 'a file of one byte' one_byte
+
 where() {
     rm -rf w
     export_ "$@" w/ && (cd w && find . -type f | sort) >found && cat found

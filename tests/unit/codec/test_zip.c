@@ -68,6 +68,39 @@ static void reads_an_archive_without_members(void **state)
     assert_int_equal(zf_zip_count(z), 0);
 }
 
+/* The archive with a comment of n bytes. */
+static struct zf_zip *open_commented(struct zf_source *src, uint16_t n, struct zf_err *err)
+{
+    uint8_t *p = calloc(1, src->size + n);
+
+    assert_non_null(p);
+    assert_ok(zf_source_pread(src, p, src->size, 0, err), err);
+    p[src->size - 2] = (uint8_t)n;
+    p[src->size - 1] = (uint8_t)(n >> 8);
+    zf_auto(source) struct zf_source *mem = zf_mem_new("commented", p, src->size + n, true, err);
+    assert_ok(mem != NULL, err);
+    return zf_zip_open(mem, &lim, err);
+}
+
+/* However much of the end is read at once: where that begins amid the records, too. */
+static void reads_comments_of_every_length(void **state)
+{
+    static const char *const names[] = {"good.zip", "zip64.zip", "none.zip"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        zf_auto(source) struct zf_source *src = fixture_open(dir, names[k]);
+
+        for (uint32_t n = 0; n <= 65535; n += n < 1200 || n > 65400 ? 1 : 997) {
+            struct zf_err err;
+            zf_auto(zip) struct zf_zip *z = open_commented(src, (uint16_t)n, &err);
+
+            assert_ok(z != NULL, &err);
+            assert_int_equal(zf_zip_count(z), k < 2 ? 4 : 0);
+        }
+    }
+}
+
 static void names_the_place_of_a_member(void **state)
 {
     struct zf_err err;
@@ -483,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_whole_archives),
         cmocka_unit_test(reads_an_archive_without_members),
+        cmocka_unit_test(reads_comments_of_every_length),
         cmocka_unit_test(names_the_place_of_a_member),
         cmocka_unit_test(reads_beyond_4_gib),
         cmocka_unit_test(refuses_at_open),
