@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """nginx on loopback for tests, on ports that the kernel chooses, with an authority of the tests' own."""
+import http.client
 import os
 import shutil
 import socket
@@ -51,8 +52,9 @@ class Nginx:
             raise Skip("nginx is not installed")
         self.dir = scratch
         self.port = [free_port() for _ in servers]
+        self.marks, self.n_marks = free_port(), 0
         self.url = [f"http{'s' if cert else ''}://127.0.0.1:{p}/" for p, (_, cert) in zip(self.port, servers)]
-        blocks = ""
+        blocks = f"server {{ listen 127.0.0.1:{self.marks}; return 204; }}\n"
         for port, (lines, cert) in zip(self.port, servers):
             for i, url in enumerate(self.url):
                 lines = lines.replace(f"URL{i}", url.rstrip("/"))
@@ -83,9 +85,15 @@ class Nginx:
         self.child.wait()
 
     def asked(self):
-        """The lines of the log so far."""
-        with open(self.dir + "/access", encoding="utf-8") as f:
-            return f.read().splitlines()
+        """The lines of the log so far.  A line is written after its answer was sent, so a request of our own must be there first."""
+        self.n_marks += 1
+        mark = f"{self.marks} GET /mark{self.n_marks} "
+        http.client.HTTPConnection("127.0.0.1", self.marks, timeout=20).request("GET", f"/mark{self.n_marks}")
+        until, lines = time.monotonic() + 20, []
+        while time.monotonic() < until and not any(x.startswith(mark) for x in lines):
+            with open(self.dir + "/access", encoding="utf-8") as f:
+                lines = f.read().splitlines()
+        return [x for x in lines if not x.startswith(str(self.marks))]
 
     __enter__ = start
 
