@@ -5,6 +5,7 @@ remote_tests = \
 	tests/unit/remote/test_blockcache \
 	tests/unit/remote/test_diskcache \
 	tests/unit/remote/test_fetch \
+	tests/unit/remote/test_http_loop \
 	tests/unit/remote/test_noted \
 	$(NULL)
 check_PROGRAMS += $(remote_tests)
@@ -16,6 +17,8 @@ tests_unit_remote_test_diskcache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_remote_test_diskcache_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
 tests_unit_remote_test_fetch_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_remote_test_fetch_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
+tests_unit_remote_test_http_loop_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_remote_test_http_loop_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
 tests_unit_remote_test_noted_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_remote_test_noted_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS) -lpthread
 # Listings, the hub's answers, the manifest, netrc
