@@ -36,7 +36,8 @@ static void check_pattern(struct zf_zip *z, const char *name)
 
 static void reads_whole_archives(void **state)
 {
-    static const char *const names[] = {"good.zip", "comment.zip", "zip64.zip", "suffix.zip"};
+    static const char *const names[] = {"good.zip", "comment.zip", "zip64.zip", "end64.zip",
+                                        "suffix.zip"};
 
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -85,7 +86,7 @@ static struct zf_zip *open_commented(struct zf_source *src, uint16_t n, struct z
 /* However much of the end is read at once: where that begins amid the records, too. */
 static void reads_comments_of_every_length(void **state)
 {
-    static const char *const names[] = {"good.zip", "zip64.zip", "none.zip"};
+    static const char *const names[] = {"good.zip", "end64.zip", "none.zip"};
 
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {

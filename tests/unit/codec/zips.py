@@ -52,6 +52,17 @@ end = good.rindex(b"PK\5\6")
 put("good.zip", good)
 put("comment.zip", archive(MEMBERS, b"a word about PK\5\6 and what follows it, long enough " * 40))
 put("zip64.zip", archive(MEMBERS, zip64=True))
+
+
+def with_end64(data):
+    """The same with its numbers in a zip64 end record."""
+    n, size, off = struct.unpack("<HII", data[-12:-2])
+    return (data[:-22] + struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, n, n, size, off) +
+            struct.pack("<4sIQI", b"PK\6\7", 0, len(data) - 22, 1) +
+            struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 0xffff, 0xffff, 0xffffffff, 0xffffffff, 0))
+
+
+put("end64.zip", with_end64(archive(MEMBERS)))
 put("none.zip", archive([]))
 put("suffix.zip", good + b"x" * 100)
 put("prefix.zip", b"x" * 512 + good)
