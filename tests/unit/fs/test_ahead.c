@@ -75,6 +75,22 @@ static void test_asked_once_and_in_order(void **state)
     assert_true(end <= 514 * MIB);
 }
 
+/* A quarter of the window is asked for as soon as it is free, not a read later. */
+static void test_asked_by_quarters(void **state)
+{
+    unsigned asks = 0;
+
+    (void)state;
+    for (uint64_t off = 0; off < 64 * MIB; off += 128 * KIB) {
+        struct ahead_ask ask = one(7, off, 128 * KIB, off < 256 * KIB, 1000);
+
+        if (ask.n) {
+            assert_int_equal(ask.n, asks++ == 0 ? MIB : MIB / 4);
+        }
+    }
+    assert_true(asks > 200);
+}
+
 static void test_slightly_out_of_order(void **state)
 {
     uint64_t end = 0;
@@ -180,6 +196,7 @@ int main(void)
         T(test_what_never_waits_asks_for_nothing),
         T(test_the_second_wait_opens),
         T(test_asked_once_and_in_order),
+        T(test_asked_by_quarters),
         T(test_slightly_out_of_order),
         T(test_a_full_line_is_not_filled_more),
         T(test_latency_widens),

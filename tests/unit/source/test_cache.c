@@ -70,6 +70,22 @@ static void one_giant_is_kept_besides(void **state)
     zf_cache_unref(&c);
 }
 
+static void lives_as_long_as_somebody_has_it(void **state)
+{
+    struct zf_err err;
+    struct zf_cache *c = zf_cache_new(300, &err), *other = zf_cache_ref(c), *none = NULL;
+
+    (void)state;
+    put(c, 1, 0, 100);
+    zf_cache_unref(&c);
+    assert_null(c);
+    assert_true(has(other, 1, 0));
+    put(other, 1, 1, 100);
+    assert_true(has(other, 1, 0) && has(other, 1, 1));
+    zf_cache_unref(&other);
+    zf_cache_unref(&none);
+}
+
 static void owners_are_dropped_alone(void **state)
 {
     struct zf_err err;
@@ -126,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_unused_goes_first),
         cmocka_unit_test(one_giant_is_kept_besides),
+        cmocka_unit_test(lives_as_long_as_somebody_has_it),
         cmocka_unit_test(owners_are_dropped_alone),
         cmocka_unit_test(memory_is_used_again),
     };
