@@ -132,6 +132,10 @@ with Dir() as d:
     d.torch("pytorch_model.bin", {"w": A})
     r, j = d.info()
     check("weights that are not shown are told", any("pytorch_model.bin is not shown" in n for n in j["notes"]), j)
+    d.torch("consolidated.00.pth", {"w": A})
+    d.torch("model.pt", {"w": A})
+    r, j = d.info()
+    check("and how many", any(" and 2 more of its kind are not shown" in n for n in j["notes"]), j)
 
 with Dir() as d:
     d.st("model.safetensors")
