@@ -51,6 +51,14 @@ static void assert_reads(struct zf_source *s, const char *want)
 
     assert_ok(zf_source_pread(s, b, strlen(want), 0, &err), &err);
     assert_string_equal(b, want);
+    /* in two pieces, the second of which goes in front of the first */
+    const size_t n = strlen(want), half = n / 2;
+    struct iovec iov[2] = {{b + 50, half}, {b, n - half}};
+
+    memset(b, 0, sizeof b);
+    assert_ok(zf_source_preadv(s, iov, 2, 0, &err), &err);
+    assert_memory_equal(b + 50, want, half);
+    assert_string_equal(b, want + half);
 }
 
 static void a_truncated_file_is_no_zeros(void **state)
