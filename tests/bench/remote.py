@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part "remote" of bench.py: checkpoints behind an address, over a line with delay (delay.c), from nginx on this machine.
 
-About 80 s; DELAYS='1 20 100' ROUNDS=3 takes longer, RANKS=1024 makes a larger save, ONLY='mount read boto rclone http2' are the parts."""
+About 80 s; DELAYS='1 20 100' ROUNDS=3 takes longer, RANKS=1024 makes a larger save, ONLY='mount read boto rclone convert http2' are the parts
+(the last two are left out otherwise: convert takes minutes)."""
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ import struct
 import subprocess
 import sys
 import time
+
+import tools
 
 DELAYS = [float(x) for x in os.environ.get('DELAYS', '1 100').split()]
 ROUNDS = int(os.environ.get('ROUNDS', 1))
@@ -228,6 +231,33 @@ def rclone(b, server, line_of, n):
     server.sent()
 
 
+def converter(b, line_of, root):
+    """What is done today, zero_to_fp32 on rclone's mount, beside a mount of the same address: the first tensor, and all."""
+    tools.B = b
+    python = tools.interpreter()
+    if not python or not tools.has(python, 'deepspeed') or not shutil.which('rclone'):
+        print('  beside zero_to_fp32 on rclone mount: left out, DeepSpeed or rclone is not installed')
+        return
+    out = os.path.join(b.tmp, 'out')
+    os.makedirs(out, exist_ok=True)
+    tools.make('zero3', python, os.path.join(root, 'zero3'))
+    for ms in DELAYS:
+        with line_of(ms) as line, Rclone(b.tmp, line.url) as m:
+            theirs = tools.Cost(python, '-c', tools.PROGRAMS['zero3']['zero_to_fp32, lazy'], os.path.join(m.at, 'zero3'), out)
+        with line_of(ms) as line:
+            began = time.monotonic()
+            with b.Mount(b.ZEROFS, 'mount', '-f', line.url + 'zero3/') as m:
+                files = tools.tensors(m.at)
+                read_all(files[:1])
+                first = time.monotonic() - began
+                read_all(files[1:])
+                whole = time.monotonic() - began
+        b.ratio(f'{ms:g} ms: first tensor, beside zero_to_fp32 (lazy) on rclone mount', [theirs.first / first])
+        b.tell('', f'{first:6.2f} s, {theirs.first:.2f} s')
+        b.ratio('  all tensors', [theirs.all / whole])
+        b.tell('', f'{whole:6.2f} s, {theirs.all:.2f} s')
+
+
 def http2(b, root):
     """curl alone: 16 connections of HTTP/1.1 beside one of HTTP/2, over TLS, for much and for little at a time."""
     tls = os.path.join(b.tmp, 'tls')
@@ -296,6 +326,8 @@ def part(b):
         for name, beside in (('boto', boto), ('rclone', rclone)):
             if name in only:
                 beside(b, server, lambda ms: Line(tool, server.port, ms, RATE), 256 * MIB)
+        if 'convert' in only:
+            converter(b, lambda ms: Line(tool, server.port, ms, RATE), root)
     finally:
         server.stop()
     if 'http2' in only:
