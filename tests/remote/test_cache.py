@@ -16,6 +16,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import bytefile  # noqa: E402 pylint: disable=wrong-import-position
 from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -28,13 +29,7 @@ SECRET = "s3cr3t-w0rd"
 
 def make(path, word):
     data = {f"t{i}": hashlib.shake_128(f"{word} {i}".encode()).digest(SIZE // 4) for i in range(4)}
-    at, head = 0, {}
-    for k, v in data.items():
-        head[k] = {"dtype": "U8", "shape": [len(v)], "data_offsets": [at, at + len(v)]}
-        at += len(v)
-    text = json.dumps(head).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(data.values()))
+    bytefile.write(path, data)
     return data
 
 

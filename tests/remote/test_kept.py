@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model kept of a save behind an address (-o model_cache=): what it costs to use again, and that nothing that was replaced is served from
 it.  Servers are this folder's own: one of the web with three kinds of listing, one of objects, one of the hub."""
-import json
 import os
 import shutil
 import stat
-import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../support"))
 sys.path.insert(0, HERE)
+import bytefile  # noqa: E402 pylint: disable=wrong-import-position
 import hub  # noqa: E402 pylint: disable=wrong-import-position
 import s3server  # noqa: E402 pylint: disable=wrong-import-position
 from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
@@ -30,16 +29,6 @@ def age(root, to=OLD):
     for d, dirs, files in os.walk(root):
         for name in dirs + files:
             os.utime(os.path.join(d, name), (to, to))
-
-
-def safetensors(path, **tensors):
-    at, head = 0, {}
-    for name, data in tensors.items():
-        head[name] = {"dtype": "U8", "shape": [len(data)], "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(head).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(tensors.values()))
 
 
 class Case:
@@ -271,14 +260,14 @@ def a_hidden_name():
 def a_file_that_was_pointed_at():
     with Case() as c:
         path = os.path.join(c.root, "m.safetensors")
-        safetensors(path, a=b"1" * 1000, b=b"2" * 1000)
+        bytefile.write(path, dict(a=b"1" * 1000, b=b"2" * 1000))
         os.utime(path, (OLD, OLD))
         c.url = c.server.url + "m.safetensors"
         first = c.keep()
         assert c.ls() == first and "what was kept" not in c.said, c.said
         # Is it there, what is beside it, also hidden, and is it the same?
         assert len(c.asked()) == 4, c.asked()
-        safetensors(path, a=b"1" * 1000, c=b"2" * 1000)
+        bytefile.write(path, dict(a=b"1" * 1000, c=b"2" * 1000))
         os.utime(path, (OLD, OLD + 1))
         assert c.ls() != first, "the old names"
 
@@ -320,7 +309,7 @@ def every_byte_of_a_kept_file():
     with Case() as c:
         small = os.path.join(c.root, "small")
         os.mkdir(small)
-        safetensors(os.path.join(small, "m.safetensors"), a=b"1")
+        bytefile.write(os.path.join(small, "m.safetensors"), {"a": b"1"})
         age(c.root)
         c.url = c.server.url + "small"
         first = c.keep()
