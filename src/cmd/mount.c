@@ -215,7 +215,8 @@ static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
         .attr_timeout = o->attr_timeout,
         .max_threads = (uint32_t)o->max_threads,
         .max_read = o->max_read > UINT32_MAX ? UINT32_MAX : (uint32_t)o->max_read,
-        .read_ahead_kib = (uint32_t)(o->read_ahead / 1024 > UINT32_MAX ? 0 : o->read_ahead / 1024),
+        .read_ahead_kib =
+            o->read_ahead / 1024 > INT32_MAX ? INT32_MAX : (uint32_t)(o->read_ahead / 1024),
         .xattrs = mount_xattrs(o),
         .io = mount_io(o),
         .io_uring = o->io_uring,

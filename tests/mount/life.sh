@@ -67,6 +67,11 @@ read_sizes() {
         serves "$mnt" && grep -q "^x $mnt fuse.y " /proc/self/mounts && unmount "$mnt"
 }
 check 'max_read, max_threads, timeouts, fsname, subtype' read_sizes
+much_read_ahead() {
+    "$ZEROFS" mount "$c" "$mnt" -o read_ahead=8T && grep -q '"read_ahead_wanted_kib": 2147483647' "$mnt/.zerofs/modes.json" &&
+        serves "$mnt" && unmount "$mnt"
+}
+check 'a read_ahead above what the kernel counts to is the most it counts to' much_read_ahead
 few_descriptors() {
     many=$ZF_DATA/deepspeed/zero3_w12
     # shellcheck disable=SC3045 # dash and bash have it
