@@ -12,7 +12,8 @@
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 
-#define LENGTHS ".per_bucket_numel_unpadded"
+#define LENGTHS_KEY "per_bucket_numel_unpadded"
+#define LENGTHS "." LENGTHS_KEY
 #define JOINED ".param_state"
 #define FLAT_BUCKETS (1u << 20)
 
@@ -245,7 +246,7 @@ static bool flat_take_lengths(struct flat *f, struct flat_buffer *b, const struc
             return true;
         }
     }
-    return b->len && flat_hold_lengths(f, b, LENGTHS + 1, err);
+    return b->len && flat_hold_lengths(f, b, LENGTHS_KEY, err);
 }
 
 static bool flat_read_lengths(struct flat *f, struct flat_buffer *b, struct zf_err *err)
