@@ -238,7 +238,9 @@ static int export_conclude(struct workers *workers)
     export_failed_print(&workers->failed, workers->run.plan);
     if (workers->code == EXIT_OK && export_failed_for_good(&workers->failed, workers->run.plan)) {
         zf_export_journal_finish(workers->run.journal);
-        (void)fsync(workers->run.root);
+        if (zf_export_names_sync(&workers->run, &err) != ZF_EXPORT_OK) {
+            return cmd_fail(&err);
+        }
         if (!workers->quiet && workers->failed.of.n == 0) {
             export_progress_close(&workers->progress);
         }

@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -223,4 +224,48 @@ enum zf_export_end zf_export_settle(struct zf_export_run *run, struct zf_export_
     b->n = 0;
     b->bytes = 0;
     return end;
+}
+
+/* ---- directories ------------------------------------------------------------------------------- */
+
+static bool settle_dir(int fd)
+{
+    /* Some file systems have nothing to say about directories. */
+    return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
+}
+
+/* n: up to a slash of `to`. */
+static bool settle_dir_below(const struct zf_export_run *run, const char *to, size_t n,
+                             struct zf_err *err)
+{
+    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    char *inside = strndup(to, n + 1 + strcspn(to + n + 1, "/"));
+    bool ok = inside ? zf_export_dest_spot(run->root, inside, &spot, err)
+                     : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a name");
+
+    free(inside);
+    return ok && (settle_dir(spot.dir) || zf_fail_sys(err, "put the names on the disk"));
+}
+
+enum zf_export_end zf_export_names_sync(const struct zf_export_run *run, struct zf_err *err)
+{
+    const char *last = "";
+
+    for (uint32_t i = 0; i < run->plan->n; i++) {
+        const char *to = run->plan->file[i].to;
+        size_t shared = 0; /* with the neighbour in the listing: these were synced for it */
+
+        for (size_t k = 0; to[k] && to[k] == last[k]; k++) {
+            shared = to[k] == '/' ? k + 1 : shared;
+        }
+        for (const char *p = strchr(to + shared, '/'); p; p = strchr(p + 1, '/')) {
+            if (!settle_dir_below(run, to, (size_t)(p - to), err)) {
+                return settle_failed(run, to, err);
+            }
+        }
+        last = to;
+    }
+    return settle_dir(run->root) || zf_fail_sys(err, "put the names on the disk")
+               ? ZF_EXPORT_OK
+               : settle_failed(run, "", err);
 }

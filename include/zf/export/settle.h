@@ -35,6 +35,11 @@ enum zf_export_end zf_export_settle(struct zf_export_run *run, struct zf_export_
 /* Puts what is written of the part at a spot on the disk.  False: the disk did not take it, and it is removed. */
 bool zf_export_part_sync(const struct zf_export_spot *s, int fd, struct zf_err *err) ZF_CHECKED;
 
+/* Puts the names of all files of the plan on the disk, and the directories they lie in: a rename is only as certain as its
+ * directory. */
+enum zf_export_end zf_export_names_sync(const struct zf_export_run *run,
+                                        struct zf_err *err) ZF_CHECKED;
+
 /* Makes the files of the plan that follow `i` hard links of it, which has its name. */
 enum zf_export_end zf_export_link(struct zf_export_run *run, uint32_t i,
                                   struct zf_err *err) ZF_CHECKED;

@@ -26,6 +26,7 @@ static struct {
     unsigned dirty_kib;    /* of the machine */
     ino_t bad;             /* a file that cannot be put on the disk */
     bool no_syncfs;        /* syncfs fails */
+    bool no_dirs;          /* the file system does not know fsync, as some do not of directories */
     unsigned syncfs, sync; /* calls: of all, of one file */
     unsigned early;        /* names that were there before the first of these calls */
 } kernel;
@@ -46,7 +47,7 @@ static int answer(int fd)
     struct stat st;
 
     if (kernel.bad && fstat(fd, &st) == 0 && st.st_ino == kernel.bad) {
-        errno = EIO;
+        errno = kernel.no_dirs ? EINVAL : EIO;
         return -1;
     }
     return 0;
@@ -263,6 +264,56 @@ static void a_part_that_the_disk_does_not_take_is_not_gone_on_from(void **state)
     close(spot.dir);
 }
 
+/* to: up to 8 paths below the destination. */
+static enum zf_export_end names_sync(const char *const *to, uint32_t n, struct zf_err *err)
+{
+    struct zf_export_file file[8] = {{.to = NULL}};
+    struct zf_export_plan plan = {.file = file, .n = n};
+    const struct zf_export_run run = {.plan = &plan, .dest = "dest", .root = root};
+
+    for (uint32_t i = 0; i < n; i++) {
+        file[i].to = to[i];
+    }
+    return zf_export_names_sync(&run, err);
+}
+
+static void every_directory_is_put_on_the_disk_once(void **state)
+{
+    static const char *const to[] = {"a", "b", "d/e/x", "d/e/y", "d/f/x", "d/x", "de/x", "z"};
+    struct zf_err err = {.code = ZF_OK};
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(mkdirat(root, "d", 0700) | mkdirat(root, "d/e", 0700) |
+                         mkdirat(root, "d/f", 0700) | mkdirat(root, "de", 0700),
+                     0);
+    assert_ok(names_sync(to, 8, &err) == ZF_EXPORT_OK, &err);
+    assert_int_equal(kernel.sync, 5); /* ".", d, d/e, d/f, de */
+    assert_int_equal(fstatat(root, "d/f", &st, 0), 0);
+    kernel.bad = st.st_ino;
+    assert_int_equal(names_sync(to, 8, &err), ZF_EXPORT_UNWRITABLE);
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "put the names on the disk");
+    assert_string_equal(err.path, "dest/d/f/x");
+    kernel.no_dirs = true;
+    assert_ok(names_sync(to, 8, &err) == ZF_EXPORT_OK, &err);
+    assert_int_equal(unlinkat(root, "d/f", AT_REMOVEDIR) | unlinkat(root, "d/e", AT_REMOVEDIR) |
+                         unlinkat(root, "d", AT_REMOVEDIR) | unlinkat(root, "de", AT_REMOVEDIR),
+                     0);
+}
+
+static void the_destination_may_refuse_it_too(void **state)
+{
+    static const char *const to[] = {"a"};
+    struct zf_err err = {.code = ZF_OK};
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(fstat(root, &st), 0);
+    kernel.bad = st.st_ino;
+    assert_int_equal(names_sync(to, 1, &err), ZF_EXPORT_UNWRITABLE);
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "put the names on the disk");
+}
+
 static void the_name_may_be_taken_meanwhile(void **state)
 {
     struct zf_export_file file[4];
@@ -295,6 +346,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(also_when_it_is_asked_by_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_that_the_disk_does_not_take_is_not_gone_on_from,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(every_directory_is_put_on_the_disk_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_destination_may_refuse_it_too, setup, teardown),
         cmocka_unit_test_setup_teardown(the_name_may_be_taken_meanwhile, setup, teardown),
     };
 
