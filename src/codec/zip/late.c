@@ -150,8 +150,8 @@ static bool late_recipe(struct zf_source *s, struct zf_recipe *out)
 static struct zf_source *late_make(struct zf_remake *r, struct zf_err *err)
 {
     const uint64_t method = zf_bytes_var(&r->bytes), n = zf_bytes_left(&r->bytes);
-    zf_auto(mem) char *name =
-        n <= UINT16_MAX ? strndup(zf_bytes_take(&r->bytes, n), (size_t)n) : NULL;
+    const char *text = n > 0 && n <= UINT16_MAX ? zf_bytes_take(&r->bytes, n) : NULL;
+    zf_auto(mem) char *name = text ? strndup(text, (size_t)n) : NULL;
     const struct zip_local local = {.name = name, .at = r->n[0], .method = (uint16_t)method};
 
     if (!r->parent || !name || method > UINT16_MAX) {
