@@ -146,10 +146,11 @@ void dcp_paths_free(struct dcp_paths *s)
     }
 }
 
-/* Does the step begin with the first five letters of `head`?  "optim" counts as "optimizer". */
+/* Does the step begin with the first five letters of `head`?  "optim" counts as "optimizer".  (Behind a
+ * shorter step is a dot, or the end of the name, which are none of these letters.) */
 static bool paths_is_like(const struct zf_step *s, const char *head)
 {
-    return s->n >= 5 && strncmp(s->p, head, 5) == 0;
+    return strncmp(s->p, head, 5) == 0;
 }
 
 /* Cuts "model.x" in two, so that its first step can be numbered. */

@@ -117,7 +117,12 @@ class Save(Checkpoint):
         return order
 
     def object(self, key, value):
-        at, length = save_bytes(self.out[0], self.a.torch, [value])
+        """value: what is pickled, or the bytes of a torch.save file."""
+        if isinstance(value, bytes):
+            at, length = self.out[0].at, len(value)
+            self.out[0].write(value)
+        else:
+            at, length = save_bytes(self.out[0], self.a.torch, [value])
         self.state[key] = self.w.BytesStorageMetadata()
         self.storage[self.w.of(self.w.MetadataIndex, fqn=key, index=None)] = \
             self.w.of(self.w.StorageInfo, relative_path=self.file[0], offset=at, length=length)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Saves made by mkdcp.py, read with `zerofs cat`: digests of every tensor; damage has its exit code."""
+import argparse
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import mkdcp  # noqa: E402 pylint: disable=wrong-import-position
 from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
@@ -49,7 +51,27 @@ def numbered(folder, _):
     return r.stdout.split() == ["model.layers.0.weight.f32", "model_1.layers.0.weight.f32"]
 
 
+def apart(folder, _):
+    """Model and optimizer in folders of their own: keys of the latter are put below "optimizer", unless they are."""
+    args = argparse.Namespace(dir="", tensors=0, ranks=1, bytes=0, torch="1.13", protocol=2, dtype="float32", sparse=False,
+                              hollow=False, plans=False, columns=False, bad="")
+    keys = {"model": [("w",)], "optim": [("state", "w", "exp_avg"), ("optim", "state", "w", "exp_avg_sq"),
+                                         ("optimizer", "state", "w", "step"), ("optim", "lr")]}
+    for part, paths in keys.items():
+        args.dir = os.path.join(folder, part)
+        os.makedirs(args.dir)
+        c = mkdcp.Checkpoint(args)
+        for path in paths:
+            c.tensor(path, (2, 3))
+        c.out[0].close()
+        with open(os.path.join(args.dir, ".metadata"), "wb") as f:
+            mkdcp.pickle.dump(c.metadata(), f, 2)
+    r = subprocess.run([ZEROFS, "ls", "-R", folder], check=True, stdout=subprocess.PIPE, text=True)
+    return r.stdout.split() == ["optim.lr.f32", "w.f32", *(f"optim/{s}/w.f32" for s in ("exp_avg", "exp_avg_sq", "step"))]
+
+
 with tempfile.TemporaryDirectory() as top:
-    for i, (test, arg) in enumerate([(good, a) for a in GOOD] + [(bad, a) for a in BAD] + [(numbered, "numbered models")]):
+    for i, (test, arg) in enumerate([(good, a) for a in GOOD] + [(bad, a) for a in BAD] + [
+            (numbered, "numbered models"), (apart, "an optimizer apart")]):
         check(arg or "as it is", test(os.path.join(top, str(i)), arg))
 done()

@@ -11,6 +11,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
 from mkmegatron import Save  # noqa: E402 pylint: disable=wrong-import-position
 from tap import done, results  # noqa: E402 pylint: disable=wrong-import-position
+from torchfile import Storage, Tensor, archive  # noqa: E402 pylint: disable=wrong-import-position
 
 DUMP = os.path.join(os.environ.get("top_builddir", "."), "tests/unit/format/tree_dump")
 DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "megatron")
@@ -140,6 +141,22 @@ def ranges_that_overlap():
     assert code and "dp_group_idx_0" in err and "element 32, which is covered by more than one piece" in err, err
 
 
+def a_gathered_buffer_is_found_wherever_its_number_is():
+    """dp_zero: Megatron writes buckets_coalesced in front of the buffers' numbers, which nothing depends on."""
+    def gathered(s):
+        types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+        masters = Storage([i - 3.5 for i in range(64)])
+        buffer = {0: {types: {"param": Tensor(storage=masters), "exp_avg": Tensor(*range(64)), "numel_unpadded": 64}}}
+        mark = {"buckets_coalesced": True}
+        s.object("optimizer.distributed.dp_group_idx_0.param_state/shard_0_1",
+                 archive([{**mark, **buffer} if mark_first else {**buffer, **mark}]))
+
+    for mark_first in (True, False):
+        code, have, out, err = made(gathered, states=())
+        assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out, f"{mark_first}: {err} {out[-400:]}"
+        assert have["optim/exp_avg", "a.weight"] == ("f32", struct.pack("<64f", *range(64)))
+
+
 def lengths_that_lie():
     """Longer than the bucket, of other buckets, empty, negative: the buffer stays in bucket/, and the note says why."""
     for numel, part in (([65], "has 64 elements of param, but per_bucket_numel_unpadded says 65"), ([1 << 62], "says 46116860"),
@@ -180,7 +197,7 @@ def what_is_tried_is_bounded_for_all_buffers_together():
 
 
 def main():
-    for case in (ranges_that_overlap, lengths_that_lie, a_shape_that_does_not_divide_a_bucket,
+    for case in (ranges_that_overlap, a_gathered_buffer_is_found_wherever_its_number_is, lengths_that_lie, a_shape_that_does_not_divide_a_bucket,
                  what_is_tried_is_bounded_for_all_buffers_together,
                  one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
                  masters_are_held_against_weights):

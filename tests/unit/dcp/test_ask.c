@@ -9,6 +9,7 @@
 #include <zf/dcp.h>
 #include <zf/find.h>
 
+#include "src/dcp/bytes_items.h"
 #include "src/dcp/items.h"
 
 static struct zf_limits lim;
@@ -98,9 +99,60 @@ static void short_items_are_bytes(void **state)
     }
 }
 
+/* Which cuts are told of a tensor's rows, by the chunks that hold them. */
+static void what_is_a_grid(void **state)
+{
+    static const uint64_t rows[] = {5}, flat[] = {5, 4}, five[] = {5};
+    static const struct {
+        struct dcp_key key;
+        uint64_t box[2][4]; /* starts, then sizes; a size of 0: there is no such chunk */
+        uint64_t want;      /* chunks of the first dimension; 0: it is no grid */
+    } row[] = {
+        {{.ndim = 1, .shape = rows}, {{0, 3}, {3, 2}}, 2},
+        {{.ndim = 1, .shape = rows}, {{0, 5}}, 1},
+        {{.ndim = 1, .shape = rows}, {{0, 2}, {2, 3}}, 0}, /* the larger one comes last */
+        {{.ndim = 1, .shape = rows}, {{0, 4}}, 0},         /* a row is missing */
+        {{.ndim = 1, .shape = rows}, {{0, 3}}, 0},         /* the second of two */
+        {{.ndim = 1, .shape = rows, .doubtful = true}, {{0, 3}, {3, 2}}, 0},
+        {{.ndim = 1, .shape = rows, .is_bytes = true}, {{0, 5}}, 0},
+        /* Flattened: a cell's elements may be in several chunks, which count no cells. */
+        {{.ndim = 2, .shape = flat, .whole = five}, {{0, 0, 3, 4}, {3, 0, 2, 4}}, 2},
+        {{.ndim = 2, .shape = flat, .whole = five}, {{0, 0, 5, 1}, {0, 1, 5, 3}}, 1},
+        {{.ndim = 2, .shape = flat, .whole = five}, {{0, 0, 2, 4}, {2, 0, 3, 4}}, 0},
+        {{.ndim = 2, .shape = flat, .whole = five, .doubtful = true}, {{0, 0, 5, 4}}, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(&lim, &err);
+        struct zf_dcp_key k;
+        uint32_t number;
+
+        assert_ok(d && dcp_add_key(d, "w", 1, &lim, &number, &err), &err);
+        const uint32_t ndim = row[i].key.ndim;
+        struct dcp_key *key = &d->key[number];
+        const char *name = key->name;
+        *key = row[i].key;
+        key->name = name, key->name_len = 1;
+        for (size_t c = 0; c < 2 && row[i].box[c][ndim]; c++) {
+            uint64_t *box = dcp_box_room(d, ndim, &err);
+
+            assert_ok(box, &err);
+            memcpy(box, row[i].box[c], 2 * ndim * sizeof *box);
+            assert_ok(dcp_add_chunk(d, number, false, &lim, &err), &err);
+        }
+        assert_ok(zf_dcp_key(d, number, &k, &err), &err);
+        if (row[i].want ? !k.cuts || k.cuts[0] != row[i].want : k.cuts != NULL) {
+            fail_msg("row %zu: %s, %llu", i, k.cuts ? "a grid" : "none",
+                     k.cuts ? (unsigned long long)k.cuts[0] : 0ull);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_a_grid),
         cmocka_unit_test(keys_and_their_bytes),
         cmocka_unit_test(short_items_are_bytes),
     };
