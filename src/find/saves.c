@@ -259,8 +259,8 @@ bool saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err
     return true;
 }
 
-bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
-                   struct zf_err *err)
+static bool saves_listed(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
+                         struct zf_err *err)
 {
     zf_auto(mem) char *latest = NULL;
 
@@ -270,7 +270,6 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
     struct zf_err why = {.code = ZF_OK};
     if (!latest_save(st, &latest, &why)) {
         if (zf_err_unknown(&why)) {
-            zf_saves_free(out);
             *err = why;
             return false;
         }
@@ -287,6 +286,22 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
         }
     }
     return true;
+}
+
+bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
+                   struct zf_err *err)
+{
+    const uint64_t nomem = zf_err_nomem_count();
+    bool ok = saves_listed(st, lim, out, err);
+
+    /* A directory that was not looked at for want of memory must not be missing. */
+    if (ok && zf_err_nomem_count() != nomem) {
+        ok = zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (!ok) {
+        zf_saves_free(out);
+    }
+    return ok;
 }
 
 /* ---- further down ---------------------------------------------------------------------------- */

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A save of -o all_tags that cannot be opened: what takes its place, and that memory that runs out is said to be that. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/overlay/runs.h>
+
+#include "overlay/save.h"
+#include "support/broken_io.h"
+
+static struct zf_limits lim;
+static struct zf_err err;
+static char dir[64];
+static FILE *nowhere; /* what is logged */
+static unsigned tried;
+
+static struct zf_tree *no_tree(void *ctx, const char *run, const char *tag, uint16_t *withheld_out,
+                               struct zf_err *why)
+{
+    (void)ctx, (void)run, (void)withheld_out;
+    tried++;
+    (void)zf_fail(why, ZF_E_FORMAT, ZF_OFF_NONE, "half of it is there");
+    (void)zf_err_in(why, "%s", tag);
+    return NULL;
+}
+
+static uint16_t nothing_withheld(void *ctx, const char *path)
+{
+    (void)ctx, (void)path;
+    return 0;
+}
+
+static const struct zf_run_opts opts = {.lim = &lim, .open = no_tree, .withheld = nothing_withheld};
+
+/* A run of two saves, as far as their names and one file each tell. */
+static int setup(void **state)
+{
+    static const char *const tag[] = {"global_step1", "global_step2"};
+    char path[200];
+
+    (void)state;
+    lim = zf_limits_default();
+    strcpy(dir, "/tmp/zf-save-XXXXXX");
+    nowhere = fopen("/dev/null", "w");
+    if (!nowhere || !mkdtemp(dir)) {
+        return -1;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", dir, tag[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+        (void)snprintf(path, sizeof path, "%s/%s/mp_rank_00_model_states.pt", dir, tag[i]);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(fclose(f), 0);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char cmd[100];
+
+    (void)state;
+    (void)snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
+    return fclose(nowhere) || system(cmd);
+}
+
+static struct zf_log *quiet_log(void)
+{
+    struct zf_log *log = zf_log_new(nowhere, &err);
+
+    assert_ok(log, &err);
+    return log;
+}
+
+static void its_place_is_taken(void **state)
+{
+    zf_auto(log) struct zf_log *log = quiet_log();
+    struct save *s = save_new(dir, "global_step1", &opts, log, &err);
+    struct zf_stat st;
+    uint64_t files = 7, bytes = 7, up;
+    size_t n = 7;
+    char name[256], byte;
+
+    (void)state;
+    tried = 0;
+    assert_ok(s, &err);
+    assert_null(save_opened(s));
+    struct zf_tree *t = save_tree(s);
+    assert_non_null(t);
+    assert_null(save_opened(s));
+    assert_true(t->ops->stat(t, ZF_TREE_ROOT, &st));
+    assert_int_equal(st.ino, ZF_TREE_ROOT);
+    assert_int_equal(st.kind, ZF_NODE_DIR);
+    assert_int_equal(st.nlink, 2);
+    assert_true(st.live); /* it may be there at the next look */
+    assert_false(t->ops->stat(t, 5, &st));
+    assert_false(t->ops->lookup(t, ZF_TREE_ROOT, "model.safetensors", &st));
+    assert_false(t->ops->entry(t, ZF_TREE_ROOT, 0, name, &st));
+    assert_true(t->ops->parent(t, ZF_TREE_ROOT, &up));
+    assert_int_equal(up, ZF_TREE_ROOT);
+    t->ops->totals(t, &files, &bytes);
+    assert_int_equal(files, 0);
+    assert_int_equal(bytes, 0);
+    assert_false(t->ops->xattr(t, 5, 0, &(struct zf_xattr){0}));
+    assert_false(t->ops->read(t, 5, &byte, 1, 0, &n, &err));
+    assert_int_equal(err.code, ZF_E_STALE);
+    assert_int_equal(n, 0);
+    /* Listing says why, and nobody looks again so soon. */
+    assert_false(save_enter(s, &err));
+    assert_int_equal(err.code, ZF_E_IO);
+    assert_string_equal(err.msg, "half of it is there");
+    assert_string_equal(err.path, "global_step1");
+    assert_int_equal(tried, 1);
+    save_free(s);
+}
+
+/* Each call of the heap fails in turn while a run is listed: either it did not matter, or the failure says so. */
+static void memory_that_runs_out_is_told(void **state)
+{
+    zf_auto(log) struct zf_log *log = quiet_log();
+    struct broken_plan plan = {.kind = BROKEN_HEAP};
+    struct zf_stat st;
+
+    (void)state;
+    broken_begin(NULL);
+    struct zf_tree *whole = zf_runs_tree(dir, &opts, log, &err);
+    (void)broken_end();
+    const long n = broken_heap_calls();
+    assert_ok(whole, &err);
+    zf_tree_free(whole);
+    for (plan.at = 1; plan.at <= n; plan.at++) {
+        zf_err_clear(&err);
+        broken_begin(&plan);
+        zf_auto(tree) struct zf_tree *t = zf_runs_tree(dir, &opts, log, &err);
+        (void)broken_end();
+        if (!t && err.code != ZF_E_NOMEM) {
+            fail_msg("call %ld of %ld: %s: %s", plan.at, n, err.path, err.msg);
+        }
+        assert_true(!t || (t->ops->stat(t, ZF_TREE_ROOT, &st) && st.nlink == 4)); /* looks for no new ones */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_place_is_taken),
+        cmocka_unit_test(memory_that_runs_out_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
