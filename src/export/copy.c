@@ -313,11 +313,9 @@ static enum zf_export_end copy_make_certain(struct copy *c, struct zf_err *err)
     if (!zf_export_part_sync(&c->spot, c->fd, err)) {
         return copy_unwritable(c, err);
     }
-    if (c->off < c->f->st.size &&
-        !zf_export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)) {
-        return copy_unwritable(c, err);
-    }
-    return ZF_EXPORT_OK;
+    return zf_export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)
+               ? ZF_EXPORT_OK
+               : copy_unwritable(c, err);
 }
 
 /* Shares blocks with the shard where they line up, asked once for each run: *n_out bytes. */

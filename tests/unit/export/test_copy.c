@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A copy that is asked to stop, and goes on after the machine was started anew: from what was certain, and only that. */
+#include "support/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zf/export/copy.h>
+
+#include "unit/view/made.h"
+
+enum { LONG = ZF_EXPORT_BUF + 4321, SHORT = 1000 };
+
+static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8";
+static int root;
+static struct zf_tree *tree;
+static struct zf_export_file file[2] = {{.from = long_name, .to = long_name, .follows = UINT32_MAX},
+                                        {.from = short_name, .to = short_name, .leader = 1, .follows = UINT32_MAX}};
+static unsigned char buf[ZF_EXPORT_BUF];
+
+static int setup(void **state)
+{
+    (void)state;
+    struct zf_build *b = made_build(false);
+    (void)made_vector(b, "long", ZF_DT_U8, LONG);
+    (void)made_vector(b, "short", ZF_DT_U8, SHORT);
+    tree = made_tree(b, 0, NULL);
+    strcpy(dir, "/tmp/zf-copy-XXXXXX");
+    root = mkdtemp(dir) ? open(dir, O_RDONLY | O_DIRECTORY) : -1;
+    for (size_t i = 0; tree && i < 2; i++) {
+        assert_true(zf_tree_walk(tree, file[i].from, &file[i].st));
+    }
+    return !tree || root < 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    zf_tree_free(tree);
+    (void)unlinkat(root, long_name, 0);
+    (void)unlinkat(root, short_name, 0);
+    (void)unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0);
+    return close(root) || rmdir(dir);
+}
+
+/* One run over file i; how many bytes it did not have to copy. */
+static enum zf_export_end export(uint32_t i, bool stop, uint64_t *kept_out)
+{
+    struct zf_export_plan plan = {.file = file, .n = 2};
+    struct zf_export_run run = {.tree = tree, .plan = &plan, .dest = dir, .root = root, .stop = stop};
+    struct zf_export_batch batch = {.most = 1};
+
+    run.journal = zf_export_journal_open(root, &err);
+    assert_ok(run.journal, &err);
+    enum zf_export_end end = zf_export_copy(&run, i, buf, &batch, &err);
+    *kept_out = run.kept;
+    zf_export_journal_free(run.journal);
+    return end;
+}
+
+/* The machine is started anew: what is in the journal is of another boot. */
+static void reboot(void)
+{
+    char text[4000];
+    int fd = openat(root, ZF_EXPORT_JOURNAL_NAME, O_RDWR);
+    ssize_t n = read(fd, text, sizeof text - 1);
+
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "boot "));
+    for (char *boot = text; (boot = strstr(boot, "boot ")); boot += 5) {
+        boot[5] = '!';
+    }
+    assert_int_equal(pwrite(fd, text, (size_t)n, 0), n);
+    assert_int_equal(close(fd), 0);
+}
+
+static void expect_whole(uint32_t i)
+{
+    static unsigned char theirs[ZF_EXPORT_BUF];
+    int fd = openat(root, file[i].to, O_RDONLY);
+
+    assert_true(fd >= 0);
+    for (uint64_t at = 0; at < file[i].st.size; at += sizeof buf) {
+        size_t n;
+
+        assert_ok(tree->ops->read(tree, file[i].st.ino, buf, sizeof buf, at, &n, &err), &err);
+        assert_int_equal(pread(fd, theirs, sizeof theirs, (off_t)at), n);
+        assert_memory_equal(buf, theirs, n);
+    }
+    assert_int_equal(close(fd), 0);
+}
+
+/* It was asked to stop when nothing was left to copy. */
+static void stopped_behind_its_last_byte(void **state)
+{
+    uint64_t kept;
+
+    (void)state;
+    assert_int_equal(export(1, true, &kept), ZF_EXPORT_STOPPED);
+    assert_int_equal(kept, 0);
+    reboot();
+    assert_ok(export(1, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_int_equal(kept, SHORT);
+    expect_whole(1);
+}
+
+/* Bytes behind what is certain may be anything after a power failure. */
+static void stopped_on_its_way(void **state)
+{
+    uint64_t kept;
+
+    (void)state;
+    assert_int_equal(export(0, true, &kept), ZF_EXPORT_STOPPED);
+    int part = openat(root, ".long.u8.part", O_RDWR | O_APPEND);
+    assert_int_equal(write(part, "never certain", 13), 13);
+    assert_int_equal(close(part), 0);
+    reboot();
+    assert_ok(export(0, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_int_equal(kept, ZF_EXPORT_BUF);
+    expect_whole(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stopped_behind_its_last_byte),
+        cmocka_unit_test(stopped_on_its_way),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
