@@ -53,10 +53,14 @@ def new(name):
 def copy(name):
     """What changed a moment ago is not kept: until the clock that dates files has gone on for certain."""
     at = shutil.copytree(os.path.join(DATA, SMALL), new(name), symlinks=True)
+    _settled(at)
+    return at
+
+
+def _settled(at):
     last = max(os.stat(f).st_ctime_ns for f in _files(at))
     while time.time_ns() < last + (50_000_000 if last % 1_000_000_000 else 2_500_000_000):
         time.sleep(0.005)
-    return at
 
 
 def tree(at):
@@ -107,6 +111,22 @@ def another_name_of_the_place_is_the_same_place():
             kept += was_kept
     os.chdir(tmp)
     assert n > 200 and kept > 0.8 * n, (n, kept)
+
+
+def a_text_that_names_the_place_is_good_for_that_name():
+    """What is wrong with the newest save is told with its path, as it was given: said by another name, that would be another text."""
+    run_of_two, cache = copy('two'), new('named')
+    shutil.copytree(os.path.join(run_of_two, 'global_step0'), os.path.join(run_of_two, 'global_step9'))
+    for f in _files(os.path.join(run_of_two, 'global_step9')):
+        os.truncate(f, os.stat(f).st_size // 2)
+    _settled(run_of_two)
+    link = new('two-by-link')
+    os.symlink(run_of_two, link)
+    assert both(run_of_two, cache, '-o', 'tag=whole')
+    assert both(link, cache, '-o', 'tag=whole')  # which is kept instead
+    assert not info(run_of_two, cache, '-o', 'tag=whole')[2]
+    code, said, _ = info(link, cache, '-o', 'tag=whole')
+    assert code == 0 and any(f'global_step9 is not whole: {link}' in n for n in said['notes']), said['notes']
 
 
 def every_byte_is_the_same():
@@ -324,7 +344,8 @@ def a_mount_shows_the_same():
 
 
 try:
-    main([every_set_is_kept_and_says_the_same, another_name_of_the_place_is_the_same_place, every_byte_is_the_same,
+    main([every_set_is_kept_and_says_the_same, another_name_of_the_place_is_the_same_place,
+          a_text_that_names_the_place_is_good_for_that_name, every_byte_is_the_same,
           whatever_changes_is_seen, no_shard_is_opened, a_damaged_model_is_read_anew, what_may_be_anothers_is_not_believed, no_place_is_no_failure,
           damage_and_other_places_are_always_read, options_that_shape_the_model_count, many_at_once, listed_and_cleared,
           a_mount_shows_the_same])
