@@ -43,6 +43,7 @@ static void put(int fd, const char *name, size_t n, time_t used)
 #define A "00000000000000000000000000000001.model"
 #define B "00000000000000000000000000000002.model"
 #define C "00000000000000000000000000000003.model"
+#define D "00000000000000000000000000000004.model" /* a directory */
 
 static void the_longest_unused_go_first(void **state)
 {
@@ -56,11 +57,15 @@ static void the_longest_unused_go_first(void **state)
     put(fd, B, 100, 1000000000);
     put(fd, C, 100, 1500000000);
     put(fd, ".new-1-ff", 7, 1000000000); /* of a process that was killed */
+    put(fd, ".new-2-ff", 7, time(NULL) - 60);    /* of one that is at work */
+    put(fd, ".newer", 7, 1000000000);
     put(fd, "mine.model", 1000, 1000000000);
-    assert_int_equal(mkdirat(fd, "mine", 0700), 0);
+    assert_int_equal(mkdirat(fd, D, 0700), 0);
     dir_trim(fd, 300);
     assert_int_equal(faccessat(fd, B, F_OK, 0), 0);
     assert_int_not_equal(faccessat(fd, ".new-1-ff", F_OK, 0), 0);
+    assert_int_equal(unlinkat(fd, ".new-2-ff", 0), 0);
+    assert_int_equal(unlinkat(fd, ".newer", 0), 0);
     dir_trim(fd, 250);
     assert_int_not_equal(faccessat(fd, B, F_OK, 0), 0);
     uint8_t *p = dir_read(fd, C, 100, &n, &err); /* which is used now */
@@ -74,7 +79,7 @@ static void the_longest_unused_go_first(void **state)
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "too large");
     assert_int_equal(faccessat(fd, "mine.model", F_OK, 0), 0);
     assert_int_equal(unlinkat(fd, "mine.model", 0), 0);
-    assert_int_equal(unlinkat(fd, "mine", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(fd, D, AT_REMOVEDIR), 0);
     (void)close(fd);
 }
 
