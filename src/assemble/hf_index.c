@@ -4,69 +4,110 @@
 #include <string.h>
 
 #include <zf/assemble/files.h>
+#include <zf/base/hash.h>
 #include <zf/base/name.h>
 #include <zf/base/path.h>
+#include <zf/codec/jsonin.h>
 
 void zf_st_index_fini(struct zf_st_index *x)
 {
-    json_decref(x->json);
-    free(x->file);
+    zf_vec_fini(&x->entry);
+    zf_vec_fini(&x->file);
+    zf_index_fini(&x->by_tensor);
+    zf_arena_free(x->arena);
     free(x->path);
-    *x = (struct zf_st_index){.json = NULL};
+    *x = (struct zf_st_index){.path = NULL};
 }
 
-/* Gathers the file names of the map, each once.  A set of them is kept as a JSON object. */
-static bool hf_index_gather(struct zf_st_index *x, struct zf_err *err)
+/* An index while it is read. */
+struct hf_index_reading {
+    struct zf_jsonin *in;
+    struct zf_st_index *out;
+    struct zf_index by_name; /* numbers of its files */
+};
+
+/* The number of the file of that name, which is entered if it is new. */
+static bool hf_index_number(struct hf_index_reading *r, const char *name, size_t n, uint32_t *out,
+                            struct zf_err *err)
 {
-    zf_auto(json) json_t *seen = json_object();
-    const char *tensor;
-    json_t *v;
+    struct zf_st_index *x = r->out;
+    uint64_t hash = zf_hash(0, name, n), at = 0;
 
-    x->file = calloc(json_object_size(x->map) + 1, sizeof *x->file);
-    if (!seen || !x->file) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
-    }
-    json_object_foreach(x->map, tensor, v)
-    {
-        const char *file = json_string_value(v);
-
-        if (!file || !zf_relpath_ok(file)) {
-            return zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
-                "beside the index",
-                tensor, file ? file : "(no text)");
+    while ((*out = zf_index_next(&r->by_name, hash, &at)) != ZF_INDEX_NONE) {
+        if (strcmp(x->file.at[*out], name) == 0) {
+            return true;
         }
-        if (json_object_get(seen, file)) {
+    }
+    *out = (uint32_t)x->file.n;
+    const char **file = zf_vec_push(&x->file, err);
+    return file && (*file = zf_arena_str(x->arena, name, n, err)) &&
+           zf_index_add(&r->by_name, hash, *out, err);
+}
+
+/* A tensor of the map, whose name was read. */
+static bool hf_index_entry(struct hf_index_reading *r, struct zf_err *err)
+{
+    struct zf_st_index *x = r->out;
+    size_t n;
+    const char *text = zf_jsonin_text(r->in, &n);
+    uint64_t hash = zf_hash(0, text, n);
+    struct zf_st_index_entry e = {.tensor = zf_arena_str(x->arena, text, n, err)};
+
+    if (!e.tensor || !zf_vec_room(&x->entry, 1, err)) {
+        return false;
+    }
+    bool is_text = zf_jsonin_string(r->in);
+    text = zf_jsonin_text(r->in, &n);
+    if (!is_text || !zf_relpath_ok(text)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
+                       "beside the index",
+                       e.tensor, is_text ? text : "(no text)");
+    }
+    if (x->entry.n >= ZF_INDEX_NONE) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more tensors than can be counted");
+    }
+    if (!hf_index_number(r, text, n, &e.file, err) ||
+        !zf_index_add(&x->by_tensor, hash, (uint32_t)x->entry.n, err)) {
+        return false;
+    }
+    x->entry.at[x->entry.n++] = e;
+    return true;
+}
+
+static bool hf_index_read(struct hf_index_reading *r, struct zf_err *err)
+{
+    uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT), map = 0;
+
+    while (zf_jsonin_next(r->in, top)) {
+        if (!zf_jsonin_is(r->in, "weight_map")) {
             continue;
         }
-        if (json_object_set_new(seen, file, json_true()) != 0) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
+        map = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+        while (zf_jsonin_next(r->in, map)) {
+            if (!hf_index_entry(r, err)) {
+                return false;
+            }
         }
-        x->file[x->n_files++] = file;
     }
-    return true;
+    return map > 0 ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "expected an object \"weight_map\", found none");
 }
 
 static bool hf_index_load(struct zf_st_index *x, struct zf_store *st, const struct zf_limits *lim,
                           struct zf_err *err)
 {
-    uint64_t n = 0;
-    zf_auto(mem) char *text = zf_store_slurp(st, x->path, lim->json_bytes, &n, err);
+    zf_auto(source) struct zf_source *src = zf_store_open(st, x->path, err);
+    zf_auto(jsonin) struct zf_jsonin *in = src ? zf_jsonin_new(src, 0, src->size, lim, err) : NULL;
+    struct hf_index_reading r = {.in = in, .out = x};
 
-    if (!text) {
+    x->arena = in ? zf_arena_new(lim->model_memory, err) : NULL;
+    if (!x->arena) {
         return false;
     }
-    x->json = zf_json_load(text, n, lim, err);
-    if (!x->json) {
-        return false;
-    }
-    x->map = json_object_get(x->json, "weight_map");
-    if (!json_is_object(x->map)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "expected an object \"weight_map\", found none");
-    }
-    return hf_index_gather(x, err);
+    bool ok = hf_index_read(&r, err);
+    zf_index_fini(&r.by_name);
+    return zf_jsonin_end(in, err) && ok;
 }
 
 bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_limits *lim,
@@ -88,7 +129,15 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
 
 const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor)
 {
-    return json_string_value(json_object_get(x->map, tensor));
+    uint64_t at = 0;
+    uint32_t i;
+
+    while ((i = zf_index_next(&x->by_tensor, zf_hash_str(0, tensor), &at)) != ZF_INDEX_NONE) {
+        if (strcmp(x->entry.at[i].tensor, tensor) == 0) {
+            return x->file.at[x->entry.at[i].file];
+        }
+    }
+    return NULL;
 }
 
 bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, char **path_out,
@@ -132,14 +181,14 @@ bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
 {
     char is[ZF_ABSENT_MAX];
 
-    for (size_t i = 0; i < x->n_files; i++) {
-        const char *file = x->file[i];
+    for (size_t i = 0; i < x->file.n; i++) {
+        const char *file = x->file.at[i];
         bool here = zf_store_has(st, file, ZF_ENTRY_FILE);
 
         if (!here && !zf_build_degraded(b)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "the index names the file \"%.120s\", which %s (file %zu of %zu)", file,
-                    zf_absent(st, file, is), i + 1, x->n_files);
+                    zf_absent(st, file, is), i + 1, x->file.n);
             return zf_err_in(err, "%s", x->path);
         }
         if ((!here && !zf_build_note(b, err, "%s %s; its tensors are lost", file,
@@ -154,13 +203,11 @@ bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
 bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_reader *r,
                        struct zf_build *b, struct zf_err *err)
 {
-    const char *tensor, *first = NULL;
+    const char *first = NULL;
     size_t missing = 0;
-    json_t *v;
 
-    json_object_foreach(x->map, tensor, v)
-    {
-        const char *file = json_string_value(v); /* checked when the index was read */
+    for (size_t i = 0; i < x->entry.n; i++) {
+        const char *tensor = x->entry.at[i].tensor, *file = x->file.at[x->entry.at[i].file];
         const struct zf_lost how = {.file = file, .why = r->lacks(r->ctx, tensor, file)};
 
         if (!how.why) {
@@ -181,6 +228,6 @@ bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_rea
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %zu tensors "
             "are missing)",
-            first, zf_st_index_file(x, first), missing, json_object_size(x->map));
+            first, zf_st_index_file(x, first), missing, x->entry.n);
     return zf_err_in(err, "%s", x->path);
 }

@@ -9,6 +9,7 @@ fuzz_programs = \
 	tests/fuzz/fuzz_cred \
 	tests/fuzz/fuzz_dcp \
 	tests/fuzz/fuzz_hf \
+	tests/fuzz/fuzz_json \
 	tests/fuzz/fuzz_keep \
 	tests/fuzz/fuzz_megatron \
 	tests/fuzz/fuzz_olmo \
@@ -59,6 +60,10 @@ tests_fuzz_fuzz_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS)
 tests_fuzz_fuzz_hf_SOURCES = tests/fuzz/fuzz_hf.c $(fuzz_driver)
 tests_fuzz_fuzz_hf_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_hf_LDADD = $(ZF_FORMAT)
+tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz_json.c $(fuzz_driver)
+tests_fuzz_fuzz_json_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_fuzz_fuzz_json_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_json_LDADD = $(ZF_CODEC) $(JANSSON_LIBS)
 tests_fuzz_fuzz_keep_SOURCES = tests/fuzz/fuzz_keep.c $(fuzz_driver)
 tests_fuzz_fuzz_keep_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_fuzz_fuzz_keep_LDFLAGS = $(fuzz_ldflags)

@@ -5,17 +5,24 @@
 #ifndef ZF_ASSEMBLE_HF_INDEX_H
 #define ZF_ASSEMBLE_HF_INDEX_H
 
-#include <zf/codec/json.h>
+#include <zf/base/arena.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 #include <zf/model/build.h>
 #include <zf/source/store.h>
 
+struct zf_st_index_entry {
+    const char *tensor; /* in the arena */
+    uint32_t file;      /* number of the file that holds it */
+};
+
 struct zf_st_index {
-    json_t *json;      /* the whole document */
-    json_t *map;       /* borrowed from it: {tensor: file} */
-    const char **file; /* the files named, each once, in the order of their first tensor; borrowed
-                          from json */
-    size_t n_files;
-    char *path; /* of the index, for messages */
+    struct zf_arena *arena;
+    zf_vec(struct zf_st_index_entry) entry; /* the map, in its order */
+    struct zf_index by_tensor;              /* of their numbers */
+    zf_vec(const char *) file; /* the files named, each once, in the order of their first tensor; in
+                                  the arena */
+    char *path;                /* of the index, for messages */
 };
 
 void zf_st_index_fini(struct zf_st_index *x);
@@ -25,7 +32,7 @@ static inline void zf_auto_st_index(struct zf_st_index *x)
 }
 
 /* Reads st's `path`.  Errors: ZF_E_FORMAT no sound JSON, no weight_map, a file name that is
- * absolute or holds ".."; ZF_E_LIMIT. */
+ * absolute or holds "..". */
 bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_limits *lim,
                       struct zf_st_index *out, struct zf_err *err) ZF_CHECKED;
 

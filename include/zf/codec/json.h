@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON in through jansson, behind checks it does not make: depth, size, duplicate keys, NUL,
- * trailing bytes. jansson's own types are used as they are. */
+/* Small JSON documents through jansson, behind checks it does not make: depth, size, duplicate keys, NUL,
+ * trailing bytes. jansson's own types are used as they are.  What grows with the checkpoint is read by
+ * zf/codec/jsonin.h. */
 #ifndef ZF_CODEC_JSON_H
 #define ZF_CODEC_JSON_H
 

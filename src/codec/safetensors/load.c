@@ -3,11 +3,13 @@
  * data part without gap or overlap, so they are sorted by offset and each must begin where the one
  * before ends: a header that was edited by hand does not pass. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/bytes.h>
 #include <zf/base/num.h>
-#include <zf/codec/json.h>
+#include <zf/base/vec.h>
+#include <zf/codec/jsonin.h>
 #include <zf/codec/safetensors.h>
 
 /* MAX_HEADER_SIZE of the reference. */
@@ -19,29 +21,111 @@ static bool load_bad_entry(struct zf_err *err, const char *name, const char *wha
     return zf_fail(err, ZF_E_FORMAT, WORD, "tensor \"%.*s\": %s", SHOWN, name, what);
 }
 
-static bool load_shape(const json_t *shape, struct zf_st_entry *e, struct zf_arena *arena,
-                       const struct zf_limits *lim, struct zf_err *err)
+/* ---- what the header says ---- */
+
+struct load {
+    struct zf_jsonin *in;
+    struct zf_arena *arena;
+    const struct zf_limits *lim;
+    zf_vec(struct zf_st_entry) entry;
+    zf_vec(const char *) meta_key;
+    zf_vec(const char *) meta_val;
+    zf_vec(uint64_t) dim; /* of the tensor that is being read */
+};
+
+/* What is said of a tensor, whose keys are in any order. */
+struct load_said {
+    bool has_dtype, known_dtype, has_shape, has_pair;
+    bool odd; /* the shape holds something that is no size */
+    char dtype[SHOWN / 2 + 1];
+    uint64_t ndim; /* l->dim has as many, or as many as are allowed */
+};
+
+static void load_fini(struct load *l)
+{
+    zf_vec_fini(&l->entry);
+    zf_vec_fini(&l->meta_key);
+    zf_vec_fini(&l->meta_val);
+    zf_vec_fini(&l->dim);
+    zf_jsonin_free(l->in);
+}
+
+/* The key or string that was read last. */
+static const char *load_copy_text(struct load *l, size_t *n, struct zf_err *err)
+{
+    const char *text = zf_jsonin_text(l->in, n);
+
+    return zf_arena_str(l->arena, text, *n, err);
+}
+
+static void load_dtype(struct load *l, struct load_said *said, struct zf_st_entry *e)
+{
+    const char *text;
+
+    said->has_dtype = zf_jsonin_string(l->in);
+    if (said->has_dtype) {
+        text = zf_jsonin_text(l->in, NULL);
+        said->known_dtype = zf_dtype_by_safetensors(text, &e->dtype);
+        (void)snprintf(said->dtype, sizeof said->dtype, "%s", text);
+    }
+}
+
+static bool load_shape(struct load *l, struct load_said *said, struct zf_err *err)
+{
+    uint32_t list = zf_jsonin_enter(l->in, ZF_JSON_ARRAY);
+
+    said->has_shape = list > 0;
+    l->dim.n = 0;
+    while (zf_jsonin_next(l->in, list)) {
+        uint64_t v = 0;
+
+        said->odd = !zf_jsonin_u64(l->in, &v) || said->odd;
+        if (++said->ndim > l->lim->tensor_dims) {
+            continue;
+        }
+        if (!zf_vec_room(&l->dim, 1, err)) {
+            return false;
+        }
+        l->dim.at[l->dim.n++] = v;
+    }
+    return true;
+}
+
+static void load_offsets(struct load *l, struct load_said *said, struct zf_st_entry *e)
+{
+    uint32_t list = zf_jsonin_enter(l->in, ZF_JSON_ARRAY);
+
+    said->has_pair = zf_jsonin_next(l->in, list) && zf_jsonin_u64(l->in, &e->begin) &&
+                     zf_jsonin_next(l->in, list) && zf_jsonin_u64(l->in, &e->end) &&
+                     !zf_jsonin_next(l->in, list);
+}
+
+/* ---- whether it can be ---- */
+
+static bool load_judge_shape(struct load *l, const struct load_said *said, struct zf_st_entry *e,
+                             struct zf_err *err)
 {
     uint64_t *dim;
 
-    if (!json_is_array(shape)) {
+    if (!said->has_shape) {
         return load_bad_entry(err, e->name, "\"shape\" is not a list");
     }
-    if (json_array_size(shape) > lim->tensor_dims) {
+    if (said->ndim > l->lim->tensor_dims) {
         return zf_fail(err, ZF_E_LIMIT, WORD,
-                       "tensor \"%.*s\" has %zu dimensions, more than %" PRIu64
+                       "tensor \"%.*s\" has %" PRIu64 " dimensions, more than %" PRIu64
                        " (limit tensor_dims)",
-                       SHOWN, e->name, json_array_size(shape), lim->tensor_dims);
+                       SHOWN, e->name, said->ndim, l->lim->tensor_dims);
     }
-    e->ndim = (uint32_t)json_array_size(shape);
-    dim = zf_arena_get(arena, e->ndim, sizeof *dim, err);
+    if (said->odd) {
+        return load_bad_entry(err, e->name, "\"shape\" holds something that is no size");
+    }
+    e->ndim = (uint32_t)said->ndim;
+    dim = zf_arena_get(l->arena, e->ndim, sizeof *dim, err);
     if (!dim) {
         return false;
     }
-    for (uint32_t d = 0; d < e->ndim; d++) {
-        if (!zf_json_u64(json_array_get(shape, d), &dim[d])) {
-            return load_bad_entry(err, e->name, "\"shape\" holds something that is no size");
-        }
+    if (e->ndim) {
+        memcpy(dim, l->dim.at, e->ndim * sizeof *dim);
     }
     e->shape = dim;
     if (e->dtype == ZF_DT_F4) {
@@ -54,30 +138,22 @@ static bool load_shape(const json_t *shape, struct zf_st_entry *e, struct zf_are
     return true;
 }
 
-static bool load_entry(const char *name, size_t name_len, const json_t *j, struct zf_st_entry *e,
-                       struct zf_arena *arena, const struct zf_limits *lim, struct zf_err *err)
+static bool load_judge(struct load *l, const struct load_said *said, struct zf_st_entry *e,
+                       struct zf_err *err)
 {
-    const json_t *offs = json_object_get(j, "data_offsets");
-    const char *dtype = json_string_value(json_object_get(j, "dtype"));
     uint64_t want;
 
-    e->name = zf_arena_str(arena, name, name_len, err);
-    if (!e->name) {
-        return false;
-    }
-    e->name_len = (uint32_t)name_len;
-    if (!json_is_object(j) || !dtype) {
+    if (!said->has_dtype) {
         return load_bad_entry(err, e->name, "expected an object with a \"dtype\"");
     }
-    if (!zf_dtype_by_safetensors(dtype, &e->dtype)) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, WORD,
-                       "tensor \"%.*s\" has the unknown dtype \"%.40s\"", SHOWN, e->name, dtype);
+    if (!said->known_dtype) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, WORD, "tensor \"%.*s\" has the unknown dtype \"%s\"",
+                       SHOWN, e->name, said->dtype);
     }
-    if (!load_shape(json_object_get(j, "shape"), e, arena, lim, err)) {
+    if (!load_judge_shape(l, said, e, err)) {
         return false;
     }
-    if (json_array_size(offs) != 2 || !zf_json_u64(json_array_get(offs, 0), &e->begin) ||
-        !zf_json_u64(json_array_get(offs, 1), &e->end) || e->begin > e->end) {
+    if (!said->has_pair || e->begin > e->end) {
         return load_bad_entry(err, e->name, "\"data_offsets\" is not a pair [begin, end]");
     }
     if (!zf_dtype_size(e->dtype, e->ndim, e->shape, &want)) {
@@ -91,38 +167,64 @@ static bool load_entry(const char *name, size_t name_len, const json_t *j, struc
     return true;
 }
 
-static bool load_meta(const json_t *j, struct zf_st_header *out, struct zf_arena *arena,
-                      struct zf_err *err)
+/* The tensor whose name was read. */
+static bool load_entry(struct load *l, struct zf_err *err)
 {
-    size_t n = json_object_size(j);
-    const char **key = zf_arena_get(arena, n, sizeof *key, err);
-    const char **val = key ? zf_arena_get(arena, n, sizeof *val, err) : NULL;
-    uint64_t at = 0;
-    const char *k;
-    json_t *v;
+    struct load_said said = {.ndim = 0};
+    struct zf_st_entry e = {.ndim = 0};
+    size_t name_len;
+    uint32_t object;
 
-    if (!val) {
+    if (l->entry.n >= l->lim->tensors) {
+        return zf_fail(err, ZF_E_LIMIT, WORD, "more than %" PRIu64 " tensors (limit tensors)",
+                       l->lim->tensors);
+    }
+    e.name = load_copy_text(l, &name_len, err);
+    if (!e.name) {
         return false;
     }
-    if (!json_is_object(j)) {
-        return zf_fail(err, ZF_E_FORMAT, WORD, "\"__metadata__\" is not an object");
-    }
-    json_object_foreach((json_t *)j, k, v)
-    {
-        if (!json_is_string(v)) {
-            return zf_fail(err, ZF_E_FORMAT, WORD,
-                           "\"__metadata__\" holds \"%.*s\", which is no text", SHOWN, k);
-        }
-        key[at] = zf_arena_str(arena, k, strlen(k), err);
-        val[at] =
-            key[at] ? zf_arena_str(arena, json_string_value(v), json_string_length(v), err) : NULL;
-        if (!val[at++]) {
+    e.name_len = (uint32_t)name_len;
+    object = zf_jsonin_enter(l->in, ZF_JSON_OBJECT);
+    while (zf_jsonin_next(l->in, object)) {
+        if (zf_jsonin_is(l->in, "dtype")) {
+            load_dtype(l, &said, &e);
+        } else if (zf_jsonin_is(l->in, "data_offsets")) {
+            load_offsets(l, &said, &e);
+        } else if (zf_jsonin_is(l->in, "shape") && !load_shape(l, &said, err)) {
             return false;
         }
     }
-    out->meta_key = key;
-    out->meta_val = val;
-    out->n_meta = n;
+    if (!load_judge(l, &said, &e, err) || !zf_vec_room(&l->entry, 1, err)) {
+        return false;
+    }
+    l->entry.at[l->entry.n++] = e;
+    return true;
+}
+
+/* "__metadata__": texts by name. */
+static bool load_meta(struct load *l, struct zf_err *err)
+{
+    uint32_t object = zf_jsonin_enter(l->in, ZF_JSON_OBJECT);
+    const char **key, **val;
+    size_t n;
+
+    if (!object) {
+        return zf_fail(err, ZF_E_FORMAT, WORD, "\"__metadata__\" is not an object");
+    }
+    while (zf_jsonin_next(l->in, object)) {
+        key = zf_vec_push(&l->meta_key, err);
+        val = key ? zf_vec_push(&l->meta_val, err) : NULL;
+        if (!val || !(*key = load_copy_text(l, &n, err))) {
+            return false;
+        }
+        if (!zf_jsonin_string(l->in)) {
+            return zf_fail(err, ZF_E_FORMAT, WORD,
+                           "\"__metadata__\" holds \"%.*s\", which is no text", SHOWN, *key);
+        }
+        if (!(*val = load_copy_text(l, &n, err))) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -162,35 +264,55 @@ static bool load_tile(struct zf_st_entry *e, struct zf_st_header *out, struct zf
     return true;
 }
 
-static bool load_object(const json_t *j, struct zf_arena *arena, const struct zf_limits *lim,
-                        struct zf_st_header *out, struct zf_err *err)
+static bool load_object(struct load *l, struct zf_err *err)
 {
-    const json_t *meta = json_object_get(j, "__metadata__");
-    uint64_t n = json_object_size(j) - (meta ? 1 : 0), at = 0;
-    struct zf_st_entry *e;
-    const char *k;
-    json_t *v;
+    uint32_t top = zf_jsonin_enter(l->in, ZF_JSON_OBJECT);
 
-    if (n > lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, WORD,
-                       "%" PRIu64 " tensors, more than %" PRIu64 " (limit tensors)", n,
-                       lim->tensors);
-    }
-    if (meta && !load_meta(meta, out, arena, err)) {
-        return false;
-    }
-    e = zf_arena_get(arena, n, sizeof *e, err);
-    if (!e) {
-        return false;
-    }
-    json_object_foreach((json_t *)j, k, v)
-    {
-        if (v != meta && !load_entry(k, strlen(k), v, &e[at++], arena, lim, err)) {
+    while (zf_jsonin_next(l->in, top)) {
+        if (!(zf_jsonin_is(l->in, "__metadata__") ? load_meta(l, err) : load_entry(l, err))) {
             return false;
         }
     }
-    out->n = n;
-    return load_tile(e, out, err);
+    return top || zf_fail(err, ZF_E_FORMAT, WORD, "the header is not a JSON object");
+}
+
+/* The n things of `each` bytes at `at`, in the arena. */
+static void *load_keep(struct zf_arena *arena, const void *at, size_t n, size_t each,
+                       struct zf_err *err)
+{
+    void *kept = zf_arena_get(arena, n, each, err);
+
+    if (kept && n) {
+        memcpy(kept, at, n * each);
+    }
+    return kept;
+}
+
+static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *err)
+{
+    bool ok = load_object(l, err);
+
+    /* What is no JSON is told so, whatever its beginning says. */
+    if (!zf_jsonin_end(l->in, err)) {
+        if (err->off != ZF_OFF_NONE && !err->path[0]) {
+            err->off += WORD;
+        }
+        return false;
+    }
+    /* The prints of its keys are not needed beside a second list of the tensors. */
+    zf_jsonin_free(l->in);
+    l->in = NULL;
+    if (!ok) {
+        return false;
+    }
+    out->n = l->entry.n;
+    out->n_meta = l->meta_key.n;
+    struct zf_st_entry *e = load_keep(l->arena, l->entry.at, l->entry.n, sizeof *l->entry.at, err);
+    const size_t each = sizeof *l->meta_key.at;
+    out->meta_key = e ? load_keep(l->arena, l->meta_key.at, l->meta_key.n, each, err) : NULL;
+    out->meta_val =
+        out->meta_key ? load_keep(l->arena, l->meta_val.at, l->meta_val.n, each, err) : NULL;
+    return out->meta_val && load_tile(e, out, err);
 }
 
 /* The length word, checked against the file and the limits. */
@@ -233,33 +355,17 @@ static bool load_header_len(struct zf_source *src, const struct zf_limits *lim, 
 static bool load_head(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                       struct zf_st_header *out, struct zf_err *err)
 {
-    zf_auto(mem) char *text = NULL;
-    zf_auto(json) json_t *j = NULL;
+    struct load l = {.arena = arena, .lim = lim};
     uint64_t n = 0;
 
     if (!load_header_len(src, lim, &n, err)) {
         return false;
     }
-    text = malloc(n ? n : 1);
-    if (!text) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE,
-                       "out of memory for a header of %" PRIu64 " bytes", n);
-    }
-    if (!zf_source_pread(src, text, n, WORD, err)) {
-        return false;
-    }
-    j = zf_json_load(text, n, lim, err);
-    if (!j) {
-        if (err->off != ZF_OFF_NONE) {
-            err->off += WORD;
-        }
-        return false;
-    }
-    if (!json_is_object(j)) {
-        return zf_fail(err, ZF_E_FORMAT, WORD, "the header is not a JSON object");
-    }
     out->data_off = WORD + n;
-    return load_object(j, arena, lim, out, err);
+    l.in = zf_jsonin_new(src, WORD, n, lim, err);
+    bool ok = l.in && load_text(&l, out, err);
+    load_fini(&l);
+    return ok;
 }
 
 bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,

@@ -86,14 +86,14 @@ struct core_entry {
 
 static bool core_read_meta(struct core_part *p, struct zf_err *err)
 {
-    const struct zf_limits *lim = p->s->o->lim;
     const char *path = zf_arena_fmt(p->s->a, err, "%smetadata.json", p->dir);
-    uint64_t n;
-    zf_auto(mem) char *text =
-        path ? zf_store_slurp(p->s->st, path, lim->json_bytes, &n, err) : NULL;
+    zf_auto(source) struct zf_source *src = path ? zf_store_open(p->s->st, path, err) : NULL;
 
-    return text &&
-           (core_meta_read(text, n, lim, p->s->a, &p->meta, err) || zf_err_in(err, "%s", path));
+    if (!src || core_meta_read(src, p->s->o->lim, p->s->a, &p->meta, err)) {
+        return src != NULL;
+    }
+    /* A source that failed has put its own name there. */
+    return err->path[0] && err->path[0] != '!' ? false : zf_err_in(err, "%s", path);
 }
 
 /* Enters the tensors of one file. */

@@ -2,15 +2,32 @@
 #include "core_meta.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/path.h>
 #include <zf/base/table.h>
-#include <zf/codec/json.h>
+#include <zf/base/vec.h>
+#include <zf/codec/jsonin.h>
 
 enum { CORE_FILES_MAX = 1000000, CORE_DIMS_MAX = 64 };
+
+/* A list of sizes, or what is in its place. */
+struct core_list {
+    bool given;     /* not null */
+    bool list, odd; /* odd: something in it is no size */
+    uint64_t n;
+    const uint64_t *at; /* [n], in the arena; of a list that is not odd */
+};
+
+/* What is said of a file's part of a tensor, in any order, while the tensor's shape may be unknown. */
+struct core_said {
+    uint32_t file;
+    struct core_list flat; /* pairs one behind the other */
+    struct core_list size, start;
+};
 
 struct reading {
     const struct zf_limits *lim;
@@ -18,6 +35,10 @@ struct reading {
     struct core_meta *out;
     uint32_t cap; /* of out->file */
     struct zf_table files;
+    struct zf_jsonin *in;
+    zf_vec(uint64_t) number;       /* of the list that is being read */
+    zf_vec(struct core_said) said; /* of the tensor that is being read */
+    zf_vec(struct core_tensor) tensor;
 };
 
 struct known_file {
@@ -70,81 +91,152 @@ static bool core_file(struct reading *r, const char *name, uint32_t *out, struct
     return true;
 }
 
-/* ---- numbers ---- */
+/* ---- what is said ---- */
 
-/* An array of exactly n sizes, in the arena. */
-static const uint64_t *core_sizes(struct reading *r, const json_t *j, uint32_t n, const char *what,
-                                  struct zf_err *err)
+static bool core_push(struct reading *r, uint64_t v, struct zf_err *err)
 {
-    uint64_t *out = json_is_array(j) && json_array_size(j) == n
-                        ? zf_arena_get(r->a, n, sizeof *out, err)
-                        : NULL;
-
-    if (!json_is_array(j) || json_array_size(j) != n) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is no list of %" PRIu32 " sizes", what, n);
-        return NULL;
+    if (!zf_vec_room(&r->number, 1, err)) {
+        return false;
     }
-    for (uint32_t d = 0; out && d < n; d++) {
-        if (!zf_json_u64(json_array_get(j, d), &out[d])) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" holds something that is no size", what);
-            return NULL;
-        }
-    }
-    return out;
+    r->number.at[r->number.n++] = v;
+    return true;
 }
 
-static bool core_read_range(const json_t *pair, const struct core_tensor *t, uint64_t elems,
-                            uint64_t *range, struct core_shard *s, struct zf_err *err)
+/* The numbers that were read are those of the list. */
+static bool core_keep(struct reading *r, struct core_list *out, struct zf_err *err)
 {
-    uint64_t *at = &range[2 * s->n_ranges];
+    uint64_t *kept = NULL;
 
-    if (json_array_size(pair) != 2 || !zf_json_u64(json_array_get(pair, 0), &at[0]) ||
-        !zf_json_u64(json_array_get(pair, 1), &at[1])) {
-        return core_refuse(err, "\"flattened_offsets\" are no pairs of numbers");
+    if (out->list && !out->odd) {
+        out->n = r->number.n;
+        out->at = kept = zf_arena_get(r->a, out->n, sizeof *kept, err);
+        if (!kept) {
+            return false;
+        }
     }
-    if (at[1] < at[0] || at[1] > elems) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "elements %" PRIu64 " … %" PRIu64 " are said to be in a file, of a tensor of "
-                       "%" PRIu64,
-                       at[0], at[1], elems);
-    }
-    (void)t;
-    if (at[1] > at[0]) {
-        s->n_ranges++;
-        return zf_add(s->n, at[1] - at[0], &s->n) || core_refuse(err, "its ranges are too long");
+    if (kept && out->n) {
+        memcpy(kept, r->number.at, out->n * sizeof *kept);
     }
     return true;
 }
 
-/* [[0, 33], [40, 44]], or in older files a single [0, 33]. */
-static bool core_read_ranges(struct reading *r, const json_t *list, const struct core_tensor *t,
-                             uint64_t elems, struct core_shard *s, struct zf_err *err)
+static bool core_read_sizes(struct reading *r, struct core_list *out, struct zf_err *err)
 {
-    bool single = json_array_size(list) == 2 && json_is_integer(json_array_get(list, 0));
-    size_t n = single ? 1 : json_array_size(list);
-    uint64_t *range = zf_arena_get(r->a, 2 * n, sizeof *range, err);
+    enum zf_json_kind kind = zf_jsonin_value(r->in);
+    uint32_t list = kind == ZF_JSON_ARRAY ? zf_jsonin_level(r->in) : 0;
+    uint64_t v = 0;
 
-    if (!range) {
-        return false;
+    *out = (struct core_list){.given = kind != ZF_JSON_NULL, .list = list > 0};
+    r->number.n = 0;
+    while (zf_jsonin_next(r->in, list)) {
+        out->odd = !zf_jsonin_u64(r->in, &v) || out->odd;
+        if (!core_push(r, v, err)) {
+            return false;
+        }
     }
-    s->range = range;
-    for (size_t i = 0; i < n; i++) {
-        if (!core_read_range(single ? list : json_array_get(list, i), t, elems, range, s, err)) {
+    return core_keep(r, out, err);
+}
+
+/* [[0, 33], [40, 44]], or in older files a single [0, 33]; its bracket was read. */
+static bool core_read_ranges(struct reading *r, struct core_list *out, struct zf_err *err)
+{
+    uint32_t list = zf_jsonin_level(r->in), pair;
+    uint64_t n_plain = 0, n_pairs = 0, v = 0;
+
+    *out = (struct core_list){.given = true, .list = true};
+    r->number.n = 0;
+    while (zf_jsonin_next(r->in, list)) {
+        enum zf_json_kind kind = zf_jsonin_value(r->in);
+
+        pair = kind == ZF_JSON_ARRAY ? zf_jsonin_level(r->in) : 0;
+        if (!pair) {
+            n_plain++;
+            out->odd = out->odd || kind != ZF_JSON_INTEGER || zf_jsonin_integer(r->in) < 0;
+            if (!core_push(r, (uint64_t)zf_jsonin_integer(r->in), err)) {
+                return false;
+            }
+            continue;
+        }
+        n_pairs++;
+        while (zf_jsonin_next(r->in, pair)) {
+            out->odd = !zf_jsonin_u64(r->in, &v) || out->odd;
+            if (!core_push(r, v, err)) {
+                return false;
+            }
+        }
+        out->odd = out->odd || r->number.n != 2 * n_pairs;
+    }
+    out->odd = out->odd || (n_plain > 0 && (n_plain != 2 || n_pairs > 0));
+    return core_keep(r, out, err);
+}
+
+static bool core_read_flat(struct reading *r, enum zf_json_kind kind, struct core_list *out,
+                           struct zf_err *err)
+{
+    *out = (struct core_list){.given = kind != ZF_JSON_NULL};
+    return kind != ZF_JSON_ARRAY || core_read_ranges(r, out, err);
+}
+
+/* The value of a file's name. */
+static bool core_read_part(struct reading *r, struct core_said *said, struct zf_err *err)
+{
+    enum zf_json_kind kind = zf_jsonin_value(r->in);
+    uint32_t object = kind == ZF_JSON_OBJECT ? zf_jsonin_level(r->in) : 0;
+    bool ok = object > 0 || core_read_flat(r, kind, &said->flat, err);
+
+    while (ok && zf_jsonin_next(r->in, object)) {
+        if (zf_jsonin_is(r->in, "flattened_offsets")) {
+            ok = core_read_flat(r, zf_jsonin_value(r->in), &said->flat, err);
+        } else if (zf_jsonin_is(r->in, "local_shape")) {
+            ok = core_read_sizes(r, &said->size, err);
+        } else if (zf_jsonin_is(r->in, "global_offset")) {
+            ok = core_read_sizes(r, &said->start, err);
+        }
+    }
+    return ok;
+}
+
+/* {file: part}; false in *object_out if it is something else. */
+static bool core_read_parts(struct reading *r, bool *object_out, struct zf_err *err)
+{
+    uint32_t object = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+
+    *object_out = object > 0;
+    r->said.n = 0;
+    while (zf_jsonin_next(r->in, object)) {
+        struct core_said *said = zf_vec_push(&r->said, err);
+
+        if (!said || !core_file(r, zf_jsonin_text(r->in, NULL), &said->file, err) ||
+            !core_read_part(r, said, err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool core_read_box(struct reading *r, const json_t *spec, const struct core_tensor *t,
-                          struct core_shard *s, struct zf_err *err)
+/* ---- whether it can be ---- */
+
+static bool core_judge_sizes(const struct core_list *l, uint32_t n, const char *what,
+                             struct zf_err *err)
 {
-    s->size = core_sizes(r, json_object_get(spec, "local_shape"), t->ndim, "local_shape", err);
-    s->start =
-        s->size ? core_sizes(r, json_object_get(spec, "global_offset"), t->ndim, "global_offset",
-                             err)
-                : NULL;
-    for (uint32_t d = 0; s->start && d < t->ndim; d++) {
+    if (l->odd) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" holds something that is no size",
+                       what);
+    }
+    return (l->list && l->n == n) || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                             "\"%s\" is no list of %" PRIu32 " sizes", what, n);
+}
+
+static bool core_judge_box(const struct core_said *said, const struct core_tensor *t,
+                           struct core_shard *s, struct zf_err *err)
+{
+    if (!core_judge_sizes(&said->size, t->ndim, "local_shape", err) ||
+        !core_judge_sizes(&said->start, t->ndim, "global_offset", err)) {
+        return false;
+    }
+    s->size = said->size.at;
+    s->start = said->start.at;
+    for (uint32_t d = 0; d < t->ndim; d++) {
         if (s->size[d] > 0 && !zf_within(s->start[d], s->size[d], t->shape[d])) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "a box of %" PRIu64 " from %" PRIu64 " on in dimension %" PRIu32
@@ -152,122 +244,191 @@ static bool core_read_box(struct reading *r, const json_t *spec, const struct co
                            s->size[d], s->start[d], d, t->shape[d]);
         }
     }
-    return s->start &&
-           (zf_elems(t->ndim, s->size, &s->n) || core_refuse(err, "its box is too large"));
+    return zf_elems(t->ndim, s->size, &s->n) || core_refuse(err, "its box is too large");
 }
 
-static bool core_is_null(const json_t *j)
+/* Empty ranges count for nothing. */
+static bool core_judge_ranges(const struct core_list *flat, uint64_t elems, struct core_shard *s,
+                              struct zf_err *err)
 {
-    return !j || json_is_null(j);
+    if (flat->odd) {
+        return core_refuse(err, "\"flattened_offsets\" are no pairs of numbers");
+    }
+    s->range = flat->at;
+    for (uint64_t i = 0; i < flat->n; i += 2) {
+        const uint64_t *at = &flat->at[i];
+
+        if (at[1] < at[0] || at[1] > elems) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "elements %" PRIu64 " … %" PRIu64
+                           " are said to be in a file, of a tensor of %" PRIu64,
+                           at[0], at[1], elems);
+        }
+        if (!zf_add(s->n, at[1] - at[0], &s->n)) {
+            return core_refuse(err, "its ranges are too long");
+        }
+    }
+    s->n_ranges = flat->n / 2;
+    return true;
 }
 
-static bool core_read_shard(struct reading *r, const json_t *spec, const struct core_tensor *t,
+static bool core_judge_part(const struct core_said *said, const struct core_tensor *t,
                             uint64_t elems, struct core_shard *s, struct zf_err *err)
 {
-    const json_t *flat = json_is_object(spec) ? json_object_get(spec, "flattened_offsets") : spec;
-    bool box = json_is_object(spec) && (!core_is_null(json_object_get(spec, "local_shape")) ||
-                                        !core_is_null(json_object_get(spec, "global_offset")));
+    bool box = said->size.given || said->start.given;
 
-    if (box && !core_is_null(flat)) {
+    *s = (struct core_shard){.file = said->file};
+    if (box && said->flat.given) {
         return core_refuse(err, "a shard has both \"flattened_offsets\" and a box");
     }
     if (box) {
-        return core_read_box(r, spec, t, s, err);
+        return core_judge_box(said, t, s, err);
     }
-    return json_is_array(flat)
-               ? core_read_ranges(r, flat, t, elems, s, err)
+    return said->flat.list
+               ? core_judge_ranges(&said->flat, elems, s, err)
                : core_refuse(err, "a shard has neither \"flattened_offsets\" nor a box");
 }
 
 /* ---- tensors ---- */
 
-static bool core_read_type(struct reading *r, const json_t *j, struct core_tensor *t,
-                           uint64_t *elems, struct zf_err *err)
-{
-    const json_t *shape = json_object_get(j, "shape");
-    const char *dtype = json_string_value(json_object_get(j, "dtype"));
+/* The values of a tensor's own keys. */
+struct core_type {
+    char dtype[21]; /* cut, for messages */
+    bool known;
+    struct core_list shape;
+};
 
-    if (!dtype || !zf_dtype_by_safetensors(dtype, &t->dtype)) {
-        return zf_fail(err, dtype ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"dtype\" is \"%.20s\", which is no type of safetensors",
-                       dtype ? dtype : "");
+static bool core_judge_type(const struct core_type *type, struct core_tensor *t, uint64_t *elems,
+                            struct zf_err *err)
+{
+    if (!type->known) {
+        return zf_fail(err, type->dtype[0] ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"dtype\" is \"%s\", which is no type of safetensors", type->dtype);
     }
-    if (!json_is_array(shape) || json_array_size(shape) > CORE_DIMS_MAX) {
+    if (!type->shape.list || type->shape.n > CORE_DIMS_MAX) {
         return core_refuse(err, "\"shape\" is no list of sizes");
     }
-    t->ndim = (uint32_t)json_array_size(shape);
-    t->shape = core_sizes(r, shape, t->ndim, "shape", err);
-    return t->shape && (zf_elems(t->ndim, t->shape, elems) ||
-                        core_refuse(err, "\"shape\" multiplies beyond 64 bits"));
+    t->ndim = (uint32_t)type->shape.n;
+    t->shape = type->shape.at;
+    return core_judge_sizes(&type->shape, t->ndim, "shape", err) &&
+           (zf_elems(t->ndim, t->shape, elems) ||
+            core_refuse(err, "\"shape\" multiplies beyond 64 bits"));
 }
 
-static bool core_read_tensor(struct reading *r, json_t *j, struct core_tensor *t,
-                             struct zf_err *err)
+static void core_read_dtype(struct reading *r, struct core_type *type, struct core_tensor *t)
 {
-    json_t *files = json_object_get(j, "shard_spec_per_file"), *spec;
-    const char *name;
+    if (zf_jsonin_string(r->in)) {
+        const char *text = zf_jsonin_text(r->in, NULL);
+
+        type->known = zf_dtype_by_safetensors(text, &t->dtype);
+        (void)snprintf(type->dtype, sizeof type->dtype, "%s", text);
+    }
+}
+
+static bool core_read_tensor(struct reading *r, struct core_tensor *t, struct zf_err *err)
+{
+    uint32_t object = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+    struct core_type type = {.known = false};
+    bool parts = false, spec = false, ok = true;
+    struct core_shard *shard;
     uint64_t elems = 0;
 
-    files = files ? files : json_object_get(j, "flattened_offsets_per_file");
-    if (!json_is_object(files)) {
-        return core_refuse(err, "there is no \"shard_spec_per_file\"");
+    while (ok && zf_jsonin_next(r->in, object)) {
+        if (zf_jsonin_is(r->in, "dtype")) {
+            core_read_dtype(r, &type, t);
+        } else if (zf_jsonin_is(r->in, "shape")) {
+            ok = core_read_sizes(r, &type.shape, err);
+        } else if (zf_jsonin_is(r->in, "shard_spec_per_file")) {
+            spec = true;
+            ok = core_read_parts(r, &parts, err);
+        } else if (!spec && zf_jsonin_is(r->in, "flattened_offsets_per_file")) {
+            ok = core_read_parts(r, &parts, err);
+        }
     }
-    struct core_shard *shard = zf_arena_get(r->a, json_object_size(files), sizeof *shard, err);
-    if (!shard || !core_read_type(r, j, t, &elems, err)) {
+    if (!ok || !(parts || core_refuse(err, "there is no \"shard_spec_per_file\"")) ||
+        !core_judge_type(&type, t, &elems, err)) {
         return false;
     }
-    t->shard = shard;
-    json_object_foreach(files, name, spec) {
-        struct core_shard *s = &shard[t->n];
-
-        *s = (struct core_shard){0};
-        if (!core_file(r, name, &s->file, err) || !core_read_shard(r, spec, t, elems, s, err)) {
+    t->shard = shard = zf_arena_get(r->a, r->said.n, sizeof *shard, err);
+    for (size_t i = 0; shard && i < r->said.n; i++) {
+        if (!core_judge_part(&r->said.at[i], t, elems, &shard[t->n], err)) {
             return false;
         }
-        t->n += s->n > 0;
+        t->n += shard[t->n].n > 0;
     }
-    return true;
+    return shard != NULL;
 }
 
-static bool core_read(struct reading *r, json_t *root, struct zf_err *err)
+/* The tensor whose name was read. */
+static bool core_read_entry(struct reading *r, struct zf_err *err)
 {
-    json_t *tensors = json_object_get(root, "tensors"), *j;
-    const char *key;
+    struct core_tensor t = {.n = 0};
+    size_t n;
+    const char *key = zf_jsonin_text(r->in, &n);
 
-    if (!json_is_object(tensors)) {
-        return core_refuse(err, "there is no object \"tensors\"");
+    if (r->tensor.n >= r->lim->tensors) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more tensors than tensors=%" PRIu64,
+                       r->lim->tensors);
     }
-    if (json_object_size(tensors) > r->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%zu tensors are more than tensors=%" PRIu64,
-                       json_object_size(tensors), r->lim->tensors);
-    }
-    r->out->tensor =
-        zf_arena_get(r->a, json_object_size(tensors), sizeof *r->out->tensor, err);
-    if (!r->out->tensor) {
+    t.key = zf_arena_str(r->a, key, n, err);
+    if (!t.key) {
         return false;
     }
-    json_object_foreach(tensors, key, j) {
-        struct core_tensor *t = &r->out->tensor[r->out->n++];
-
-        t->key = zf_arena_str(r->a, key, strlen(key), err);
-        if (!t->key) {
-            return false;
-        }
-        if (!core_read_tensor(r, j, t, err)) {
-            return zf_err_in(err, "!%.100s", key);
-        }
+    if (!core_read_tensor(r, &t, err)) {
+        return zf_err_in(err, "!%.100s", t.key);
     }
+    if (!zf_vec_room(&r->tensor, 1, err)) {
+        return false;
+    }
+    r->tensor.at[r->tensor.n++] = t;
     return true;
 }
 
-bool core_meta_read(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_arena *a,
+static bool core_read(struct reading *r, struct zf_err *err)
+{
+    uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT), tensors = 0;
+
+    while (zf_jsonin_next(r->in, top)) {
+        if (zf_jsonin_is(r->in, "tensors")) {
+            tensors = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+            while (zf_jsonin_next(r->in, tensors)) {
+                if (!core_read_entry(r, err)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return tensors > 0 || core_refuse(err, "there is no object \"tensors\"");
+}
+
+/* What was read, once the document is known to be sound. */
+static bool core_end(struct reading *r, bool ok, struct zf_err *err)
+{
+    struct core_meta *m = r->out;
+
+    if (!zf_jsonin_end(r->in, err) || !ok) {
+        return false;
+    }
+    m->n = r->tensor.n;
+    m->tensor = zf_arena_get(r->a, m->n, sizeof *m->tensor, err);
+    if (m->tensor && m->n) {
+        memcpy(m->tensor, r->tensor.at, m->n * sizeof *m->tensor);
+    }
+    return m->tensor != NULL;
+}
+
+bool core_meta_read(struct zf_source *src, const struct zf_limits *lim, struct zf_arena *a,
                     struct core_meta *out, struct zf_err *err)
 {
     struct reading r = {.lim = lim, .a = a, .out = out};
-    zf_auto(json) json_t *root = zf_json_load(text, n, lim, err);
 
     *out = (struct core_meta){0};
-    bool ok = root && core_read(&r, root, err);
+    r.in = zf_jsonin_new(src, 0, src->size, lim, err);
+    bool ok = r.in && core_end(&r, core_read(&r, err), err);
+    zf_jsonin_free(r.in);
+    zf_vec_fini(&r.number);
+    zf_vec_fini(&r.said);
+    zf_vec_fini(&r.tensor);
     zf_table_fini(&r.files);
     return ok;
 }

@@ -12,6 +12,7 @@
 #include <zf/base/arena.h>
 #include <zf/base/dtype.h>
 #include <zf/base/limits.h>
+#include <zf/source/source.h>
 
 /* What one file has of a tensor: ranges of the flattened tensor one behind the other, or a box. */
 struct core_shard {
@@ -39,8 +40,8 @@ struct core_meta {
 };
 
 /* Everything is copied into a.
- * Errors: ZF_E_FORMAT, the path saying which tensor; ZF_E_LIMIT; of the arena. */
-bool core_meta_read(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_arena *a,
+ * Errors: ZF_E_FORMAT, the path saying which tensor; ZF_E_LIMIT; of the arena and of src. */
+bool core_meta_read(struct zf_source *src, const struct zf_limits *lim, struct zf_arena *a,
                     struct core_meta *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

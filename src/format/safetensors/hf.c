@@ -128,7 +128,7 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
     zf_auto(mem) char *index = NULL;
     const char *dir;
     zf_auto(st_files) struct zf_st_files files = {.n = 0};
-    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
+    zf_auto(st_index) struct zf_st_index x = {.path = NULL};
 
     if (!hf_look(save, o->lim, &index, &dir, err) || !zf_st_files_init(&files, o->lim, err)) {
         return false;

@@ -175,7 +175,7 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
     struct zf_store *st = save->store;
     zf_auto(torch_set) struct zf_torch_set *s =
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, false, o->lim, err);
-    zf_auto(st_index) struct zf_st_index x = {.json = NULL};
+    zf_auto(st_index) struct zf_st_index x = {.path = NULL};
     zf_auto(mem) char *index = NULL;
     struct torch_adding a = {s, st, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};

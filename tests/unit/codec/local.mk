@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 codec_tests = \
 	tests/unit/codec/test_json \
+	tests/unit/codec/test_jsonin \
 	tests/unit/codec/test_safetensors \
 	tests/unit/codec/test_yaml \
 	$(NULL)
@@ -10,11 +11,21 @@ TESTS += $(codec_tests)
 
 tests_unit_codec_test_json_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_json_LDADD = $(ZF_CODEC) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_codec_test_jsonin_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_codec_test_jsonin_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_yaml_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_yaml_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_safetensors_LDADD = $(ZF_CODEC) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 endif
+
+# JSON as a stream: compared with Python's own
+check_PROGRAMS += tests/unit/codec/jsonin_dump
+tests_unit_codec_jsonin_dump_SOURCES = tests/unit/codec/jsonin_dump.c
+tests_unit_codec_jsonin_dump_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_codec_jsonin_dump_LDADD = $(ZF_CODEC)
+dist_check_SCRIPTS += tests/unit/codec/test_jsonin.py
+TESTS += tests/unit/codec/test_jsonin.py
 
 # pickle: compared with Python's own
 check_PROGRAMS += tests/unit/codec/pickle_dump

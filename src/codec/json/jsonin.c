@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which token may come next.  Nothing recurses: containers that are open are a list, and passing over a
+ * value is reading it. */
+#include "jsonin.h"
+
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/source/want.h>
+
+/* A document up to this size is one read, as one of any size would be; beyond it, memory does not grow. */
+#define WINDOW_MAX ((size_t)1 << 20)
+
+/* Up to so many keys of an object are compared one by one. */
+#define FEW_KEYS 16
+
+/* What readers keep of a value at most, so that it may be set against the bytes on disk: a tensor or what
+ * a file holds of it; a key with its print; a number of a list. */
+enum { OBJECT_BYTES = 160, KEY_BYTES = 64, ARRAY_BYTES = 32, ITEM_BYTES = 16 };
+
+struct zf_jsonin *jsonin_new(struct zf_source *src, uint64_t off, uint64_t n, size_t window,
+                             const struct zf_limits *lim, struct zf_err *err)
+{
+    if (n > lim->json_bytes) {
+        (void)zf_fail(err, ZF_E_LIMIT, 0, "JSON of %llu bytes, more than %llu (limit json_bytes)",
+                      (unsigned long long)n, (unsigned long long)lim->json_bytes);
+        return NULL;
+    }
+    struct zf_jsonin *in = calloc(1, sizeof *in);
+    unsigned char *bytes = in && src ? malloc(window) : NULL;
+    if (!in || (src && !bytes)) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu bytes of JSON",
+                      (unsigned long long)n);
+        free(in);
+        return NULL;
+    }
+    in->src = src;
+    in->src_off = off;
+    in->size = n;
+    in->p = in->window = bytes;
+    in->window_size = window;
+    in->due = true;
+    in->lim = lim;
+    in->most = zf_limits_meta(lim, n);
+    return in;
+}
+
+struct zf_jsonin *zf_jsonin_new(struct zf_source *src, uint64_t off, uint64_t n,
+                                const struct zf_limits *lim, struct zf_err *err)
+{
+    size_t window = n < WINDOW_MAX ? (size_t)n : WINDOW_MAX;
+
+    if (n > WINDOW_MAX && zf_source_is_far(src)) {
+        zf_source_want(src, off, n); /* all of it is on its way before the first window is */
+    }
+    return jsonin_new(src, off, n, window > JSONIN_AHEAD ? window : JSONIN_AHEAD, lim, err);
+}
+
+struct zf_jsonin *zf_jsonin_new_text(const char *text, uint64_t n, const struct zf_limits *lim,
+                                     struct zf_err *err)
+{
+    struct zf_jsonin *in = jsonin_new(NULL, 0, n, 0, lim, err);
+
+    if (in) {
+        in->p = (const unsigned char *)text;
+        in->n = (size_t)n;
+    }
+    return in;
+}
+
+void zf_jsonin_free(struct zf_jsonin *in)
+{
+    if (!in) {
+        return;
+    }
+    for (size_t i = 0; i < in->open.n; i++) {
+        zf_index_fini(&in->open.at[i].index);
+    }
+    zf_vec_fini(&in->open);
+    zf_vec_fini(&in->print);
+    zf_auto_out(&in->text);
+    free(in->window);
+    free(in);
+}
+
+/* ---- keys ---- */
+
+static bool jsonin_print_equal(const struct jsonin_print *a, const struct jsonin_print *b)
+{
+    return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1];
+}
+
+static bool jsonin_index_key(struct zf_jsonin *in, struct jsonin_level *l, size_t number)
+{
+    uint64_t hash = in->print.at[l->first + number].hash[0];
+
+    if (number >= ZF_INDEX_NONE) {
+        return zf_fail(&in->err, ZF_E_LIMIT, jsonin_place(in), "more keys than can be counted");
+    }
+    return zf_index_add(&l->index, hash, (uint32_t)number, &in->err);
+}
+
+static bool jsonin_knows_key(const struct zf_jsonin *in, const struct jsonin_level *l,
+                             const struct jsonin_print *key)
+{
+    const struct jsonin_print *known = in->print.at + l->first;
+    size_t n = in->print.n - l->first;
+    uint64_t at = 0;
+    uint32_t i;
+
+    for (size_t k = 0; n <= FEW_KEYS && k < n; k++) {
+        if (jsonin_print_equal(&known[k], key)) {
+            return true;
+        }
+    }
+    while (n > FEW_KEYS && (i = zf_index_next(&l->index, key->hash[0], &at)) != ZF_INDEX_NONE) {
+        if (jsonin_print_equal(&known[i], key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Remembers the key that was read; the first one too many to be compared one by one enters all. */
+static bool jsonin_keep_key(struct zf_jsonin *in, struct jsonin_level *l,
+                            const struct jsonin_print *key)
+{
+    size_t n = in->print.n - l->first;
+    bool ok = zf_vec_room(&in->print, 1, &in->err);
+
+    if (ok) {
+        in->print.at[in->print.n++] = *key;
+    }
+    for (size_t i = n == FEW_KEYS ? 0 : n; ok && n >= FEW_KEYS && i <= n; i++) {
+        ok = jsonin_index_key(in, l, i);
+    }
+    in->bad = in->bad || !ok;
+    return ok;
+}
+
+static bool jsonin_take_key(struct zf_jsonin *in, struct jsonin_level *l)
+{
+    uint64_t place = jsonin_place(in);
+
+    if (!jsonin_take_string(in) || !jsonin_charge(in, KEY_BYTES + in->text.n)) {
+        return false;
+    }
+    const char *text = zf_out_text(&in->text);
+    struct jsonin_print key = {{zf_hash(0, text, in->text.n), zf_hash(1, text, in->text.n)}};
+    if (jsonin_knows_key(in, l, &key)) {
+        return jsonin_fail(in, ZF_E_FORMAT, place, "duplicate object key \"%.80s\"", text);
+    }
+    return jsonin_keep_key(in, l, &key);
+}
+
+/* ---- structure ---- */
+
+static enum zf_json_kind jsonin_open(struct zf_jsonin *in, bool object)
+{
+    if (in->open.n >= in->lim->json_depth) {
+        (void)jsonin_fail(in, ZF_E_LIMIT, jsonin_place(in),
+                          "JSON nested deeper than %llu levels (limit json_depth)",
+                          (unsigned long long)in->lim->json_depth);
+        return ZF_JSON_NONE;
+    }
+    struct jsonin_level *l = zf_vec_push(&in->open, &in->err);
+    if (!l) {
+        in->bad = true;
+        return ZF_JSON_NONE;
+    }
+    l->object = object;
+    l->first = in->print.n;
+    in->at++;
+    if (!jsonin_charge(in, object ? OBJECT_BYTES : ARRAY_BYTES)) {
+        return ZF_JSON_NONE;
+    }
+    return object ? ZF_JSON_OBJECT : ZF_JSON_ARRAY;
+}
+
+static void jsonin_close(struct zf_jsonin *in)
+{
+    struct jsonin_level *l = &in->open.at[--in->open.n];
+
+    in->at++;
+    in->print.n = l->first;
+    zf_index_fini(&l->index);
+}
+
+/* To the next entry of the innermost container, or out of it; false = out, or bad. */
+static bool jsonin_step(struct zf_jsonin *in)
+{
+    struct jsonin_level *l = &in->open.at[in->open.n - 1];
+    bool object = l->object, begun = l->begun;
+    int c = jsonin_peek(in);
+
+    if (c == (object ? '}' : ']')) {
+        jsonin_close(in);
+        return false;
+    }
+    if (begun && c != ',') {
+        return jsonin_unexpected(in, object ? "',' or '}'" : "',' or ']'");
+    }
+    in->at += begun;
+    l->begun = true;
+    if (!object) {
+        in->due = jsonin_charge(in, ITEM_BYTES);
+        return in->due;
+    }
+    if (jsonin_peek(in) != '"') {
+        return jsonin_unexpected(in, begun ? "a key" : "a key or '}'");
+    }
+    if (!jsonin_take_key(in, l)) {
+        return false;
+    }
+    if (jsonin_peek(in) != ':') {
+        return jsonin_unexpected(in, "':'");
+    }
+    in->at++;
+    in->due = true;
+    return true;
+}
+
+enum zf_json_kind zf_jsonin_value(struct zf_jsonin *in)
+{
+    int c = in->due && !in->bad ? jsonin_peek(in) : -1;
+
+    if (!in->due || in->bad) {
+        return ZF_JSON_NONE;
+    }
+    in->due = false;
+    if (c == '{' || c == '[') {
+        return jsonin_open(in, c == '{');
+    }
+    if (in->open.n == 0) { /* only texts and numbers by themselves, which no metadata is */
+        (void)jsonin_unexpected(in, "'{' or '['");
+        return ZF_JSON_NONE;
+    }
+    if (c == '"') {
+        return jsonin_take_string(in) && jsonin_charge(in, in->text.n) ? ZF_JSON_STRING
+                                                                       : ZF_JSON_NONE;
+    }
+    return c == '-' || (c >= '0' && c <= '9') ? jsonin_take_number(in) : jsonin_take_word(in);
+}
+
+/* Passes over a value that is due, and over the rest of containers until `level` are open. */
+static void jsonin_pass(struct zf_jsonin *in, size_t level)
+{
+    while (!in->bad && (in->due || in->open.n > level)) {
+        if (in->due) {
+            (void)zf_jsonin_value(in);
+        } else {
+            (void)jsonin_step(in);
+        }
+    }
+}
+
+bool zf_jsonin_next(struct zf_jsonin *in, uint32_t level)
+{
+    if (level == 0 || in->open.n < level) {
+        return false;
+    }
+    jsonin_pass(in, level);
+    return !in->bad && jsonin_step(in);
+}
+
+bool zf_jsonin_end(struct zf_jsonin *in, struct zf_err *err)
+{
+    jsonin_pass(in, 0);
+    if (!in->bad && jsonin_peek(in) >= 0) {
+        (void)jsonin_unexpected(in, "the end");
+    }
+    if (in->bad) {
+        *err = in->err;
+    }
+    return !in->bad;
+}
+
+/* ---- values ---- */
+
+uint32_t zf_jsonin_enter(struct zf_jsonin *in, enum zf_json_kind kind)
+{
+    bool container = kind == ZF_JSON_OBJECT || kind == ZF_JSON_ARRAY;
+
+    return zf_jsonin_value(in) == kind && container ? zf_jsonin_level(in) : 0;
+}
+
+uint32_t zf_jsonin_level(const struct zf_jsonin *in)
+{
+    return (uint32_t)in->open.n;
+}
+
+const char *zf_jsonin_text(const struct zf_jsonin *in, size_t *n_out)
+{
+    if (n_out) {
+        *n_out = in->text.n;
+    }
+    return zf_out_text(&in->text);
+}
+
+bool zf_jsonin_is(const struct zf_jsonin *in, const char *text)
+{
+    return in->text.n == strlen(text) && memcmp(zf_out_text(&in->text), text, in->text.n) == 0;
+}
+
+int64_t zf_jsonin_integer(const struct zf_jsonin *in)
+{
+    return in->integer;
+}
+
+double zf_jsonin_real(const struct zf_jsonin *in)
+{
+    return in->real;
+}
+
+bool zf_jsonin_u64(struct zf_jsonin *in, uint64_t *out)
+{
+    if (zf_jsonin_value(in) != ZF_JSON_INTEGER || in->integer < 0) {
+        return false;
+    }
+    *out = (uint64_t)in->integer;
+    return true;
+}
+
+bool zf_jsonin_string(struct zf_jsonin *in)
+{
+    return zf_jsonin_value(in) == ZF_JSON_STRING;
+}

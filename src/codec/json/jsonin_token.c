@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes to keys and scalars.  Every loop takes what it has looked at, so that a token may lie in
+ * several windows; what must be seen in one piece is at most JSONIN_AHEAD bytes long. */
+#include "jsonin.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/utf8.h>
+
+bool jsonin_fail(struct zf_jsonin *in, enum zf_code code, uint64_t off, const char *fmt, ...)
+{
+    char msg[sizeof in->err.msg];
+    va_list ap;
+
+    if (!in->bad) {
+        va_start(ap, fmt);
+        (void)vsnprintf(msg, sizeof msg, fmt, ap);
+        va_end(ap);
+        in->bad = true;
+        (void)zf_fail(&in->err, code, off, "%s%s", code == ZF_E_FORMAT ? "not sound JSON: " : "",
+                      msg);
+    }
+    return false;
+}
+
+/* ---- bytes ---- */
+
+/* Reads on, so that the window is full or ends where the document does. */
+static void token_refill(struct zf_jsonin *in)
+{
+    size_t keep = in->n - in->at, room = in->window_size - keep;
+    uint64_t left = in->size - in->base - in->n;
+    size_t more = left < room ? (size_t)left : room;
+
+    if (keep) {
+        memmove(in->window, in->p + in->at, keep);
+    }
+    in->base += in->at;
+    in->at = 0;
+    in->n = keep + more;
+    if (!zf_source_pread(in->src, in->window + keep, more, in->src_off + in->base + keep,
+                         &in->err)) {
+        in->bad = true;
+    }
+}
+
+/* How many bytes can be looked at: `want` or more, or all there are; 0 when the document is bad. */
+static size_t token_ahead(struct zf_jsonin *in, size_t want)
+{
+    if (in->n - in->at < want && in->src && in->base + in->n < in->size && !in->bad) {
+        token_refill(in);
+    }
+    return in->bad ? 0 : in->n - in->at;
+}
+
+int jsonin_peek(struct zf_jsonin *in)
+{
+    while (token_ahead(in, 1) > 0) {
+        unsigned char c = in->p[in->at];
+
+        if (c != ' ' && c != '\n' && c != '\r' && c != '\t') {
+            return c;
+        }
+        in->at++;
+    }
+    return -1;
+}
+
+bool jsonin_unexpected(struct zf_jsonin *in, const char *expected)
+{
+    int c = jsonin_peek(in);
+    char found[16];
+
+    if (c < 0) {
+        (void)snprintf(found, sizeof found, "the end");
+    } else if (c > ' ' && c < 0x7f) {
+        (void)snprintf(found, sizeof found, "'%c'", c);
+    } else {
+        (void)snprintf(found, sizeof found, "byte 0x%02x", (unsigned)c);
+    }
+    return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "found %s, expected %s", found, expected);
+}
+
+bool jsonin_charge(struct zf_jsonin *in, uint64_t bytes)
+{
+    in->memory += bytes;
+    return in->memory <= in->most ||
+           jsonin_fail(in, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "%" PRIu64 " bytes of JSON need more than %" PRIu64
+                       " bytes of memory, what the limits meta_memory=%" PRIu64
+                       " and meta_slack=%" PRIu64 " allow",
+                       in->size, in->most, in->lim->meta_memory, in->lim->meta_slack);
+}
+
+/* ---- strings ---- */
+
+/* Four hexadecimal digits, or -1. */
+static int32_t token_hex(const unsigned char *p)
+{
+    int32_t v = 0;
+
+    for (int i = 0; i < 4; i++) {
+        unsigned char c = p[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0) {
+            return -1;
+        }
+        v = v << 4 | digit;
+    }
+    return v;
+}
+
+static void token_add_utf8(struct zf_out *o, uint32_t c)
+{
+    unsigned tail = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+
+    zf_out_u8(o, (uint8_t)(lead[tail] | c >> 6 * tail));
+    while (tail-- > 0) {
+        zf_out_u8(o, (uint8_t)(0x80 | (c >> 6 * tail & 0x3f)));
+    }
+}
+
+/* \uXXXX, or two of them that are the halves of one character; p[n] begins with the backslash. */
+static bool token_take_unicode(struct zf_jsonin *in, const unsigned char *p, size_t n)
+{
+    int32_t c = n >= 6 ? token_hex(p + 2) : -1, low = -1;
+    uint64_t place = jsonin_place(in);
+
+    if (c < 0) {
+        return jsonin_fail(in, ZF_E_FORMAT, place,
+                           "\\u is not followed by four hexadecimal digits");
+    }
+    if (c == 0) {
+        return jsonin_fail(in, ZF_E_FORMAT, place, "\\u0000 in a text");
+    }
+    if (c >= 0xd800 && c <= 0xdbff && n >= 12 && p[6] == '\\' && p[7] == 'u') {
+        low = token_hex(p + 8);
+    }
+    if (c >= 0xd800 && c <= 0xdfff && (low < 0xdc00 || low > 0xdfff)) {
+        return jsonin_fail(in, ZF_E_FORMAT, place, "\\u%04" PRIx32 " is half of a character",
+                           (uint32_t)c);
+    }
+    in->at += low < 0 ? 6 : 12;
+    token_add_utf8(&in->text,
+                   low < 0 ? (uint32_t)c
+                           : 0x10000u + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)));
+    return true;
+}
+
+static bool token_take_escape(struct zf_jsonin *in, const unsigned char *p, size_t n)
+{
+    static const char letter[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+    const char *known = n > 1 && p[1] ? strchr(letter, p[1]) : NULL;
+
+    if (n > 1 && p[1] == 'u') {
+        return token_take_unicode(in, p, n);
+    }
+    if (!known) {
+        return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),
+                           "a backslash is not followed by one of \"\\/bfnrtu");
+    }
+    zf_out_u8(&in->text, (uint8_t)means[known - letter]);
+    in->at += 2;
+    return true;
+}
+
+/* What is no plain ASCII letter of a string. */
+static bool token_take_special(struct zf_jsonin *in, const unsigned char *p, size_t n)
+{
+    size_t len = 0;
+
+    if (*p == '\\') {
+        return token_take_escape(in, p, n);
+    }
+    if (*p < 0x20) {
+        return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "byte 0x%02x in a text, not escaped",
+                           *p);
+    }
+    len = zf_utf8_len((const char *)p, n);
+    if (len == 0) {
+        return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "byte 0x%02x is no UTF-8", *p);
+    }
+    zf_out_add(&in->text, p, len);
+    in->at += len;
+    return true;
+}
+
+static bool token_is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+bool jsonin_take_string(struct zf_jsonin *in)
+{
+    uint64_t begin = jsonin_place(in);
+    const unsigned char *p;
+    size_t left, plain;
+
+    in->at++;
+    zf_out_cut(&in->text, 0);
+    while ((left = token_ahead(in, JSONIN_AHEAD)) > 0) {
+        p = in->p + in->at;
+        for (plain = 0; plain < left && token_is_plain(p[plain]); plain++) {
+        }
+        zf_out_add(&in->text, p, plain);
+        in->at += plain;
+        if (plain < left && p[plain] == '"') {
+            in->at++;
+            return zf_out_ok(&in->text, &in->err) || (in->bad = true, false);
+        }
+        if (plain == 0 && !token_take_special(in, p, left)) {
+            return false;
+        }
+    }
+    return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),
+                       "found the end inside the text that begins at byte %" PRIu64, begin);
+}
+
+/* ---- numbers and words ---- */
+
+static const char *token_digits(const char *p)
+{
+    while (*p >= '0' && *p <= '9') {
+        p++;
+    }
+    return p;
+}
+
+/* The end of the number that p begins with as RFC 8259 has it, or where it stops being one: then *whole
+ * is false.  *real: it has a fraction or an exponent. */
+static const char *token_number_end(const char *p, bool *whole, bool *real)
+{
+    const char *digits = p += *p == '-';
+
+    p = *p == '0' ? p + 1 : token_digits(p);
+    *whole = p > digits;
+    *real = false;
+    if (*whole && *p == '.') {
+        digits = p + 1;
+        p = token_digits(digits);
+        *whole = p > digits;
+        *real = true;
+    }
+    if (*whole && (*p == 'e' || *p == 'E')) {
+        digits = p + 1 + (p[1] == '+' || p[1] == '-');
+        p = token_digits(digits);
+        *whole = p > digits;
+        *real = true;
+    }
+    return p;
+}
+
+static bool token_integer(const char *p, int64_t *out)
+{
+    bool minus = *p == '-', fits = true;
+    int64_t v = 0;
+
+    for (p += minus; *p && fits; p++) {
+        int digit = *p - '0';
+
+        fits = !__builtin_mul_overflow(v, 10, &v) &&
+               !__builtin_add_overflow(v, minus ? -digit : digit, &v);
+    }
+    *out = v;
+    return fits;
+}
+
+/* All bytes from here on that a number can have. */
+static void token_gather_number(struct zf_jsonin *in)
+{
+    size_t left, n;
+
+    zf_out_cut(&in->text, 0);
+    while ((left = token_ahead(in, 1)) > 0) {
+        const unsigned char *p = in->p + in->at;
+
+        for (n = 0; n < left && ((p[n] >= '0' && p[n] <= '9') || p[n] == '-' || p[n] == '+' ||
+                                 p[n] == '.' || p[n] == 'e' || p[n] == 'E');
+             n++) {
+        }
+        zf_out_add(&in->text, p, n);
+        in->at += n;
+        if (n < left) {
+            return;
+        }
+    }
+}
+
+enum zf_json_kind jsonin_take_number(struct zf_jsonin *in)
+{
+    uint64_t place = jsonin_place(in);
+    bool whole, real;
+
+    token_gather_number(in);
+    if (in->bad || !zf_out_ok(&in->text, &in->err)) {
+        in->bad = true;
+        return ZF_JSON_NONE;
+    }
+    const char *text = zf_out_text(&in->text), *end = token_number_end(text, &whole, &real);
+    if (!whole || *end) {
+        (void)jsonin_fail(in, ZF_E_FORMAT, place + (uint64_t)(end - text), "\"%.40s\" is no number",
+                          text);
+    } else if (real) {
+        errno = 0;
+        in->real = strtod(text, NULL); /* nobody calls setlocale(), so that a point is a point */
+        if (errno == ERANGE && isinf(in->real)) {
+            (void)jsonin_fail(in, ZF_E_FORMAT, place, "the number %.40s is larger than any float64",
+                              text);
+        }
+    } else if (!token_integer(text, &in->integer)) {
+        (void)jsonin_fail(in, ZF_E_FORMAT, place, "the integer %.40s does not fit 64 bits", text);
+    }
+    return in->bad ? ZF_JSON_NONE : real ? ZF_JSON_REAL : ZF_JSON_INTEGER;
+}
+
+enum zf_json_kind jsonin_take_word(struct zf_jsonin *in)
+{
+    static const struct {
+        const char *word;
+        enum zf_json_kind kind;
+    } words[] = {{"true", ZF_JSON_TRUE}, {"false", ZF_JSON_FALSE}, {"null", ZF_JSON_NULL}};
+    size_t left = token_ahead(in, JSONIN_AHEAD);
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t n = strlen(words[i].word);
+
+        if (left >= n && memcmp(in->p + in->at, words[i].word, n) == 0) {
+            in->at += n;
+            return words[i].kind;
+        }
+    }
+    (void)jsonin_unexpected(in, "a value");
+    return ZF_JSON_NONE;
+}
