@@ -128,14 +128,12 @@ def cpu_of(pid):
 
 
 def spent(pid):
-    """The same in nanoseconds, of threads that live."""
+    """The same in nanoseconds: a process's own clock, which counts threads that have ended too."""
     total = 0
     try:
-        for task in os.listdir(f'/proc/{pid}/task'):
-            with open(f'/proc/{pid}/task/{task}/schedstat') as f:
-                total += int(f.read().split()[0])
+        total += time.clock_gettime_ns((~pid << 3) | 2)  # clock_getcpuclockid(3)
         with open(f'/proc/{pid}/task/{pid}/children') as f:
-            total += sum(spent(c) for c in f.read().split())
+            total += sum(spent(c) for c in map(int, f.read().split()))
     except OSError:
         pass
     return total
@@ -189,22 +187,6 @@ def shards(ckpt):
 
 
 # -- the parts ---------------------------------------------------------------------------------------
-def readers(paths, n):
-    """Seconds until n readers have read a file, or as many files, in equal shares, all at once."""
-    sizes = [os.stat(p).st_size // MIB for p in paths]
-    start = time.monotonic()
-    if len(paths) % n == 0:
-        each = [(p, 0, s) for p, s in zip(paths, sizes)]
-    else:
-        each = [(paths[0], i * (sizes[0] // n), sizes[0] // n) for i in range(n)]
-    them = [subprocess.Popen(['sh', '-c', ' && '.join(
-        f'dd if={p} of=/dev/null bs=1M skip={skip} count={count}' for p, skip, count in each[i::n])],
-        stderr=subprocess.DEVNULL) for i in range(n)]
-    for p in them:
-        p.wait()
-    return time.monotonic() - start
-
-
 def part_read():
     """Reading through a mount in every regime; the first column absolute, then speeds beside it."""
     import reading  # pylint: disable=import-outside-toplevel
@@ -467,6 +449,8 @@ def part_tools():
 
 PARTS = ('read', 'list', 'gather', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'scale', 'tools')
 if __name__ == '__main__':
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # what is mounted is taken off
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     tmp = tempfile.mkdtemp(prefix='zerofs-bench.')
     print(f'{ROUNDS} rounds each; median [smallest .. largest]; {os.cpu_count()} CPUs, '
           f'load {os.getloadavg()[0]:.1f}, Linux {os.uname().release}')

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_read seq FILE…      seconds to read the files from end to end, 1 MiB a call
+ * bench_read share N FILE…  the same by N threads at once, each of which has an equal share of the bytes
  * bench_read random FILE N SIZE  median microseconds of N preads of SIZE bytes all over the file
  * bench_read map FILE…      seconds to copy the files out of maps of them
  * bench_read mapped FILE N  median microseconds of N faults all over a map of the file
@@ -10,6 +11,8 @@
  */
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +60,86 @@ static int seq(char **path, void *buf)
     }
     printf("%.9f\n", now() - start);
     return 0;
+}
+
+/* Bytes [begin, end) of the files one after the other. */
+struct share {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    char **path;
+    void *buf;
+    off_t begin, end;
+    bool ok;
+};
+
+/* [begin, end): of this one file */
+static bool share_file(const char *path, void *buf, off_t begin, off_t end)
+{
+    int fd = open(path, O_RDONLY);
+    ssize_t n = 1;
+
+    for (off_t at = begin; fd >= 0 && at < end && n > 0; at += n) {
+        n = pread(fd, buf, end - at < BLOCK ? (size_t)(end - at) : BLOCK, at);
+    }
+    return fd >= 0 && close(fd) == 0 && n > 0;
+}
+
+static void *share_read(void *arg)
+{
+    struct share *s = arg;
+    off_t file = 0;
+
+    (void)pthread_barrier_wait(s->start);
+    s->ok = true;
+    for (char **path = s->path; s->ok && *path; path++) {
+        struct stat st;
+
+        s->ok = stat(*path, &st) == 0;
+        const off_t begin = s->begin > file ? s->begin - file : 0;
+        const off_t end = s->end - file < st.st_size ? s->end - file : st.st_size;
+        s->ok = s->ok && (begin >= end || share_file(*path, s->buf, begin, end));
+        file += st.st_size;
+    }
+    return NULL;
+}
+
+static int share_all(char **path, size_t n)
+{
+    struct share s[64];
+    pthread_barrier_t start;
+    struct stat st;
+    off_t total = 0;
+    bool ok = true;
+
+    for (char **p = path; *p; p++) {
+        if (stat(*p, &st) != 0) {
+            return fail(*p);
+        }
+        total += st.st_size;
+    }
+    if (n == 0 || n > sizeof s / sizeof *s ||
+        pthread_barrier_init(&start, NULL, (unsigned)n + 1) != 0) {
+        return 2;
+    }
+    for (size_t i = 0; i < n; i++) {
+        s[i] = (struct share){.start = &start,
+                              .path = path,
+                              .buf = aligned_alloc(4096, BLOCK),
+                              .begin = total / (off_t)n * (off_t)i,
+                              .end = i + 1 < n ? total / (off_t)n * (off_t)(i + 1) : total};
+        if (!s[i].buf || pthread_create(&s[i].thread, NULL, share_read, &s[i]) != 0) {
+            return fail("thread");
+        }
+        memset(s[i].buf, 1, BLOCK);
+    }
+    (void)pthread_barrier_wait(&start);
+    double begun = now();
+    for (size_t i = 0; i < n; i++) {
+        ok = pthread_join(s[i].thread, NULL) == 0 && s[i].ok && ok;
+        free(s[i].buf);
+    }
+    printf("%.9f\n", now() - begun);
+    return ok ? 0 : fail("read");
 }
 
 static int map_all(char **path, void *buf)
@@ -234,6 +317,9 @@ int main(int argc, char **argv)
     memset(buf, 1, BLOCK);
     if (strcmp(argv[1], "seq") == 0) {
         return seq(argv + 2, buf);
+    }
+    if (argc > 3 && strcmp(argv[1], "share") == 0) {
+        return share_all(argv + 3, strtoul(argv[2], NULL, 10));
     }
     if (strcmp(argv[1], "map") == 0) {
         return map_all(argv + 2, buf);

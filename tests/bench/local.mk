@@ -9,11 +9,9 @@ EXTRA_PROGRAMS += tests/bench/bench_cast
 tests_bench_bench_cast_SOURCES = tests/bench/bench_cast.c
 tests_bench_bench_cast_LDADD = $(ZF_MODEL)
 
-EXTRA_PROGRAMS += tests/bench/bench_read
 tests_bench_bench_read_SOURCES = tests/bench/bench_read.c
-tests_bench_bench_read_LDADD = $(ZF_ALL)
+tests_bench_bench_read_LDADD = $(ZF_ALL) -lpthread
 
-EXTRA_PROGRAMS += tests/bench/null
 tests_bench_null_SOURCES = tests/bench/null.c
 tests_bench_null_LDADD = $(FUSE_LIBS)
 

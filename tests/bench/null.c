@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* null SIZE MOUNTPOINT: a file system of one file, "v", whose bytes come from nowhere.  What it
- * takes to read that file is what FUSE itself costs on this kernel; flags and replies are those of
- * src/fs, so that the rest of the difference is ours. */
+/* null SIZE [direct] [io_uring] MOUNTPOINT: a file system of one file, "v", whose bytes come from
+ * nowhere.  What it takes to read that file is what FUSE itself costs on this kernel; flags and
+ * replies are those of src/fs, so that the rest of the difference is ours.  direct: past the page
+ * cache; io_uring: requests come over it, where libfuse and the kernel can. */
 #define FUSE_USE_VERSION 312
 #include <errno.h>
 #include <fuse_lowlevel.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +14,14 @@
 #define FILE_INO 2
 #define MOST (1u << 20)
 
+#ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+#define SHARED_MAPS FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+#else
+#define SHARED_MAPS 0
+#endif
+
 static off_t file_size;
+static bool direct;
 static char zeros[MOST];
 
 static void fill(fuse_ino_t ino, struct stat *st)
@@ -30,7 +39,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     (void)userdata;
     conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
                               FUSE_CAP_AUTO_INVAL_DATA);
-    conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO);
+    conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | SHARED_MAPS);
     conn->max_background = 64;
     conn->congestion_threshold = 48;
 }
@@ -59,6 +68,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     (void)ino;
+    fi->direct_io = direct;
     fi->keep_cache = 1;
     fi->noflush = 1;
     (void)fuse_reply_open(req, fi);
@@ -84,15 +94,17 @@ int main(int argc, char **argv)
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
     int rc = 1;
 
-    if (argc != 3) {
+    if (argc < 3) {
         return 2;
     }
     file_size = (off_t)strtoull(argv[1], NULL, 10);
-    if (fuse_opt_add_arg(&args, "null") != 0 || fuse_opt_add_arg(&args, "-oro") != 0) {
-        return 1;
+    bool ok = fuse_opt_add_arg(&args, "null") == 0 && fuse_opt_add_arg(&args, "-oro") == 0;
+    for (char **word = argv + 2; ok && word[1]; word++) {
+        direct = direct || strcmp(*word, "direct") == 0;
+        ok = strcmp(*word, "io_uring") != 0 || fuse_opt_add_arg(&args, "-oio_uring") == 0;
     }
-    struct fuse_session *se = fuse_session_new(&args, &ops, sizeof ops, NULL);
-    if (se && fuse_set_signal_handlers(se) == 0 && fuse_session_mount(se, argv[2]) == 0) {
+    struct fuse_session *se = ok ? fuse_session_new(&args, &ops, sizeof ops, NULL) : NULL;
+    if (se && fuse_set_signal_handlers(se) == 0 && fuse_session_mount(se, argv[argc - 1]) == 0) {
         struct fuse_loop_config *cfg = fuse_loop_cfg_create();
 
         fuse_loop_cfg_set_max_threads(cfg, 64);

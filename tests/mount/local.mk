@@ -61,3 +61,8 @@ EXTRA_DIST += tests/mount/ahead.sh tests/mount/look/ahead.py
 # Models that are kept for the next mount.
 TESTS += tests/mount/test_model_cache.py
 EXTRA_DIST += tests/mount/test_model_cache.py
+
+# The read part of `make bench`, small; its tools are programs of tests/bench.
+check_PROGRAMS += tests/bench/null tests/bench/bench_read
+TESTS += tests/mount/test_bench.py
+EXTRA_DIST += tests/mount/test_bench.py
