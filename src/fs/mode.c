@@ -111,6 +111,22 @@ void mode_see_request(struct fs *fs, fuse_req_t req)
 #endif
 }
 
+void *mode_ring_buffer(const struct fs *fs, fuse_req_t req, size_t n)
+{
+#ifdef FUSE_CAP_OVER_IO_URING
+    char *p = NULL;
+    size_t cap = 0;
+
+    if (fs->opts->io_uring && fuse_req_is_uring(req) &&
+        fuse_req_get_payload(req, &p, &cap, NULL) == 0 && cap >= n) {
+        return p;
+    }
+#else
+    (void)fs, (void)req, (void)n;
+#endif
+    return NULL;
+}
+
 void mode_settle(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out)
 {
     *out = (struct zf_fs_modes){

@@ -269,12 +269,11 @@ static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n)
 
 /* Only the first attempt yields to a file that is busy: who looks for damage wants to know about
  * bytes, and stays. */
-static void ops_answer_read(const struct park_read *r)
+static void ops_answer_into(const struct park_read *r, void *buf)
 {
     struct fs *fs = ops_fs(r->req);
     struct zf_err err;
     size_t n = 0;
-    void *buf = buffer_get(r->size);
 
     if (!buf) {
         (void)fuse_reply_err(r->req, ENOMEM);
@@ -305,18 +304,27 @@ static void ops_answer_read(const struct park_read *r)
     ops_look_ahead(fs, r, n);
 }
 
+/* By whichever thread has room for it: never into the ring's buffer, which is freed at the end when
+ * the thread that the request came to is gone. */
+static void ops_answer_parked(const struct park_read *r)
+{
+    ops_answer_into(r, buffer_get(r->size));
+}
+
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                     struct fuse_file_info *fi)
 {
     const struct park_read r = {.req = req, .ino = ino, .size = size, .off = off, .fi = *fi};
-    struct fuse_session *se = ops_fs(req)->se;
+    struct fs *fs = ops_fs(req);
+    struct fuse_session *se = fs->se;
 
     if (off < 0) {
         (void)fuse_reply_err(req, EINVAL);
         return;
     }
-    ops_answer_read(&r);
-    park_serve(se, ops_answer_read);
+    void *ring = mode_ring_buffer(fs, req, size);
+    ops_answer_into(&r, ring ? ring : buffer_get(size));
+    park_serve(se, ops_answer_parked);
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
