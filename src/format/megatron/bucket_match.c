@@ -11,7 +11,6 @@
 
 /* Elements that are kept of a place, and compared at once. */
 #define MATCH_END ZF_VALUES_ENDS
-#define MATCH_CHUNK 512u
 /* Places of buffers that are kept: some 8 MiB. */
 #define MATCH_KEPT 16384u
 
@@ -142,27 +141,6 @@ static bool match_end(struct match *m, struct bucket_piece *p, uint32_t bucket, 
     return true;
 }
 
-/* Elements [at, at + n) of the piece, whose first one is element `first` of the bucket. */
-static bool match_stretch(const struct match *m, const struct bucket_piece *p, uint32_t bucket,
-                          uint64_t first, struct zf_span at, bool *same, struct zf_err *err)
-{
-    enum zf_dtype from = zf_draft_type(m->q->buffer->master[bucket]).dtype;
-    enum zf_dtype to = m->q->weight[p->weight].type.dtype;
-    uint8_t full[8 * MATCH_CHUNK], have[8 * MATCH_CHUNK];
-    struct zf_mismatch miss = {.found = false};
-
-    for (uint64_t done = 0, k; done < at.n && !miss.found; done += k) {
-        k = at.n - done < MATCH_CHUNK ? at.n - done : MATCH_CHUNK;
-        if (!zf_draft_read(m->q->buffer->master[bucket], first + at.first + done, k, full, err) ||
-            !bucket_piece_read(m->q->weight, p, at.first + done, k, have, err)) {
-            return false;
-        }
-        zf_values_compare(full, from, have, to, k, &miss);
-    }
-    *same = !miss.found;
-    return true;
-}
-
 static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t first, bool *same,
                        struct zf_err *err)
 {
@@ -171,7 +149,6 @@ static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t firs
     enum zf_dtype from = zf_draft_type(m->q->buffer->master[bucket]).dtype;
     enum zf_dtype to = m->q->weight[p->weight].type.dtype;
     uint64_t head = p->n < MATCH_END ? p->n : MATCH_END, left = p->n - head;
-    uint64_t ends = m->q->ends ? m->q->ends : UINT64_MAX;
 
     *same = false;
     if (!zf_values_can_round(from, to)) {
@@ -183,10 +160,8 @@ static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t firs
     if (!*same || left == 0) {
         return true;
     }
-    left = left < ends ? left : ends;
-    const struct zf_span tail = {p->n - left, left};
-    return left <= MATCH_END ? match_end(m, p, bucket, first, tail, same, err)
-                             : match_stretch(m, p, bucket, first, tail, same, err);
+    left = left < MATCH_END ? left : MATCH_END;
+    return match_end(m, p, bucket, first, (struct zf_span){p->n - left, left}, same, err);
 }
 
 bool bucket_match(const struct bucket_question *q, struct walk_place *place,

@@ -49,11 +49,11 @@ struct bucket_question {
     const struct bucket_buffer *buffer;
     uint64_t align; /* see walk_in */
     uint32_t most;  /* see walk_in */
-    uint64_t ends;  /* elements at either end of each piece that are compared; 0 = all of them */
     struct zf_arena *arena; /* what is read of the pieces is kept here */
 };
-/* Which piece of the row is where in the buffer?  Pieces of types that cannot be the rounded masters match
- * nowhere.  place: [row->n].  Errors: of bucket_walk and zf_draft_read. */
+/* Which piece of the row is where in the buffer?  ZF_VALUES_ENDS elements at either end of each are
+ * compared.  Pieces of types that cannot be the rounded masters match nowhere.  place: [row->n].
+ * Errors: of bucket_walk and zf_draft_read. */
 bool bucket_match(const struct bucket_question *q, struct walk_place *place,
                   struct walk_result *out, struct zf_err *err) ZF_CHECKED;
 

@@ -27,7 +27,6 @@ struct held {
 struct buckets {
     struct mg_save *s;
     const struct flat_buffers *in;
-    uint64_t ends;
     struct bucket_rows rows;
     zf_vec(struct held) held;
     uint32_t *first, *last; /* [n of the save's list] into held, + 1 */
@@ -71,7 +70,6 @@ static bool buckets_walk(struct attempt *t, uint64_t align, struct zf_err *err)
                                       .buffer = &buffer,
                                       .align = align,
                                       .most = b->left,
-                                      .ends = b->ends,
                                       .arena = b->rows.arena};
     if (!t->row || !bucket_match(&q, b->place, &t->result, err)) {
         return false;
@@ -263,30 +261,29 @@ static const struct flat_state *buckets_state(const struct flat_buffer *f, struc
     return NULL;
 }
 
-/* Elements [at.first, at.first + at.n) of the piece in both places. */
+/* Elements [at.first, at.first + at.n) of the piece in both places, ZF_VALUES_ENDS at most. */
 static bool buckets_equal_span(struct zf_draft_at x, struct zf_draft_at y, struct zf_span at,
                                bool *same, struct zf_err *err)
 {
     uint64_t elem = zf_dtype_info(zf_draft_type(x.of).dtype)->bytes;
-    uint8_t one[16 * 256], two[16 * 256];
+    uint8_t one[16 * ZF_VALUES_ENDS], two[16 * ZF_VALUES_ENDS];
 
-    for (uint64_t done = 0, k; *same && done < at.n; done += k) {
-        k = at.n - done < 256 ? at.n - done : 256;
-        if (!zf_draft_read(x.of, x.first + at.first + done, k, one, err) ||
-            !zf_draft_read(y.of, y.first + at.first + done, k, two, err)) {
+    if (*same && at.n > 0) {
+        if (!zf_draft_read(x.of, x.first + at.first, at.n, one, err) ||
+            !zf_draft_read(y.of, y.first + at.first, at.n, two, err)) {
             return false;
         }
-        *same = memcmp(one, two, k * elem) == 0;
+        *same = memcmp(one, two, at.n * elem) == 0;
     }
     return true;
 }
 
 /* Is the state of the piece in both places the same, as far as its ends are compared? */
-static bool buckets_equal(const struct buckets *b, const struct held *x, const struct held *y,
-                          struct mg_text name, bool *same, struct zf_err *err)
+static bool buckets_equal(const struct held *x, const struct held *y, struct mg_text name,
+                          bool *same, struct zf_err *err)
 {
     const struct flat_state *s = buckets_state(x->buffer, name), *t = buckets_state(y->buffer, name);
-    uint64_t n = x->piece->n, head = b->ends && b->ends < n ? b->ends : n;
+    uint64_t n = x->piece->n, head = n < ZF_VALUES_ENDS ? n : ZF_VALUES_ENDS;
     uint64_t tail = n - head < head ? n - head : head;
 
     *same = s && t;
@@ -329,7 +326,7 @@ static bool buckets_look(const struct buckets *b, size_t param, struct whole *w,
         for (uint32_t j = 0; !w->why && j < h->buffer->n_states; j++) {
             bool same;
 
-            if (!buckets_equal(b, w->piece[k], h, h->buffer->state[j].name, &same, err)) {
+            if (!buckets_equal(w->piece[k], h, h->buffer->state[j].name, &same, err)) {
                 return false;
             }
             w->why = same ? NULL : "two ranks' copies of it differ";
@@ -430,10 +427,9 @@ static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
     return true;
 }
 
-bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, uint64_t ends,
-                    struct zf_err *err)
+bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, struct zf_err *err)
 {
-    zf_auto(buckets) struct buckets b = {.s = s, .in = buffers, .ends = ends, .left = BUCKETS_SAME};
+    zf_auto(buckets) struct buckets b = {.s = s, .in = buffers, .left = BUCKETS_SAME};
     size_t n = s->param.n;
 
     if (buffers->n == 0) {

@@ -157,6 +157,27 @@ def a_gathered_buffer_is_found_wherever_its_number_is():
         assert have["optim/exp_avg", "a.weight"] == ("f32", struct.pack("<64f", *range(64)))
 
 
+def a_parameter_that_two_buffers_hold():
+    """Its states are the same in both, as far as is compared: 64 elements at either end; or it is not mapped."""
+    n = 300
+    masters = b"".join(struct.pack("<f", -1 - i % 77) for i in range(n))
+    moments = b"".join(struct.pack("<f", i) for i in range(n))
+    for other in (None, 0, 63, 64, n - 65, n - 64, n - 1):
+        def edit(s, other=other):
+            s.stack("b.weight", (n,), "bfloat16", axes=0, data=b"".join(masters[i + 2:i + 4] for i in range(0, 4 * n, 4)))
+            types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+            for group in (1, 2):
+                theirs = moments if other is None or group == 1 else flip(moments, 4 * other + 3)
+                for state, data in (("param", masters), ("exp_avg", theirs)):
+                    s.boxes(KEY % (group, 0, state), (n,), [(0, (0,), (n,))], data=data)
+                s.object(f"optimizer.distributed.dp_group_idx_{group}.per_bucket_numel_unpadded/shard_0_1", [{types: [n]}])
+        code, have, out, err = made(edit)
+        assert code == 0, err
+        got = have.get(("optim/exp_avg", "b.weight"), ("", b""))[1]
+        assert bool(got) == (other in (None, 64, n - 65)), (other, out[-600:])
+        assert other is not None or got == moments
+
+
 def lengths_that_lie():
     """Longer than the bucket, of other buckets, empty, negative: the buffer stays in bucket/, and the note says why."""
     for numel, part in (([65], "has 64 elements of param, but per_bucket_numel_unpadded says 65"), ([1 << 62], "says 46116860"),
@@ -197,7 +218,8 @@ def what_is_tried_is_bounded_for_all_buffers_together():
 
 
 def main():
-    for case in (ranges_that_overlap, a_gathered_buffer_is_found_wherever_its_number_is, lengths_that_lie, a_shape_that_does_not_divide_a_bucket,
+    for case in (ranges_that_overlap, a_gathered_buffer_is_found_wherever_its_number_is,
+                 a_parameter_that_two_buffers_hold, lengths_that_lie, a_shape_that_does_not_divide_a_bucket,
                  what_is_tried_is_bounded_for_all_buffers_together,
                  one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
                  masters_are_held_against_weights):
