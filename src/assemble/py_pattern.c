@@ -197,6 +197,9 @@ bool zf_py_pattern_match(const struct zf_py_pattern *x, const char *name, size_t
 
     py_skip(x, at);
     for (size_t k = 0; k < n && any && (x->end || !at[x->n]); k++) {
+        if (x->end && at[x->n] && k + 1 == n && name[k] == '\n') {
+            return true; /* where a line feed ends the name, "$" is in front of it, too */
+        }
         any = false;
         memset(next, 0, x->n + (size_t)1);
         for (uint32_t i = 0; i < x->n; i++) {

@@ -9,6 +9,7 @@ assemble_tests = \
 	tests/unit/assemble/test_files \
 	tests/unit/assemble/test_names \
 	tests/unit/assemble/test_flat_vector \
+	tests/unit/assemble/test_py_pattern \
 	tests/unit/assemble/test_torch_ahead \
 	tests/unit/assemble/test_values \
 	$(NULL)
@@ -30,6 +31,8 @@ tests_unit_assemble_test_names_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir) $(JAN
 tests_unit_assemble_test_names_LDADD = $(ZF_ASSEMBLE) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_assemble_test_flat_vector_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_flat_vector_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
+tests_unit_assemble_test_py_pattern_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_assemble_test_py_pattern_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_torch_ahead_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_torch_ahead_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS) -lpthread
 tests_unit_assemble_test_values_CPPFLAGS = $(TEST_CPPFLAGS)
