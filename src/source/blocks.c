@@ -107,7 +107,7 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct
 void blocks_want(struct zf_source *s, uint64_t off, uint64_t n)
 {
     struct blocks *b = (struct blocks *)s;
-    const double each = s->size ? (double)b->parent->size / (double)s->size : 0;
+    const double each = (double)b->parent->size / (double)s->size; /* who is empty is not asked */
     const uint64_t from = (uint64_t)((double)off * each);
 
     zf_source_want(b->parent, from, (uint64_t)((double)n * each) + 1);

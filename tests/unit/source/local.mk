@@ -3,11 +3,13 @@ if HAVE_CMOCKA
 source_tests = \
 	tests/unit/source/test_beneath \
 	tests/unit/source/test_cache \
+	tests/unit/source/test_facts \
 	tests/unit/source/test_file \
 	tests/unit/source/test_inflate \
 	tests/unit/source/test_items \
 	tests/unit/source/test_kept \
 	tests/unit/source/test_later \
+	tests/unit/source/test_made \
 	tests/unit/source/test_source \
 	tests/unit/source/test_store \
 	tests/unit/source/test_store_threads \
@@ -25,6 +27,8 @@ tests_unit_source_test_beneath_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_source_test_beneath_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_cache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_source_test_cache_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
+tests_unit_source_test_facts_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_facts_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_file_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_file_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_inflate_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -35,6 +39,8 @@ tests_unit_source_test_kept_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_kept_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_later_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_later_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_source_test_made_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_made_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_source_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_source_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_store_CPPFLAGS = $(TEST_CPPFLAGS)
