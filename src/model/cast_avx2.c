@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eight or sixteen elements at a time. */
+/* Eight to 32 elements at a time. */
 #include "cast_kernels.h"
 
 #if defined(__x86_64__)
@@ -64,29 +64,52 @@ WIDE void cast_avx2_f32_to_f16(void *out, const void *in, size_t n)
     cast_kernels_scalar()->f32_to_f16(to + i, from + i, n - i);
 }
 
-WIDE static __m256i cast_avx2_round_bf16(__m256 f, __m256i nan)
+/* The upper half of each, rounded to nearest even, in the lower one.  Not for NaN, which could carry into the sign. */
+WIDE static inline __m256i cast_avx2_round(__m256 f)
 {
-    __m256i u = _mm256_castps_si256(f);
-    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-    __m256i up = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(f, f, _CMP_UNORD_Q));
+    const __m256i u = _mm256_castps_si256(f);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 
-    return _mm256_blendv_epi8(_mm256_srli_epi32(up, 16), nan, is_nan);
+    return _mm256_srli_epi32(up, 16);
 }
 
+WIDE static inline __m256i cast_avx2_round_nan(__m256 f, __m256i nan)
+{
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(f, f, _CMP_UNORD_Q));
+
+    return _mm256_blendv_epi8(cast_avx2_round(f), nan, is_nan);
+}
+
+/* The lower halves of 16 lanes. */
+WIDE static inline void cast_avx2_put_16(uint16_t *to, __m256i first, __m256i second)
+{
+    const __m256i h = _mm256_packus_epi32(first, second);
+
+    /* Packing works on halves of the vector: put the quarters back in order. */
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permute4x64_epi64(h, 0xd8));
+}
+
+/* A NaN is rare: whether there is any among 32 is asked at once. */
 WIDE static void cast_avx2_f32_to_bf16(void *out, const void *in, size_t n, uint16_t nan)
 {
     const float *from = in;
     uint16_t *to = out;
-    __m256i nans = _mm256_set1_epi32(nan);
+    const __m256i nans = _mm256_set1_epi32(nan);
     size_t i = 0;
 
-    for (; n - i >= 16; i += 16) {
-        __m256i h = _mm256_packus_epi32(cast_avx2_round_bf16(_mm256_loadu_ps(from + i), nans),
-                                        cast_avx2_round_bf16(_mm256_loadu_ps(from + i + 8), nans));
+    for (; n - i >= 32; i += 32) {
+        const __m256 a = _mm256_loadu_ps(from + i), b = _mm256_loadu_ps(from + i + 8),
+                     c = _mm256_loadu_ps(from + i + 16), d = _mm256_loadu_ps(from + i + 24);
 
-        /* Packing works on halves of the vector: put the quarters back in order. */
-        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_permute4x64_epi64(h, 0xd8));
+        if (_mm256_movemask_ps(
+                _mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q), _mm256_cmp_ps(c, d, _CMP_UNORD_Q)))) {
+            cast_avx2_put_16(to + i, cast_avx2_round_nan(a, nans), cast_avx2_round_nan(b, nans));
+            cast_avx2_put_16(to + i + 16, cast_avx2_round_nan(c, nans), cast_avx2_round_nan(d, nans));
+        } else {
+            cast_avx2_put_16(to + i, cast_avx2_round(a), cast_avx2_round(b));
+            cast_avx2_put_16(to + i + 16, cast_avx2_round(c), cast_avx2_round(d));
+        }
     }
     cast_kernels_scalar()->f32_to_bf16(to + i, from + i, n - i, nan);
 }
@@ -100,7 +123,7 @@ WIDE static void cast_avx2_f16_to_bf16(void *out, const void *in, size_t n)
 
     for (; n - i >= 8; i += 8) {
         __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
-        __m256i r = cast_avx2_round_bf16(_mm256_cvtph_ps(h), nans);
+        __m256i r = cast_avx2_round_nan(_mm256_cvtph_ps(h), nans);
 
         _mm_storeu_si128((__m128i *)(void *)(to + i), _mm_packus_epi32(_mm256_castsi256_si128(r),
                                                                       _mm256_extracti128_si256(r, 1)));
@@ -143,7 +166,7 @@ const struct cast_kernels *cast_kernels_avx2(void)
         .f32_to_bf16 = cast_avx2_f32_to_bf16,
         .f16_to_bf16 = cast_avx2_f16_to_bf16,
         .bf16_to_f16 = cast_avx2_bf16_to_f16,
-        .look_up = cast_scalar_look_up,
+        .look_up = cast_avx2_look_up,
     };
 
     /* cpuid costs microseconds in a virtual machine, more than most casts. */

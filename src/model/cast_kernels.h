@@ -39,6 +39,8 @@ void cast_scalar_look_up(void *out, const void *in, size_t n, const void *table,
 void cast_avx2_f64_to_f32(void *out, const void *in, size_t n);
 void cast_avx2_bf16_to_f32(void *out, const void *in, size_t n);
 void cast_avx2_f32_to_f16(void *out, const void *in, size_t n);
+/* The one for AVX2. */
+void cast_avx2_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size);
 /* The one with AVX-512's byte permutations (VBMI), where there are any. */
 void cast_vbmi_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size);
 

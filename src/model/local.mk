@@ -10,6 +10,7 @@ libzf_model_la_SOURCES = \
 	src/model/cast_avx2.c \
 	src/model/cast_avx512.c \
 	src/model/cast_scalar.c \
+	src/model/cast_tiny_avx2.c \
 	src/model/cast_vbmi.c \
 	src/model/cast_vector.c \
 	src/model/draft.c \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_cast: gigabytes a second of each cast and of memcpy, in pieces of the size a read has. */
+/* bench_cast [KERNELS]: gigabytes a second of each cast and of memcpy, in pieces of the size a read has; KERNELS: avx2, vector or
+ * scalar instead of the best there are. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include <zf/base/auto.h>
-#include <zf/model/cast.h>
+#include "../../src/model/cast_kernels.h"
 
 #define INPUT (1u << 20)
 #define BLOCK (128u << 10) /* src/model/map_cast.c reads this much before it casts */
@@ -26,7 +27,7 @@ struct row {
     double best;
 };
 
-static void once(struct row *r, unsigned char *out, const unsigned char *in)
+static void once(const struct cast_kernels *k, struct row *r, unsigned char *out, const unsigned char *in)
 {
     double start = now();
 
@@ -34,7 +35,7 @@ static void once(struct row *r, unsigned char *out, const unsigned char *in)
         if (r->in == 0) {
             memcpy(out + i, in + i, BLOCK);
         } else {
-            zf_cast(out + i / r->in * r->out, r->to, in + i, r->from, BLOCK / r->in);
+            cast_kernels_run(k, out + i / r->in * r->out, r->to, in + i, r->from, BLOCK / r->in);
         }
         __asm__ volatile("" ::: "memory");
     }
@@ -42,8 +43,18 @@ static void once(struct row *r, unsigned char *out, const unsigned char *in)
     r->best = took < r->best ? took : r->best;
 }
 
-int main(void)
+static const struct cast_kernels *kernels(const char *name)
 {
+    return !name                      ? cast_kernels_best()
+           : !strcmp(name, "avx2")    ? cast_kernels_avx2()
+           : !strcmp(name, "vector")  ? cast_kernels_vector()
+           : !strcmp(name, "scalar")  ? cast_kernels_scalar()
+                                      : NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const struct cast_kernels *k = kernels(argc > 1 ? argv[1] : NULL);
     static struct row row[] = {
         {"memcpy", ZF_DT_F32, ZF_DT_F32, 0, 0, 1e9},    {"f32->bf16", ZF_DT_F32, ZF_DT_BF16, 4, 2, 1e9},
         {"f32->f16", ZF_DT_F32, ZF_DT_F16, 4, 2, 1e9},  {"bf16->f32", ZF_DT_BF16, ZF_DT_F32, 2, 4, 1e9},
@@ -55,7 +66,7 @@ int main(void)
     zf_auto(mem) unsigned char *in = malloc(INPUT);
     zf_auto(mem) unsigned char *out = malloc(4 * INPUT);
 
-    if (!in || !out) {
+    if (!k || !in || !out) {
         return 1;
     }
     for (size_t i = 0; i < INPUT; i++) {
@@ -65,7 +76,7 @@ int main(void)
     /* In turn, and of each the quickest: what else runs on the machine only adds. */
     for (int i = 0; i < TIMES; i++) {
         for (size_t r = 0; r < sizeof row / sizeof row[0]; r++) {
-            once(&row[r], out, in);
+            once(k, &row[r], out, in);
         }
     }
     /* Name, input bytes a second, and bytes moved: those read and those written. */
