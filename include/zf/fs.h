@@ -11,8 +11,8 @@
 /* Extended attributes: named and listed; not at all; or named always, and listed where the tree is small. */
 enum zf_fs_xattrs { ZF_FS_XATTRS_AUTO, ZF_FS_XATTRS_ON, ZF_FS_XATTRS_OFF };
 
-/* How large files are read: past the page cache where mappings stay possible, never, or wherever
- * it can be had. */
+/* How large files are read where mappings stay possible: past the page cache but for kinds that
+ * are mapped, never so, or always. */
 enum zf_fs_io { ZF_FS_IO_AUTO, ZF_FS_IO_CACHED, ZF_FS_IO_DIRECT };
 
 /* What a mount does, once that is known. */

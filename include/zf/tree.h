@@ -19,6 +19,7 @@ struct zf_stat {
     uint32_t nlink;
     struct timespec mtime;
     bool lost;         /* -o degraded: some of its bytes answer an error (none that are filled) */
+    bool mapped;       /* of a kind that programs map instead of reading it */
     bool live;         /* contents change while mounted (/.zerofs/stats.json): not to be cached */
     uint16_t withheld; /* bits of its mode that the source does not give either */
 };

@@ -4,7 +4,7 @@
  * first, keeps nothing twice, and is slower when the same bytes are read again.  A mapping of a
  * file that goes past the cache is filled through the cache; but a kernel before 6.6, and
  * libfuse before 3.17, refuses MAP_SHARED of it (ENODEV), which is how safetensors maps files.
- * So large files go past the cache only where that was granted.
+ * So large files go past the cache only where that was granted, and with io=auto no safetensors files.
  *
  * The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own
  * setting works, once INIT is over, for who may write it. */
@@ -30,15 +30,21 @@ void mode_choose(struct fs *fs, const struct fuse_conn_info *conn)
                           memory_order_relaxed);
 }
 
+/* Each mmap of a file that was opened to be read past the cache throws out what the cache holds of it
+ * (fuse_file_mmap, Linux 6.6 to 6.18), under the feet of who mapped it before. */
 bool mode_direct(const struct fs *fs, const struct zf_stat *s)
 {
-    return s->size >= LARGE && atomic_load_explicit(&fs->direct, memory_order_relaxed);
+    return s->size >= LARGE && atomic_load_explicit(&fs->direct, memory_order_relaxed) &&
+           (!s->mapped || fs->opts->io == ZF_FS_IO_DIRECT);
 }
 
 static const char *mode_why(const struct fs *fs)
 {
     if (atomic_load_explicit(&fs->direct, memory_order_relaxed)) {
-        return "this kernel maps files of 64 MiB and more that are read past its page cache";
+        return fs->opts->io == ZF_FS_IO_DIRECT
+                   ? "this kernel maps files of 64 MiB and more that are read past its page cache"
+                   : "this kernel maps files of 64 MiB and more that are read past its page cache; "
+                     "safetensors files, which programs map, are read through it";
     }
     return fs->opts->io == ZF_FS_IO_CACHED ? "io=cached was asked for"
            : MODE_SHARED_MAPS ? "this kernel (Linux 6.6 is the first) does not map files that are "

@@ -68,6 +68,7 @@ static void tree_stat_node(const struct tree *t, uint32_t k, struct zf_stat *out
         /* Without memory to plan it: asked for again next time; reading it says why. */
         out->live = !bulk_size(t->bulk[n->payload], &out->size, &err);
         out->lost = !out->live && t->bulk[n->payload]->lost;
+        out->mapped = t->bulk[n->payload]->kind == &bulk_safetensors;
     } else {
         out->kind = ZF_NODE_DIR;
         out->nlink = 2 + n->n_dirs;

@@ -66,6 +66,7 @@ look large "$tmp/large/model.safetensors"
 for io in auto=direct cached=cached direct=direct; do
     check 'a large file' "$ZEROFS" mount "$tmp/large" "$mnt" -o "io=${io%=*}"
     check "with io=${io%=*}" look modes "$mnt" "${io#*=}" w.u8
+    check "a safetensors file with io=${io%=*}" look mapped "$mnt" "${io%=*}"
     check 'info says how it is read' says 3 'the checkpoint itself; large files are read (past|through) the page cache' "$ZEROFS" info "$mnt"
     check 'taken off' unmount "$mnt"
 done

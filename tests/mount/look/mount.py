@@ -299,14 +299,25 @@ def modes(mnt, io, path):
         for at, want in ((0, b"\1\0"), (size - 2, b"\0\2"), (size // 2, b"\0\0")):
             assert shared[at:at + 2] == want == os.pread(f.fileno(), 2, at), at
         assert os.pread(f.fileno(), 10, size - 1) == b"\2" and os.pread(f.fileno(), 10, size) == b""
-    # Which of the two it was, the counters tell: what goes past the cache is asked for again.
+    assert past_cache(mnt, path) == (m["io"] == "direct"), m
+
+
+def past_cache(mnt, path):
+    """The counters tell: what goes past the cache is asked for again."""
     fd = os.open(path, os.O_RDONLY)
     reads = lambda: sum(s["reads"] for s in json.loads(content(mnt, ".zerofs/stats.json"))["sources"])
     os.pread(fd, 1 << 20, 1 << 20)
     before = reads()
     os.pread(fd, 1 << 20, 1 << 20)
-    assert (reads() > before) == (m["io"] == "direct"), m
     os.close(fd)
+    return reads() > before
+
+
+def mapped(mnt, asked):
+    """What programs map stays in the cache unless io=direct was asked for."""
+    m = json.loads(content(mnt, ".zerofs/modes.json"))
+    past = past_cache(mnt, os.path.join(mnt, "model.safetensors"))
+    assert past == (m["io"] == "direct" and asked == "direct"), (past, m)
 
 
 def index(mnt):

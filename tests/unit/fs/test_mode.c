@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files are read past the page cache, where the kernel would map them. */
+#include "support/unit.h"
+
+#include "fs/mode.h"
+
+#define MIB (1ull << 20)
+
+static bool past(enum zf_fs_io io, uint64_t size, bool mapped)
+{
+    const struct zf_fs_opts opts = {.io = io};
+    const struct zf_stat s = {.size = size, .mapped = mapped};
+    struct fs fs = {.opts = &opts};
+
+    atomic_init(&fs.direct, io != ZF_FS_IO_CACHED);
+    return mode_direct(&fs, &s);
+}
+
+static void past_the_cache_are_large_files_that_are_not_mapped(void **state)
+{
+    (void)state;
+    assert_true(past(ZF_FS_IO_AUTO, 64 * MIB, false));
+    assert_false(past(ZF_FS_IO_AUTO, 64 * MIB - 1, false));
+    assert_false(past(ZF_FS_IO_AUTO, 64 * MIB, true));
+    assert_true(past(ZF_FS_IO_DIRECT, 64 * MIB, true));
+    assert_false(past(ZF_FS_IO_DIRECT, 64 * MIB - 1, true));
+    assert_false(past(ZF_FS_IO_CACHED, 64 * MIB, false));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(past_the_cache_are_large_files_that_are_not_mapped)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
