@@ -16,6 +16,11 @@
 /* So many reads of a stream must have waited before anything is read ahead for it: one may have bad luck, and a
  * reader that wants the beginning only makes one. */
 #define WAITS 2
+/* Storage is slow when reads have waited so much longer for it than a nanosecond for each byte; once it was,
+ * it counts as slow until so much as KEPT was read faster than that.  One hiccup of a disk is no
+ * reason, and what WILLNEED fetches is worse than what a read of a fast disk brings along. */
+#define SLOW 16000000
+#define KEPT 64000000
 /* A stream of one read is believed for so many reads of all. */
 #define NEW 16
 /* A stream without a read among this many is not counted among those that share `most`. */
@@ -97,12 +102,36 @@ static bool ahead_jumps(const struct ahead_stream *s)
     return s->bytes < (s->next - s->begin) / 2;
 }
 
-static void ahead_open(struct ahead_stream *s, uint64_t n, int64_t now)
+/* Reads that waited at the same time waited for the same bytes a second: their time counts once.  What is
+ * read without ever waiting says nothing about storage. */
+static void ahead_weigh(struct ahead *a, const struct ahead_stream *s, const struct ahead_saw *r)
 {
-    s->window = 4 * n > WINDOW_FIRST ? 4 * n : WINDOW_FIRST;
-    s->asked = s->since = s->next;
-    s->at = now;
+    if (r->waited && r->ended > a->until) {
+        a->behind += r->ended - (r->began > a->until ? r->began : a->until);
+        a->until = r->ended;
+    }
+    if (s->waits > 0) {
+        a->behind -= r->n < KEPT ? (int64_t)r->n : KEPT;
+    }
+    a->behind = a->behind < 0 ? 0 : a->behind > KEPT ? KEPT : a->behind;
+}
+
+static void ahead_open(struct ahead *a, struct ahead_stream *s, const struct ahead_saw *r)
+{
+    a->behind = KEPT;
+    s->window = 4 * r->n > WINDOW_FIRST ? 4 * r->n : WINDOW_FIRST;
+    s->asked = s->asked > s->next ? s->asked : s->next;
+    s->since = s->next;
+    s->at = r->ended;
     s->pace = 0;
+}
+
+/* Storage turned out to be fast. */
+static void ahead_shut(struct ahead_stream *s)
+{
+    s->window = 0;
+    s->waits = 0;
+    s->held = false;
 }
 
 /* What was under way when the window was last changed has been read, and as much again. */
@@ -137,7 +166,8 @@ static void ahead_widen(struct ahead_stream *s, int64_t now)
  * for a round trip. */
 static uint64_t ahead_step(const struct ahead *a, const struct ahead_stream *s)
 {
-    const uint64_t quarter = s->window / 4, step = quarter + quarter / 4 * ((uint64_t)(s - a->at) % 4);
+    const uint64_t quarter = s->window / 4,
+                   step = quarter + quarter / 4 * ((uint64_t)(s - a->at) % 4);
 
     return step > STEP_LEAST ? step : STEP_LEAST;
 }
@@ -157,45 +187,46 @@ static struct ahead_ask ahead_ask(struct ahead *a, struct ahead_stream *s)
     return (struct ahead_ask){.off = from, .n = to - from};
 }
 
-static struct ahead_ask ahead_locked(struct ahead *a, uint64_t ino, uint64_t off, uint64_t n,
-                                     bool waited, int64_t now)
+static struct ahead_ask ahead_locked(struct ahead *a, const struct ahead_saw *r)
 {
     bool found;
-    struct ahead_stream *s = ahead_find(a, ino, off, &found);
+    struct ahead_stream *s = ahead_find(a, r->ino, r->off, &found);
 
     if (!found) {
-        ahead_set_out(s, ino, off);
+        ahead_set_out(s, r->ino, r->off);
     }
     s->used = ++a->clock;
-    s->next = off + n > s->next ? off + n : s->next;
-    s->bytes += n;
+    s->next = r->off + r->n > s->next ? r->off + r->n : s->next;
+    s->bytes += r->n;
     s->reads++;
     if (ahead_jumps(s)) {
-        ahead_set_out(s, ino, off);
-        s->next += n;
-        s->bytes = n;
+        ahead_set_out(s, r->ino, r->off);
+        s->next += r->n;
+        s->bytes = r->n;
         s->reads = 1;
         s->used = a->clock;
         return (struct ahead_ask){0};
     }
-    s->waits += waited && s->waits < WAITS;
-    if (waited && s->waits == WAITS) {
-        if (s->window == 0) {
-            ahead_open(s, n, now);
-        } else if (s->window < ahead_share(a, s) && ahead_is_settled(s)) {
-            ahead_widen(s, now);
+    s->waits += r->waited && s->waits < WAITS;
+    ahead_weigh(a, s, r);
+    if (s->window > 0 && a->behind == 0) {
+        ahead_shut(s);
+    } else if (r->waited && s->waits == WAITS) {
+        if (s->window == 0 && a->behind > SLOW) {
+            ahead_open(a, s, r);
+        } else if (s->window > 0 && s->window < ahead_share(a, s) && ahead_is_settled(s)) {
+            ahead_widen(s, r->ended);
         }
     }
     return s->window ? ahead_ask(a, s) : (struct ahead_ask){0};
 }
 
-struct ahead_ask ahead_read(struct ahead *a, uint64_t ino, uint64_t off, uint64_t n, bool waited,
-                            int64_t now)
+struct ahead_ask ahead_read(struct ahead *a, const struct ahead_saw *r)
 {
     struct ahead_ask ask = {0};
 
-    if (n > 0 && off + n >= off && pthread_mutex_trylock(&a->lock) == 0) {
-        ask = ahead_locked(a, ino, off, n, waited, now);
+    if (r->n > 0 && r->off + r->n >= r->off && pthread_mutex_trylock(&a->lock) == 0) {
+        ask = ahead_locked(a, r);
         (void)pthread_mutex_unlock(&a->lock);
     }
     return ask;

@@ -3,10 +3,12 @@
  *
  * A stream is a reader that goes through a file; several may go through one file, and requests of
  * one reader come in nearly the right order, because the kernel reads ahead and several threads
- * serve.  A stream is read ahead only when its reads waited for storage: where all is in memory
- * nothing is asked for.  How far ahead grows as long as its reads wait nevertheless and the last
- * step made it faster; when it did not, the storage gives what it has, and more under way at
- * once would only be in the way of others. */
+ * serve.  A stream is read ahead only when its reads waited for storage, and storage that reads wait
+ * for gives less than 1 GB/s to all of them together: where all is in memory nothing is asked for, and
+ * a fast disk is left to the kernel's own reading ahead, which there is better than ours (want.h).
+ * How far ahead grows as long as its reads wait nevertheless and the last step made it faster; when it
+ * did not, the storage gives what it has, and more under way at once would only be in the way of
+ * others. */
 #ifndef FS_AHEAD_H
 #define FS_AHEAD_H
 
@@ -37,7 +39,16 @@ struct ahead {
     pthread_mutex_t lock;
     uint64_t most;  /* bytes that all streams together may be ahead of their readers */
     uint64_t clock; /* counts reads */
+    int64_t until;  /* waiting was counted up to this time */
+    int64_t behind; /* nanoseconds that were waited beyond what fast storage takes */
     struct ahead_stream at[AHEAD_STREAMS];
+};
+
+/* Bytes [off, off + n) of a file were read, from one time to another (nanoseconds of any clock). */
+struct ahead_saw {
+    uint64_t ino, off, n;
+    int64_t began, ended;
+    bool waited; /* for storage */
 };
 
 struct ahead_ask {
@@ -47,10 +58,8 @@ struct ahead_ask {
 void ahead_init(struct ahead *a, uint64_t most);
 void ahead_fini(struct ahead *a);
 
-/* Bytes [off, off + n) of a file were read at `now` (nanoseconds of any clock); did the read wait for
- * storage?  Gives what to ask for now.  From any thread; never waits itself: where another thread is
- * at it, the read goes unnoticed. */
-struct ahead_ask ahead_read(struct ahead *a, uint64_t ino, uint64_t off, uint64_t n, bool waited,
-                            int64_t now);
+/* Gives what to ask for now that this was read.  From any thread; never waits itself: where another
+ * thread is at it, the read goes unnoticed. */
+struct ahead_ask ahead_read(struct ahead *a, const struct ahead_saw *r);
 
 #endif

@@ -2,54 +2,72 @@
 #include "buffer.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* The most that the kernel asks for; a larger request makes the buffer grow. */
 #define USUAL (1u << 20)
 #define PAGE 4096u
+/* More than this many are not kept: so many are in use at once only when storage hangs. */
+#define KEEP 12u
 
-struct buffer {
-    size_t cap;
-    void *p;
-};
+static struct {
+    pthread_mutex_t lock;
+    struct buffer *top;
+    unsigned n;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key;
-static int key_failed;
-
-static void buffer_drop(void *arg)
+static void buffer_free(struct buffer *b)
 {
-    struct buffer *b = arg;
-
-    free(b->p);
+    free(b->at);
     free(b);
 }
 
-static void buffer_make_key(void)
+static struct buffer *buffer_kept(void)
 {
-    key_failed = pthread_key_create(&key, buffer_drop);
+    (void)pthread_mutex_lock(&kept.lock);
+    struct buffer *b = kept.top;
+    if (b) {
+        kept.top = b->next;
+        kept.n--;
+    }
+    (void)pthread_mutex_unlock(&kept.lock);
+    return b;
 }
 
-void *buffer_get(size_t n)
+struct buffer *buffer_take(size_t n)
 {
-    (void)pthread_once(&once, buffer_make_key);
-    if (key_failed) {
-        return NULL;
-    }
-    struct buffer *b = pthread_getspecific(key);
+    struct buffer *b = buffer_kept();
+
     if (!b) {
         b = calloc(1, sizeof *b);
-        if (!b || pthread_setspecific(key, b) != 0) {
-            free(b);
-            return NULL;
-        }
     }
-    if (b->cap < n) {
-        size_t cap = n > USUAL ? (n + PAGE - 1) / PAGE * PAGE : USUAL;
+    if (b && b->cap < n) {
+        b->cap = n > USUAL ? (n + PAGE - 1) / PAGE * PAGE : USUAL;
+        free(b->at);
+        b->at = aligned_alloc(PAGE, b->cap);
+    }
+    if (b && !b->at) {
+        buffer_free(b);
+        return NULL;
+    }
+    return b;
+}
 
-        free(b->p);
-        b->p = aligned_alloc(PAGE, cap);
-        b->cap = b->p ? cap : 0;
+void buffer_give(struct buffer *b)
+{
+    if (!b) {
+        return;
     }
-    return b->p;
+    (void)pthread_mutex_lock(&kept.lock);
+    const bool room = kept.n < KEEP;
+    if (room) {
+        b->next = kept.top;
+        kept.top = b;
+        kept.n++;
+    }
+    (void)pthread_mutex_unlock(&kept.lock);
+    if (!room) {
+        buffer_free(b);
+    }
 }

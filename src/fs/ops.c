@@ -250,18 +250,29 @@ static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_
     (void)fuse_reply_err(r->req, zf_err_errno(err));
 }
 
-/* After the answer, which need not wait for this. */
-static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n)
+static int64_t ops_clock(void)
 {
-    const bool waited = zf_want_waited();
     struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* After the answer, which need not wait for this. */
+static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n, int64_t began,
+                           int64_t ended)
+{
+    const struct ahead_saw saw = {.ino = r->ino,
+                                  .off = (uint64_t)r->off,
+                                  .n = n,
+                                  .began = began,
+                                  .ended = ended,
+                                  .waited = zf_want_waited()};
 
     if (!fs->tree->ops->want) {
         return;
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    struct ahead_ask ask = ahead_read(&fs->ahead, r->ino, (uint64_t)r->off, n, waited,
-                                      now.tv_sec * 1000000000ll + now.tv_nsec);
+    struct ahead_ask ask = ahead_read(&fs->ahead, &saw);
     if (ask.n > 0) {
         fs->tree->ops->want(fs->tree, r->ino, ask.off, ask.n);
     }
@@ -282,6 +293,7 @@ static void ops_answer_into(const struct park_read *r, void *buf)
     (void)zf_want_watch(true);
     (void)zf_gate_yielding(true);
     zf_gate_interruptible(park_given_up, (void *)(uintptr_t)r);
+    const int64_t began = ops_clock();
     bool ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
     (void)zf_gate_yielding(false);
     if (!ok && err.code == ZF_E_BUSY) {
@@ -300,15 +312,18 @@ static void ops_answer_into(const struct park_read *r, void *buf)
         ops_fail_read(r, buf, &err);
         return;
     }
+    const int64_t ended = ops_clock();
     (void)fuse_reply_buf(r->req, buf, n);
-    ops_look_ahead(fs, r, n);
+    ops_look_ahead(fs, r, n, began, ended);
 }
 
-/* By whichever thread has room for it: never into the ring's buffer, which is freed at the end when
- * the thread that the request came to is gone. */
-static void ops_answer_parked(const struct park_read *r)
+/* So are reads that were parked, by whichever thread has room for them: never into the ring's buffer, which
+ * is freed at the end when the thread that the request came to is gone. */
+static void ops_answer_read(const struct park_read *r)
 {
-    ops_answer_into(r, buffer_get(r->size));
+    zf_auto(buffer) struct buffer *b = buffer_take(r->size);
+
+    ops_answer_into(r, b ? b->at : NULL);
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
@@ -323,8 +338,12 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
         return;
     }
     void *ring = mode_ring_buffer(fs, req, size);
-    ops_answer_into(&r, ring ? ring : buffer_get(size));
-    park_serve(se, ops_answer_parked);
+    if (ring) {
+        ops_answer_into(&r, ring);
+    } else {
+        ops_answer_read(&r);
+    }
+    park_serve(se, ops_answer_read);
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -360,11 +379,12 @@ static bool ops_entry_at(struct zf_tree *t, fuse_ino_t dir, uint64_t at, char *n
 static void ops_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
     struct fs *fs = ops_fs(req);
-    char *buf = buffer_get(size), name[256];
+    zf_auto(buffer) struct buffer *b = buffer_take(size);
+    char name[256];
     struct zf_stat s;
     size_t used = 0;
 
-    if (!buf) {
+    if (!b) {
         (void)fuse_reply_err(req, ENOMEM);
         return;
     }
@@ -376,14 +396,15 @@ static void ops_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, boo
         if (at < 2) {
             e.ino = 0; /* libfuse's convention: no lookup is counted for "." and ".." */
         }
-        n = plus ? fuse_add_direntry_plus(req, buf + used, size - used, name, &e, (off_t)(at + 1))
-                 : fuse_add_direntry(req, buf + used, size - used, name, &e.attr, (off_t)(at + 1));
+        n = plus
+                ? fuse_add_direntry_plus(req, b->at + used, size - used, name, &e, (off_t)(at + 1))
+                : fuse_add_direntry(req, b->at + used, size - used, name, &e.attr, (off_t)(at + 1));
         if (n > size - used) {
             break;
         }
         used += n;
     }
-    (void)fuse_reply_buf(req, buf, used);
+    (void)fuse_reply_buf(req, b->at, used);
 }
 
 static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
@@ -518,9 +539,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     /* One copy out of our buffer is cheaper than pipes; measured, docs/architecture.md. */
     conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
                               FUSE_CAP_AUTO_INVAL_DATA);
-    conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO |
-                                   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT |
-                                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | MODE_SHARED_MAPS);
+    conn->want |=
+        conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
+                         FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS |
+                         FUSE_CAP_READDIRPLUS_AUTO | MODE_SHARED_MAPS);
     /* libfuse wants to hear it here as well as among the mount options. */
     if (fs->opts->max_read) {
         conn->max_read = fs->opts->max_read;

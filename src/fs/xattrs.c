@@ -26,6 +26,7 @@
 void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     const struct fs *fs = fuse_req_userdata(req);
+    zf_auto(buffer) struct buffer *b = NULL;
     struct zf_xattr x = {.cap = XATTR_MAX};
 
     if (fs->opts->xattrs == ZF_FS_XATTRS_OFF) {
@@ -36,7 +37,8 @@ void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
         (void)fuse_reply_err(req, EOPNOTSUPP);
         return;
     }
-    x.value = buffer_get(XATTR_MAX);
+    b = buffer_take(XATTR_MAX);
+    x.value = b ? b->at : NULL;
     for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
         if (strcmp(x.name, name) != 0) {
             continue;
@@ -66,6 +68,7 @@ static bool xattrs_listed(const struct fs *fs)
 void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
     const struct fs *fs = fuse_req_userdata(req);
+    zf_auto(buffer) struct buffer *b = NULL;
     struct zf_xattr x = {.cap = XATTR_MAX};
     char names[4096];
     size_t used = 0;
@@ -74,7 +77,8 @@ void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size)
         (void)fuse_reply_err(req, ENOSYS);
         return;
     }
-    x.value = buffer_get(XATTR_MAX);
+    b = buffer_take(XATTR_MAX);
+    x.value = b ? b->at : NULL;
     for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
         size_t n = strlen(x.name) + 1;
 

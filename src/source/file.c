@@ -391,7 +391,8 @@ bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t 
 
 /* One call asks the kernel for no more than the window of its own read-ahead, 128 KiB unless somebody
  * raised it (force_page_cache_ra, Linux mm/readahead.c, 5.4 to 6.18); what is there already costs it
- * a look. */
+ * a look.  What is fetched so lies in single pages, where the kernel's own reading ahead takes large
+ * folios: a disk gets it in more and smaller requests, so that this is for storage that is slow. */
 #define FETCH_STEP (128u << 10)
 
 static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)

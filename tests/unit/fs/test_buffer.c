@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reply buffers of the serving threads. */
+/* The reply buffers that the serving threads share. */
 #include "support/unit.h"
 
 #include <pthread.h>
@@ -10,40 +10,80 @@ static void is_aligned_and_holds_what_was_asked_for(void **state)
 {
     (void)state;
     for (size_t n = 1; n <= 5u << 20; n = n * 3 + 1) {
-        char *p = buffer_get(n);
+        zf_auto(buffer) struct buffer *b = buffer_take(n);
 
-        assert_non_null(p);
-        assert_int_equal((uintptr_t)p % 4096, 0);
-        memset(p, 1, n);
+        assert_non_null(b);
+        assert_int_equal((uintptr_t)b->at % 4096, 0);
+        assert_true(b->cap >= n);
+        memset(b->at, 1, n);
     }
 }
 
 static void is_kept_until_more_is_needed(void **state)
 {
-    (void)state;
-    void *p = buffer_get(9u << 20);
-
-    assert_ptr_equal(buffer_get(1), p);
-    assert_ptr_equal(buffer_get(9u << 20), p);
-    assert_ptr_equal(buffer_get(100), p);
-}
-
-static void *get(void *mine)
-{
-    void *p = buffer_get(100);
-
-    return p && p != mine && buffer_get(200) == p ? p : NULL;
-}
-
-static void is_its_threads_own(void **state)
-{
-    pthread_t thread;
-    void *theirs;
+    struct buffer *b = buffer_take(9u << 20);
+    char *at = b->at;
 
     (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, get, buffer_get(100)), 0);
-    assert_int_equal(pthread_join(thread, &theirs), 0);
-    assert_non_null(theirs);
+    for (size_t n = 1; n <= 9u << 20; n = n * 5 + 3) {
+        buffer_give(b);
+        b = buffer_take(n);
+        assert_ptr_equal(b->at, at);
+    }
+    buffer_give(b);
+}
+
+static void what_came_back_last_goes_out_first(void **state)
+{
+    struct buffer *a = buffer_take(100), *b = buffer_take(100), *c = buffer_take(100);
+
+    (void)state;
+    assert_true(a->at != b->at && b->at != c->at && a->at != c->at);
+    buffer_give(c);
+    buffer_give(a);
+    buffer_give(b);
+    assert_ptr_equal(buffer_take(100), b);
+    assert_ptr_equal(buffer_take(100), a);
+    buffer_give(a);
+    assert_ptr_equal(buffer_take(100), a);
+    buffer_give(a);
+    buffer_give(b);
+    buffer_give(NULL);
+}
+
+/* No two threads ever have the same one. */
+static void *fill(void *arg)
+{
+    const char mine = *(const char *)arg;
+
+    for (int i = 0; i < 2000; i++) {
+        zf_auto(buffer) struct buffer *b = buffer_take(64);
+
+        memset(b->at, mine, 64);
+        for (size_t k = 0; k < 64; k++) {
+            if (b->at[k] != mine) {
+                return arg;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void is_lent_to_one_at_a_time(void **state)
+{
+    static char names[] = "abcdefghijklmnopqrst";
+    pthread_t thread[sizeof names - 1];
+
+    (void)state;
+    for (size_t i = 0; names[i]; i++) {
+        assert_int_equal(pthread_create(&thread[i], NULL, fill, &names[i]), 0);
+    }
+    for (size_t i = 0; names[i]; i++) {
+        void *bad;
+
+        assert_int_equal(pthread_join(thread[i], &bad), 0);
+        assert_null(bad);
+    }
 }
 
 int main(void)
@@ -51,7 +91,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_aligned_and_holds_what_was_asked_for),
         cmocka_unit_test(is_kept_until_more_is_needed),
-        cmocka_unit_test(is_its_threads_own),
+        cmocka_unit_test(what_came_back_last_goes_out_first),
+        cmocka_unit_test(is_lent_to_one_at_a_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
