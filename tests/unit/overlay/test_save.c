@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A save of -o all_tags that cannot be opened: what takes its place, and that memory that runs out is said to be that. */
+/* The saves of -o all_tags: what is asked of one that is open; one that cannot be opened, and what takes its place; that
+ * memory that runs out is said to be that. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -11,9 +12,9 @@
 
 #include "overlay/save.h"
 #include "support/broken_io.h"
+#include "unit/view/made.h"
 
 static struct zf_limits lim;
-static struct zf_err err;
 static char dir[64];
 static FILE *nowhere; /* what is logged */
 static unsigned tried;
@@ -119,6 +120,101 @@ static void its_place_is_taken(void **state)
     save_free(s);
 }
 
+/* ---- one that is open ------------------------------------------------------------------------- */
+
+/* Bytes of which somebody wants some. */
+static struct {
+    unsigned calls;
+    uint64_t off, n;
+} wanted;
+
+static bool letters_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *why)
+{
+    (void)s, (void)why;
+    memcpy(buf, "abcdefgh" + off, n);
+    return true;
+}
+
+static void letters_want(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    (void)s;
+    wanted.calls++;
+    wanted.off = off;
+    wanted.n = n;
+}
+
+static void letters_fini(struct zf_source *s)
+{
+    zf_source_fini(s);
+    free(s);
+}
+
+static const struct zf_source_ops letters_ops = {
+    .kind = "letters", .pread = letters_pread, .want = letters_want, .fini = letters_fini};
+
+/* A tensor w of eight bytes. */
+static struct zf_tree *letters_tree(void *ctx, const char *run, const char *tag,
+                                    uint16_t *withheld_out, struct zf_err *why)
+{
+    const uint64_t n = 8;
+    struct zf_build *b = made_build(false);
+    zf_auto(source) struct zf_source *s = calloc(1, sizeof *s);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, why);
+
+    (void)ctx, (void)run, (void)tag, (void)withheld_out;
+    assert_ok(s && zf_source_init(s, &letters_ops, "f", n, why), why);
+    assert_ok(d && zf_draft_flat(d, 0, n, (struct zf_from){.src = s}, why), why);
+    return made_tree(b, 0, NULL);
+}
+
+/* The text of a file of the tree. */
+static void text_of(struct zf_tree *t, const char *path, char text[400])
+{
+    struct zf_stat st;
+    size_t n;
+
+    assert_true(zf_tree_walk(t, path, &st));
+    assert_ok(t->ops->read(t, st.ino, text, 399, 0, &n, &err), &err);
+    text[n] = '\0';
+}
+
+static void one_that_is_open_is_asked(void **state)
+{
+    static const struct zf_run_opts good = {.lim = &lim, .open = letters_tree, .withheld = nothing_withheld};
+    zf_auto(log) struct zf_log *log = quiet_log();
+    zf_auto(tree) struct zf_tree *t = zf_runs_tree(dir, &good, log, &err);
+    char text[400], value[100];
+    struct zf_xattr x = {.value = value, .cap = sizeof value};
+    struct zf_stat st;
+
+    (void)state;
+    assert_ok(t, &err);
+    text_of(t, ".zerofs/stats.json", text);
+    assert_non_null(strstr(text, "\"open_files\": 0"));
+    text_of(t, "global_step2/w.u8", text);
+    assert_string_equal(text, "abcdefgh");
+    text_of(t, ".zerofs/stats.json", text);
+    assert_null(strstr(text, "\"open_files\": 0"));
+    assert_non_null(strstr(text, "zerofs.run_stats/1"));
+    assert_true(zf_tree_walk(t, "global_step2/w.u8", &st));
+    t->ops->want(t, st.ino, 3, 4);
+    assert_int_equal(wanted.calls, 1);
+    assert_int_equal(wanted.off, 3);
+    assert_int_equal(wanted.n, 4);
+    bool dtype = false;
+    for (size_t i = 0; t->ops->xattr(t, st.ino, i, &x); i++) {
+        dtype = dtype || (strcmp(x.name, "user.zerofs.dtype") == 0 && x.len == 2 && memcmp(value, "u8", 2) == 0);
+    }
+    assert_true(dtype);
+    /* Of the root's own and of no save there is none. */
+    assert_false(t->ops->xattr(t, ZF_TREE_ROOT, 0, &x));
+    t->ops->want(t, ZF_TREE_ROOT, 0, 1);
+    t->ops->want(t, st.ino + (9ull << 52), 0, 1);
+    assert_int_equal(wanted.calls, 1);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
 /* Each call of the heap fails in turn while a run is listed: either it did not matter, or the failure says so. */
 static void memory_that_runs_out_is_told(void **state)
 {
@@ -149,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_place_is_taken),
+        cmocka_unit_test(one_that_is_open_is_asked),
         cmocka_unit_test(memory_that_runs_out_is_told),
     };
 
