@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -16,7 +15,7 @@ sys.path[:0] = [os.path.join(os.environ.get("top_srcdir", "."), "tests", d) for 
 from mounts import mount_point  # noqa: E402
 from nginx import Nginx, authority  # noqa: E402
 from places import DATA, TMP, compare, sets, zerofs  # noqa: E402
-from tap import Skip, main  # noqa: E402
+from tap import Skip, main, need_addresses  # noqa: E402
 
 MODEL = "hf/transformers5.23.0_llama_tied_bf16_single"
 LIST = "autoindex on; autoindex_format json;"
@@ -257,9 +256,7 @@ def is_not_there():
 
 
 if __name__ == "__main__":
-    if "built without libcurl" in zerofs("info", "http://127.0.0.1:1/", "-o", "timeout=1").stderr:
-        print("1..0 # SKIP built without libcurl")
-        sys.exit(0)
+    need_addresses()
     TESTS = [lists_in_html, lists_in_json, names_that_want_encoding, lists_nothing, ranges, is_never_compressed, a_file_that_is_replaced,
              a_file_that_is_deleted, tls, redirects, passwords_stay_with_their_host, basic_auth, a_file_that_may_not_be_read, is_away_for_a_while,
              is_not_there]

@@ -13,7 +13,7 @@ sys.path[:0] = [os.path.join(os.environ.get("top_srcdir", "."), "tests", d) for 
 import serve  # noqa: E402
 from hub import COMMIT, Hub, hub_of  # noqa: E402
 from places import DATA, TMP, compare, same, sets, tree, zerofs  # noqa: E402
-from tap import Tap  # noqa: E402
+from tap import Tap, need_addresses  # noqa: E402
 
 
 def bearer():
@@ -106,15 +106,12 @@ def hub_listings_that_lie(hub, here):
         assert got.returncode not in (0, 1) and why in got.stderr and got.stderr.count("\n") == 1 and "hf_x" not in got.stderr, got
 
 
+need_addresses()
 tap = Tap()
-features = zerofs("info", "http://127.0.0.1:1/")
-if "built without libcurl" in features.stderr:
-    tap.skip("addresses", "zerofs was built without libcurl")
-else:
-    tap.run("a bearer token from the environment", bearer)
-    tap.run("a manifest", manifest)
-    tap.run("local_cache", local_cache)
-    tap.run("the hub: pages, redirects, tokens", with_hub, hub_reads)
-    tap.run("the hub refuses", with_hub, hub_refuses)
-    tap.run("the hub's listing has no end", with_hub, hub_listings_that_lie)
+tap.run("a bearer token from the environment", bearer)
+tap.run("a manifest", manifest)
+tap.run("local_cache", local_cache)
+tap.run("the hub: pages, redirects, tokens", with_hub, hub_reads)
+tap.run("the hub refuses", with_hub, hub_refuses)
+tap.run("the hub's listing has no end", with_hub, hub_listings_that_lie)
 tap.done()

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
 from mounts import mount_point  # noqa: E402 pylint: disable=wrong-import-position
 from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
-from tap import Skip, main  # noqa: E402 pylint: disable=wrong-import-position
+from tap import Skip, main, need_addresses  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(HERE, "..", "data"))
@@ -29,13 +29,6 @@ MODEL = "hf/transformers5.23.0_llama_tied_bf16_single"
 
 def run(*args, timeout=60, **env):
     return subprocess.run([ZEROFS, *args], capture_output=True, timeout=timeout, env={**ENV, **env})
-
-
-def has_http():
-    r = run("info", "http://127.0.0.1:1/", "-o", "timeout=2")
-    if b"built without libcurl" in r.stderr:
-        print("1..0 # SKIP built without libcurl")
-        sys.exit(0)
 
 
 def good(*args, **env):
@@ -459,7 +452,7 @@ def a_slow_object_stops_nobody_else():
 
 
 if __name__ == "__main__":
-    has_http()
+    need_addresses()
     TESTS = [every_fixture_is_the_same_as_from_disk, a_single_file_and_directories_with_odd_names,
              a_large_read_uses_several_connections_and_few_bytes, memory_is_bounded, failures_that_pass_are_tried_again,
              a_stalled_answer_is_given_up_and_asked_for_again, never_tried_again, answers_that_are_not_what_was_asked_for,

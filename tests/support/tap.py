@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of a test script as TAP: one line a test, "1..N" at the end, the reasons of a failure as comments."""
 import os
+import subprocess
 import sys
 import traceback
 
@@ -77,4 +78,13 @@ def need_fuse():
     """Ends the script where no test of it can mount."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         print("1..0 # SKIP /dev/fuse cannot be opened")
+        sys.exit(0)
+
+
+def need_addresses():
+    """Ends the script where zerofs was built without libcurl."""
+    asked = subprocess.run([os.environ.get("ZEROFS", "./zerofs"), "ls", "http://127.0.0.1:1/", "-o", "timeout=2"], check=False,
+                           capture_output=True, timeout=60)
+    if b"built without libcurl" in asked.stderr:
+        print("1..0 # SKIP built without libcurl")
         sys.exit(0)
