@@ -24,6 +24,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/ranks_agree.c \
 	src/assemble/replicas.c \
 	src/assemble/rounding.c \
+	src/assemble/st_boxes.c \
 	src/assemble/st_files.c \
 	src/assemble/tensor_ref.c \
 	src/assemble/torch_ahead.c \
@@ -55,6 +56,7 @@ noinst_HEADERS += \
 	include/zf/assemble/open_opts.h \
 	include/zf/assemble/py_pattern.h \
 	include/zf/assemble/rounding.h \
+	include/zf/assemble/st_boxes.h \
 	include/zf/assemble/st_files.h \
 	include/zf/assemble/tensor_ref.h \
 	include/zf/assemble/torch_ahead.h \

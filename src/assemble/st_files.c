@@ -11,6 +11,7 @@
 #include <zf/base/bytes.h>
 #include <zf/base/name.h>
 #include <zf/base/vec.h>
+#include <zf/codec/json.h>
 
 static const char suffix[] = ".safetensors";
 
@@ -29,7 +30,7 @@ void zf_st_files_fini(struct zf_st_files *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         zf_source_unref(&f->file[i].src);
-        json_decref(f->file[i].boxes);
+        zf_st_boxes_fini(&f->file[i].boxes);
     }
     free(f->file);
     zf_arena_free(f->arena);
@@ -46,22 +47,15 @@ static const char *st_files_meta(const struct zf_st_header *h, const char *key)
     return NULL;
 }
 
-static bool st_files_load_boxes(struct zf_st_file *file, const struct zf_limits *lim,
-                                struct zf_err *err)
+static bool st_files_load_boxes(struct zf_st_file *file, struct zf_arena *a,
+                                const struct zf_limits *lim, struct zf_err *err)
 {
     const char *text = st_files_meta(&file->head, boxes_key);
 
-    if (!text) {
+    if (!text || zf_st_boxes_load(text, lim, a, &file->boxes, err)) {
         return true;
     }
-    file->boxes = zf_json_load(text, strlen(text), lim, err);
-    if (file->boxes && json_is_object(file->boxes)) {
-        return true;
-    }
-    if (file->boxes) {
-        zf_fail(err, ZF_E_FORMAT, 0, "%s is no JSON object", boxes_key);
-    }
-    err->off = ZF_OFF_NONE;
+    err->off = ZF_OFF_NONE; /* it would be one of the text, whose escapes are gone */
     return zf_err_in(err, "%s!%s", file->path, boxes_key);
 }
 
@@ -75,7 +69,7 @@ static bool st_files_load(struct zf_st_file *file, struct zf_st_files *f, struct
         return zf_err_in(err, "%s", file->path);
     }
     return file->src && zf_st_load_head(file->src, f->arena, lim, &file->head, err) &&
-           st_files_load_boxes(file, lim, err);
+           st_files_load_boxes(file, f->arena, lim, err);
 }
 
 static bool st_files_check_size(const struct zf_st_file *file, struct zf_err *err)
@@ -93,7 +87,7 @@ static bool st_files_check_size(const struct zf_st_file *file, struct zf_err *er
 static void st_files_drop(struct zf_st_file *file)
 {
     zf_source_unref(&file->src);
-    json_decref(file->boxes);
+    zf_st_boxes_fini(&file->boxes);
 }
 
 static bool st_files_keep(struct zf_st_files *f, const struct zf_st_file *file, struct zf_err *err)

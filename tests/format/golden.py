@@ -32,11 +32,13 @@ class Case:
         return path
 
     def safetensors(self, name, tensors, boxes=None, cut=0):
-        """tensors: {name: (dtype, shape, bytes)}; boxes: {name: offsets}; cut: bytes missing at the end."""
+        """tensors: {name: (dtype, shape, bytes)}; boxes: {name: offsets, or all that is said of it}, or the text itself; cut: bytes
+        missing at the end."""
         head, data = {}, b""
         if boxes is not None:
-            info = {k: {"saved_offsets": v} for k, v in boxes.items()}
-            head["__metadata__"] = {"DCP_SHARDING_INFO": json.dumps(info)}
+            if not isinstance(boxes, str):
+                boxes = json.dumps({k: v if isinstance(v, dict) else {"saved_offsets": v} for k, v in boxes.items()})
+            head["__metadata__"] = {"DCP_SHARDING_INFO": boxes}
         for key, (dtype, shape, raw) in tensors.items():
             head[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
             data += raw

@@ -4,7 +4,7 @@
 #define ZF_ASSEMBLE_ST_FILES_H
 
 #include <zf/assemble/open_opts.h>
-#include <zf/codec/json.h>
+#include <zf/assemble/st_boxes.h>
 #include <zf/codec/safetensors.h>
 #include <zf/model/build.h>
 
@@ -12,7 +12,7 @@ struct zf_st_file {
     const char *path; /* in the store; arena */
     struct zf_source *src;
     struct zf_st_header head;
-    json_t *boxes; /* DCP_SHARDING_INFO: {name: {"saved_offsets": [...]}}, or NULL */
+    struct zf_st_boxes boxes; /* none where the header has no DCP_SHARDING_INFO */
 };
 
 struct zf_st_files {

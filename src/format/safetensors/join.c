@@ -12,7 +12,7 @@ struct join_piece {
     const char *name; /* of the tensor it belongs to */
     const struct zf_st_file *file;
     const struct zf_st_entry *entry;
-    const json_t *offs; /* "saved_offsets", or NULL: the whole tensor */
+    const struct zf_st_box *box; /* where it is in it, or NULL: the whole tensor */
 };
 
 struct st_join {
@@ -52,14 +52,13 @@ static bool join_gather(const struct zf_st_files *f, struct join_piece **out, si
     for (size_t i = 0; i < f->n; i++) {
         for (uint64_t k = 0; k < f->file[i].head.n; k++) {
             const struct zf_st_entry *e = &f->file[i].head.entry[k];
-            const json_t *box = json_object_get(f->file[i].boxes, e->name);
-            /* Written when one file holds several boxes of one tensor. */
-            const char *whole = json_string_value(json_object_get(box, "logical_fqn"));
+            const struct zf_st_box *box = zf_st_boxes_find(&f->file[i].boxes, e->name);
 
-            p[n++] = (struct join_piece){.name = whole ? whole : e->name,
+            /* It has another name when one file holds several boxes of one tensor. */
+            p[n++] = (struct join_piece){.name = box && box->whole ? box->whole : e->name,
                                          .file = &f->file[i],
                                          .entry = e,
-                                         .offs = json_object_get(box, "saved_offsets")};
+                                         .box = box && box->given ? box : NULL};
         }
     }
     qsort(p, n, sizeof *p, join_by_name);
@@ -76,17 +75,6 @@ static size_t join_group_end(const struct join_piece *p, size_t n, size_t from)
         to++;
     }
     return to;
-}
-
-/* Does the piece begin anywhere but at the tensor's first element? */
-static bool join_is_inner(const struct join_piece *p)
-{
-    for (size_t d = 0; d < json_array_size(p->offs); d++) {
-        if (json_integer_value(json_array_get(p->offs, d)) != 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Starts the tensor where the naming rules put it. */
@@ -125,14 +113,13 @@ static bool join_add_whole(const struct st_join *j, const struct join_piece *p, 
 static bool join_box_start(const struct join_piece *p, uint64_t *start, struct zf_err *err)
 {
     for (uint32_t d = 0; d < p->entry->ndim; d++) {
-        start[d] = 0;
-        if (p->offs && (json_array_size(p->offs) != p->entry->ndim ||
-                        !zf_json_u64(json_array_get(p->offs, d), &start[d]))) {
+        if (p->box && (p->box->n != p->entry->ndim || !p->box->sizes)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"saved_offsets\" of tensor \"%.80s\" are not %" PRIu32 " sizes", p->name,
                     p->entry->ndim);
             return zf_err_in(err, "%s", p->file->path);
         }
+        start[d] = p->box ? p->box->start[d] : 0;
     }
     return true;
 }
@@ -237,8 +224,8 @@ static bool join_add_group(const struct st_join *j, const struct join_piece *p, 
     bool boxes = false, inner = false;
 
     for (size_t i = 0; i < n; i++) {
-        boxes = boxes || p[i].offs;
-        inner = inner || join_is_inner(&p[i]);
+        boxes = boxes || p[i].box;
+        inner = inner || (p[i].box && p[i].box->inner);
     }
     if (inner || (boxes && (n > 1 || (j->lacks && p->entry->ndim > 0)) && !file)) {
         return join_add_boxes(j, p, n, err);
@@ -340,7 +327,7 @@ bool st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err
         return false;
     }
     for (size_t i = 1; i < n; i++) {
-        *out = *out || (strcmp(p[i].name, p[i - 1].name) == 0 && !p[i].offs && !p[i - 1].offs);
+        *out = *out || (strcmp(p[i].name, p[i - 1].name) == 0 && !p[i].box && !p[i - 1].box);
     }
     return true;
 }

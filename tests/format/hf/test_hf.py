@@ -112,14 +112,31 @@ def bad_boxes():
         "elements [0, 1] to [1, 1] are covered by more than one piece": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, 1]}),
         "has 1 dimensions of u8": ({"t": ("U8", [2], b"56")}, {"t": [0]}),
         "2 dimensions of i8": ({"t": ("I8", [2, 1], b"56")}, {"t": [0, 2]}),
-        "\"saved_offsets\"": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, -2]}),
         "covered by nothing": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, 2**62]}),
+        "DCP_SHARDING_INFO is no JSON object": ({"t": ("U8", [2, 1], b"56")}, "[1]"),
+        "DCP_SHARDING_INFO: not sound JSON: found the end": ({"t": ("U8", [2, 1], b"56")}, '{"t":{"saved_offsets":[0,2]}'),
+        "duplicate object key": ({"t": ("U8", [2, 1], b"56")}, '{"t":{"saved_offsets":[0,2]},"t":{}}'),
     }
     for part, second in bad.items():
         with Case() as c:
             c.safetensors(shard(1), *first)
             c.safetensors(shard(2), *second)
             c.refused(part)
+    for offsets in ([0, -2], [0, 2.0], [2], [0, 2, 0], [0, "2"], "02", None, {"0": 2}):
+        with Case() as c:
+            c.safetensors(shard(1), *first)
+            c.safetensors(shard(2), {"t": ("U8", [2, 1], b"56")}, {"t": {"saved_offsets": offsets}})
+            c.refused("\"saved_offsets\" of tensor \"t\" are not 2 sizes")
+
+
+def several_boxes_in_one_file():
+    """They have names of their own, and say whose they are."""
+    with Case() as c:
+        c.safetensors(shard(1), {"t_0": ("U8", [1, 2], b"12"), "t_1": ("U8", [1, 2], b"56"), "whole": ("U8", [1], b"w")},
+                      {"t_0": {"saved_offsets": [0, 0], "logical_fqn": "t"}, "t_1": {"logical_fqn": "t", "saved_offsets": [2, 0]}})
+        c.safetensors(shard(2), {"t": ("U8", [1, 2], b"34")}, {"t": {"more": [{"saved_offsets": 7}], "saved_offsets": [1, 0]}})
+        c.cat("t.u8", b"123456")
+        c.cat("whole.u8", b"w")
 
 
 def missing_rank():
@@ -199,6 +216,7 @@ main(
         empty_shards,
         sharded_alone,
         bad_boxes,
+        several_boxes_in_one_file,
         missing_rank,
         unproven_shapes,
         missing_numbers,

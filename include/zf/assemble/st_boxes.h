@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which boxes of which tensors a safetensors file of torch.distributed.checkpoint holds. */
+#ifndef ZF_ASSEMBLE_ST_BOXES_H
+#define ZF_ASSEMBLE_ST_BOXES_H
+
+#include <zf/base/arena.h>
+#include <zf/base/limits.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
+
+/* What is said of an entry of the file. */
+struct zf_st_box {
+    const char *name;  /* of the entry; in the arena, as all of it */
+    const char *whole; /* "logical_fqn", the tensor's where the entry has another name, or NULL */
+    bool given;        /* "saved_offsets" is there: n numbers */
+    bool sizes;        /* all of them are sizes */
+    bool inner;        /* one of them is not 0 */
+    uint64_t n;
+    const uint64_t *start; /* [n] */
+};
+
+struct zf_st_boxes {
+    zf_vec(struct zf_st_box) box;
+    struct zf_index by_name; /* of their numbers */
+};
+
+/* Reads DCP_SHARDING_INFO: {entry: {"saved_offsets": [...], "logical_fqn": name}}.  Everything is copied
+ * into a; *out, empty before, is to be freed in any case.  Errors: ZF_E_FORMAT with the byte of the text;
+ * ZF_E_LIMIT. */
+bool zf_st_boxes_load(const char *text, const struct zf_limits *lim, struct zf_arena *a,
+                      struct zf_st_boxes *out, struct zf_err *err) ZF_CHECKED;
+void zf_st_boxes_fini(struct zf_st_boxes *b);
+
+/* What is said of the entry of that name, or NULL. */
+const struct zf_st_box *zf_st_boxes_find(const struct zf_st_boxes *b, const char *name);
+
+#endif

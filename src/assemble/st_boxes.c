@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/assemble/st_boxes.h>
+
+#include <string.h>
+
+#include <zf/base/hash.h>
+#include <zf/codec/jsonin.h>
+
+struct boxes_reading {
+    struct zf_jsonin *in;
+    struct zf_arena *a;
+    struct zf_st_boxes *out;
+    zf_vec(uint64_t) start; /* of the box that is being read */
+};
+
+void zf_st_boxes_fini(struct zf_st_boxes *b)
+{
+    zf_vec_fini(&b->box);
+    zf_index_fini(&b->by_name);
+}
+
+/* Whether the list is one of sizes, and of as many as the tensor has dimensions, is known when it is used. */
+static bool boxes_read_offsets(struct boxes_reading *r, struct zf_st_box *box, struct zf_err *err)
+{
+    uint32_t list = zf_jsonin_enter(r->in, ZF_JSON_ARRAY);
+
+    box->given = box->sizes = true;
+    r->start.n = 0;
+    while (zf_jsonin_next(r->in, list)) {
+        bool integer = zf_jsonin_value(r->in) == ZF_JSON_INTEGER;
+        int64_t v = integer ? zf_jsonin_integer(r->in) : 0;
+
+        box->sizes = box->sizes && integer && v >= 0;
+        box->inner = box->inner || v != 0;
+        if (!zf_vec_room(&r->start, 1, err)) {
+            return false;
+        }
+        r->start.at[r->start.n++] = (uint64_t)v;
+    }
+    uint64_t *start = zf_arena_get(r->a, r->start.n, sizeof *start, err);
+    if (start && r->start.n) {
+        memcpy(start, r->start.at, r->start.n * sizeof *start);
+    }
+    box->start = start;
+    box->n = r->start.n;
+    return start != NULL;
+}
+
+/* The entry whose name was read. */
+static bool boxes_read_box(struct boxes_reading *r, struct zf_err *err)
+{
+    struct zf_st_boxes *out = r->out;
+    size_t n;
+    const char *text = zf_jsonin_text(r->in, &n);
+    uint64_t hash = zf_hash(0, text, n);
+    struct zf_st_box *box = out->box.n < ZF_INDEX_NONE ? zf_vec_push(&out->box, err) : NULL;
+
+    if (!box || !(box->name = zf_arena_str(r->a, text, n, err)) ||
+        !zf_index_add(&out->by_name, hash, (uint32_t)(out->box.n - 1), err)) {
+        return false;
+    }
+    uint32_t object = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+    while (zf_jsonin_next(r->in, object)) {
+        if (zf_jsonin_is(r->in, "saved_offsets")) {
+            if (!boxes_read_offsets(r, box, err)) {
+                return false;
+            }
+        } else if (zf_jsonin_is(r->in, "logical_fqn") && zf_jsonin_string(r->in)) {
+            text = zf_jsonin_text(r->in, &n);
+            if (!(box->whole = zf_arena_str(r->a, text, n, err))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool boxes_read(struct boxes_reading *r, struct zf_err *err)
+{
+    uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+
+    while (zf_jsonin_next(r->in, top)) {
+        if (!boxes_read_box(r, err)) {
+            return false;
+        }
+    }
+    return top || zf_fail(err, ZF_E_FORMAT, 0, "DCP_SHARDING_INFO is no JSON object");
+}
+
+bool zf_st_boxes_load(const char *text, const struct zf_limits *lim, struct zf_arena *a,
+                      struct zf_st_boxes *out, struct zf_err *err)
+{
+    zf_auto(jsonin) struct zf_jsonin *in = zf_jsonin_new_text(text, strlen(text), lim, err);
+    struct boxes_reading r = {.in = in, .a = a, .out = out};
+
+    if (!in) {
+        return false;
+    }
+    bool ok = boxes_read(&r, err);
+    zf_vec_fini(&r.start);
+    return zf_jsonin_end(in, err) && ok;
+}
+
+const struct zf_st_box *zf_st_boxes_find(const struct zf_st_boxes *b, const char *name)
+{
+    uint64_t at = 0;
+    uint32_t i;
+
+    while (b->box.n &&
+           (i = zf_index_next(&b->by_name, zf_hash_str(0, name), &at)) != ZF_INDEX_NONE) {
+        if (strcmp(b->box.at[i].name, name) == 0) {
+            return &b->box.at[i];
+        }
+    }
+    return NULL;
+}
