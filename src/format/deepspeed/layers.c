@@ -277,21 +277,43 @@ static bool layers_find_shapes(struct ds_rank *mp, const struct ds_layers *l, st
     return true;
 }
 
-bool ds_layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *head,
-                    struct zf_err *err)
+/* Room for n more entries.  An arena gives nothing back, so it doubles: a pipeline can have thousands of
+ * layers. */
+static bool layers_room(struct ds_rank *mp, uint32_t n, struct zf_err *err)
 {
     struct ds_model *m = &mp->model;
-    struct ds_entry *all = zf_arena_get(mp->save->a, (uint64_t)m->n_entries + l->n, sizeof *all, err);
-    size_t n = strlen(head);
+    uint64_t want = (uint64_t)m->n_entries + n;
 
+    if (want <= m->cap_entries) {
+        return true;
+    }
+    if (want > UINT32_MAX / 2) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the layers have %llu entries",
+                       (unsigned long long)want);
+    }
+    struct ds_entry *all = zf_arena_get(mp->save->a, 2 * want, sizeof *all, err);
     if (!all) {
         return false;
     }
     if (m->n_entries > 0) {
         memcpy(all, m->entry, m->n_entries * sizeof *all);
     }
+    m->entry = all;
+    m->cap_entries = (uint32_t)(2 * want);
+    return true;
+}
+
+bool ds_layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *head,
+                    struct zf_err *err)
+{
+    struct ds_model *m = &mp->model;
+    size_t n = strlen(head);
+
+    if (!layers_room(mp, l->n, err)) {
+        return false;
+    }
     for (uint32_t i = 0; i < l->n; i++) {
-        struct ds_entry *e = &all[m->n_entries + i];
+        struct ds_entry *e = &m->entry[m->n_entries + i];
         char *name = zf_arena_get(mp->save->a, n + l->entry[i].name.n + 1, 1, err);
 
         if (!name) {
@@ -302,7 +324,6 @@ bool ds_layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *he
         *e = l->entry[i];
         e->name = (struct ds_name){name, (uint32_t)n + l->entry[i].name.n};
     }
-    m->entry = all;
     m->n_entries += l->n;
     return true;
 }

@@ -44,7 +44,7 @@ struct ds_model {
     uint32_t n_groups;
     bool has_shapes;
     struct ds_entry *entry; /* module, in file order */
-    uint32_t n_entries;
+    uint32_t n_entries, cap_entries; /* cap: room where it grows (layers.c) */
     const uint32_t *by_name; /* entries sorted by name, [n_entries] */
     struct ds_name *buffer;  /* sorted */
     uint32_t n_buffers;

@@ -109,4 +109,11 @@ with tempfile.TemporaryDirectory() as tmp:
             check(f"rank {rank}, whose masters are of another save", got.returncode == code and
                   (code == 0 or os.path.basename(file) in got.stderr.decode()), f"{got.returncode} {got.stderr.decode()}")
 
+# Entries are put together layer by layer: memory grows with their number, not with its square.
+with tempfile.TemporaryDirectory() as tmp:
+    at = os.path.join(tmp, "run")
+    mk.pipeline(at, pp=1, tp=1, dp=1, layers=300, hidden=8, ffn=8, kv=8, vocab=32)
+    got = run("info", "-o", "limit=model_memory=8M", at)
+    check("a pipeline of 300 layers, memory", got.returncode == 0, got.stderr.decode())
+
 done()
