@@ -177,7 +177,7 @@ struct zf_draft *zf_build_find_below(const struct zf_build *b, const char *dir, 
     struct draft_set *s = path ? build_get_set(b, path) : NULL;
     struct zf_draft *d = s ? build_find_in(b, s, spot.name, spot.name_len) : NULL;
 
-    return d && d->tie ? d->tie : d;
+    return d && draft_tie(d) ? draft_tie(d) : d;
 }
 
 struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
@@ -207,12 +207,12 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
         return NULL;
     }
     d->b = b;
-    d->number = b->drafts.n;
+    d->number = (uint32_t)b->drafts.n;
     d->set = s;
     d->name = copy;
     d->name_len = (uint32_t)n;
     if (!zf_vec_room(&b->drafts, 1, err) ||
-        (s && !zf_index_add(&b->by_name, build_name_hash(s, name, n), (uint32_t)d->number, err))) {
+        (s && !zf_index_add(&b->by_name, build_name_hash(s, name, n), d->number, err))) {
         return NULL;
     }
     b->drafts.at[b->drafts.n++] = d;
@@ -283,7 +283,6 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
     struct zf_draft *d = build_typed_draft(b, spot, type, err);
     if (d) {
         d->elems = elems;
-        d->bytes = bytes;
     }
     return d;
 }
@@ -301,15 +300,16 @@ bool zf_build_raw_only(struct zf_build *b, const char *set, struct zf_err *err)
     return s && (s->raw_only = true);
 }
 
-/* Another name of the data of a draft. */
-static void build_share(struct zf_draft *d, struct zf_draft *of)
+/* Another name of the data of a draft; tie: in the same set, or NULL. */
+static void build_share(struct zf_draft *d, struct zf_draft *of, struct zf_draft *tie)
 {
-    d->same = draft_data(of);
+    d->kind = ZF_DRAFT_SAME;
+    d->same.as = draft_data(of);
+    d->same.tie = tie;
     d->shape = of->shape;
     d->ndim = of->ndim;
     d->dtype = of->dtype;
     d->elems = of->elems;
-    d->bytes = of->bytes;
 }
 
 struct zf_draft *zf_build_show(struct zf_build *b, struct zf_spot spot, struct zf_draft *of,
@@ -319,7 +319,7 @@ struct zf_draft *zf_build_show(struct zf_build *b, struct zf_spot spot, struct z
     struct zf_draft *d = s ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
 
     if (d) {
-        build_share(d, of);
+        build_share(d, of, NULL);
     }
     return d;
 }
@@ -329,12 +329,10 @@ bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, s
 {
     struct zf_draft *d = build_new_draft(b, of->set, name, name_len, err);
 
-    if (!d) {
-        return false;
+    if (d) {
+        build_share(d, of, of);
     }
-    build_share(d, of);
-    d->tie = of;
-    return true;
+    return d != NULL;
 }
 
 bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, const void *value,
@@ -346,7 +344,7 @@ bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, c
         return false;
     }
     d->kind = ZF_DRAFT_MEM;
-    d->mem = zf_arena_str(b->keep, value, d->bytes, err);
+    d->mem = zf_arena_str(b->keep, value, draft_bytes(d), err);
     return d->mem != NULL;
 }
 

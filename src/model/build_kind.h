@@ -34,29 +34,45 @@ enum draft_kind {
     ZF_DRAFT_FLAT,
     ZF_DRAFT_BOX,
     ZF_DRAFT_MEM,
-    ZF_DRAFT_SLOTS /* no pieces: a rule that covers all of it */
+    ZF_DRAFT_SLOTS, /* no pieces: a rule that covers all of it */
+    ZF_DRAFT_WHOLE, /* one piece that is all of it, packed: it has no block */
+    ZF_DRAFT_SAME   /* has the data of another */
 };
 
+/* There can be millions, so what only one kind has shares its room with what the others have. */
 struct zf_draft {
     struct zf_build *b;
     struct draft_set *set; /* NULL = hidden */
-    struct zf_draft *same; /* shares the data of this one, or NULL */
-    struct zf_draft *tie;  /* another name of this one in the same set, or NULL */
     const char *name;      /* checkpoint's arena */
     const uint64_t *shape; /* checkpoint's arena */
     const char *where;     /* or NULL */
-    const void *mem;       /* MEM; checkpoint's arena */
-    const struct slots *slots; /* SLOTS; map_slots.h */
-    struct piece_block *first, *last;
-    const struct draft_index *found; /* of pieces, for reading (draft_index.c), or NULL */
-    const struct zf_map *map;        /* once sealed */
-    uint64_t n_pieces, n_parts, elems, bytes;
-    uint64_t number; /* in order of creation: of zf_build's drafts */
-    uint64_t mark;   /* the last one since which it was saved */
-    uint32_t name_len, ndim, index;
-    enum zf_dtype dtype;
-    enum draft_kind kind;
-    bool lost, unshaped, noted, apart;
+    union {
+        const struct draft_index *found; /* of pieces, for reading (draft_index.c), or NULL */
+        const struct zf_map *map;        /* once sealed */
+    };
+    union {
+        struct {
+            struct piece_block *first, *last;
+        } pieces; /* FLAT, BOX */
+        struct {
+            uint64_t off; /* bytes */
+            uint32_t src; /* number in sources */
+        } whole;
+        const void *mem;           /* checkpoint's arena */
+        const struct slots *slots; /* map_slots.h */
+        struct {
+            struct zf_draft *as;  /* the one that has them */
+            struct zf_draft *tie; /* another name of this one in the same set, or NULL */
+        } same;
+    };
+    uint64_t elems;
+    uint32_t n_pieces;
+    uint32_t number; /* in order of creation: of zf_build's drafts; once sorted, in its set */
+    uint32_t mark;   /* the last one since which it was saved */
+    uint32_t name_len, ndim;
+    unsigned dtype : 8, kind : 4; /* enum zf_dtype, enum draft_kind */
+    bool lost : 1, unshaped : 1, noted : 1, apart : 1;
+    bool parts : 1; /* some piece is a part of another tensor */
 };
 
 struct draft_set {
@@ -69,7 +85,8 @@ struct draft_set {
 struct note_kind {
     const char *fmt;
     struct note_kind *next;
-    uint64_t n, mark; /* as of a draft */
+    uint64_t n;
+    uint32_t mark; /* as of a draft */
 };
 struct note_item {
     const char *text; /* checkpoint's arena */
@@ -111,7 +128,7 @@ struct build_saved {
 
 struct build_mark {
     struct build_mark *outer; /* or NULL */
-    uint64_t number;          /* no two marks of a build have the same */
+    uint32_t number;          /* no two marks of a build have the same */
     size_t n_drafts, n_sets;
     uint32_t n_sources;
     struct build_rest rest;
@@ -131,7 +148,7 @@ struct zf_build {
     struct build_rest rest;
     struct build_mark *mark; /* the innermost, or NULL */
     struct build_saved *saved;
-    uint64_t n_marks;
+    uint32_t n_marks;
 };
 
 /* The order of a checkpoint's sets and files.  Like strcmp, but '/' sorts before every other byte, so
@@ -156,7 +173,7 @@ static inline uint64_t build_name_hash(const struct draft_set *s, const char *na
 
 /* Before `at` is changed, which was there before the innermost mark; *mark (its own) says since when
  * it was saved already.  Without a mark it does nothing. */
-bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark,
+bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark,
                 struct zf_err *err) ZF_CHECKED;
 /* The same of a draft, unless it is newer than the mark. */
 bool build_save_draft(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
@@ -169,7 +186,22 @@ bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_e
 /* The draft whose pieces are d's. */
 static inline struct zf_draft *draft_data(struct zf_draft *d)
 {
-    return d->same ? d->same : d;
+    return d->kind == ZF_DRAFT_SAME ? d->same.as : d;
+}
+/* The one that d is another name of, or NULL. */
+static inline struct zf_draft *draft_tie(const struct zf_draft *d)
+{
+    return d->kind == ZF_DRAFT_SAME ? d->same.tie : NULL;
+}
+/* Its size, which fits (zf_build_tensor). */
+static inline uint64_t draft_bytes(const struct zf_draft *d)
+{
+    return d->elems * zf_dtype_info(d->dtype)->bytes;
+}
+/* Its first block of pieces, or NULL: a rule has none. */
+static inline struct piece_block *draft_blocks(const struct zf_draft *d)
+{
+    return d->kind == ZF_DRAFT_FLAT || d->kind == ZF_DRAFT_BOX ? d->pieces.first : NULL;
 }
 /* Bytes of one piece record. */
 static inline uint64_t piece_words(const struct zf_draft *d)

@@ -65,41 +65,60 @@ bool zf_draft_apart(struct zf_draft *d, struct zf_err *err)
 
 /* ---- storing pieces ----------------------------------------------------------------------- */
 
-struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
+static bool draft_count_piece(struct zf_draft *d, struct zf_err *err)
 {
     struct zf_build *b = d->b;
-    uint64_t words = piece_words(d);
 
     if (!build_save_draft(d, err)) {
-        return NULL;
+        return false;
     }
     if (b->rest.n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX / 2) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "there are more than %llu pieces of tensors (limit pieces)",
-                      (unsigned long long)b->lim.pieces);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "there are more than %llu pieces of tensors (limit pieces)",
+                       (unsigned long long)b->lim.pieces);
+    }
+    d->n_pieces++;
+    b->rest.n_pieces++;
+    return true;
+}
+
+bool draft_put_whole(struct zf_draft *d, uint64_t src, uint64_t off, struct zf_err *err)
+{
+    if (!draft_count_piece(d, err)) {
+        return false;
+    }
+    d->kind = ZF_DRAFT_WHOLE;
+    d->whole.src = (uint32_t)src;
+    d->whole.off = off;
+    return true;
+}
+
+struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
+{
+    uint64_t words = piece_words(d);
+    struct piece_block *last = d->pieces.last;
+
+    if (!draft_count_piece(d, err)) {
         return NULL;
     }
-    if (!d->last || d->last->n == d->last->cap) {
-        uint64_t cap = d->last ? d->last->cap * 2 : 1;
+    if (!last || last->n == last->cap) {
+        uint64_t cap = last ? last->cap * 2 : 1;
         cap = cap > 4096 ? 4096 : cap;
-        struct piece_block *block = zf_arena_get(b->temp, 1, sizeof *block + cap * words * 8, err);
+        struct piece_block *block =
+            zf_arena_get(d->b->temp, 1, sizeof *block + cap * words * 8, err);
         if (!block) {
             return NULL;
         }
         block->cap = cap;
-        if (d->last) {
-            d->last->next = block;
+        if (last) {
+            last->next = block;
         } else {
-            d->first = block;
+            d->pieces.first = block;
         }
-        d->last = block;
+        d->pieces.last = last = block;
     }
     /* Where a withdrawn piece was, not all is zero. */
-    struct piece *p = memset(d->last->words + d->last->n * words, 0, (size_t)(words * 8));
-    d->last->n++;
-    d->n_pieces++;
-    b->rest.n_pieces++;
-    return p;
+    return memset(last->words + last->n++ * words, 0, (size_t)(words * 8));
 }
 
 static bool draft_outside(const struct zf_draft *d, const struct zf_source *src, uint64_t off,

@@ -18,13 +18,16 @@ bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what
 bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                       uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
 
-/* Makes a rule into pieces; other drafts stay as they are.  Errors: ZF_E_LIMIT. */
-bool draft_slots_expand(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+/* Makes a rule, or the one piece that is all of d, into pieces with blocks; other drafts stay as they are.
+ * Errors: ZF_E_LIMIT. */
+bool draft_expand(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 /* How many it stands for. */
 uint64_t draft_slots_ruled(const struct zf_draft *d);
 
-/* Room for a piece of d's kind, all zero. */
+/* Room for a piece of d's kind, FLAT or BOX, all zero. */
 struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+/* All of d, which is EMPTY, is at byte `off` of source number `src`. */
+bool draft_put_whole(struct zf_draft *d, uint64_t src, uint64_t off, struct zf_err *err) ZF_CHECKED;
 
 /* The number of the source of a piece of `span` bytes at *from.  One that is too short is refused, or,
  * when degraded, another stands in for it that lost the rest; *from is then a place in that. */

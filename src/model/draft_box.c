@@ -35,9 +35,13 @@ static bool box_span(const struct zf_draft *d, const uint64_t *size, const uint6
     return zf_add(last, 1, &last) && zf_mul(last, zf_dtype_info(d->dtype)->bytes, out);
 }
 
-static bool box_add(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+/* n: elements of the box. */
+static bool box_add(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t n,
                     const struct piece *what, struct zf_err *err)
 {
+    if (d->kind == ZF_DRAFT_EMPTY && n == d->elems && !what->stride) {
+        return draft_put_whole(d, what->src, what->off, err);
+    }
     if (!draft_run_use_boxes(d, err)) {
         return false;
     }
@@ -96,7 +100,7 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
         return false;
     }
     struct piece what = {.off = from.off, .stride = from.stride, .src = number};
-    return box_add(d, start, size, &what, err);
+    return box_add(d, start, size, n, &what, err);
 }
 
 bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
@@ -112,8 +116,8 @@ bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t
     if (n == 0) {
         return true;
     }
-    if (!draft_lost_source(d, NULL, 0, d->bytes, how, &number, err)) {
+    if (!draft_lost_source(d, NULL, 0, draft_bytes(d), how, &number, err)) {
         return false;
     }
-    return box_add(d, start, size, &(struct piece){.src = number}, err);
+    return box_add(d, start, size, n, &(struct piece){.src = number}, err);
 }

@@ -101,7 +101,7 @@ static bool copy_possible(const struct zf_draft *d, const struct zf_draft *of, s
     if (d == of || of->dtype != d->dtype || of->ndim != d->ndim) {
         return draft_refuse(d, err, "has a box of a tensor of another type");
     }
-    return of->n_parts == 0 ||
+    return !of->parts ||
            draft_refuse(d, err, "has a box of a tensor that is made of others");
 }
 
@@ -128,7 +128,7 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
 
     c.d = d = draft_data(d);
     c.of = of = draft_data(of);
-    if (!copy_possible(d, of, err) || !draft_slots_expand(of, err) || !draft_box_inside(d, start, size, &n, err)) {
+    if (!copy_possible(d, of, err) || !draft_expand(of, err) || !draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
     if (of->kind == ZF_DRAFT_MEM) {
@@ -149,7 +149,7 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
     d->unshaped = d->unshaped || of->unshaped;
     d->noted = d->noted || of->noted;
     uint64_t words = piece_words(of);
-    for (const struct piece_block *b = of->first; b; b = b->next) {
+    for (const struct piece_block *b = draft_blocks(of); b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
             if (!copy_piece(&c, (const void *)(b->words + i * words), box, err)) {
                 return false;

@@ -78,14 +78,14 @@ static const struct draft_index *draft_index_new(const struct zf_draft *d, struc
     if (!index) {
         return NULL;
     }
-    index->first = d->first;
+    index->first = draft_blocks(d);
     index->n_pieces = d->n_pieces;
     index->order = zf_arena_get(temp, d->n_pieces, sizeof *index->order, err);
     index->piece = index->order ? zf_arena_get(temp, d->n_pieces, sizeof(void *), err) : NULL;
     if (!index->piece) {
         return NULL;
     }
-    for (const struct piece_block *b = d->first; b; b = b->next) {
+    for (const struct piece_block *b = draft_blocks(d); b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
             index->piece[n++] = draft_index_piece(d, b, i);
         }
@@ -97,14 +97,14 @@ static const struct draft_index *draft_index_new(const struct zf_draft *d, struc
 bool draft_walk_init(struct draft_walk *w, struct zf_draft *d, const uint64_t *lo,
                      const uint64_t *hi, struct zf_err *err)
 {
-    if (!draft_slots_expand(d, err)) {
+    if (!draft_expand(d, err)) {
         return false;
     }
-    *w = (struct draft_walk){.d = d, .lo = lo, .hi = hi, .block = d->first};
+    *w = (struct draft_walk){.d = d, .lo = lo, .hi = hi, .block = draft_blocks(d)};
     if (d->n_pieces <= FEW) {
         return true;
     }
-    if (!d->found || d->found->first != d->first || d->found->n_pieces != d->n_pieces) {
+    if (!d->found || d->found->first != w->block || d->found->n_pieces != d->n_pieces) {
         d->found = draft_index_new(d, err);
     }
     w->index = d->found;

@@ -54,22 +54,21 @@ static bool run_add_boxes(struct zf_draft *d, const struct run *r, struct zf_err
 
 bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
 {
-    struct piece_block *flat = d->first;
-    uint64_t words = piece_words(d);
-
     if (d->kind == ZF_DRAFT_BOX) {
         return true;
     }
-    if (d->n_parts > 0) {
+    if (d->parts) {
         return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
     }
-    if (!build_save_draft(d, err)) {
+    if (!build_save_draft(d, err) || !draft_expand(d, err)) {
         return false;
     }
+    struct piece_block *flat = draft_blocks(d);
+    uint64_t words = piece_words(d);
     d->kind = ZF_DRAFT_BOX;
     d->b->rest.n_pieces -= d->n_pieces;
     d->n_pieces = 0;
-    d->first = d->last = NULL;
+    d->pieces.first = d->pieces.last = NULL;
     for (; flat; flat = flat->next) {
         for (uint64_t i = 0; i < flat->n; i++) {
             const struct piece *p = (const void *)(flat->words + i * words);
@@ -87,7 +86,7 @@ bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
 static struct piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n,
                                   struct zf_err *err)
 {
-    if (!build_save_draft(d, err)) {
+    if (!build_save_draft(d, err) || !draft_expand(d, err)) {
         return NULL;
     }
     d->kind = ZF_DRAFT_FLAT;
@@ -105,6 +104,9 @@ bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
 
     if (d->kind == ZF_DRAFT_BOX || !run_is_flat(d, r, &first)) {
         return draft_run_use_boxes(d, err) && run_add_boxes(d, r, err);
+    }
+    if (d->kind == ZF_DRAFT_EMPTY && r->n == d->elems) {
+        return draft_put_whole(d, r->src, r->off, err);
     }
     struct piece *p = run_new_flat(d, first, r->n, err);
     if (!p) {
@@ -182,7 +184,7 @@ static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how
     if (r.n == 0) {
         return true;
     }
-    if (!draft_lost_source(d, NULL, 0, d->bytes, how, &number, err)) {
+    if (!draft_lost_source(d, NULL, 0, draft_bytes(d), how, &number, err)) {
         return false;
     }
     r.src = number;
@@ -222,7 +224,7 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
     if (p) {
         p->off = of_first * zf_dtype_info(d->dtype)->bytes;
         p->of = of;
-        d->n_parts++;
+        d->parts = true;
     }
     return p || n == 0;
 }

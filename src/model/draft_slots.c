@@ -4,7 +4,6 @@
 #include <zf/base/num.h>
 
 #include "draft.h"
-#include "draft_run.h"
 #include "map_slots.h"
 
 struct zf_stretches *zf_build_stretches(struct zf_build *b, const struct zf_from *from, uint32_t n,
@@ -63,37 +62,57 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
     return true;
 }
 
-uint64_t draft_slots_ruled(const struct zf_draft *d)
+/* Elements [first, first + n) of d, which is FLAT, as a piece. */
+static bool slots_put(struct zf_draft *d, uint64_t first, uint64_t n, uint32_t src, uint64_t off,
+                      struct zf_err *err)
 {
-    return d->kind == ZF_DRAFT_SLOTS ? slots_used(d->slots, d->bytes) : 0;
+    struct piece *p = draft_new_piece(d, err);
+
+    if (p) {
+        p->box[0] = first;
+        p->box[1] = n;
+        p->src = src;
+        p->off = off;
+    }
+    return p != NULL;
 }
 
-bool draft_slots_expand(struct zf_draft *d, struct zf_err *err)
+uint64_t draft_slots_ruled(const struct zf_draft *d)
 {
-    const struct slots *s = d->slots;
-    uint64_t elem = zf_dtype_info(d->dtype)->bytes, slot, k = 0;
+    return d->kind == ZF_DRAFT_SLOTS ? slots_used(d->slots, draft_bytes(d)) : 0;
+}
 
-    if (d->kind != ZF_DRAFT_SLOTS) {
+static bool slots_expand(struct zf_draft *d, const struct slots *s, struct zf_err *err)
+{
+    uint64_t slot = s->slot / zf_dtype_info(d->dtype)->bytes, k = 0;
+
+    for (uint64_t first = 0; first < d->elems && k < s->of->n; first += slot, k++) {
+        uint64_t left = d->elems - first;
+
+        if (!slots_put(d, first, left < slot ? left : slot, s->of->src[k],
+                       s->of->off[k] + s->at, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool draft_expand(struct zf_draft *d, struct zf_err *err)
+{
+    const struct zf_draft was = *d;
+
+    if (d->kind != ZF_DRAFT_SLOTS && d->kind != ZF_DRAFT_WHOLE) {
         return true;
     }
     if (!build_save_draft(d, err)) {
         return false;
     }
-    slot = s->slot / elem;
     d->b->rest.n_ruled -= draft_slots_ruled(d);
-    d->kind = ZF_DRAFT_EMPTY;
-    d->slots = NULL;
-    for (uint64_t first = 0; first < d->elems && k < s->of->n; first += slot, k++) {
-        uint64_t left = d->elems - first;
-        const struct run r = {.size = d->shape,
-                              .first = first,
-                              .n = left < slot ? left : slot,
-                              .off = s->of->off[k] + s->at,
-                              .src = s->of->src[k]};
-
-        if (!draft_run_add(d, &r, err)) {
-            return false;
-        }
-    }
-    return true;
+    d->b->rest.n_pieces -= d->n_pieces;
+    d->n_pieces = 0;
+    d->kind = ZF_DRAFT_FLAT;
+    d->pieces.first = d->pieces.last = NULL;
+    return was.kind == ZF_DRAFT_SLOTS
+               ? slots_expand(d, was.slots, err)
+               : slots_put(d, 0, d->elems, was.whole.src, was.whole.off, err);
 }

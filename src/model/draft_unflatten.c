@@ -50,7 +50,7 @@ bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_
         return false;
     }
     /* In one dimension a box is a stretch. */
-    if (d == of || of->dtype != d->dtype || of->kind == ZF_DRAFT_MEM || of->n_parts > 0 ||
+    if (d == of || of->dtype != d->dtype || of->kind == ZF_DRAFT_MEM || of->parts ||
         draft_axes(of).nd != 1 || !zf_within(of_first, r.n, of->elems)) {
         return draft_refuse(d, err, "has a stretch that is not inside a flat tensor of its type");
     }

@@ -132,7 +132,7 @@ static bool pack_pieces(struct packing *p, const struct zf_draft *d, struct zf_e
     bool ok = true;
 
     zf_out_var(p->out, d->n_pieces);
-    for (const struct piece_block *b = d->first; b; b = b->next) {
+    for (const struct piece_block *b = draft_blocks(d); b; b = b->next) {
         for (uint64_t i = 0; ok && i < b->n; i++) {
             const struct piece *x = (const void *)(b->words + i * words);
 
@@ -141,6 +141,19 @@ static bool pack_pieces(struct packing *p, const struct zf_draft *d, struct zf_e
         }
     }
     return ok;
+}
+
+/* As the flat piece that it is. */
+static bool pack_whole(struct packing *p, const struct zf_draft *d, struct zf_err *err)
+{
+    zf_out_var(p->out, 1);
+    zf_out_var(p->out, 0);
+    zf_out_var(p->out, d->elems);
+    if (!pack_source(p, d->whole.src, err)) {
+        return false;
+    }
+    zf_out_var(p->out, d->whole.off);
+    return true;
 }
 
 static bool pack_data(struct packing *p, const struct zf_draft *d, struct zf_err *err)
@@ -155,7 +168,7 @@ static bool pack_data(struct packing *p, const struct zf_draft *d, struct zf_err
     case ZF_DRAFT_EMPTY:
         return true;
     case ZF_DRAFT_MEM:
-        zf_out_add(p->out, d->mem, (size_t)d->bytes);
+        zf_out_add(p->out, d->mem, (size_t)draft_bytes(d));
         return true;
     case ZF_DRAFT_SLOTS:
         e = zf_table_get(&p->stretches, zf_hash_address(d->slots->of));
@@ -163,24 +176,33 @@ static bool pack_data(struct packing *p, const struct zf_draft *d, struct zf_err
         zf_out_var(p->out, d->slots->at / elem);
         zf_out_var(p->out, d->slots->slot / elem);
         return true;
-    case ZF_DRAFT_FLAT:
-    case ZF_DRAFT_BOX:
+    case ZF_DRAFT_WHOLE:
+        return pack_whole(p, d, err);
+    default:
         break;
     }
     return pack_pieces(p, d, err);
 }
 
+static unsigned pack_kind(const struct zf_draft *d)
+{
+    return d->kind == ZF_DRAFT_SAME ? 0 : d->kind == ZF_DRAFT_WHOLE ? ZF_DRAFT_FLAT : d->kind;
+}
+
 static bool pack_draft(struct packing *p, const struct zf_draft *d, struct zf_err *err)
 {
-    zf_out_u8(p->out, (uint8_t)((d->same ? 0 : d->kind) | (d->set ? 0 : PACK_HIDDEN) |
-                                (d->same && !d->tie ? PACK_SAME : 0) | (d->tie ? PACK_TIE : 0) |
+    const struct zf_draft *tie = draft_tie(d);
+    bool same = d->kind == ZF_DRAFT_SAME;
+
+    zf_out_u8(p->out, (uint8_t)(pack_kind(d) | (d->set ? 0 : PACK_HIDDEN) |
+                                (same && !tie ? PACK_SAME : 0) | (tie ? PACK_TIE : 0) |
                                 (d->apart ? PACK_APART : 0)));
     if (d->set) {
         zf_out_var(p->out, d->set->number);
     }
     pack_text(p, d->name, d->name_len);
-    if (d->same) {
-        zf_out_var(p->out, d->tie ? d->tie->number : d->same->number);
+    if (same) {
+        zf_out_var(p->out, tie ? tie->number : d->same.as->number);
         return true;
     }
     return pack_data(p, d, err);

@@ -58,7 +58,7 @@ static bool pieces_lose(struct zf_draft *d, struct fault f, uint32_t *lost_out, 
     (void)pieces_tell(d, f, err);
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return draft_lost_source(d, NULL, 0, d->bytes, &(struct zf_lost){.why = text}, lost_out, err) &&
+    return draft_lost_source(d, NULL, 0, draft_bytes(d), &(struct zf_lost){.why = text}, lost_out, err) &&
            zf_build_note(d->b, err, "%s", text);
 }
 
@@ -68,7 +68,7 @@ static bool pieces_lose(struct zf_draft *d, struct fault f, uint32_t *lost_out, 
 static struct flat_piece *pieces_prove_flat(struct zf_draft *d, struct flat_piece *p, uint64_t *n,
                                             struct zf_arena *scratch, struct zf_err *err)
 {
-    struct fault fault = flat_prove(p, *n, d->bytes);
+    struct fault fault = flat_prove(p, *n, draft_bytes(d));
     uint32_t lost;
 
     if (fault.kind == ZF_FAULT_NONE) {
@@ -78,7 +78,7 @@ static struct flat_piece *pieces_prove_flat(struct zf_draft *d, struct flat_piec
         (void)pieces_tell(d, fault, err);
         return NULL;
     }
-    return pieces_lose(d, fault, &lost, err) ? flat_mend(p, *n, d->bytes, lost, scratch, n, err)
+    return pieces_lose(d, fault, &lost, err) ? flat_mend(p, *n, draft_bytes(d), lost, scratch, n, err)
                                              : NULL;
 }
 
@@ -86,7 +86,7 @@ static bool pieces_flat_map(struct zf_draft *d, struct flat_piece *p, uint64_t n
                             struct zf_arena *scratch, struct zf_err *err)
 {
     p = pieces_prove_flat(d, p, &n, scratch, err);
-    d->map = p ? flat_map(d->b->keep, d->b->sources, p, n, d->bytes, err) : NULL;
+    d->map = p ? flat_map(d->b->keep, d->b->sources, p, n, draft_bytes(d), err) : NULL;
     return d->map != NULL;
 }
 
@@ -146,13 +146,13 @@ static bool pieces_parts_map(struct zf_draft *d, struct flat_piece *p, uint64_t 
 static bool pieces_flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
 {
     struct flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
-    struct zf_draft **of = p ? zf_arena_get(scratch, d->n_parts, sizeof(*of), err) : NULL;
+    struct zf_draft **of = p ? zf_arena_get(scratch, d->parts ? d->n_pieces : 0, sizeof(*of), err) : NULL;
     uint64_t words = piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
 
     if (!of) {
         return false;
     }
-    for (struct piece_block *b = d->first; b; b = b->next) {
+    for (struct piece_block *b = draft_blocks(d); b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
             const struct piece *from = (const void *)(b->words + i * words);
 
@@ -202,7 +202,7 @@ static void pieces_look(const struct zf_draft *d, const uint32_t *dim, uint32_t 
 {
     uint64_t words = piece_words(d);
 
-    for (struct piece_block *b = d->first; b; b = b->next) {
+    for (struct piece_block *b = draft_blocks(d); b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
             const struct piece *p = (const void *)(b->words + i * words);
 
@@ -305,7 +305,7 @@ static bool pieces_make_boxes(const struct zf_draft *d, const struct joined *j, 
                        !(out->strided = zf_arena_get(scratch, n, sizeof(bool), err)))) {
         return false;
     }
-    for (struct piece_block *b = d->first; b; b = b->next) {
+    for (struct piece_block *b = draft_blocks(d); b; b = b->next) {
         for (uint64_t i = 0; i < b->n; i++) {
             pieces_put_box(d, (const void *)(b->words + i * words), j, out, out->n++);
         }
@@ -369,27 +369,41 @@ static bool pieces_box_draft(struct zf_draft *d, struct zf_arena *scratch, struc
 /* A rule with a fault is made into pieces when degraded, which then are mended like others. */
 static bool pieces_slots_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
 {
-    struct fault fault = slots_prove(d->slots, d->bytes);
+    struct fault fault = slots_prove(d->slots, draft_bytes(d));
 
     if (fault.kind == ZF_FAULT_NONE) {
-        d->map = slots_map(d->b->keep, d->b->sources, d->slots, d->bytes, err);
+        d->map = slots_map(d->b->keep, d->b->sources, d->slots, draft_bytes(d), err);
         return d->map != NULL;
     }
     if (!d->b->degraded) {
         return pieces_tell(d, fault, err);
     }
-    return draft_slots_expand(d, err) && pieces_flat_draft(d, scratch, err);
+    return draft_expand(d, err) && pieces_flat_draft(d, scratch, err);
+}
+
+/* One piece that is all of it covers it exactly once. */
+static bool pieces_whole_draft(struct zf_draft *d, struct zf_err *err)
+{
+    const struct sources *t = d->b->sources;
+
+    d->map = d->whole.src == 0 ? map_of_zeros(d->b->keep, draft_bytes(d), err)
+                               : zf_map_of_source(d->b->keep, t->at[d->whole.src], d->whole.off,
+                                                  draft_bytes(d), err);
+    return d->map != NULL;
 }
 
 bool draft_prove(struct zf_draft *d, struct zf_err *err)
 {
     if (d->kind == ZF_DRAFT_MEM) {
-        d->map = zf_map_of_mem(d->b->keep, d->mem, d->bytes, err);
+        d->map = zf_map_of_mem(d->b->keep, d->mem, draft_bytes(d), err);
         return d->map != NULL;
     }
-    if (d->bytes == 0) {
+    if (draft_bytes(d) == 0) {
         d->map = map_of_zeros(d->b->keep, 0, err);
         return d->map != NULL;
+    }
+    if (d->kind == ZF_DRAFT_WHOLE) {
+        return pieces_whole_draft(d, err);
     }
     zf_auto(arena) struct zf_arena *scratch = zf_arena_new(d->b->lim.model_memory, err);
     if (!scratch) {

@@ -28,7 +28,7 @@ struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at
 
         if (set) {
             *out = (struct zf_spot){set, d->name, d->name_len};
-            *tie = d->tie;
+            *tie = draft_tie(d);
             return d;
         }
     }
@@ -44,7 +44,7 @@ static bool scaffold_index(struct zf_build *b, struct zf_err *err)
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
 
-        d->number = i;
+        d->number = (uint32_t)i;
         if (!zf_index_add(&b->by_name, build_name_hash(d->set, d->name, d->name_len), (uint32_t)i,
                           err)) {
             return false;

@@ -35,7 +35,7 @@ static bool seal_prove_all(struct zf_build *b, struct zf_err *err)
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
 
-        if (!d->same && !draft_prove(d, err)) {
+        if (d->kind != ZF_DRAFT_SAME && !draft_prove(d, err)) {
             return false;
         }
     }
@@ -58,7 +58,7 @@ static void seal_sort(struct zf_build *b)
         struct zf_draft *d = b->drafts.at[i];
         bool first = i == 0 || d->set != b->drafts.at[i - 1]->set;
 
-        d->index = first ? 0 : b->drafts.at[i - 1]->index + 1;
+        d->number = first ? 0 : b->drafts.at[i - 1]->number + 1;
     }
 }
 
@@ -86,7 +86,7 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
     }
     seal_sort(b);
     for (size_t i = 0; i < b->drafts.n; i++) {
-        struct zf_draft *d = b->drafts.at[i], *data = draft_data(d);
+        struct zf_draft *d = b->drafts.at[i], *data = draft_data(d), *tie = draft_tie(d);
         uint8_t nan[16];
 
         t[i] = (struct zf_tensor){.name = d->name,
@@ -95,7 +95,7 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
                                   .dtype = d->dtype,
                                   .shape = d->shape,
                                   .data = data->map,
-                                  .alias_of = d->tie ? d->tie->index : d->index,
+                                  .alias_of = tie ? tie->number : d->number,
                                   .lost = data->lost,
                                   .apart = d->apart,
                                   .filled = data->lost && b->rest.fill_lost && !data->unshaped &&

@@ -41,7 +41,7 @@ void zf_build_undo(struct zf_build *b)
 
         if (d->set) {
             zf_index_remove(&b->by_name, build_name_hash(d->set, d->name, d->name_len),
-                            (uint32_t)d->number);
+                            d->number);
             d->set->n--;
         }
     }
@@ -56,7 +56,7 @@ void zf_build_undo(struct zf_build *b)
     b->mark = m->outer;
 }
 
-bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark, struct zf_err *err)
+bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark, struct zf_err *err)
 {
     if (!b->mark || *mark == b->mark->number) {
         return true;
@@ -75,12 +75,13 @@ bool build_save(struct zf_build *b, void *at, size_t n, uint64_t *mark, struct z
 bool build_save_draft(struct zf_draft *d, struct zf_err *err)
 {
     struct zf_build *b = d->b;
-    uint64_t no_mark = 0;
+    struct piece_block *last = draft_blocks(d) ? d->pieces.last : NULL;
+    uint32_t no_mark = 0;
 
     if (!b->mark || d->number >= b->mark->n_drafts || d->mark == b->mark->number) {
         return true;
     }
     /* Pieces are added to the last block in place. */
-    return (!d->last || build_save(b, d->last, sizeof *d->last, &no_mark, err)) &&
+    return (!last || build_save(b, last, sizeof *last, &no_mark, err)) &&
            build_save(b, d, sizeof *d, &d->mark, err);
 }

@@ -200,13 +200,13 @@ static bool unpack_pieces(struct unpacking *u, struct zf_draft *d, bool boxes, s
 
 static bool unpack_value(struct unpacking *u, struct zf_draft *d, struct zf_err *err)
 {
-    const void *p = zf_bytes_take(u->in, d->bytes);
+    const void *p = zf_bytes_take(u->in, draft_bytes(d));
 
     if (!p) {
         return unpack_bad(u, "a value that is cut", err);
     }
     d->kind = ZF_DRAFT_MEM;
-    d->mem = zf_arena_str(u->b->keep, p, d->bytes, err);
+    d->mem = zf_arena_str(u->b->keep, p, draft_bytes(d), err);
     return d->mem != NULL;
 }
 

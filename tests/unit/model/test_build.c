@@ -450,6 +450,58 @@ static void reports_patterns_that_fit_nothing(void **state)
     assert_string_equal(seen, "strip_prefix=modle. only=nothing* except=*missing rename=embed=x ");
 }
 
+/* There can be millions of tensors that are one piece, so the budget of memory says what one takes: at most
+ * 112 bytes while it is drafted, and as many once it is sealed. */
+static void a_tensor_of_one_piece_takes_112_bytes(void **state)
+{
+    enum { N = 4000, OTHER = 8192 /* sets, texts, ends of blocks */ };
+    struct zf_limits lim = zf_limits_default();
+    uint64_t shape[] = {2, 4}, corner[] = {0, 0};
+    zf_auto(source) struct zf_source *s = shard(8);
+    struct zf_build *b;
+    char name[16];
+
+    (void)state;
+    lim.model_memory = 112 * N + OTHER;
+    assert_non_null(b = zf_build_new(NULL, &lim, false, &err));
+    for (unsigned i = 0; i < N; i++) {
+        struct zf_from from = {s, 0, NULL};
+        int n = snprintf(name, sizeof name, "w%u", i);
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", name, (size_t)n},
+                                             (struct zf_type){ZF_DT_U8, 2, shape}, &err);
+
+        assert_ok(d, &err);
+        assert_ok(i % 2 ? zf_draft_box(d, corner, shape, from, &err)
+                        : zf_draft_flat(d, 0, 8, from, &err), &err);
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", NULL, &err);
+    assert_ok(c, &err);
+    assert_int_equal(c->n_pieces, N);
+}
+
+/* The one piece of a tensor that is all of it, and others that come behind it. */
+static void what_comes_behind_the_whole_is_twice(void **state)
+{
+    uint64_t shape[] = {4, 4}, corner[] = {1, 1}, size[] = {2, 2};
+    struct zf_type type = {ZF_DT_U8, 2, shape};
+    zf_auto(source) struct zf_source *s = shard(64);
+    struct zf_from from = {s, 0, NULL};
+    char text[400];
+
+    (void)state;
+    for (unsigned how = 0; how < 4; how++) {
+        struct zf_build *b = fresh(false);
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, type, &err);
+
+        assert_ok(how % 2 ? zf_draft_box(d, NULL, shape, from, &err)
+                          : zf_draft_flat(d, 0, 16, from, &err), &err);
+        assert_ok(how < 2 ? zf_draft_box(d, corner, size, from, &err)
+                          : zf_draft_flat(d, 5, 2, from, &err), &err);
+        assert_null(zf_build_seal(b, "test", NULL, &err));
+        assert_non_null(strstr(zf_err_text(&err, text, sizeof text), "covered by more than one piece"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +520,8 @@ int main(void)
         cmocka_unit_test(refuses_selections_without_sense),
         cmocka_unit_test(splits_rules_at_the_last_plain_equals_sign),
         cmocka_unit_test(reports_patterns_that_fit_nothing),
+        cmocka_unit_test(a_tensor_of_one_piece_takes_112_bytes),
+        cmocka_unit_test(what_comes_behind_the_whole_is_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
