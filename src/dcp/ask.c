@@ -35,7 +35,7 @@ static bool ask_measure(struct zf_dcp *d, struct zf_err *err)
     for (uint32_t i = 0; i < d->n_chunks; i++) {
         const struct dcp_key *k = &d->key[d->chunk[i].key];
         struct dcp_grid *g = &d->grid[d->chunk[i].key];
-        const uint64_t *size = &d->box[d->chunk[i].box + k->ndim];
+        const uint64_t *size = d->chunk[i].box + k->ndim;
 
         g->chunk = g->chunk == ZF_DCP_NONE ? i : g->chunk;
         for (uint32_t n = 0; n < k->ndim; n++) {
@@ -48,7 +48,7 @@ static bool ask_measure(struct zf_dcp *d, struct zf_err *err)
 static bool ask_is_cell(const struct zf_dcp *d, const struct dcp_grid *g, const struct dcp_chunk *c)
 {
     const struct dcp_key *k = &d->key[c->key];
-    const uint64_t *start = &d->box[c->box], *size = start + k->ndim;
+    const uint64_t *start = c->box, *size = start + k->ndim;
 
     for (uint32_t i = 0; i < ask_ndim(k); i++) {
         uint64_t left = start[i] < k->shape[i] ? k->shape[i] - start[i] : 0;

@@ -48,7 +48,10 @@ struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chun
 
 bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err)
 {
-    const char *path = zf_names_blob(p->names, p->path[c->key], err);
+    struct zf_path steps;
+    const char *path = dcp_path(p->d, &p->d->key[c->key], &p->room, &steps, err)
+                           ? zf_names_blob(p->names, steps, err)
+                           : NULL;
     zf_auto(source) struct zf_source *src = NULL;
 
     if (!path) {
@@ -71,6 +74,7 @@ bool dcp_state(struct dcp_placing *p, struct zf_err *err)
         const struct dcp_chunk *c = &d->chunk[i];
         const struct dcp_key *k = &d->key[c->key];
         zf_auto(dcp_look) struct dcp_look look = {0};
+        struct zf_path path;
         struct zf_err ignored;
 
         zf_err_clear(&ignored);
@@ -81,7 +85,7 @@ bool dcp_state(struct dcp_placing *p, struct zf_err *err)
             !look.torch) {
             continue;
         }
-        if (!zf_path_join(&key, p->path[c->key], err) ||
+        if (!dcp_path(d, k, &p->room, &path, err) || !zf_path_join(&key, path, err) ||
             !zf_item_json_add(&json, look.torch, zf_out_text(&key), key.n, p->lim, err)) {
             return false;
         }

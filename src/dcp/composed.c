@@ -115,10 +115,12 @@ bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
             continue;
         }
         len = dcp_data_len(p->d, c);
+        bool composed = false;
         if (composed_is_odd(c, k->dtype, len, usual) &&
-            !composed_is(p, c, len, usual, &k->composed, err) && !dcp_lose(p, c, err)) {
+            !composed_is(p, c, len, usual, &composed, err) && !dcp_lose(p, c, err)) {
             return false;
         }
+        k->composed = composed;
     }
     return true;
 }
@@ -235,7 +237,7 @@ static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chu
             return false;
         }
         j->torch = look.torch;
-        j->start = &d->box[c->box];
+        j->start = c->box;
         j->size = j->start + j->key->ndim;
         j->first = i == 0;
         j->n_parts = 0;
@@ -282,19 +284,20 @@ static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t
     const struct dcp_chunk *c = &p->d->chunk[chunk[0]];
     const struct dcp_key *k = &p->d->key[c->key];
     struct composed_joining j = {.p = p, .key = k, .whole = n == 1};
+    struct zf_path path;
     struct zf_spot spot;
     bool ok;
 
-    if (!zf_names_place(p->names, p->path[c->key], &spot, err)) {
+    if (!dcp_path(p->d, k, &p->room, &path, err) || !zf_names_place(p->names, path, &spot, err)) {
         return false;
     }
     for (uint32_t d = 0; d < k->ndim; d++) {
-        j.whole = j.whole && p->d->box[c->box + k->ndim + d] == k->shape[d];
+        j.whole = j.whole && c->box[k->ndim + d] == k->shape[d];
     }
     ok = composed_join_at(&j, spot, chunk, n, err);
     if (j.taken) {
         zf_err_clear(err);
-        ok = zf_names_extra(p->names, p->path[c->key], &spot, err) &&
+        ok = dcp_path(p->d, k, &p->room, &path, err) && zf_names_extra(p->names, path, &spot, err) &&
              composed_join_at(&j, spot, chunk, n, err);
     }
     zf_auto_out(&j.name);

@@ -34,7 +34,7 @@ void zf_dcp_begin(struct zf_dcp *d, struct zf_dcp_group group)
 
 uint32_t zf_dcp_n_read(const struct zf_dcp *d)
 {
-    return d->n_passes;
+    return (uint32_t)d->pass.n;
 }
 
 void zf_dcp_free(struct zf_dcp *d)
@@ -56,6 +56,7 @@ void zf_dcp_free(struct zf_dcp *d)
     free(d->box);
     free(d->file);
     free(d->copy);
+    zf_vec_fini(&d->pass);
     free(d);
 }
 
@@ -86,7 +87,7 @@ bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_li
 {
     struct dcp_key *key;
 
-    if (d->n_keys >= lim->tensors || d->n_keys >= ZF_DCP_NONE - 1 || n > UINT32_MAX) {
+    if (d->n_keys >= lim->tensors || d->n_keys >= ZF_DCP_NONE - 1 || n > INT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
                        (unsigned long long)d->n_keys);
     }
@@ -97,7 +98,7 @@ bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_li
     d->key = key;
     *out = (uint32_t)d->n_keys;
     key[d->n_keys] = (struct dcp_key){
-        .name = p, .name_len = (uint32_t)n, .pass = d->n_passes, .group = d->at_group};
+        .name = p, .name_len = (uint32_t)n, .pass = (uint32_t)d->pass.n, .group = d->at_group & 0xff};
     return zf_index_add(&d->keys, metadata_key_hash(d, p, n), *out, err) && ++d->n_keys;
 }
 
@@ -110,36 +111,48 @@ static uint64_t metadata_box_hash(const struct zf_dcp *d, uint32_t key, const ui
 
 uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
 {
-    uint64_t *box = zf_vec_grow(d->box, d->n_box, 2u * ndim + 1, &d->cap_box, sizeof *box, err);
+    uint64_t *box = zf_vec_grow(d->box, 0, 2u * ndim + 1, &d->cap_box, sizeof *box, err);
 
-    if (!box) {
-        return NULL;
+    d->box = box ? box : d->box;
+    return box;
+}
+
+/* The box at hand.  One that is all of its tensor lies in front of the tensor's shape and behind it. */
+static const uint64_t *metadata_keep_box(struct zf_dcp *d, const struct dcp_key *k,
+                                         struct zf_err *err)
+{
+    static const uint64_t none;
+    const uint64_t *corner = k->shape ? k->shape - k->ndim : &none;
+    uint64_t *box;
+
+    if (k->ndim == 0 || memcmp(d->box, corner, 2 * k->ndim * sizeof *box) == 0) {
+        return corner;
     }
-    d->box = box;
-    return box + d->n_box;
+    box = zf_arena_get(d->pickles, 2 * (uint64_t)k->ndim, sizeof *box, err);
+    return box ? memcpy(box, d->box, 2 * k->ndim * sizeof *box) : NULL;
 }
 
 struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
     struct dcp_chunk *chunk;
-    uint64_t hash = metadata_box_hash(d, key, &d->box[d->n_box]);
+    uint64_t hash = metadata_box_hash(d, key, d->box);
+    const uint64_t *box = metadata_keep_box(d, &d->key[key], err);
 
     if (d->n_chunks >= lim->pieces || d->n_chunks >= ZF_DCP_NONE - 1) {
         zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu chunks (limit pieces)",
                 (unsigned long long)d->n_chunks);
         return NULL;
     }
-    chunk = zf_vec_grow(d->chunk, d->n_chunks, 1, &d->cap_chunks, sizeof *chunk, err);
+    chunk = box ? zf_vec_grow(d->chunk, d->n_chunks, 1, &d->cap_chunks, sizeof *chunk, err) : NULL;
     if (!chunk) {
         return NULL;
     }
     d->chunk = chunk;
-    chunk[d->n_chunks] = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = d->n_box};
+    chunk[d->n_chunks] = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = box};
     if (!hidden && !zf_index_add(&d->chunks, hash, (uint32_t)d->n_chunks, err)) {
         return NULL;
     }
-    d->n_box += 2 * (uint64_t)d->key[key].ndim;
     return &chunk[d->n_chunks++];
 }
 
@@ -152,7 +165,7 @@ uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *st
         const struct dcp_chunk *c = &d->chunk[i];
 
         if (i >= from && c->key == key &&
-            memcmp(&d->box[c->box], start, d->key[key].ndim * sizeof *start) == 0) {
+            memcmp(c->box, start, d->key[key].ndim * sizeof *start) == 0) {
             return i;
         }
     }

@@ -10,6 +10,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/names.h>
 #include <zf/base/table.h>
+#include <zf/base/vec.h>
 #include <zf/codec/pickle.h>
 #include <zf/dcp.h>
 #include <zf/model/build.h>
@@ -18,23 +19,21 @@
 
 #define ZF_DCP_WHOLE_DIMS 64 /* of a flattened tensor */
 
-/* Something saved under one name (FQN). */
+/* Something saved under one name (FQN).  Keys and chunks are small: there can be millions of either. */
 struct dcp_key {
-    const char *name; /* terminated; may hold any byte */
-    uint32_t name_len;
-    const char *from;    /* path of the metadata file that described it first */
-    uint32_t pass;       /* number of that file */
-    uint32_t group;      /* number of the state dict it belongs to */
-    bool is_bytes;       /* an opaque item; then all that follows is 0 and there is one chunk */
-    enum zf_dtype dtype; /* of the whole tensor */
-    uint32_t ndim;
-    const uint64_t *shape; /* [ndim] elements, as stored */
+    const char *name;      /* terminated; may hold any byte */
+    const uint64_t *shape; /* [ndim] elements, as stored; as many zeros lie in front of it */
     const uint64_t
         *whole; /* [ndim - 1] the true shape of a flattened tensor (mcore_data.h), or NULL */
-    struct zf_path path; /* by planner_data; n = 0: it has none */
-    bool doubtful;       /* -o degraded: its shape is contradicted, so no byte of it can be given */
-    bool
-        composed; /* set while placing (composed.h): its items are tensors made of several others */
+    const uint32_t *steps; /* by planner_data (paths.h); NULL: its name is the path */
+    uint32_t name_len;
+    uint32_t ndim;
+    uint32_t pass;       /* number of the metadata file that described it first */
+    unsigned group : 8;  /* number of the state dict it belongs to */
+    unsigned dtype : 8;  /* enum zf_dtype, of the whole tensor */
+    bool is_bytes : 1;   /* an opaque item; then it has no type, and there is one chunk */
+    bool doubtful : 1;   /* -o degraded: its shape is contradicted, so no byte of it can be given */
+    bool composed : 1;   /* set while placing (composed.h): its items are tensors made of several others */
 };
 
 enum dcp_wrap {
@@ -47,7 +46,8 @@ enum dcp_wrap {
 struct dcp_item {
     uint32_t file; /* number; ZF_DCP_NONE: none is recorded */
     enum dcp_wrap wrap;
-    uint64_t off, len; /* bytes */
+    uint64_t off, len; /* bytes; off of a tensor's, once tensors.c has given it one: its address in the items
+                        * source of its file */
 };
 
 /* One box of a tensor, or a bytes item. */
@@ -57,8 +57,7 @@ struct dcp_chunk {
     bool empty;   /* of no elements, as its tensor */
     bool whole;   /* a bytes item that was found to be one whole file */
     struct dcp_item item;
-    uint64_t box;  /* index in dcp.box: ndim starts, then ndim sizes, in elements */
-    uint64_t addr; /* set by tensors.c: address of the data in the items source of its file */
+    const uint64_t *box; /* ndim starts, then ndim sizes, in elements */
 };
 
 /* Another rank's item for a chunk that is there already. */
@@ -83,11 +82,11 @@ struct zf_dcp {
     size_t n_chunks, cap_chunks;
     struct dcp_copy *copy; /* of the values that every rank repeats (replicas.h) */
     size_t n_copies, cap_copies;
-    uint64_t *box;
-    size_t n_box, cap_box;
+    uint64_t *box; /* the one at hand (dcp_box_room) */
+    size_t cap_box;
     struct dcp_file *file;
     size_t n_files, cap_files;
-    uint32_t n_passes;        /* metadata files read */
+    zf_vec(const char *) pass; /* paths of the metadata files read; keys count from 1 */
     struct zf_arena *pickles; /* all values */
     struct zf_source **source; /* [n_files] once placed; NULL = not there (degraded), or not needed */
     struct zf_draft **draft;   /* [n_keys] once placed */
@@ -102,7 +101,7 @@ bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_li
 /* The key of this name in the state dict that is read, or ZF_DCP_NONE. */
 uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n);
 
-/* Room behind the boxes for ndim starts and ndim sizes, which dcp_add_chunk keeps.
+/* Room for ndim starts and ndim sizes, which dcp_add_chunk keeps; good until it is asked for again.
  * NULL: ZF_E_NOMEM. */
 uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err);
 /* Adds a chunk of `key` with the box that was written there; hidden: dcp_find_chunk does not find

@@ -140,11 +140,11 @@ bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const c
                  [FILE_PATHS] = {"planner_data", dcp_take_path, NULL, 0}}};
     const struct zf_pv *root;
 
-    d->n_passes++;
     f.r.path = paths ? zf_arena_fmt(d->pickles, err, "%s%s%s", dir, *dir ? "/" : "", name) : NULL;
-    if (!f.r.path) {
+    if (!f.r.path || !zf_vec_room(&d->pass, 1, err)) {
         return false;
     }
+    d->pass.at[d->pass.n++] = f.r.path;
     root = file_load(&f, st, err);
     return root && (file_take_root(&f, root, err) || dcp_in_file(&f.r, err));
 }

@@ -68,31 +68,39 @@ static bool paths_read(struct dcp_paths *s, const struct zf_pv *tuple, struct zf
     return true;
 }
 
-/* Its steps are stretches of the name, which they spell. */
+/* Its steps are stretches of the name, which they spell, so that what is kept is how many there are, and of
+ * each its length (a name has less than 2^31 bytes), and whether it is an index (STEP_INDEX). */
+#define STEP_INDEX ((uint32_t)1 << 31)
+
+static uint32_t paths_word(const struct paths_step *step)
+{
+    return (uint32_t)step->n | (step->index ? STEP_INDEX : 0);
+}
+
 static bool paths_keep(struct zf_dcp *d, struct dcp_key *key, const struct dcp_paths *s,
                        struct zf_err *err)
 {
-    struct zf_step *kept = zf_arena_get(d->pickles, s->step.n, sizeof *kept, err);
+    bool plain = s->step.n == 1 && !s->step.at[0].index; /* as if nothing were said */
+    uint32_t *kept =
+        plain ? NULL : zf_arena_get(d->pickles, (uint64_t)s->step.n + 1, sizeof *kept, err);
 
-    if (!kept) {
-        return false;
+    for (size_t i = 0; kept && i < s->step.n; i++) {
+        kept[i + 1] = paths_word(&s->step.at[i]);
     }
-    for (size_t i = 0; i < s->step.n; i++) {
-        const struct paths_step *step = &s->step.at[i];
-
-        kept[i] = (struct zf_step){.p = key->name + step->at, .n = step->n, .index = step->index};
+    if (kept) {
+        kept[0] = (uint32_t)s->step.n;
     }
-    key->path = (struct zf_path){.step = kept, .n = (uint32_t)s->step.n};
-    return true;
+    key->steps = kept;
+    return plain || kept;
 }
 
 /* Does the key have this path already?  Another rank said so. */
 static bool paths_known(const struct dcp_key *key, const struct dcp_paths *s)
 {
-    bool same = key->path.n == s->step.n;
+    bool same = key->steps && key->steps[0] == s->step.n;
 
-    for (uint32_t i = 0; same && i < key->path.n; i++) {
-        same = key->path.step[i].n == s->step.at[i].n;
+    for (size_t i = 0; same && i < s->step.n; i++) {
+        same = key->steps[i + 1] == paths_word(&s->step.at[i]);
     }
     return same;
 }
@@ -167,37 +175,59 @@ static void paths_cut(struct zf_step *step, uint32_t *n)
     }
 }
 
-bool dcp_path(struct zf_dcp *d, const struct dcp_key *k, struct zf_path *out, struct zf_err *err)
+/* The steps of a key, in room for two more; gives how many there are. */
+static uint32_t paths_spell(const struct dcp_key *k, struct zf_step *out)
+{
+    const char *p = k->name;
+    uint32_t n = k->steps ? k->steps[0] : 1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t word = k->steps ? k->steps[i + 1] : k->name_len;
+        bool index = k->steps && (word & STEP_INDEX);
+
+        out[i] = (struct zf_step){.p = p, .n = index ? word - STEP_INDEX : word, .index = index};
+        p += out[i].n + 1;
+    }
+    return n;
+}
+
+bool dcp_path(const struct zf_dcp *d, const struct dcp_key *k, struct dcp_steps *room,
+              struct zf_path *out, struct zf_err *err)
 {
     const struct zf_dcp_group *group = &d->group[k->group];
-    const struct zf_step flat = {.p = k->name, .n = k->name_len}, *from = &flat;
     struct zf_step *step;
-    uint32_t n = 1, front;
+    uint32_t n, front;
 
-    *out = k->path;
-    if (k->path.n) {
-        if (!group->number && !group->head) {
-            return true;
-        }
-        n = k->path.n;
-        from = k->path.step;
-    }
-    front = group->head && !paths_is_like(from, group->head);
-    step = zf_arena_get(d->pickles, (uint64_t)n + 2, sizeof *step, err);
-    if (!step) {
+    room->step.n = 0;
+    if (!zf_vec_room(&room->step, (k->steps ? (size_t)k->steps[0] : 1) + 2, err)) {
         return false;
     }
-    step[0] = (struct zf_step){.p = group->head, .n = front ? strlen(group->head) : 0};
-    memcpy(step + front, from, n * sizeof *step);
+    step = room->step.at;
+    n = paths_spell(k, step + 1);
+    front = group->head && !paths_is_like(step + 1, group->head);
+    if (front) {
+        step[0] = (struct zf_step){.p = group->head, .n = strlen(group->head)};
+    } else {
+        step++;
+    }
     if (group->number) {
         paths_cut(step + front, &n);
-        step[front].p = zf_arena_fmt(d->pickles, err, "%.*s_%s", (int)(step[front].n & 0xffff),
-                                     step[front].p, group->number);
-        if (!step[front].p) {
+        zf_out_cut(&room->head, 0);
+        zf_out_add(&room->head, step[front].p, step[front].n);
+        zf_out_str(&room->head, "_");
+        zf_out_str(&room->head, group->number);
+        if (!zf_out_ok(&room->head, err)) {
             return false;
         }
-        step[front].n = strlen(step[front].p);
+        step[front].p = zf_out_text(&room->head);
+        step[front].n = room->head.n;
     }
     *out = (struct zf_path){.step = step, .n = n + front};
     return true;
+}
+
+void dcp_steps_fini(struct dcp_steps *room)
+{
+    zf_vec_fini(&room->step);
+    zf_auto_out(&room->head);
 }

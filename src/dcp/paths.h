@@ -17,10 +17,18 @@ static inline void zf_auto_dcp_paths(struct dcp_paths **s)
     dcp_paths_free(*s);
 }
 
+/* Room for the steps of one path. */
+struct dcp_steps {
+    zf_vec(struct zf_step) step;
+    struct zf_out head; /* a numbered first step */
+};
+void dcp_steps_fini(struct dcp_steps *room);
+
 /* The path of key k: what planner_data says, else the key as one step.  In a numbered group the number
  * is added to the first step ("model_1"); in a group with a head that head becomes the first step of
- * paths that do not begin with one like it.  The steps live as long as d. */
-bool dcp_path(struct zf_dcp *d, const struct dcp_key *k, struct zf_path *out,
-              struct zf_err *err) ZF_CHECKED;
+ * paths that do not begin with one like it.  The steps lie in *room and in d, until room is used again.
+ * Errors: ZF_E_NOMEM. */
+bool dcp_path(const struct zf_dcp *d, const struct dcp_key *k, struct dcp_steps *room,
+              struct zf_path *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -20,6 +20,7 @@ void dcp_placing_fini(struct dcp_placing *p)
     for (uint64_t i = 0; p->items && i < p->d->n_files; i++) {
         zf_source_unref(&p->items[i]);
     }
+    dcp_steps_fini(&p->room);
     free(p->items);
     zf_names_free(p->names);
 }
@@ -30,7 +31,7 @@ uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)
     uint64_t n = 0;
 
     /* A box inside a tensor whose size was checked. */
-    return zf_dtype_size(k->dtype, k->ndim, &d->box[c->box + k->ndim], &n) ? n : 0;
+    return zf_dtype_size(k->dtype, k->ndim, c->box + k->ndim, &n) ? n : 0;
 }
 
 bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)

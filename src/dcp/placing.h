@@ -8,6 +8,7 @@
 
 #include "items.h"
 #include "metadata.h"
+#include "paths.h"
 
 struct dcp_placing {
     struct zf_dcp *d;
@@ -16,7 +17,7 @@ struct dcp_placing {
     struct zf_build *b;
     bool hidden; /* drafts have no places, bytes items no files */
     struct zf_names *names;
-    struct zf_path *path;     /* [n_keys] */
+    struct dcp_steps room;    /* for the path at hand */
     struct zf_source **file;  /* d->source */
     struct zf_source **items; /* [n_files]; NULL = no tensors in it */
     uint32_t n_whole;         /* bytes items that were checked while mounting */

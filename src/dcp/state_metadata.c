@@ -7,13 +7,21 @@
 #include <zf/base/num.h>
 #include <zf/codec/torch.h>
 
+/* Room for a shape, with zeros in front of it.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
+static uint64_t *state_shape_room(struct dcp_reading *r, uint64_t ndim, struct zf_err *err)
+{
+    uint64_t *corner = zf_arena_get(r->d->pickles, 2 * ndim, sizeof *corner, err);
+
+    return corner ? corner + ndim : NULL;
+}
+
 /* -o degraded: a chunk, or the metadata of another rank, contradicts the shape of the key.  The key
  * takes the smallest shape that also holds that box, unless such a tensor would be too large. */
 static bool state_doubt(struct dcp_reading *r, uint32_t key, const uint64_t *start,
                         const uint64_t *size, struct zf_err *err)
 {
     struct dcp_key *k = &r->d->key[key];
-    uint64_t *wider = zf_arena_get(r->d->pickles, k->ndim, sizeof *wider, err), bytes;
+    uint64_t *wider = state_shape_room(r, k->ndim, err), bytes;
 
     if (!wider) {
         return false;
@@ -87,7 +95,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
     }
     twin = dcp_find_chunk(d, key, start, 0);
     if (twin != ZF_DCP_NONE) {
-        const uint64_t *other = &d->box[d->chunk[twin].box + k->ndim];
+        const uint64_t *other = d->chunk[twin].box + k->ndim;
 
         known = twin >= r->first_chunk;
         if (!known && memcmp(other, size, k->ndim * sizeof *size) == 0) {
@@ -115,9 +123,8 @@ static bool state_take_key(struct dcp_reading *r, const struct zf_pv *fqn, uint3
         if (!dcp_add_key(d, name, n, r->lim, key_out, err)) {
             return false;
         }
-        d->key[*key_out].from = r->path;
         zf_pv_keep(fqn);
-    } else if (d->key[*key_out].pass == d->n_passes) {
+    } else if (d->key[*key_out].pass == d->pass.n) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.160s\" is described twice", name);
     }
     return true;
@@ -134,28 +141,30 @@ static bool state_read_tensor(struct dcp_reading *r, const struct zf_pv *v, stru
     const char *dtype = zf_pv_kind(type) == ZF_PV_GLOBAL ? zf_pv_name(type) : "";
     uint64_t ndim = zf_pv_len(size), bytes, bits = 0;
     uint64_t *shape;
+    enum zf_dtype of;
 
     if (ndim > r->lim->tensor_dims || ndim > UINT32_MAX / 2) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu dimensions (limit tensor_dims)",
                        (unsigned long long)ndim);
     }
-    shape = zf_arena_get(r->d->pickles, ndim, sizeof *shape, err);
+    shape = state_shape_room(r, ndim, err);
     if (!shape) {
         return false;
     }
     if (!zf_torch_extents(size, ndim, shape)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its size is not a list of numbers >= 0");
     }
-    if (!zf_dtype_by_torch(dtype, strlen(dtype), &out->dtype)) {
+    if (!zf_dtype_by_torch(dtype, strlen(dtype), &of)) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "its dtype \"%.60s\" is not known",
                        dtype);
     }
     for (uint64_t i = 0; i < ndim; i++) {
         bits |= shape[i];
     }
-    if (!zf_dtype_size(out->dtype, (uint32_t)ndim, shape, &bytes) || (bytes | bits) > INT64_MAX) {
+    if (!zf_dtype_size(of, (uint32_t)ndim, shape, &bytes) || (bytes | bits) > INT64_MAX) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its size overflows");
     }
+    out->dtype = of & 0xff;
     out->ndim = (uint32_t)ndim;
     out->shape = shape;
     return true;
@@ -191,7 +200,7 @@ static bool state_differs(struct dcp_reading *r, uint32_t key, const struct dcp_
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                   "\"%.100s\" is %s, but %s in %.60s: metadata of two saves?", k->name,
                   state_describe(seen, here, sizeof here), state_describe(k, there, sizeof there),
-                  k->from);
+                  r->d->pass.at[k->pass - 1]);
     k->doubtful = true;
     return dcp_settle(r, err) &&
            (seen->ndim != k->ndim || state_doubt(r, key, NULL, seen->shape, err));

@@ -31,13 +31,11 @@ static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
 
-    p->path = zf_arena_get(d->pickles, d->n_keys, sizeof *p->path, err);
-    if (!p->path) {
-        return false;
-    }
     for (uint64_t i = 0; i < d->n_keys; i++) {
-        if (!dcp_path(d, &d->key[i], &p->path[i], err) ||
-            (!d->key[i].is_bytes && !zf_names_see(p->names, p->path[i], err))) {
+        struct zf_path path;
+
+        if (!d->key[i].is_bytes && (!dcp_path(d, &d->key[i], &p->room, &path, err) ||
+                                    !zf_names_see(p->names, path, err))) {
             return false;
         }
     }
@@ -96,9 +94,9 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
         if (tensors_is_plain(d, c)) {
             record[n_records++] =
                 (struct dcp_record){.len = c->item.len & ZF_DCP_ITEM_MAX,
-                                    .dtype = k->dtype & 63,
+                                    .dtype = k->dtype & 63u,
                                     .wrap = c->item.wrap & 3,
-                                    .shape = dcp_shape_print(k->ndim, &d->box[c->box + k->ndim])};
+                                    .shape = dcp_shape_print(k->ndim, c->box + k->ndim)};
         }
     }
     items = &p->items[file];
@@ -110,7 +108,7 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
         struct dcp_chunk *c = &d->chunk[order[i]];
 
         if (tensors_is_plain(d, c) &&
-            !zf_items_add(*items, c->item.off, dcp_data_len(d, c), &c->addr, err)) {
+            !zf_items_add(*items, c->item.off, dcp_data_len(d, c), &c->item.off, err)) {
             return false;
         }
     }
@@ -148,12 +146,14 @@ static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft *
     const struct dcp_key *k = &p->d->key[key];
     struct zf_type type = {k->dtype, k->ndim, k->shape};
     struct zf_spot spot = {"", k->name, k->name_len};
+    struct zf_path path;
 
     if (k->whole) {
         type.ndim--;
         type.shape = k->whole;
     }
-    if (!p->hidden && !zf_names_place(p->names, p->path[key], &spot, err)) {
+    if (!dcp_path(p->d, k, &p->room, &path, err) ||
+        (!p->hidden && !zf_names_place(p->names, path, &spot, err))) {
         return false;
     }
     if (k->doubtful) {
@@ -161,7 +161,7 @@ static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft *
     }
     if (p->hidden) {
         *out = zf_build_hidden(p->b, k->name, k->name_len, type, err);
-    } else if (!zf_build_find(p->b, spot) || zf_names_extra(p->names, p->path[key], &spot, err)) {
+    } else if (!zf_build_find(p->b, spot) || zf_names_extra(p->names, path, &spot, err)) {
         *out = zf_build_tensor(p->b, spot, type, err);
     }
     return *out != NULL;
@@ -218,8 +218,8 @@ static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
 {
     struct zf_dcp *d = p->d;
     const struct dcp_key *k = &d->key[c->key];
-    const uint64_t *start = &d->box[c->box], *size = start + k->ndim;
-    struct zf_from from = {.off = c->addr};
+    const uint64_t *start = c->box, *size = start + k->ndim;
+    struct zf_from from = {.off = c->item.off};
     struct zf_lost lost;
     char text[64], path[1024];
 
