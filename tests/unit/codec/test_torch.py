@@ -256,6 +256,10 @@ refuses("a quantized tensor without zero point",
         archive(Call("torch._utils", "_rebuild_qtensor", storage("0", "QInt8Storage", 24), 0, (2,), (1,),
                      (named("torch", "per_tensor_affine"), 0.5), False, collections.OrderedDict()), six),
         "without scale or zero point")
+refuses("a quantized tensor of many scales without their axis",
+        archive(Call("torch._utils", "_rebuild_qtensor", storage("0", "QInt8Storage", 24), 0, (2,), (1,),
+                     (named("torch", "per_channel_affine"), T, T), False, collections.OrderedDict()), six),
+        "without scale or zero point")
 refuses("a tensor without arguments", archive(Call("torch._utils", "_rebuild_tensor_v2"), six), "storage")
 refuses("one storage of two sizes",
         archive([T, tensor(storage("0", "FloatStorage", 5), 0, (5,), (1,))], six), "24 bytes", "20 bytes")
