@@ -191,12 +191,12 @@ static void one_that_is_open_is_asked(void **state)
     assert_ok(t, &err);
     text_of(t, ".zerofs/stats.json", text);
     assert_non_null(strstr(text, "\"open_files\": 0"));
-    text_of(t, "global_step2/w.u8", text);
+    text_of(t, "global_step1/w.u8", text);
     assert_string_equal(text, "abcdefgh");
     text_of(t, ".zerofs/stats.json", text);
     assert_null(strstr(text, "\"open_files\": 0"));
     assert_non_null(strstr(text, "zerofs.run_stats/1"));
-    assert_true(zf_tree_walk(t, "global_step2/w.u8", &st));
+    assert_true(zf_tree_walk(t, "global_step1/w.u8", &st));
     t->ops->want(t, st.ino, 3, 4);
     assert_int_equal(wanted.calls, 1);
     assert_int_equal(wanted.off, 3);
