@@ -9,6 +9,7 @@
 #define MODEL_BOX_H
 
 #include "boxes.h"
+#include "desk.h"
 
 struct box {
     struct zf_source *src;         /* NULL = zeros */
@@ -22,6 +23,17 @@ struct box {
     const uint64_t *tensor_stride; /* [nd] bytes of the tensor per step */
     const uint64_t *tensor_shape;  /* [nd] */
 };
+
+/* Where short rows are read before they are put in place; begins as {0}.  One is enough for a reply, however many boxes it has. */
+struct scratch {
+    uint64_t used;
+    unsigned char *at; /* DESK_BYTES; NULL as long as there was no such row */
+};
+
+static inline void zf_auto_scratch(struct scratch *s)
+{
+    desk_give(&s->at);
+}
 
 /* Fills inner, and stride of a packed box, from size. */
 void box_measure(struct box *b);
@@ -44,7 +56,7 @@ uint64_t box_span(const struct box *b);
 /* Reads bytes [lo, hi) of the box (its own C order) to where they belong in the reply, which begins
  * at byte `off` of the tensor. */
 bool box_read(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,
-              struct zf_err *err) ZF_CHECKED;
+              struct scratch *scratch, struct zf_err *err) ZF_CHECKED;
 
 /* The same for a box whose bytes have other steps or another order in the source (box_gather.c). */
 bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *reply, uint64_t off,

@@ -162,6 +162,7 @@ static bool read_source(struct step *s, const struct piece *p, struct zf_err *er
 {
     const struct wanted *w = &s->want;
     uint64_t elem = zf_dtype_info(w->d->dtype)->bytes;
+    zf_auto(scratch) struct scratch scratch = {0};
     struct bytes t;
     struct box box;
 
@@ -169,7 +170,7 @@ static bool read_source(struct step *s, const struct piece *p, struct zf_err *er
     read_box(w->d, p, &t, &box);
     uint64_t lo = read_rank(&box, w->first * elem), hi = read_rank(&box, (w->first + w->n) * elem);
     return lo == hi || (read_rows(s, &box, lo, hi, err) &&
-                        box_read(&box, lo, hi, w->buf, w->first * elem, err));
+                        box_read(&box, lo, hi, w->buf, w->first * elem, &scratch, err));
 }
 
 /* A part of another tensor is read when this one is done. */

@@ -5,10 +5,12 @@
 #include <zf/base/num.h>
 #include <zf/model/cast.h>
 
+#include "desk.h"
 #include "map_kind.h"
 
-/* Bytes that are read before they are cast; on the stack. */
-#define BLOCK (128u << 10)
+/* So much is read before it is cast.  It leaves the second-level cache meanwhile, and is still faster than less: one read for
+ * eight, which of a tensor in many chunks are of some KiB each. */
+#define BLOCK DESK_BYTES
 
 struct cast_map {
     struct zf_map map;
@@ -39,10 +41,13 @@ static bool map_cast_read_part(const struct cast_map *c, unsigned char *out, uin
 static bool map_cast_read_whole(const struct cast_map *c, unsigned char *out, uint64_t i,
                                 uint64_t n, struct zf_err *err)
 {
-    unsigned char block[BLOCK];
+    zf_auto(desk) unsigned char *block = desk_take(err);
 
+    if (!block) {
+        return false;
+    }
     while (n > 0) {
-        uint64_t k = sizeof block / c->in_size;
+        uint64_t k = BLOCK / c->in_size;
 
         k = n < k ? n : k;
         if (!zf_map_read(c->in, block, (size_t)(k * c->in_size), i * c->in_size, err)) {

@@ -190,28 +190,6 @@ static uint64_t map_grid_region(struct map_grid_walk *w, const struct grid *g, u
     return n;
 }
 
-/* Less than this of a box is read by itself: who reads here and there would pay for whole blocks. */
-#define KEPT_MIN (64u << 10)
-
-/* Bytes [lo, hi) of a box; kept: see grid_kind.h, or NULL.  Where a block that would be kept
- * cannot be read as a whole, because some of it is lost, only what is wanted counts. */
-static bool map_grid_read_box(const struct box *box, struct zf_source *kept, uint64_t lo, uint64_t hi,
-                              unsigned char *buf, uint64_t off, struct zf_err *err)
-{
-    if (kept && hi - lo >= KEPT_MIN) {
-        struct box whole = *box;
-
-        whole.src = kept;
-        whole.off = 0;
-        whole.packed = true;
-        box_measure(&whole);
-        if (box_read(&whole, lo, hi, buf, off, err)) {
-            return true;
-        }
-    }
-    return box_read(box, lo, hi, buf, off, err);
-}
-
 /* The boxes of a region, one after the other, and which of its own bytes each has in it. */
 struct map_grid_visit {
     uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS], lo, hi;
@@ -241,17 +219,38 @@ static bool map_grid_visit_next(struct map_grid_visit *v, const struct grid *g)
     return true;
 }
 
+/* Less than this of a box is read by itself: who reads here and there would pay for whole blocks. */
+#define KEPT_MIN (64u << 10)
+
+/* The bytes of the box that is visited.  Where a block that would be kept (grid_kind.h) cannot be read as a whole,
+ * because some of it is lost, only what is wanted counts. */
+static bool map_grid_read_box(const struct grid *g, const struct map_grid_visit *v, unsigned char *buf,
+                              uint64_t off, struct scratch *scratch, struct zf_err *err)
+{
+    if (g->kept && g->kept[v->i] && v->hi - v->lo >= KEPT_MIN) {
+        struct box whole = v->box;
+
+        whole.src = g->sources->at[g->kept[v->i]];
+        whole.off = 0;
+        whole.packed = true;
+        box_measure(&whole);
+        if (box_read(&whole, v->lo, v->hi, buf, off, scratch, err)) {
+            return true;
+        }
+    }
+    return box_read(&v->box, v->lo, v->hi, buf, off, scratch, err);
+}
+
 static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint64_t *n,
                                  uint64_t off, struct zf_err *err)
 {
+    zf_auto(scratch) struct scratch scratch = {0};
     struct map_grid_visit v;
     uint64_t done = 0;
 
     map_grid_visit_begin(&v, g, off, n);
     while (map_grid_visit_next(&v, g)) {
-        struct zf_source *kept = g->kept && g->kept[v.i] ? g->sources->at[g->kept[v.i]] : NULL;
-
-        if (v.lo < v.hi && !map_grid_read_box(&v.box, kept, v.lo, v.hi, buf, off, err)) {
+        if (v.lo < v.hi && !map_grid_read_box(g, &v, buf, off, &scratch, err)) {
             return false;
         }
         done += v.hi - v.lo;
@@ -263,13 +262,16 @@ static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint6
     return true;
 }
 
+/* What there is room for, where rows are short. */
+#define READ_STEP DESK_BYTES
+
 static bool grid_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     const struct grid *g = (const struct grid *)m;
     unsigned char *out = buf;
 
     while (n > 0) {
-        uint64_t k = n;
+        uint64_t k = n < READ_STEP ? n : READ_STEP;
 
         if (!map_grid_read_region(g, out, &k, off, err)) {
             return false;

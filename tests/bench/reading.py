@@ -149,13 +149,18 @@ def squash(files):
     return Way('squashfuse_ll', [image], ['squashfuse_ll', '-f', image], 'v')
 
 
-def small_pages(files):
-    """The same bytes in pages of 4 KiB, or None."""
+def has_small_pages(size):
+    """Is /dev/shm in pages of 4 KiB, with room for so many bytes and as many again?"""
     try:
         with open('/sys/kernel/mm/transparent_hugepage/shmem_enabled') as f:
-            if '[never]' not in f.read() or shutil.disk_usage('/dev/shm').free < SIZE * 2:
-                return None
+            return '[never]' in f.read() and shutil.disk_usage('/dev/shm').free >= size * 2
     except OSError:
+        return False
+
+
+def small_pages(files):
+    """The same bytes in pages of 4 KiB, or None."""
+    if not has_small_pages(SIZE):
         return None
     path = f'/dev/shm/{os.path.basename(B.tmp)}'
     with open(path, 'wb') as out:

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 
 #include <zf/model/build.h>
+#include <zf/model/cast.h>
 
 static struct zf_err err;
 
 /* ---- a source that counts, and whose bytes are known -------------------------------------- */
 
-static atomic_ullong n_calls, n_bytes;
+static atomic_ullong n_calls, n_bytes, n_scattered;
 
 static unsigned char byte_at(uint64_t off)
 {
@@ -37,6 +38,7 @@ static bool counting_preadv(struct zf_source *s, const struct iovec *iov, int n_
                             struct zf_err *e)
 {
     n_calls++;
+    n_scattered++;
     for (int i = 0; i < n_iov; i++) {
         n_calls--;
         (void)counting_pread(s, iov[i].iov_base, iov[i].iov_len, off, e);
@@ -106,7 +108,7 @@ static void read_and_check(const struct matrix *m, const struct zf_map *map, uin
 {
     unsigned char *got = malloc(n);
 
-    n_calls = n_bytes = 0;
+    n_calls = n_bytes = n_scattered = 0;
     assert_ok(zf_map_read(map, got, n, off, &err), &err);
     for (size_t i = 0; i < n; i++) {
         if (got[i] != want_at(m, off + i)) {
@@ -152,6 +154,41 @@ static void short_rows_are_read_in_blocks(void **state)
     read_and_check(&m, c->set[0].tensor[0].data, 77, 1u << 20);
     assert_int_equal(n_calls, 32);
     assert_int_equal(n_bytes, 1u << 20);
+}
+
+/* Above 2 KiB the source is asked to scatter rows; below that it costs more than copying them. */
+static void which_rows_are_scattered(void **state)
+{
+    const struct matrix shorter = {{4096, 2044}, {4096, 511}, {0, 0}};
+    const struct matrix longer = {{4096, 2048}, {4096, 512}, {0, 0}};
+    zf_auto(source) struct zf_source *src = counting(4096 * 2048 * 4);
+    zf_auto(checkpoint) struct zf_checkpoint *s = chunked(&shorter, src);
+    zf_auto(checkpoint) struct zf_checkpoint *l = chunked(&longer, src);
+
+    (void)state;
+    read_and_check(&shorter, s->set[0].tensor[0].data, 0, 1u << 20);
+    assert_int_equal(n_calls, 4);
+    assert_int_equal(n_scattered, 0);
+    read_and_check(&longer, l->set[0].tensor[0].data, 0, 1u << 20);
+    assert_int_equal(n_calls, 4);
+    assert_int_equal(n_scattered, 4);
+}
+
+/* Whatever is read of each chunk, and though there is less room than is asked for. */
+static void short_rows_of_any_read(void **state)
+{
+    const struct matrix few = {{8192, 192}, {8192, 96}, {0, 0}};
+    const struct matrix many = {{1024, 1536}, {1024, 2}, {0, 0}};
+    zf_auto(source) struct zf_source *src = counting(8192 * 192 * 4);
+    zf_auto(checkpoint) struct zf_checkpoint *f = chunked(&few, src);
+    zf_auto(checkpoint) struct zf_checkpoint *m = chunked(&many, src);
+
+    (void)state;
+    for (size_t n = 3000; n < 5u << 20; n = n * 2 + 777) {
+        read_and_check(&few, f->set[0].tensor[0].data, 999, n);
+        read_and_check(&many, m->set[0].tensor[0].data, 999, n);
+        assert_int_equal(n_bytes, n);
+    }
 }
 
 static void strides_are_gathered_in_blocks(void **state)
@@ -232,6 +269,33 @@ static void a_cast_reads_only_its_elements(void **state)
             assert_true(n_bytes <= 2 * n + 8);
         }
     }
+}
+
+/* However much is cast at once, each chunk is read once. */
+static void a_cast_reads_each_chunk_once(void **state)
+{
+    const struct matrix m = {{2048, 1024}, {2048, 16}, {0, 0}};
+    zf_auto(source) struct zf_source *src = counting(2048 * 1024 * 4);
+    zf_auto(checkpoint) struct zf_checkpoint *c = chunked(&m, src);
+    zf_auto(arena) struct zf_arena *a = zf_arena_new(1u << 20, &err);
+    const struct zf_map *whole = c->set[0].tensor[0].data;
+    struct zf_map *cast = zf_map_of_cast(a, whole, ZF_DT_F32, ZF_DT_BF16, &err);
+    unsigned char *got = malloc(1u << 20), *in = malloc(2u << 20), *want = malloc(1u << 20);
+
+    (void)state;
+    assert_ok(zf_map_read(whole, in, 2u << 20, 4 << 20, &err), &err);
+    zf_cast(want, ZF_DT_BF16, in, ZF_DT_F32, 512 << 10);
+    n_calls = 0;
+    assert_ok(zf_map_read(cast, got, 512 << 10, 2 << 20, &err), &err);
+    assert_int_equal(n_calls, 64);
+    assert_memory_equal(got, want, 512 << 10);
+    n_calls = 0;
+    assert_ok(zf_map_read(cast, got, 1 << 20, 2 << 20, &err), &err);
+    assert_int_equal(n_calls, 128);
+    assert_memory_equal(got, want, 1 << 20);
+    free(got);
+    free(in);
+    free(want);
 }
 
 static void parts_follow_each_other(void **state)
@@ -347,10 +411,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_read_a_chunk),
         cmocka_unit_test(short_rows_are_read_in_blocks),
+        cmocka_unit_test(which_rows_are_scattered),
+        cmocka_unit_test(short_rows_of_any_read),
         cmocka_unit_test(strides_are_gathered_in_blocks),
         cmocka_unit_test(far_strides_read_no_more_than_asked),
         cmocka_unit_test(far_axes_are_walked_in_order),
         cmocka_unit_test(a_cast_reads_only_its_elements),
+        cmocka_unit_test(a_cast_reads_each_chunk_once),
         cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(a_box_takes_24_bytes),
         cmocka_unit_test(sixteen_threads_read_one_map),
