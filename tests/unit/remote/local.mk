@@ -27,11 +27,14 @@ remote_listing_tests = \
 	tests/unit/remote/test_listings \
 	tests/unit/remote/test_names \
 	tests/unit/remote/test_netrc \
+	tests/unit/remote/test_url \
 	$(NULL)
 check_PROGRAMS += $(remote_listing_tests)
 TESTS += $(remote_listing_tests)
 tests_unit_remote_test_listings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_remote_test_listings_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_remote_test_url_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_remote_test_url_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_remote_test_names_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_remote_test_names_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_remote_test_netrc_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which addresses go out as they are, and what is said of the others. */
+#include "support/unit.h"
+
+#include <stdio.h>
+
+#include "src/remote/url.h"
+
+static struct zf_err err;
+
+static void as_they_are(void **state)
+{
+    static const char *const row[] = {
+        "http://h", "https://h:8080/a/b?x=y#z", "HTTP://h/~!$&'()*+,;=:@%20", "https://[::1]:80/", "http://h/a@b",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_ok(url_check(row[i], &err), &err);
+    }
+}
+
+static void refused(void **state)
+{
+    static const struct {
+        const char *url, *why;
+    } row[] = {
+        {"ftp://h/a", "no http or https"}, {"h/a", "no http or https"},         {"", "no http or https"},
+        {"http://", "names no host"},      {"https:///a", "names no host"},     {"http://:80/", "names no host"},
+        {"http://u:p@h/", "~/.netrc"},     {"http://u@h/", "~/.netrc"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_false(url_check(row[i].url, &err));
+        assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, row[i].why);
+    }
+}
+
+/* Every byte, in the path. */
+static void only_visible_ascii(void **state)
+{
+    (void)state;
+    for (unsigned c = 1; c < 256; c++) {
+        const char url[] = {'h', 't', 't', 'p', ':', '/', '/', 'h', '/', 'a', (char)c, 'b', '\0'};
+        char why[60];
+
+        if (c > 0x20 && c < 0x7f) {
+            assert_ok(url_check(url, &err), &err);
+            continue;
+        }
+        (void)snprintf(why, sizeof why, "a byte %02x that should be percent-encoded", c);
+        assert_false(url_check(url, &err));
+        assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, why);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_they_are),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(only_visible_ascii),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
