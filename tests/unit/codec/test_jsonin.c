@@ -191,6 +191,34 @@ static void test_twice(void **state)
     }
 }
 
+/* Keys of every length: such as differ in their last letter alone, and such as end where another goes on, are
+ * two; in few keys and in many. */
+static void test_alike(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 60; n++) {
+        for (int many = 0; many < 2; many++) {
+            struct zf_err err = {.code = ZF_OK};
+            char text[2000], key[64];
+            int at = 1;
+
+            memset(key, 'k', sizeof key);
+            text[0] = '{';
+            for (int i = 0; many && i < 20; i++) {
+                at += sprintf(text + at, "\"other %d\":0,", i);
+            }
+            at += sprintf(text + at, "\"%.*sa\":0,\"%.*sb\":0,\"%.*s\":0", n, key, n, key, n, key);
+            (void)sprintf(text + at, "}");
+            zf_auto(jsonin) struct zf_jsonin *apart = of(text);
+            assert_ok(zf_jsonin_end(apart, &err), &err);
+            (void)sprintf(text + at, ",\"%.*sa\":0}", n, key);
+            zf_auto(jsonin) struct zf_jsonin *twice = of(text);
+            assert_false(zf_jsonin_end(twice, &err));
+            assert_err(&err, ZF_E_FORMAT, (uint64_t)at + 1, "duplicate object key");
+        }
+    }
+}
+
 static void test_depth(void **state)
 {
     struct zf_limits lim = zf_limits_default();
@@ -300,7 +328,7 @@ int main(void)
         cmocka_unit_test(test_refused), cmocka_unit_test(test_end),
         cmocka_unit_test(test_twice),   cmocka_unit_test(test_depth),
         cmocka_unit_test(test_size),    cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_faults),  cmocka_unit_test(test_alike),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
