@@ -24,6 +24,15 @@ def switch():
         return None
 
 
+def running():
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                yield os.fsdecode(f.read())
+        except OSError:
+            pass  # it ended meanwhile
+
+
 class Bench:
     """A build directory of its own, whose bench.json is nobody else's, and a folder as `scripts/test-libfuse --build` leaves it."""
 
@@ -57,7 +66,7 @@ class Bench:
     def left(self):
         with open("/proc/self/mounts") as f:
             mounts = [line for line in f if self.tmp in line]
-        return mounts + os.listdir(self.tmp)
+        return mounts + os.listdir(self.tmp) + [command for command in running() if self.tmp in command]
 
 
 def another_libfuse_is_in_the_table():
@@ -101,22 +110,46 @@ def over_the_other_way_is_said_to_be_missing():
     assert switch() == before
 
 
-def stopped():
+def stopped(moment):
     """In the middle of a round: what is mounted is taken off, and the kernel's switch is put back."""
     before = switch()
     with Bench() as b:
         with open(os.path.join(b.other, "libfuse"), "w") as f:
             f.write("3.99 io_uring\n")
         p = b.start(READ_LIBFUSE=b.other)
-        line = p.stdout.readline()
-        while line and "1 reader, first" not in line:
-            line = p.stdout.readline()
-        assert line, "it ended by itself"
+        moment(p, b)
         p.send_signal(signal.SIGTERM)
         p.communicate()
         assert p.returncode == 128 + signal.SIGTERM and not b.left(), (p.returncode, b.left())
     assert switch() == before
 
 
+def between_rows(p, _):
+    line = p.stdout.readline()
+    while line and "1 reader, first" not in line:
+        line = p.stdout.readline()
+    assert line, "it ended by itself"
+
+
+def while_it_mounts(p, b):
+    """A daemon has been started whose mount does not answer yet, and never will."""
+    os.unlink(os.path.join(b.other, "zerofs"))
+    with open(os.path.join(b.other, "zerofs"), "w") as f:
+        f.write(f'#!/bin/sh\n: >"{b.path}/started"\nexec sh -c \'read -r _ <"$0"\' "{b.path}/fifo" "$@" >/dev/null\n')
+    os.mkfifo(os.path.join(b.path, "fifo"))
+    os.chmod(f.name, 0o755)
+    while not os.path.exists(os.path.join(b.path, "started")):
+        assert p.poll() is None, p.stdout.read()
+
+
+def stopped_between_rows():
+    stopped(between_rows)
+
+
+def stopped_while_it_mounts():
+    stopped(while_it_mounts)
+
+
 need_fuse()
-main([another_libfuse_is_in_the_table, over_the_other_way_is_said_to_be_missing, stopped])
+main([another_libfuse_is_in_the_table, over_the_other_way_is_said_to_be_missing, stopped_between_rows,
+      stopped_while_it_mounts])
