@@ -10,16 +10,32 @@
 
 #include <zf/export/copy.h>
 
+#include "support/fault.h"
 #include "unit/view/made.h"
 
 enum { LONG = ZF_EXPORT_BUF + 4321, SHORT = 1000 };
 
-static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8";
+static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8", bad_name[] = "bad.u8", late_name[] = "late.u8";
 static int root;
 static struct zf_tree *tree;
-static struct zf_export_file file[2] = {{.from = long_name, .to = long_name, .follows = UINT32_MAX},
-                                        {.from = short_name, .to = short_name, .leader = 1, .follows = UINT32_MAX}};
+static struct zf_export_file file[] = {{.from = long_name, .to = long_name, .follows = UINT32_MAX},
+                                       {.from = short_name, .to = short_name, .leader = 1, .follows = UINT32_MAX},
+                                       {.from = bad_name, .to = bad_name, .leader = 2, .follows = UINT32_MAX},
+                                       {.from = late_name, .to = late_name, .leader = 3, .follows = UINT32_MAX}};
+enum { FILES = sizeof file / sizeof *file };
 static unsigned char buf[ZF_EXPORT_BUF];
+
+/* A vector of LONG zeros, of which byte `at` cannot be read. */
+static void faulty(struct zf_build *b, const char *name, uint64_t at)
+{
+    const uint64_t n = LONG;
+    zf_auto(source) struct zf_source *all = zf_mem_new("made", calloc(1, n), n, true, &err);
+    zf_auto(source) struct zf_source *s = all ? fault_new(all, at, 1, &err) : NULL;
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", name, (uint32_t)strlen(name)},
+                                         (struct zf_type){ZF_DT_U8, 1, &n}, &err);
+
+    assert_ok(s && d && zf_draft_flat(d, 0, n, (struct zf_from){.src = s}, &err), &err);
+}
 
 static int setup(void **state)
 {
@@ -27,10 +43,12 @@ static int setup(void **state)
     struct zf_build *b = made_build(false);
     (void)made_vector(b, "long", ZF_DT_U8, LONG);
     (void)made_vector(b, "short", ZF_DT_U8, SHORT);
+    faulty(b, "bad", 0);
+    faulty(b, "late", ZF_EXPORT_BUF);
     tree = made_tree(b, 0, NULL);
     strcpy(dir, "/tmp/zf-copy-XXXXXX");
     root = mkdtemp(dir) ? open(dir, O_RDONLY | O_DIRECTORY) : -1;
-    for (size_t i = 0; tree && i < 2; i++) {
+    for (size_t i = 0; tree && i < FILES; i++) {
         assert_true(zf_tree_walk(tree, file[i].from, &file[i].st));
     }
     return !tree || root < 0;
@@ -42,6 +60,7 @@ static int teardown(void **state)
     zf_tree_free(tree);
     (void)unlinkat(root, long_name, 0);
     (void)unlinkat(root, short_name, 0);
+    (void)unlinkat(root, ".late.u8.part", 0);
     (void)unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0);
     return close(root) || rmdir(dir);
 }
@@ -49,7 +68,7 @@ static int teardown(void **state)
 /* One run over file i; how many bytes it did not have to copy. */
 static enum zf_export_end export(uint32_t i, bool stop, uint64_t *kept_out)
 {
-    struct zf_export_plan plan = {.file = file, .n = 2};
+    struct zf_export_plan plan = {.file = file, .n = FILES};
     struct zf_export_run run = {.tree = tree, .plan = &plan, .dest = dir, .root = root, .stop = stop};
     struct zf_export_batch batch = {.most = 1};
 
@@ -124,11 +143,26 @@ static void stopped_on_its_way(void **state)
     expect_whole(0);
 }
 
+/* What was copied in front of a byte that cannot be read is kept; of nothing nothing is. */
+static void what_cannot_be_read(void **state)
+{
+    uint64_t kept;
+
+    (void)state;
+    assert_int_equal(export(2, false, &kept), ZF_EXPORT_UNREADABLE);
+    assert_int_not_equal(faccessat(root, ".bad.u8.part", F_OK, 0), 0);
+    assert_int_equal(export(3, false, &kept), ZF_EXPORT_UNREADABLE);
+    assert_int_equal(faccessat(root, ".late.u8.part", F_OK, 0), 0);
+    assert_int_equal(export(3, false, &kept), ZF_EXPORT_UNREADABLE);
+    assert_int_equal(kept, ZF_EXPORT_BUF);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_behind_its_last_byte),
         cmocka_unit_test(stopped_on_its_way),
+        cmocka_unit_test(what_cannot_be_read),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
