@@ -65,7 +65,7 @@ static void write_part(const char *text)
 
 static void expect_text(const char *name, const char *text)
 {
-    char got[16] = "";
+    char got[200] = "";
     int fd = openat(root, name, O_RDONLY);
 
     assert_true(fd >= 0);
@@ -97,6 +97,29 @@ static void a_link_where_rename_does_not_know_its_flag(void **state)
     expect_text("a", "two");
 }
 
+/* One export after the other: what an earlier one wrote stays, but for what is written again. */
+static void sums_of_several_exports(void **state)
+{
+    struct zf_export_file b = {.to = "b", .st.size = 5, .done = true, .follows = UINT32_MAX};
+    struct zf_export_file c = {.to = "c", .st.size = 5, .done = true, .follows = UINT32_MAX};
+    const struct zf_export_plan first = {.file = &b, .n = 1}, second = {.file = &c, .n = 1};
+    struct zf_err err = {.code = ZF_OK};
+    char want[200], zeros[65], ones[65];
+
+    (void)state;
+    memset(zeros, '0', 64), zeros[64] = '\0';
+    memset(ones, '1', 64), ones[64] = '\0';
+    assert_ok(zf_export_sums_write(root, &first, &err), &err);
+    assert_ok(zf_export_sums_write(root, &second, &err), &err);
+    (void)snprintf(want, sizeof want, "%s  c\n%s  b\n", zeros, zeros);
+    expect_text("SHA256SUMS", want);
+    memset(b.sha256, 0x11, sizeof b.sha256);
+    assert_ok(zf_export_sums_write(root, &first, &err), &err);
+    (void)snprintf(want, sizeof want, "%s  b\n%s  c\n", ones, zeros);
+    expect_text("SHA256SUMS", want);
+    assert_int_equal(unlinkat(root, "SHA256SUMS", 0), 0);
+}
+
 /* A digest of 64 digits does not go into 10 bytes.  Were it tried again for ever, the alarm would end the test. */
 static void sums_that_the_disk_does_not_take(void **state)
 {
@@ -125,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_link_where_rename_does_not_know_its_flag, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_of_several_exports, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_that_the_disk_does_not_take, setup, teardown),
     };
 
