@@ -241,20 +241,32 @@ static struct draft_set *build_full_set(struct zf_build *b, const char *set, str
     return build_need_set(b, path, err);
 }
 
+/* The shape in the checkpoint's arena.  Neighbours often have the same: an optimizer's two moments, the
+ * projections of an attention. */
+static const uint64_t *build_shape(struct zf_build *b, struct zf_type type, struct zf_err *err)
+{
+    const struct zf_draft *last = b->drafts.n ? b->drafts.at[b->drafts.n - 1] : NULL;
+    size_t n = type.ndim * sizeof *type.shape;
+    uint64_t *shape;
+
+    if (last && last->ndim == type.ndim && (n == 0 || memcmp(last->shape, type.shape, n) == 0)) {
+        return last->shape;
+    }
+    shape = zf_arena_get(b->keep, type.ndim, sizeof *shape, err);
+    return shape && n > 0 ? memcpy(shape, type.shape, n) : shape;
+}
+
 /* A draft of that type, at that place unless its set is NULL. */
 static struct zf_draft *build_typed_draft(struct zf_build *b, struct zf_spot spot,
                                           struct zf_type type, struct zf_err *err)
 {
-    uint64_t *shape = zf_arena_get(b->keep, type.ndim, sizeof *shape, err);
+    const uint64_t *shape = build_shape(b, type, err);
     struct draft_set *s = shape && spot.set ? build_full_set(b, spot.set, err) : NULL;
     bool ok = shape && (s || !spot.set);
     struct zf_draft *d = ok ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
 
     if (!d) {
         return NULL;
-    }
-    if (type.ndim > 0) {
-        memcpy(shape, type.shape, type.ndim * sizeof *shape);
     }
     d->shape = shape;
     d->ndim = type.ndim;
