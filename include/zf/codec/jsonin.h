@@ -56,8 +56,9 @@ uint32_t zf_jsonin_enter(struct zf_jsonin *in, enum zf_json_kind kind);
 /* How many containers are open: behind a value that is one, the level of it. */
 uint32_t zf_jsonin_level(const struct zf_jsonin *in);
 
-/* Goes on to the next entry of the container of that level: in an object its key is the text now.  What was not read of the entry before is passed over.  False: there is none (the
- * container is closed), level is 0, or the document is not sound. */
+/* Goes on to the next entry of the container of that level: in an object its key is the text now.  What was
+ * not read of the entry before is passed over.  False: there is none (the container is closed), level is 0,
+ * or the document is not sound. */
 bool zf_jsonin_next(struct zf_jsonin *in, uint32_t level);
 
 /* The last key or string, terminated; lent until the next call that reads.  n_out may be NULL. */

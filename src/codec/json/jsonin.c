@@ -103,8 +103,8 @@ static bool jsonin_index_key(struct zf_jsonin *in, struct jsonin_level *l, size_
 static bool jsonin_knows_key(const struct zf_jsonin *in, const struct jsonin_level *l,
                              const struct jsonin_print *key)
 {
-    const struct jsonin_print *known = in->print.at + l->first;
-    size_t n = in->print.n - l->first;
+    const size_t n = in->print.n - l->first;
+    const struct jsonin_print *known = n ? in->print.at + l->first : NULL;
     uint64_t at = 0;
     uint32_t i;
 
