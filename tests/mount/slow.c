@@ -65,8 +65,9 @@ static int op_read(const char *path, char *buf, size_t n, off_t off, struct fuse
 
 static void *op_init(struct fuse_conn_info *conn, struct fuse_config *cfg)
 {
-    conn->max_background = 64;
-    conn->congestion_threshold = 64;
+    /* Far storage takes whatever it is asked for; a FUSE file system forgets advice while this many are under way. */
+    conn->max_background = 4096;
+    conn->congestion_threshold = 4096;
     cfg->attr_timeout = cfg->entry_timeout = 60;
     cfg->use_ino = 1;
     cfg->kernel_cache = 1;
