@@ -194,6 +194,9 @@ def part(bench):
     B.tell('', 'first tensor all tensors    peak RSS     read     written')
     for kind in os.environ.get('TOOLS_KINDS', ' '.join(PROGRAMS)).split():
         ckpt = os.path.join(B.tmp, kind)
+        if kind not in PROGRAMS:
+            B.tell(kind, 'skipped', f'there is {", ".join(PROGRAMS)}')
+            continue
         if kind in NEEDS and not has(python, NEEDS[kind]):
             B.tell(kind, 'skipped', f'{NEEDS[kind]} is not installed there')
             continue

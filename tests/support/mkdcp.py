@@ -103,10 +103,11 @@ def save_zip(out, torch, records):
         out.hole(n) if isinstance(data, int) else out.write(data)
         big = n >= 2**32 - 1
         out.write(struct.pack('<IIQQ' if big else '<IIII', 0x08074b50, crc, n, n))
-        extra = struct.pack('<HHQQ', 1, 16, n, n) if big else b''
+        wide = [n, n] * big + [head] * (head >= 2**32 - 1)  # what 32 bits do not hold, in this order
+        extra = struct.pack(f'<HH{len(wide)}Q', 1, 8 * len(wide), *wide) if wide else b''
         size = 2**32 - 1 if big else n
         central += struct.pack('<IHHHHHHIIIHHHHHII', 0x02014b50, 0, 0, 0x0808, 0, 0, 0, crc, size, size, len(path),
-                               len(extra), 0, 0, 0, 0, head) + path + extra
+                               len(extra), 0, 0, 0, 0, min(head, 2**32 - 1)) + path + extra
     start, count = out.at - base, len(records)
     out.write(central)
     end = out.at - base
