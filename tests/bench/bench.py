@@ -257,17 +257,22 @@ def fill(paths):
                 f.write(block)
 
 
-def gather(where, ranks, run_bytes):
-    """128 MiB in so many columns: our speed, without a kernel between, beside contiguous preads of the same bytes; GB/s of these"""
+def columns(where, ranks, run_bytes):
+    """A DCP of 128 MiB, a tensor in so many columns, in the page cache."""
     cols = ranks * run_bytes // 4
     ckpt = mkdcp(os.path.join(where, f'columns{ranks}.{run_bytes}'), '--tensors', 1, '--ranks', ranks, '--rows', (32 << 20) // cols,
                  '--cols', cols, '--columns', '--sparse')
-    files, r, rate = shards(ckpt), [], []
-    fill(files)
-    seq(*files)
+    fill(shards(ckpt))
+    seq(*shards(ckpt))
+    return ckpt
+
+
+def gather(where, ranks, run_bytes):
+    """Columns: our speed, without a kernel between, beside contiguous preads of the same bytes; GB/s of these"""
+    ckpt, r, rate = columns(where, ranks, run_bytes), [], []
     for _ in range(ROUNDS):
         with Round():
-            raw = seq(*files)
+            raw = seq(*shards(ckpt))
             r.append(raw / tree(ckpt, 'layers.0.weight.f32'))
         rate.append((128 << 20) / raw / 1e9)
     shutil.rmtree(ckpt)
@@ -286,6 +291,31 @@ def part_gather():
             for name, where in places:
                 r, rate = gather(where, ranks, run_bytes)
                 ratio(f'{ranks} columns, {run_bytes} bytes a run{name} ({rate:.0f} GB/s)', r, 0.75)
+
+
+def unproved(*args):
+    """bench_read with an fstat that costs nothing, see stat_once.c."""
+    os.environ['LD_PRELOAD'] = os.path.join(BUILD, 'tests/bench/stat_once.so')
+    try:
+        return float(run(TOOL['bench_read'], *args))
+    finally:
+        del os.environ['LD_PRELOAD']
+
+
+def part_guards():
+    """What the proof after each read costs that a shard is still the file that was mounted (fstat): time with it beside time without, without
+    a kernel between.  The proof that a range lies within its shard is two comparisons, which nothing here can measure."""
+    name = 'layers.0.weight.f32'
+    for what, ranks, run_bytes, args in (
+            ('contiguous, 1 MiB a read', 1, 65536, ('tree',)), ('8 columns, 1 KiB a run', 8, 1024, ('tree',)),
+            ('64 columns, 256 bytes a run, 16 KiB a call', 64, 256, ('tree',)), ('4 KiB at random', 1, 65536, ('pick', 20000, 4096))):
+        ckpt, r = columns(tmp, ranks, run_bytes), []
+        command = args[0], ckpt, name, *args[1:]
+        for _ in range(ROUNDS):
+            with Round():
+                r.append(float(run(TOOL['bench_read'], *command)) / unproved(*command))
+        ratio(what, r)
+        shutil.rmtree(ckpt)
 
 
 def part_memory():
@@ -492,7 +522,7 @@ def part_tools():
     tools.part(sys.modules[__name__])
 
 
-PARTS = ('read', 'list', 'gather', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'scale', 'tools')
+PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'scale', 'tools')
 if __name__ == '__main__':
     for ending in (signal.SIGTERM, signal.SIGHUP):  # what is mounted is taken off
         signal.signal(ending, lambda number, _: sys.exit(128 + number))

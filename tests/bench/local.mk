@@ -20,15 +20,18 @@ tests_bench_delay_SOURCES = tests/bench/delay.c
 tests_bench_delay_LDADD = -lpthread
 
 EXTRA_DIST += tests/bench/remote.py tests/bench/reading.py tests/bench/tools.py
-EXTRA_DIST += tests/bench/latency.c tests/bench/scale.py tests/bench/bench.py tests/bench/load_pickle.py
+EXTRA_DIST += tests/bench/latency.c tests/bench/stat_once.c tests/bench/scale.py tests/bench/bench.py tests/bench/load_pickle.py
 
 # Ratios within one run; `make bench BENCH='read export'` runs these parts alone.
 # Preloaded into a daemon, not linked.
+bench_preloaded = tests/bench/latency.so tests/bench/stat_once.so
 tests/bench/latency.so: tests/bench/latency.c
 	$(AM_V_CC)$(CC) $(CFLAGS) -shared -fPIC -o $@ $(srcdir)/tests/bench/latency.c -ldl
-CLEANFILES += tests/bench/latency.so
+tests/bench/stat_once.so: tests/bench/stat_once.c
+	$(AM_V_CC)$(CC) $(CFLAGS) -shared -fPIC -o $@ $(srcdir)/tests/bench/stat_once.c -ldl
+CLEANFILES += $(bench_preloaded)
 
 .PHONY: bench
-bench: zerofs$(EXEEXT) tests/bench/bench_cast$(EXEEXT) tests/bench/bench_read$(EXEEXT) tests/bench/null$(EXEEXT) tests/bench/delay$(EXEEXT) tests/bench/latency.so
+bench: zerofs$(EXEEXT) tests/bench/bench_cast$(EXEEXT) tests/bench/bench_read$(EXEEXT) tests/bench/null$(EXEEXT) tests/bench/delay$(EXEEXT) $(bench_preloaded)
 	top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' \
 		python3 -B $(srcdir)/tests/bench/bench.py $(BENCH)
