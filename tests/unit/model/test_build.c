@@ -42,6 +42,29 @@ static struct zf_draft *bytes(struct zf_build *b, const char *set, const char *n
     return d;
 }
 
+/* Neighbours of one shape may share it; those of as many dimensions and as many elements do not. */
+static void neighbours_keep_their_shapes(void **state)
+{
+    static const uint64_t shape[][2] = {{2, 3}, {3, 2}, {3, 2}, {6, 1}, {2, 3}};
+    static const char names[] = "abcde";
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(6);
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", &names[i], 1},
+                                             (struct zf_type){ZF_DT_U8, 2, shape[i]}, &err);
+
+        assert_non_null(d);
+        assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){s, 0, NULL}, &err), &err);
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);
+    assert_ok(c, &err);
+    for (size_t i = 0; i < 5; i++) {
+        assert_memory_equal(c->set[0].tensor[i].shape, shape[i], sizeof shape[i]);
+    }
+}
+
 static void seals_sets_in_order(void **state)
 {
     struct zf_build *b = fresh(false);
@@ -505,6 +528,7 @@ static void what_comes_behind_the_whole_is_twice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_keep_their_shapes),
         cmocka_unit_test(seals_sets_in_order),
         cmocka_unit_test(refuses_two_of_one_name),
         cmocka_unit_test(finds_a_hundred_thousand_names),

@@ -408,6 +408,19 @@ static void random_slices(void **state)
     }
 }
 
+/* Takes data[n], which it fills. */
+static struct zf_source *random_shard(unsigned char *data, size_t n)
+{
+    struct zf_err err;
+
+    for (size_t i = 0; i < n; i++) {
+        data[i] = (unsigned char)rnd(256);
+    }
+    struct zf_source *src = zf_mem_new("shard", data, n, true, &err);
+    assert_non_null(src);
+    return src;
+}
+
 /* Tensors whose dimensions are in another order, apart, or repeated (stride 0) in their storage. */
 static void random_strided_sources(void **state)
 {
@@ -416,11 +429,7 @@ static void random_strided_sources(void **state)
     struct zf_err err;
 
     (void)state;
-    for (int i = 0; i < STORAGE; i++) {
-        data[i] = (unsigned char)rnd(256);
-    }
-    zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, STORAGE, true, &err);
-    assert_non_null(src);
+    zf_auto(source) struct zf_source *src = random_shard(data, STORAGE);
     for (int round = 0; round < 20000; round++) {
         static const enum zf_dtype dtypes[] = {ZF_DT_U8, ZF_DT_F16, ZF_DT_F32, ZF_DT_C128};
         enum zf_dtype dtype = dtypes[rnd(4)];
@@ -477,11 +486,7 @@ static void large_turned_sources(void **state)
     struct zf_err err;
 
     (void)state;
-    for (int i = 0; i < STORAGE; i++) {
-        data[i] = (unsigned char)rnd(256);
-    }
-    zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, STORAGE, true, &err);
-    assert_non_null(src);
+    zf_auto(source) struct zf_source *src = random_shard(data, STORAGE);
     for (int round = 0; round < 100; round++) {
         static const enum zf_dtype dtypes[] = {ZF_DT_U8, ZF_DT_F16, ZF_DT_F32, ZF_DT_F64, ZF_DT_C128};
         enum zf_dtype dtype = dtypes[round % 5];
