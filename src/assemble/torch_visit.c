@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
-#include <zf/base/num.h>
 #include <zf/base/out.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>

@@ -6,7 +6,6 @@
 
 #include <zf/base/num.h>
 #include <zf/codec/json.h>
-#include <zf/overlay/index.h>
 #include <zf/overlay/lost.h>
 
 #include "config_note.h"

@@ -14,7 +14,6 @@
 
 #include <zf/codec/json.h>
 #include <zf/mountpoint.h>
-#include <zf/overlay/index.h>
 
 #include "open.h"
 

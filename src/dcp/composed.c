@@ -17,7 +17,6 @@
 #include <zf/base/out.h>
 
 #include "items.h"
-#include "whole.h"
 
 #define LOOKS_MAX 65536 /* items opened while mounting */
 #define DEPTH_MAX 4     /* subclasses of subclasses */

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include <zf/base/num.h>
 
 #include "box.h"
 

@@ -4,7 +4,6 @@
  * for each of the original's. */
 #include <string.h>
 
-#include <zf/base/num.h>
 
 #include "box.h"
 #include "draft.h"

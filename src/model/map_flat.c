@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/num.h>
 
 #include "map_kind.h"
 

@@ -10,7 +10,6 @@
 
 #include "sigv4.h"
 #include "uri.h"
-#include "url.h"
 
 #define FETCH_MOST (256u << 10) /* bytes of a reply, or of a token in a file */
 

@@ -2,7 +2,6 @@
 #include "diskblocks.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "url.h"
 

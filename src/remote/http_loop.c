@@ -4,7 +4,6 @@
  * nothing of the caller's is written to afterwards.  What may block, signing with credentials that run out,
  * is done by a second thread, the clerk, before a call is tried again. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "login.h"
 
-#include <fcntl.h>
 #include <nettle/base64.h>
 #include <pwd.h>
 #include <stdio.h>

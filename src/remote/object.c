@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
-#include <zf/base/num.h>
 #include <zf/source/gate.h>
 #include <zf/source/store_kind.h>
 

@@ -4,7 +4,6 @@
 #include "s3_error.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "timestamp.h"

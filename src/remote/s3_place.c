@@ -15,7 +15,6 @@
 #include "s3_list.h"
 #include "unlisted.h"
 #include "uri.h"
-#include "url.h"
 #include "xml.h"
 
 #define S3_PAGE_BYTES                                                                              \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timestamp.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* n digits as a number; -1 where there is something else. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/hash.h>
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
 

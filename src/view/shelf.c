@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include <zf/base/name.h>
-#include <zf/base/num.h>
 #include <zf/codec/npy.h>
 #include <zf/model/cast.h>
 

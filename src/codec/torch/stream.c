@@ -3,7 +3,6 @@
  * the tar have in common. */
 #include <string.h>
 
-#include <zf/base/num.h>
 
 #include "file.h"
 

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <zf/base/num.h>
 
 static bool fill_bad(const struct zf_zarr *z, struct zf_err *err)
 {

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <zip.h>
 
-#include <zf/base/bytes.h>
 #include <zf/base/num.h>
 #include <zf/source/want.h>
 

@@ -3,7 +3,6 @@
 #include "layers_rest.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <zf/assemble/degraded.h>

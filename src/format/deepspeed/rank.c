@@ -8,7 +8,6 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
-#include <zf/base/num.h>
 
 #include "agree.h"
 #include "apart.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which names of `module` are one tensor: they look at the same elements of the same storage. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ties.h"
 

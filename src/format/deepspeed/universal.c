@@ -10,7 +10,6 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
-#include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/table.h>

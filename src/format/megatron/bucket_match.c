@@ -6,7 +6,6 @@
 
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
-#include <zf/base/num.h>
 #include <zf/base/table.h>
 
 /* Elements that are kept of a place, and compared at once. */

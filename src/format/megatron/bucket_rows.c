@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include <zf/assemble/files.h>
-#include <zf/assemble/values.h>
 #include <zf/codec/json.h>
 #include <zf/format.h>
 

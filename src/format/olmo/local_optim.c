@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 
