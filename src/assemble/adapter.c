@@ -13,26 +13,19 @@
 #include <zf/base/name.h>
 #include <zf/base/vec.h>
 
+#include "optim_key.h"
+
 #define ADAPTER_NAME_MAX 4096 /* longer names are no parameters of one */
 #define ADAPTERS_MOST 10000 /* of one model */
 
-static bool adapter_word(const char *p, size_t n, const char *word)
-{
-    return strlen(word) == n && memcmp(p, word, n) == 0;
-}
-
-/* The words behind which an adapter's name stands. */
+/* The words that an adapter's name follows. */
 static bool adapter_is_part(const char *p, size_t n)
 {
     static const char *const words[] = {"lora_A",           "lora_B",
                                         "lora_embedding_A", "lora_embedding_B",
                                         "lora_bias",        "lora_magnitude_vector"};
-    bool is = false;
 
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        is = is || adapter_word(p, n, words[i]);
-    }
-    return is;
+    return ONE_OF(p, n, words);
 }
 
 static size_t adapter_component(const char *p, const char *end)
@@ -58,21 +51,21 @@ static bool adapter_name(const char *name, size_t len, const char **adapter, siz
     const char *end = name + len, *begin = adapter_skip_wrappers(name, end), *p = begin;
     size_t word = adapter_component(p, end), head;
 
-    while (!adapter_is_part(p, word) && !adapter_word(p, word, "modules_to_save")) {
+    while (!adapter_is_part(p, word) && !word_is(p, word, "modules_to_save")) {
         if (p + word == end) {
             return false;
         }
         p += word + 1;
         word = adapter_component(p, end);
     }
-    bool whole = adapter_word(p, word, "modules_to_save");
-    bool vector = adapter_word(p, word, "lora_magnitude_vector");
+    bool whole = word_is(p, word, "modules_to_save");
+    bool vector = word_is(p, word, "lora_magnitude_vector");
     const char *rest = p + word + (p + word < end);
     /* in front of the adapter's name */
     head = whole ? (size_t)(p - begin) : (size_t)(p + word - begin);
     *n = adapter_component(rest, end);
     *adapter = rest;
-    if (*n == 0 || adapter_word(rest, *n, "weight") || adapter_word(rest, *n, "bias")) {
+    if (*n == 0 || word_is(rest, *n, "weight") || word_is(rest, *n, "bias")) {
         if (whole) {
             return false;
         }
@@ -81,7 +74,7 @@ static bool adapter_name(const char *name, size_t len, const char **adapter, siz
     } else {
         rest += *n + (rest + *n < end);
     }
-    if (vector && adapter_word(rest, (size_t)(end - rest), "weight")) {
+    if (vector && word_is(rest, (size_t)(end - rest), "weight")) {
         rest = end;
     }
     int total = snprintf(out, ADAPTER_NAME_MAX, "%.*s%s%.*s",
@@ -97,8 +90,7 @@ struct adapter {
     bool pair[2];               /* it has a lora_A, a lora_B */
 };
 struct adapters {
-    struct adapter *a;
-    size_t n, cap;
+    zf_vec(struct adapter);
 };
 
 static struct adapter *adapter_of(struct adapters *all, const char *name, size_t n,
@@ -108,23 +100,19 @@ static struct adapter *adapter_of(struct adapters *all, const char *name, size_t
 
     zf_name_encode(file, name, n, "");
     for (size_t i = 0; i < all->n; i++) {
-        if (strcmp(all->a[i].name, file) == 0) {
-            return &all->a[i];
+        if (strcmp(all->at[i].name, file) == 0) {
+            return &all->at[i];
         }
     }
     if (all->n == ADAPTERS_MOST) {
         zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %d adapters", ADAPTERS_MOST);
         return NULL;
     }
-    struct adapter *grown = zf_vec_grow(all->a, all->n, 1, &all->cap, sizeof *grown, err);
-    if (!grown) {
-        return NULL;
+    struct adapter *made = zf_vec_push(all, err);
+    if (made) {
+        memcpy(made->name, file, sizeof file);
     }
-    all->a = grown;
-    grown += all->n++;
-    *grown = (struct adapter){{0}, {false}};
-    memcpy(grown->name, file, sizeof file);
-    return grown;
+    return made;
 }
 
 static bool adapter_see(struct zf_build *b, const char *dir, struct adapters *all,
@@ -211,9 +199,9 @@ bool zf_adapters_show(struct zf_build *b, const char *dir, struct zf_store *st, 
               (all.n == 0 || adapter_show_tensors(b, dir, &all, err));
 
     for (size_t i = 0; ok && st && i < all.n; i++) {
-        ok = !all.a[i].pair[0] || !all.a[i].pair[1] ||
-             adapter_show_config(b, &all, &all.a[i], st, err);
+        ok = !all.at[i].pair[0] || !all.at[i].pair[1] ||
+             adapter_show_config(b, &all, &all.at[i], st, err);
     }
-    free(all.a);
+    zf_vec_fini(&all);
     return ok && zf_build_prefix(b, "", err);
 }

@@ -60,9 +60,7 @@ struct join *join_new(struct zf_build *b, struct zf_names *names, const struct z
     if (!j->parts.keep.arena) {
         return NULL;
     }
-    struct join *done = j;
-    j = NULL;
-    return done;
+    return zf_give(j);
 }
 
 void join_free(struct join *j)

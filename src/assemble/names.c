@@ -38,8 +38,6 @@ static const char *const own_names[] = {
     "pytorch_model.bin",
 };
 
-struct names_pending;
-
 struct name_head {
     uint64_t hash;
     uint64_t head; /* the hash of the head; 1 = several heads, 0 = none yet */
@@ -62,8 +60,6 @@ struct zf_names {
     struct zf_out key, set, name, word;
     struct wrappers wrappers;
 };
-
-#define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* ---- paths ---- */
 

@@ -86,8 +86,6 @@ int container(const char *p, size_t n)
     return -1;
 }
 
-#define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
-
 /* The parts of `text` behind ".state." when the path itself says where the name ends. */
 static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, uint32_t state)
 {

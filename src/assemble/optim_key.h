@@ -11,6 +11,8 @@ bool word_is(const char *p, size_t n, const char *word);
 bool word_of(const char *p, size_t n, const char *const *words, size_t n_words);
 bool word_digits(const char *p, size_t n);
 bool word_starts(const char *p, size_t n, const char *word);
+/* words: an array. */
+#define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* The names that a checkpoint gives to its model, best first. */
 enum { ZF_CONTAINERS = 4 };

@@ -22,11 +22,6 @@ bool groups_place_number(struct zf_build *b, const struct zf_spot *spot, const s
     return !zf_pv_float(v, &f) || zf_build_scalar(b, *spot, ZF_DT_F64, &f, err);
 }
 
-bool groups_is_number(const struct zf_pv *v)
-{
-    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
-}
-
 typedef bool optimizer_fn(void *ctx, const char *head, const struct zf_pv *optimizer,
                           struct zf_err *err);
 
@@ -144,7 +139,7 @@ static bool groups_place_steps(void *ctx, const char *head, const struct zf_pv *
         const struct zf_pv *step = zf_pv_get(zf_pv_item(groups, g), "step");
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
-        if (!groups_is_number(step)) {
+        if (!zf_pv_is_number(step)) {
             continue;
         }
         for (uint64_t i = 0; i < zf_pv_len(ids); i++) {

@@ -82,12 +82,7 @@ static const uint64_t *parts_keep(struct parts_kept *p, const uint64_t *v, uint6
     if (like && parts_equal(v, like, n)) {
         return like;
     }
-    uint64_t *copy = zf_arena_get(p->keep.arena, n, sizeof *copy, err);
-
-    if (copy && n) {
-        memcpy(copy, v, n * sizeof *v);
-    }
-    return copy;
+    return zf_arena_copy(p->keep.arena, v, n, sizeof *v, err);
 }
 
 static bool parts_read_ref(struct parts_kept *p, struct part_key *key, struct zf_torch *t,

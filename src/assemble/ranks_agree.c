@@ -65,11 +65,6 @@ static bool ranks_said_own(const char *key, const char *name)
     return ranks_said_one_of(name, own);
 }
 
-static bool ranks_said_is_number(const struct zf_pv *v)
-{
-    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
-}
-
 /* Numbers of these names in a mapping. */
 static bool ranks_add_numbers(struct ranks_said *s, struct zf_torch *t, const char *head,
                               const struct zf_pv *map, const char *const *names, struct zf_err *err)
@@ -80,7 +75,7 @@ static bool ranks_add_numbers(struct ranks_said *s, struct zf_torch *t, const ch
         const struct zf_pv *v = zf_pv_is_map(map) ? zf_pv_get(map, *names) : NULL;
 
         (void)snprintf(key, sizeof key, "%s%s%s", head, *head ? "." : "", *names);
-        if (ranks_said_is_number(v) && !zf_agree_add(s->plain, t, key, v, NULL, false, err)) {
+        if (zf_pv_is_number(v) && !zf_agree_add(s->plain, t, key, v, NULL, false, err)) {
             return false;
         }
     }
@@ -221,9 +216,7 @@ struct ranks_said *ranks_said_new(struct zf_torch *t, const char *path, const st
     if (!s->groups || !ranks_add_counters(s, t, err) || !ranks_add_optimizers(s, t, err)) {
         return NULL;
     }
-    struct ranks_said *done = s;
-    s = NULL;
-    return done;
+    return zf_give(s);
 }
 
 bool ranks_said_compare(struct ranks_said *s, struct ranks_said *first, struct zf_err *err)

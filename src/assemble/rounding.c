@@ -46,10 +46,7 @@ static void *rounding_make(void *ctx, uint64_t i, struct zf_err *err)
             return NULL;
         }
     }
-    void *made = part;
-
-    part = NULL;
-    return made;
+    return zf_give(part);
 }
 
 bool zf_roundings_check(const struct zf_roundings *r, struct zf_rounding_opts o,

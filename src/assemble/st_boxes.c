@@ -37,13 +37,9 @@ static bool boxes_read_offsets(struct boxes_reading *r, struct zf_st_box *box, s
         }
         r->start.at[r->start.n++] = (uint64_t)v;
     }
-    uint64_t *start = zf_arena_get(r->a, r->start.n, sizeof *start, err);
-    if (start && r->start.n) {
-        memcpy(start, r->start.at, r->start.n * sizeof *start);
-    }
-    box->start = start;
+    box->start = zf_arena_copy(r->a, r->start.at, r->start.n, sizeof *box->start, err);
     box->n = r->start.n;
-    return start != NULL;
+    return box->start != NULL;
 }
 
 /* The entry whose name was read. */

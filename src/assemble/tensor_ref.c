@@ -46,17 +46,6 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");
 }
 
-static const uint64_t *tensor_ref_extents(struct zf_keeper *k, const uint64_t *p, uint32_t n,
-                                          struct zf_err *err)
-{
-    uint64_t *copy = zf_arena_get(k->arena, n, sizeof *copy, err);
-
-    if (copy && n > 0) {
-        memcpy(copy, p, n * sizeof *copy);
-    }
-    return copy;
-}
-
 bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
                         struct zf_tensor_ref *out, struct zf_err *err)
 {
@@ -69,8 +58,9 @@ bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf
         return false;
     }
     out->key = zf_arena_str(k->arena, out->key, strlen(out->key), err);
-    return out->key && (out->shape = tensor_ref_extents(k, x.shape, x.ndim, err)) &&
-           (out->stride = tensor_ref_extents(k, x.stride, x.ndim, err)) &&
+    return out->key &&
+           (out->shape = zf_arena_copy(k->arena, x.shape, x.ndim, sizeof *x.shape, err)) &&
+           (out->stride = zf_arena_copy(k->arena, x.stride, x.ndim, sizeof *x.stride, err)) &&
            zf_keeper_hold(k, out->src, err);
 }
 

@@ -60,9 +60,7 @@ struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
     if (!s->join) {
         return NULL;
     }
-    struct zf_torch_set *done = s;
-    s = NULL;
-    return done;
+    return zf_give(s);
 }
 
 static void files_member_free(struct member *m)
@@ -221,8 +219,7 @@ static bool torch_files_agree(struct zf_torch_set *s, const struct member *m, st
         return ranks_said_compare(said, s->first.said, err);
     }
     ranks_said_free(s->first.said);
-    s->first = (struct ranks_said_of){said, m};
-    said = NULL;
+    s->first = (struct ranks_said_of){zf_give(said), m};
     return true;
 }
 
@@ -263,11 +260,9 @@ bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_ro
     if (role == ZF_ROLE_WEIGHTS && groups_is_optimizer(zf_torch_root(torch))) {
         role = ZF_ROLE_OPTIMIZER;
     }
-    *m = (struct member){.torch = torch,
-                         .file = {.path = name, .at = at, .extra = role == ZF_ROLE_REST},
+    *m = (struct member){.torch = zf_give(torch),
+                         .file = {.path = zf_give(name), .at = at, .extra = role == ZF_ROLE_REST},
                          .role = role};
-    torch = NULL;
-    name = NULL;
     files_set_head(s, m);
     s->member.at[s->member.n++] = m;
     bool sound = !s->several || s->wrong.code != ZF_OK || torch_files_read(s, m, err);

@@ -136,7 +136,7 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
     if (part->tensor) {
         return place_dense(p, &spot, part->tensor, err);
     }
-    if (groups_is_number(part->value)) {
+    if (zf_pv_is_number(part->value)) {
         return groups_place_number(p->b, &spot, part->value, err);
     }
     return part->value && zf_torch_kind(p->file->torch, part->value) != ZF_TORCH_NOT
@@ -232,7 +232,7 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
         const char *path = zf_names_blob(p->names, leaf->path, err);
         return path && zf_build_text(p->b, path, bytes, n, err);
     }
-    if (!groups_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path)) {
+    if (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path)) {
         return true;
     }
     return zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
@@ -267,7 +267,7 @@ static bool place_see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
     struct zf_names *names = ctx;
 
     if (leaf->kind == ZF_TORCH_NOT &&
-        (!groups_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path))) {
+        (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path))) {
         return true;
     }
     return zf_names_see(names, leaf->path, err);

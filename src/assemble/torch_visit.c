@@ -309,18 +309,13 @@ static bool visit_name_all(struct visit_walk *w, struct zf_err *err)
     return true;
 }
 
-static bool visit_is_number(const struct zf_pv *v)
-{
-    return zf_pv_kind(v) == ZF_PV_INT || zf_pv_kind(v) == ZF_PV_FLOAT;
-}
-
 static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torch_kind kind,
                        struct zf_err *err)
 {
     const struct frame *top = w->frame.n ? &w->frame.at[w->frame.n - 1] : NULL;
     bool in_list = kind == ZF_TORCH_NOT && top && !top->mapping;
 
-    if (in_list && !visit_is_number(v)) {
+    if (in_list && !zf_pv_is_number(v)) {
         w->visit->n_unnamed++; /* bytes are asked for by their key only */
         return true;
     }

@@ -204,9 +204,7 @@ static struct zf_tp_rules *rules_parse(const char *text, size_t n, const char *f
     if (!rules_read(r, copy, err)) {
         return NULL;
     }
-    struct zf_tp_rules *done = r;
-    r = NULL;
-    return done;
+    return zf_give(r);
 }
 
 /* A plain file: anything else might never end. */

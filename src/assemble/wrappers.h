@@ -3,8 +3,8 @@
  * state dicts it makes, but not out of every list of names that is saved with them (the
  * `param_names` of an optimizer).  Source: torch/distributed/fsdp/_common_utils.py, FSDP_PREFIX
  * (1.12 … 2.14). */
-#ifndef ZF_ASSEMBLE_WRAPPERS_H
-#define ZF_ASSEMBLE_WRAPPERS_H
+#ifndef ASSEMBLE_WRAPPERS_H
+#define ASSEMBLE_WRAPPERS_H
 
 #include <zf/assemble/key_path.h>
 #include <zf/base/out.h>

@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* What a thing is taken for before one was weighed. */
+/* Bytes that a thing counts for before one was weighed. */
 #define AHEAD_LEAST (256u << 10)
 
 struct ahead_place {
@@ -225,7 +225,7 @@ void zf_ahead_free(struct zf_ahead *a)
         (void)pthread_join(a->thread[i], NULL);
     }
     for (uint32_t i = 0; i < a->most; i++) {
-        if (a->place[i].made) {
+        if (a->place[i].made && a->work.drop) {
             a->work.drop(a->place[i].made);
         }
     }

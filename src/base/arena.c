@@ -17,8 +17,7 @@
 
 struct arena_block {
     struct arena_block *next;
-    size_t size, at; /* at: handed out from the front (aligned); strings come from the back */
-    size_t back;
+    size_t at, back; /* handed out from the front (aligned), and from the back (texts) */
     _Alignas(max_align_t) char data[];
 };
 
@@ -60,7 +59,7 @@ static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
                        "would allow %llu)",
                        (unsigned long long)a->used, (unsigned long long)a->budget);
     }
-    b->size = b->back = size;
+    b->back = size;
     b->next = a->head;
     if (a->next_size < BLOCK_MAX) {
         a->next_size *= 2;
@@ -88,6 +87,14 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
     a->head->at += take;
     a->used += take;
     return p;
+}
+
+void *zf_arena_copy(struct zf_arena *a, const void *p, uint64_t n, uint64_t size,
+                    struct zf_err *err)
+{
+    void *copy = zf_arena_get(a, n, size, err);
+
+    return copy && n > 0 ? memcpy(copy, p, (size_t)(n * size)) : copy;
 }
 
 char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err *err)

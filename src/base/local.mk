@@ -8,8 +8,10 @@ libzf_base_la_SOURCES = \
 	src/base/bytes.c \
 	src/base/dtype.c \
 	src/base/err.c \
+	src/base/fd.c \
 	src/base/glob.c \
 	src/base/hash.c \
+	src/base/hex.c \
 	src/base/limits.c \
 	src/base/name.c \
 	src/base/utf8.c \
@@ -29,8 +31,10 @@ noinst_HEADERS += \
 	include/zf/base/bytes.h \
 	include/zf/base/dtype.h \
 	include/zf/base/err.h \
+	include/zf/base/fd.h \
 	include/zf/base/glob.h \
 	include/zf/base/hash.h \
+	include/zf/base/hex.h \
 	include/zf/base/limits.h \
 	include/zf/base/list.h \
 	include/zf/base/name.h \

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/hex.h>
+
 void zf_sha256(const void *p, size_t n, uint8_t out[32])
 {
     struct sha256_ctx ctx;
@@ -81,13 +83,10 @@ size_t zf_name_encode(char out[ZF_NAME_MAX + 1], const char *raw, size_t n, cons
     }
     uint8_t sum[32];
     zf_sha256(raw, n, sum);
-    size_t at = e.cut;
-    out[at++] = '~';
-    for (int i = 0; i < 8; i++, at += 2) {
-        (void)snprintf(out + at, 3, "%02x", sum[i]);
-    }
-    memcpy(out + at, suffix, strlen(suffix) + 1);
-    return at + strlen(suffix);
+    out[e.cut] = '~';
+    zf_hex(out + e.cut + 1, sum, 8);
+    memcpy(out + e.cut + 17, suffix, strlen(suffix) + 1);
+    return e.cut + tail;
 }
 
 static int name_hex_digit(char c)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/hex.h>
+#include <zf/base/num.h>
 #include <zf/base/utf8.h>
 
 #define FIRST 256u /* bytes */
@@ -65,13 +67,29 @@ void zf_out_str(struct zf_out *o, const char *s)
 void zf_out_dec(struct zf_out *o, uint64_t v)
 {
     char digits[20];
-    size_t at = sizeof digits;
 
-    do {
-        digits[--at] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v);
-    zf_out_add(o, digits + at, sizeof digits - at);
+    zf_out_add(o, digits, zf_num_digits(digits, v));
+}
+
+void zf_out_hex(struct zf_out *o, const void *p, size_t n)
+{
+    char digits[3];
+
+    for (size_t i = 0; i < n; i++) {
+        zf_hex(digits, (const char *)p + i, 1);
+        zf_out_add(o, digits, 2);
+    }
+}
+
+void zf_out_utf8(struct zf_out *o, uint32_t c)
+{
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    unsigned tail = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+
+    zf_out_u8(o, (uint8_t)(lead[tail] | c >> 6 * tail));
+    while (tail-- > 0) {
+        zf_out_u8(o, (uint8_t)(0x80 | (c >> 6 * tail & 0x3f)));
+    }
 }
 
 /* Number of bytes from p on that need no escape in a JSON string. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zerofs cat: writes files of the tree to standard output, without a mount. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
 #include <zf/base/glob.h>
 #include <zf/each.h>
 #include <zf/view.h>
@@ -12,22 +12,6 @@
 #include "open.h"
 
 #define CHUNK (1u << 20)
-
-static bool cat_write_all(const char *p, size_t n, struct zf_err *err)
-{
-    while (n > 0) {
-        ssize_t k = write(STDOUT_FILENO, p, n);
-
-        if (k < 0 && errno != EINTR) {
-            return zf_fail_sys(err, "write to standard output");
-        }
-        if (k > 0) {
-            p += k;
-            n -= (size_t)k;
-        }
-    }
-    return true;
-}
 
 static bool cat_copy(struct zf_tree *t, const struct zf_stat *st, struct zf_err *err)
 {
@@ -40,8 +24,11 @@ static bool cat_copy(struct zf_tree *t, const struct zf_stat *st, struct zf_err 
         return zf_fail_sys(err, "copy");
     }
     do {
-        if (!zf_through_read(&through, buf, CHUNK, off, &n, err) || !cat_write_all(buf, n, err)) {
+        if (!zf_through_read(&through, buf, CHUNK, off, &n, err)) {
             return false;
+        }
+        if (!zf_fd_write(STDOUT_FILENO, buf, n)) {
+            return zf_fail_sys(err, "write to standard output");
         }
         off += n;
     } while (n > 0);

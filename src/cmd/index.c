@@ -2,32 +2,16 @@
 /* zerofs index: writes zerofs.index.json, which stands for a directory listing where a web server
  * gives none.  It is written under another name and renamed, so that whoever fetches it meanwhile gets
  * the old one or the new one. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
 #include <zf/base/out.h>
 #include <zf/remote.h>
 
 #include "options.h"
-
-static bool index_write_all(int fd, const struct zf_out *text)
-{
-    for (size_t at = 0; at < text->n;) {
-        ssize_t n = write(fd, text->p + at, text->n - at);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return false;
-        }
-        at += (size_t)n;
-    }
-    return true;
-}
 
 /* As readable as the process makes files: what serves the directory reads it. */
 static mode_t index_mode(void)
@@ -41,7 +25,7 @@ static mode_t index_mode(void)
 static bool index_put(int fd, const char *part, const char *name, const struct zf_out *text,
                       struct zf_err *err)
 {
-    bool ok = index_write_all(fd, text) && fchmod(fd, index_mode()) == 0 && fsync(fd) == 0;
+    bool ok = zf_fd_write(fd, text->p, text->n) && fchmod(fd, index_mode()) == 0 && fsync(fd) == 0;
 
     if (!ok) {
         (void)zf_fail_sys(err, "write it");

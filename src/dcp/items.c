@@ -109,14 +109,8 @@ struct items_only {
 static bool items_keep_sizes(struct zf_torch *t, const uint64_t **sizes, uint32_t n,
                              struct zf_err *err)
 {
-    uint64_t *copy = zf_arena_get(zf_torch_arena(t), n, sizeof *copy, err);
-
-    if (!copy) {
-        return false;
-    }
-    memcpy(copy, *sizes, n * sizeof *copy);
-    *sizes = copy;
-    return true;
+    *sizes = zf_arena_copy(zf_torch_arena(t), *sizes, n, sizeof **sizes, err);
+    return *sizes != NULL;
 }
 
 static bool items_count_part(void *ctx, const struct zf_torch_part *part, struct zf_err *err)

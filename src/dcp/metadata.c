@@ -123,13 +123,11 @@ static const uint64_t *metadata_keep_box(struct zf_dcp *d, const struct dcp_key 
 {
     static const uint64_t none;
     const uint64_t *corner = k->shape ? k->shape - k->ndim : &none;
-    uint64_t *box;
 
-    if (k->ndim == 0 || memcmp(d->box, corner, 2 * k->ndim * sizeof *box) == 0) {
+    if (k->ndim == 0 || memcmp(d->box, corner, 2 * k->ndim * sizeof *corner) == 0) {
         return corner;
     }
-    box = zf_arena_get(d->pickles, 2 * (uint64_t)k->ndim, sizeof *box, err);
-    return box ? memcpy(box, d->box, 2 * k->ndim * sizeof *box) : NULL;
+    return zf_arena_copy(d->pickles, d->box, 2 * (uint64_t)k->ndim, sizeof *corner, err);
 }
 
 struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,

@@ -38,9 +38,7 @@ static struct zf_agree *replicas_copy_said(struct dcp_placing *p, struct dcp_ite
         }
         return NULL;
     }
-    struct zf_agree *done = said;
-    said = NULL;
-    return done;
+    return zf_give(said);
 }
 
 static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *copy,

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/hex.h>
 #include <zf/export/dest.h>
 #include <zf/view.h>
 
@@ -86,9 +87,7 @@ static void copy_identify(struct copy *c)
     sha256_update(&ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);
     sha256_digest(&ctx, sizeof sum, sum);
-    for (size_t i = 0; i < ZF_EXPORT_ID_LEN / 2; i++) {
-        (void)snprintf(c->id + 2 * i, 3, "%02x", sum[i]);
-    }
+    zf_hex(c->id, sum, ZF_EXPORT_ID_LEN / 2);
 }
 
 /* ---- what is there already ------------------------------------------------------------------- */
@@ -100,31 +99,12 @@ static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
     }
 }
 
-/* All n bytes, or fewer at the end of the file; < 0 and errno. */
-static ssize_t copy_read_some(int fd, unsigned char *p, size_t n, uint64_t off)
-{
-    size_t got = 0;
-
-    while (got < n) {
-        ssize_t k = pread(fd, p + got, n - got, (off_t)(off + got));
-
-        if (k < 0 && errno == EINTR) {
-            continue;
-        }
-        if (k <= 0) {
-            return k < 0 ? k : (ssize_t)got;
-        }
-        got += (size_t)k;
-    }
-    return (ssize_t)got;
-}
-
 /* Hashes what a part or a finished file holds up to `end`. */
 static enum zf_export_end copy_hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
 {
     for (uint64_t off = 0; c->run->sums && off < end;) {
         size_t want = end - off < ZF_EXPORT_BUF ? (size_t)(end - off) : ZF_EXPORT_BUF;
-        ssize_t n = copy_read_some(fd, c->buf, want, off);
+        ssize_t n = zf_fd_pread(fd, c->buf, want, off);
 
         if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
             return ZF_EXPORT_STOPPED;
@@ -157,7 +137,7 @@ static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, s
         if (!zf_through_read(&c->through, c->buf, ZF_EXPORT_BUF, off, &n, err)) {
             return ZF_EXPORT_UNREADABLE;
         }
-        ssize_t k = copy_read_some(fd, theirs, n, off);
+        ssize_t k = zf_fd_pread(fd, theirs, n, off);
         if (k < 0) {
             return copy_cannot(c, "read what is there already", err);
         }
@@ -257,23 +237,6 @@ static bool copy_is_zero(const unsigned char *p, size_t n)
     return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
-static bool copy_write_all(int fd, const unsigned char *p, size_t n, uint64_t off)
-{
-    while (n > 0) {
-        ssize_t k = pwrite(fd, p, n, (off_t)off);
-
-        if (k < 0 && errno != EINTR) {
-            return false;
-        }
-        if (k > 0) {
-            p += k;
-            off += (uint64_t)k;
-            n -= (size_t)k;
-        }
-    }
-    return true;
-}
-
 /* Writes buf[n] at c->off, but for blocks of zeros: those stay holes. */
 static bool copy_write_sparse(const struct copy *c, size_t n)
 {
@@ -284,14 +247,14 @@ static bool copy_write_sparse(const struct copy *c, size_t n)
 
         len = len < n - at ? len : n - at;
         if (copy_is_zero(c->buf + at, len)) {
-            if (!copy_write_all(c->fd, c->buf + from, at - from, c->off + from)) {
+            if (!zf_fd_pwrite(c->fd, c->buf + from, at - from, c->off + from)) {
                 return false;
             }
             from = at + len;
         }
         at += len;
     }
-    return copy_write_all(c->fd, c->buf + from, n - from, c->off + from);
+    return zf_fd_pwrite(c->fd, c->buf + from, n - from, c->off + from);
 }
 
 static void copy_write_behind(const struct copy *c, uint64_t before)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/hex.h>
 #include <zf/base/name.h>
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -117,10 +118,11 @@ static void dest_part_name(struct zf_export_spot *s)
 
     if (n >= (int)sizeof s->part) {
         uint8_t sum[32];
+        char digits[17];
 
         zf_sha256(s->name, strlen(s->name), sum);
-        (void)snprintf(s->part, sizeof s->part, ".%.64s~%02x%02x%02x%02x%02x%02x%02x%02x.part",
-                       s->name, sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7]);
+        zf_hex(digits, sum, 8);
+        (void)snprintf(s->part, sizeof s->part, ".%.64s~%s.part", s->name, digits);
     }
 }
 

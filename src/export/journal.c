@@ -2,7 +2,6 @@
 /* The file is read once, whole, at the beginning; only appended lines follow, one write each, so
  * that threads need no lock and a crash tears at most the last line.  The last line about a path
  * counts. */
-#include <zf/base/vec.h>
 #include <zf/export/journal.h>
 
 #include <errno.h>
@@ -13,6 +12,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <zf/base/fd.h>
+#include <zf/base/vec.h>
 
 struct journal_line {
     const char *path; /* in the journal's text */
@@ -28,12 +30,9 @@ struct zf_export_journal {
 
 static void journal_boot_id(char out[64])
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    zf_auto(fd) int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, out, 63) : 0;
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     out[n > 0 ? n : 0] = '\0';
     out[strcspn(out, "\n")] = '\0';
 }
@@ -117,21 +116,8 @@ static bool journal_slurp(struct zf_export_journal *j, struct zf_err *err)
     if (!j->text) {
         return zf_fail_sys(err, "read what an earlier export left");
     }
-    for (off_t at = 0; at < st.st_size;) {
-        ssize_t n = pread(j->fd, j->text + at, (size_t)(st.st_size - at), at);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return zf_fail_sys(err, "read what an earlier export left");
-        }
-        if (n == 0) {
-            break;
-        }
-        at += n;
-    }
-    return true;
+    return zf_fd_pread(j->fd, j->text, (size_t)st.st_size, 0) >= 0 ||
+           zf_fail_sys(err, "read what an earlier export left");
 }
 
 /* One write a line, so that lines of several threads do not mix. */
@@ -231,9 +217,7 @@ void zf_export_journal_finish(struct zf_export_journal *j)
 void zf_export_journal_free(struct zf_export_journal *j)
 {
     if (j) {
-        if (j->fd >= 0) {
-            (void)close(j->fd);
-        }
+        zf_auto_fd(&j->fd);
         free(j->text);
         zf_vec_fini(&j->line);
         free(j);

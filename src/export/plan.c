@@ -3,12 +3,12 @@
  * Sorted by destination, two entries of one source are the same file asked for twice and one is
  * dropped, two of different sources are a clash of names.  Sorted by inode, neighbours are tied
  * tensors: the first is copied, the others link to it. */
-#include <zf/base/vec.h>
 #include <zf/export/plan.h>
 
 #include <string.h>
 
 #include <zf/base/glob.h>
+#include <zf/base/vec.h>
 #include <zf/each.h>
 
 /* One PATH while it is looked up. */

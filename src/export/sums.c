@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/export/sums.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +15,7 @@ static void sums_line_of(const struct zf_export_file *f, struct zf_out *out)
     bool escape = strchr(f->to, '\\');
 
     zf_out_str(out, escape ? "\\" : "");
-    for (size_t i = 0; i < sizeof f->sha256; i++) {
-        static const char hex[] = "0123456789abcdef";
-
-        zf_out_u8(out, (uint8_t)hex[f->sha256[i] >> 4]);
-        zf_out_u8(out, (uint8_t)hex[f->sha256[i] & 15]);
-    }
+    zf_out_hex(out, f->sha256, sizeof f->sha256);
     zf_out_str(out, "  ");
     for (const char *p = f->to; *p; p++) {
         zf_out_fill(out, *p, *p == '\\' ? 2 : 1);
@@ -52,7 +46,7 @@ static char *sums_read_old(const struct zf_export_spot *s)
         return calloc(1, 1);
     }
     char *text = calloc(1, (size_t)st.st_size + 1);
-    if (text && read(fd, text, (size_t)st.st_size) != st.st_size) {
+    if (text && zf_fd_pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
         text[0] = '\0';
     }
     return text;
@@ -96,15 +90,10 @@ static bool sums_write_text(const struct zf_export_spot *s, const struct zf_out 
     if (fd < 0) {
         return zf_fail_sys(err, "create the file");
     }
-    for (size_t at = 0; at < out->n;) {
-        ssize_t k = write(fd, out->p + at, out->n - at);
-
-        if (k < 0 && errno != EINTR) {
-            return zf_fail_sys(err, "write");
-        }
-        at += k > 0 ? (size_t)k : 0;
+    if (!zf_fd_write(fd, out->p, out->n) || fsync(fd) != 0) {
+        return zf_fail_sys(err, "write");
     }
-    return (fsync(fd) == 0 || zf_fail_sys(err, "write")) && zf_export_dest_publish(s, true, err);
+    return zf_export_dest_publish(s, true, err);
 }
 
 bool zf_export_sums_write(int root, const struct zf_export_plan *p, struct zf_err *err)

@@ -45,8 +45,7 @@ bool latest_read(struct zf_store *st, const char *file, char **name_out, struct 
                 "found \"%.60s\", expected the name of a directory beside this file", text);
         return zf_err_in(err, "%s", file);
     }
-    *name_out = text;
-    text = NULL;
+    *name_out = zf_give(text);
     return true;
 }
 

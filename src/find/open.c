@@ -109,7 +109,6 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
 {
     zf_auto(located) struct located l = {.dir = NULL};
     zf_auto(build) struct zf_build *b = NULL;
-    struct zf_build *whole;
     struct zf_checkpoint *c;
 
     if (!locate(st, o, &l, err)) {
@@ -142,9 +141,7 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     if (o->sealing) {
         o->sealing(o->sealing_ctx, b, l.match.format->name, l.match.probe.why);
     }
-    whole = b;
-    b = NULL;
-    c = zf_build_seal(whole, l.match.format->name, l.match.probe.why, err);
+    c = zf_build_seal(zf_give(b), l.match.format->name, l.match.probe.why, err);
     return c ? c : open_refused(&l, err);
 }
 

@@ -145,11 +145,6 @@ static void *saves_look(void *ctx, uint64_t i, struct zf_err *err)
     return ctx;
 }
 
-static void saves_looked(void *made)
-{
-    (void)made;
-}
-
 /* Behind an address looking at a directory is some requests, one after the other: all are looked at together
  * first, so that the store has the answers when they are asked for in their order. */
 static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
@@ -163,13 +158,11 @@ static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
     }
     zf_auto(ahead) struct zf_ahead *ahead =
         zf_ahead_new((struct zf_ahead_work){.make = saves_look,
-                                            .drop = saves_looked,
                                             .ctx = &l,
                                             .most = zf_store_ahead(st),
                                             .few = ZF_AHEAD_FAR},
                      dirs->n, &ignored);
-    for (size_t i = 0; ahead && i < dirs->n; i++) {
-        saves_looked(zf_ahead_take(ahead, &ignored));
+    for (size_t i = 0; ahead && i < dirs->n && zf_ahead_take(ahead, &ignored); i++) {
     }
 }
 

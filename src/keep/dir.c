@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
 #include <zf/base/vec.h>
 
 #include "keep.h"
@@ -71,30 +72,11 @@ int dir_open(const char *path, bool make, struct zf_err *err)
                       "the directory of kept models must be yours, and closed to others (mode 0700)");
     }
     (void)zf_err_in(err, "%s", path);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    zf_auto_fd(&fd);
     return -1;
 }
 
 /* ---- whole files ----------------------------------------------------------------------------- */
-
-static bool dir_read_all(int fd, uint8_t *p, uint64_t n, struct zf_err *err)
-{
-    for (uint64_t at = 0; at < n;) {
-        ssize_t got = pread(fd, p + at, (size_t)(n - at), (off_t)at);
-
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return got < 0 ? zf_fail_sys(err, "read a kept model")
-                           : zf_fail(err, ZF_E_FORMAT, at, "the kept model became shorter");
-        }
-        at += (uint64_t)got;
-    }
-    return true;
-}
 
 static uint8_t *dir_read_fd(int fd, uint64_t most, uint64_t *n_out, struct zf_err *err)
 {
@@ -112,44 +94,31 @@ static uint8_t *dir_read_fd(int fd, uint64_t most, uint64_t *n_out, struct zf_er
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the kept model is too large");
         return NULL;
     }
-    uint8_t *p = malloc((size_t)st.st_size + 1);
+    zf_auto(mem) uint8_t *p = malloc((size_t)st.st_size + 1);
     if (!p) {
         (void)zf_fail_sys(err, "read a kept model");
         return NULL;
     }
     *n_out = (uint64_t)st.st_size;
-    if (!dir_read_all(fd, p, *n_out, err)) {
-        free(p);
+    const ssize_t got = zf_fd_pread(fd, p, (size_t)st.st_size, 0);
+    if (got != st.st_size) {
+        (void)(got < 0 ? zf_fail_sys(err, "read a kept model")
+                       : zf_fail(err, ZF_E_FORMAT, (uint64_t)got, "the kept model became shorter"));
         return NULL;
     }
     (void)futimens(fd, NULL);
-    return p;
+    return zf_give(p);
 }
 
 uint8_t *dir_read(int dir, const char *name, uint64_t most, uint64_t *n_out, struct zf_err *err)
 {
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    zf_auto(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0) {
         (void)zf_fail_sys(err, "open a kept model");
         return NULL;
     }
-    uint8_t *p = dir_read_fd(fd, most, n_out, err);
-    (void)close(fd);
-    return p;
-}
-
-static bool dir_write_part(int fd, const struct dir_part *part)
-{
-    for (size_t at = 0; at < part->n;) {
-        ssize_t put = write(fd, (const char *)part->p + at, part->n - at);
-
-        if (put < 0 && errno != EINTR) {
-            return false;
-        }
-        at += put < 0 ? 0 : (size_t)put;
-    }
-    return true;
+    return dir_read_fd(fd, most, n_out, err);
 }
 
 bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_parts,
@@ -168,7 +137,7 @@ bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_
     }
     bool ok = true;
     for (size_t i = 0; ok && i < n_parts; i++) {
-        ok = dir_write_part(fd, &part[i]);
+        ok = zf_fd_write(fd, part[i].p, part[i].n);
     }
     /* A file torn by a crash is found by its checksum. */
     ok = (close(fd) == 0) && ok && renameat(dir, temp, dir, name) == 0;
@@ -242,9 +211,7 @@ static bool dir_list(int dir, struct dir_files *f, struct zf_err *err)
 
     if (!d) {
         (void)zf_fail_sys(err, "list the kept models");
-        if (fd >= 0) {
-            (void)close(fd);
-        }
+        zf_auto_fd(&fd);
         return false;
     }
     for (struct dirent *e; ok && (e = readdir(d));) {
@@ -276,13 +243,10 @@ void dir_trim(int dir, uint64_t most)
 /* The first line of the key, without what a terminal would obey. */
 static void dir_what(int dir, const char *name, char *out, size_t n)
 {
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    zf_auto(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t got = fd >= 0 ? pread(fd, out, n - 1, KEEP_KEY_AT) : -1;
     size_t len = 0;
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     for (; got > 0 && len < (size_t)got && out[len] != '\n'; len++) {
         out[len] = (unsigned char)out[len] < ' ' || out[len] == 0x7f ? '?' : out[len];
     }
@@ -291,7 +255,7 @@ static void dir_what(int dir, const char *name, char *out, size_t n)
 
 bool zf_keep_each(const char *path, zf_keep_fn *fn, void *ctx, struct zf_err *err)
 {
-    int dir = dir_open(path, false, err);
+    zf_auto(fd) int dir = dir_open(path, false, err);
     struct dir_files f = {0};
     char what[4096];
 
@@ -304,13 +268,12 @@ bool zf_keep_each(const char *path, zf_keep_fn *fn, void *ctx, struct zf_err *er
         fn(ctx, &(struct zf_keep_entry){.what = what, .bytes = f.at[i].bytes, .used = f.at[i].used});
     }
     zf_vec_fini(&f);
-    (void)close(dir);
     return ok;
 }
 
 bool zf_keep_clear(const char *path, uint64_t *bytes_out, struct zf_err *err)
 {
-    int dir = dir_open(path, false, err);
+    zf_auto(fd) int dir = dir_open(path, false, err);
     struct dir_files f = {0};
 
     *bytes_out = 0;
@@ -324,6 +287,5 @@ bool zf_keep_clear(const char *path, uint64_t *bytes_out, struct zf_err *err)
         *bytes_out += ok ? f.at[i].bytes : 0;
     }
     zf_vec_fini(&f);
-    (void)close(dir);
     return ok;
 }

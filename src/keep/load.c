@@ -155,16 +155,10 @@ static void *load_hold(void *ctx, uint64_t i, struct zf_err *err)
     return f->kind == ZF_FACT_FILE || zf_store_holds(l->st, f, &src, err) ? l : NULL;
 }
 
-static void load_held(void *made)
-{
-    (void)made;
-}
-
 /* Of a place far away what is asked waits for an answer: all that must be listed is asked for at once. */
 static bool load_far(struct loading *l, struct zf_err *err)
 {
     const struct zf_ahead_work work = {.make = load_hold,
-                                       .drop = load_held,
                                        .ctx = l,
                                        .most = zf_store_ahead(l->st),
                                        .few = ZF_AHEAD_FAR};
@@ -289,9 +283,7 @@ static struct zf_checkpoint *load_model(struct loading *l, const char *below, co
     if (!b || !zf_build_unpack(b, &l->in, l->sources.at, l->sources.n, err)) {
         return NULL;
     }
-    struct zf_build *whole = b;
-    b = NULL;
-    return zf_build_seal(whole, format, why, err);
+    return zf_build_seal(zf_give(b), format, why, err);
 }
 
 static struct zf_checkpoint *load_all(struct loading *l, struct zf_err *err)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
 #include <zf/model/pack.h>
 #include <zf/source/facts.h>
 
@@ -66,9 +67,7 @@ void zf_keep_free(struct zf_keep *k)
         return;
     }
     put_forget(k);
-    if (k->dir >= 0) {
-        (void)close(k->dir);
-    }
+    zf_auto_fd(&k->dir);
     zf_auto_out(&k->about);
     zf_auto_out(&k->sources);
     zf_auto_out(&k->model);

@@ -12,7 +12,7 @@ struct box_tree_node {
 };
 
 struct boxtree {
-    uint32_t nd, n_nodes;
+    uint32_t nd;
     const struct box_tree_node *node;
     const uint64_t *bound; /* [n_nodes][2][nd]: lowest and highest coordinate, inclusive */
 };
@@ -98,7 +98,7 @@ struct boxtree *boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *
         m.node[n_nodes++] = (struct box_tree_node){first, mid, 0};
         m.node[n_nodes++] = (struct box_tree_node){mid, end, 0};
     }
-    *t = (struct boxtree){.nd = nd, .n_nodes = n_nodes, .node = m.node, .bound = m.bound};
+    *t = (struct boxtree){.nd = nd, .node = m.node, .bound = m.bound};
     return t;
 }
 

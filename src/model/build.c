@@ -37,9 +37,7 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
         (void)zf_fail_sys(err, "make a model");
         return NULL;
     }
-    struct zf_build *out = b;
-    b = NULL;
-    return out;
+    return zf_give(b);
 }
 
 void zf_build_free(struct zf_build *b)
@@ -247,13 +245,11 @@ static const uint64_t *build_shape(struct zf_build *b, struct zf_type type, stru
 {
     const struct zf_draft *last = b->drafts.n ? b->drafts.at[b->drafts.n - 1] : NULL;
     size_t n = type.ndim * sizeof *type.shape;
-    uint64_t *shape;
 
     if (last && last->ndim == type.ndim && (n == 0 || memcmp(last->shape, type.shape, n) == 0)) {
         return last->shape;
     }
-    shape = zf_arena_get(b->keep, type.ndim, sizeof *shape, err);
-    return shape && n > 0 ? memcpy(shape, type.shape, n) : shape;
+    return zf_arena_copy(b->keep, type.shape, type.ndim, sizeof *type.shape, err);
 }
 
 /* A draft of that type, at that place unless its set is NULL. */

@@ -46,13 +46,9 @@ static bool box_add(struct zf_draft *d, const uint64_t *start, const uint64_t *s
         return false;
     }
     const uint64_t *stride = NULL;
-    if (what->stride) {
-        uint64_t *copy = zf_arena_get(d->b->temp, d->ndim, sizeof *copy, err);
-        if (!copy) {
-            return false;
-        }
-        memcpy(copy, what->stride, d->ndim * sizeof *copy);
-        stride = copy;
+    if (what->stride &&
+        !(stride = zf_arena_copy(d->b->temp, what->stride, d->ndim, sizeof *stride, err))) {
+        return false;
     }
     struct piece *p = draft_new_piece(d, err);
     if (!p) {

@@ -201,17 +201,6 @@ static struct fault grid_prove_kind(const struct boxes *box, struct cells *c)
 
 /* ---- the sealed map ----------------------------------------------------------------------- */
 
-static void *grid_keep_copy(const struct grid_make *m, const void *p, uint64_t n, uint64_t size,
-                            struct zf_err *err)
-{
-    void *copy = zf_arena_get(m->keep, n, size, err);
-
-    if (copy && n > 0) {
-        memcpy(copy, p, (size_t)(n * size));
-    }
-    return copy;
-}
-
 /* The arrays of a grid's boxes while they are filled; the map only reads them. */
 struct grid_rows {
     uint32_t nd;
@@ -230,7 +219,7 @@ static struct grid *grid_new_grid(const struct grid_make *m, uint32_t n, bool st
     uint64_t *step = g ? zf_arena_get(m->keep, box->nd, sizeof *step, err) : NULL;
     struct grid_rows r = {.nd = box->nd};
 
-    if (!step || !(g->shape = grid_keep_copy(m, box->shape, box->nd, sizeof *step, err)) ||
+    if (!step || !(g->shape = zf_arena_copy(m->keep, box->shape, box->nd, sizeof *step, err)) ||
         !(r.off = zf_arena_get(m->keep, n, sizeof *r.off, err)) ||
         !(r.src = zf_arena_get(m->keep, n, sizeof *r.src, err))) {
         return NULL;
@@ -271,9 +260,9 @@ static bool grid_keep_cuts(const struct grid_make *m, const struct cells *c, str
 {
     const uint64_t **cut = zf_arena_get(m->keep, g->nd, sizeof(*cut), err);
 
-    g->n_cells = cut ? grid_keep_copy(m, c->n, g->nd, sizeof *c->n, err) : NULL;
+    g->n_cells = cut ? zf_arena_copy(m->keep, c->n, g->nd, sizeof *c->n, err) : NULL;
     for (uint32_t d = 0; g->n_cells && d < g->nd; d++) {
-        cut[d] = grid_keep_copy(m, c->cut[d], (uint64_t)c->n[d] + 1, sizeof **cut, err);
+        cut[d] = zf_arena_copy(m->keep, c->cut[d], (uint64_t)c->n[d] + 1, sizeof **cut, err);
         if (!cut[d]) {
             return false;
         }
@@ -308,7 +297,7 @@ static struct zf_map *grid_uneven_grid(const struct grid_make *m, const struct c
     uint32_t *hi = lo ? zf_arena_get(m->keep, box->n, sizeof *hi, err) : NULL;
 
     if (!hi || !grid_keep_cuts(m, c, g, err) ||
-        !(g->cell = grid_keep_copy(m, c->owner, c->total, sizeof *c->owner, err))) {
+        !(g->cell = zf_arena_copy(m->keep, c->owner, c->total, sizeof *c->owner, err))) {
         return NULL;
     }
     for (uint32_t i = 0; i < box->n; i++) {

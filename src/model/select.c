@@ -345,7 +345,5 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
     select_selection_report(&s);
     c->set = set;
     c->n_sets = n;
-    struct zf_checkpoint *out = c;
-    c = NULL;
-    return out;
+    return zf_give(c);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <zf/base/hash.h>
 #include <zf/base/vec.h>
 
 /* Coarser than the clock of any file system in use (FAT: 2 s). */
@@ -23,19 +24,6 @@ struct fingerprint_walk {
     int64_t newest; /* seconds */
     uint64_t hash;
 };
-
-/* FNV-1a, then mixed, because the results are added. */
-static uint64_t fingerprint_mix(uint64_t h, const void *p, size_t n)
-{
-    const unsigned char *b = p;
-
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ b[i]) * 0x100000001b3;
-    }
-    h ^= h >> 32;
-    h *= 0xd6e8feb86659fd93;
-    return h ^ h >> 32;
-}
 
 /* Takes path, which may be NULL; without memory it is left out. */
 static void fingerprint_push(struct fingerprint_walk *w, char *path)
@@ -52,12 +40,10 @@ static void fingerprint_push(struct fingerprint_walk *w, char *path)
 
 static void fingerprint_entry(struct fingerprint_walk *w, const char *dir, const struct zf_entry *e)
 {
-    uint64_t h = fingerprint_mix(0xcbf29ce484222325, dir, strlen(dir) + 1);
+    uint64_t h = zf_hash_str(zf_hash_str(e->kind, dir), e->name);
     char *path = NULL;
 
-    h = fingerprint_mix(h, e->name, strlen(e->name) + 1);
-    h = fingerprint_mix(h, &e->kind, sizeof e->kind);
-    w->hash += fingerprint_mix(h, &e->id, sizeof e->id);
+    w->hash += zf_hash(h, &e->id, sizeof e->id);
     w->newest = e->id.mtime.tv_sec > w->newest ? e->id.mtime.tv_sec : w->newest;
     w->newest = e->id.ctime.tv_sec > w->newest ? e->id.ctime.tv_sec : w->newest;
     if (e->kind == ZF_ENTRY_DIR) {
@@ -82,7 +68,7 @@ struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *
         size_t n;
 
         if (!zf_store_list(w.st, path, &e, &n, &err)) {
-            w.hash += fingerprint_mix(err.code, path, strlen(path));
+            w.hash += zf_hash_str(err.code, path);
             continue;
         }
         for (size_t i = 0; i < n; i++) {

@@ -74,9 +74,8 @@ static bool auth_plan(struct aws_auth *s, struct zf_err *err)
     free(s->sts);
     aws_plan_fini(&s->plan);
     s->sts_region = copy;
-    s->sts = sts;
+    s->sts = zf_give(sts);
     s->plan = plan;
-    sts = NULL;
     plan = (struct aws_plan){0};
     return true;
 }

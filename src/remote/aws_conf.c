@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
 #include <zf/base/out.h>
 
 #include "uri.h"
@@ -21,16 +22,9 @@ const char *aws_conf_env(const char *name)
     return v && *v ? v : NULL;
 }
 
-static inline void zf_auto_conf_fd(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-    }
-}
-
 bool aws_conf_file(const char *path, size_t most, char **out, size_t *n_out, struct zf_err *err)
 {
-    zf_auto(conf_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    zf_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     *out = NULL;
     *n_out = 0;

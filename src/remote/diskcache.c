@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <nettle/base16.h>
 #include <nettle/sha2.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
 #include <zf/base/hash.h>
+#include <zf/base/hex.h>
 #include <zf/source/gate.h>
 
 /* What may wait to be written: readers wait when it is more than the first; what was on its way by then comes on top. */
@@ -64,8 +65,7 @@ struct diskcache_key diskcache_key_of(const struct diskcache_about *a)
     sha256_update(&ctx, strlen(a->version) + 1, (const uint8_t *)a->version);
     sha256_update(&ctx, (size_t)n + 1, (const uint8_t *)size);
     sha256_digest(&ctx, sizeof sum, sum);
-    base16_encode_update(key.hex, sizeof sum, sum);
-    key.hex[64] = '\0';
+    zf_hex(key.hex, sum, sizeof sum);
     return key;
 }
 
@@ -99,45 +99,9 @@ static void diskcache_path(char out[128], const struct diskcache_key *key, uint6
     (void)snprintf(out, 128, "o/%s/%" PRIu64, key->hex, k / DISKCACHE_SLOTS);
 }
 
-static off_t diskcache_place(uint64_t k)
+static uint64_t diskcache_place(uint64_t k)
 {
-    return (off_t)(DISKCACHE_HEAD + (k % DISKCACHE_SLOTS) * DISKCACHE_BLOCK);
-}
-
-static bool diskcache_read_all(int fd, void *buf, size_t n, off_t off)
-{
-    char *to = buf;
-
-    while (n > 0) {
-        ssize_t got = pread(fd, to, n, off);
-
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            return false;
-        }
-        got = got < 0 ? 0 : got;
-        to += got;
-        off += got;
-        n -= (size_t)got;
-    }
-    return true;
-}
-
-static bool diskcache_write_all(int fd, const void *buf, size_t n, off_t off)
-{
-    const char *from = buf;
-
-    while (n > 0) {
-        ssize_t got = pwrite(fd, from, n, off);
-
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            return false;
-        }
-        got = got < 0 ? 0 : got;
-        from += got;
-        off += got;
-        n -= (size_t)got;
-    }
-    return true;
+    return DISKCACHE_HEAD + (k % DISKCACHE_SLOTS) * DISKCACHE_BLOCK;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -163,9 +127,9 @@ bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_
         return false;
     }
     bool ok = n <= DISKCACHE_BLOCK &&
-              diskcache_read_all(fd, entry, sizeof entry,
-                                 (off_t)(k % DISKCACHE_SLOTS * DISKCACHE_ENTRY)) &&
-              diskcache_read_all(fd, buf, n, diskcache_place(k));
+              zf_fd_pread(fd, entry, sizeof entry, k % DISKCACHE_SLOTS * DISKCACHE_ENTRY) ==
+                  (ssize_t)sizeof entry &&
+              zf_fd_pread(fd, buf, n, diskcache_place(k)) == (ssize_t)n;
     if (ok) {
         diskcache_entry(key, k, buf, n, want);
         ok = memcmp(entry, want, sizeof want) == 0;
@@ -192,7 +156,7 @@ static void diskcache_write_about(struct diskcache *c, const struct diskcache_jo
     if (fd < 0) {
         return;
     }
-    bool ok = diskcache_write_all(fd, j->about, strlen(j->about), 0);
+    bool ok = zf_fd_write(fd, j->about, strlen(j->about));
     (void)close(fd);
     if (!ok || renameat(c->dir, temp, c->dir, path) != 0) {
         (void)unlinkat(c->dir, temp, 0);
@@ -219,12 +183,12 @@ static int diskcache_open_file(struct diskcache *c, const struct diskcache_job *
 static bool diskcache_write_block(int fd, const struct diskcache_job *j)
 {
     uint8_t entry[DISKCACHE_ENTRY], none[DISKCACHE_ENTRY] = {0};
-    const off_t at = (off_t)(j->k % DISKCACHE_SLOTS * DISKCACHE_ENTRY);
+    const uint64_t at = j->k % DISKCACHE_SLOTS * DISKCACHE_ENTRY;
 
     diskcache_entry(&j->key, j->k, j->data, j->n, entry);
-    return diskcache_write_all(fd, none, sizeof none, at) &&
-           diskcache_write_all(fd, j->data, j->n, diskcache_place(j->k)) &&
-           diskcache_write_all(fd, entry, sizeof entry, at);
+    return zf_fd_pwrite(fd, none, sizeof none, at) &&
+           zf_fd_pwrite(fd, j->data, j->n, diskcache_place(j->k)) &&
+           zf_fd_pwrite(fd, entry, sizeof entry, at);
 }
 
 static void diskcache_write_locked(struct diskcache *c, const struct diskcache_job *first)

@@ -5,37 +5,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "uri.h"
-#include "url.h"
+#include <zf/base/hex.h>
 
-static int href_hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
+#include "uri.h"
 
 /* ---- character references -------------------------------------------------------------------- */
-
-static void href_utf8(struct zf_out *out, uint32_t c)
-{
-    if (c < 0x80) {
-        zf_out_u8(out, (uint8_t)c);
-    } else if (c < 0x800) {
-        zf_out_u8(out, (uint8_t)(0xc0 | c >> 6));
-        zf_out_u8(out, (uint8_t)(0x80 | (c & 63)));
-    } else if (c < 0x10000) {
-        zf_out_u8(out, (uint8_t)(0xe0 | c >> 12));
-        zf_out_u8(out, (uint8_t)(0x80 | (c >> 6 & 63)));
-        zf_out_u8(out, (uint8_t)(0x80 | (c & 63)));
-    } else {
-        zf_out_u8(out, (uint8_t)(0xf0 | c >> 18));
-        zf_out_u8(out, (uint8_t)(0x80 | (c >> 12 & 63)));
-        zf_out_u8(out, (uint8_t)(0x80 | (c >> 6 & 63)));
-        zf_out_u8(out, (uint8_t)(0x80 | (c & 63)));
-    }
-}
 
 /* The number in p[n] = "38" or "x26"; 0: none. */
 static uint32_t href_number(const char *p, size_t n)
@@ -44,7 +18,7 @@ static uint32_t href_number(const char *p, size_t n)
     uint32_t v = 0;
 
     for (size_t i = hex; i < n; i++) {
-        int d = href_hex(p[i]);
+        int d = zf_hex_digit(p[i]);
 
         if (d < 0 || (!hex && d > 9) || v > 0x10ffff) {
             return 0;
@@ -83,7 +57,7 @@ void href_text(struct zf_out *out, const char *p, size_t n)
         uint32_t c = end ? href_reference(p + i + 1, (size_t)(end - p) - i - 1) : 0;
 
         if (c) {
-            href_utf8(out, c);
+            zf_out_utf8(out, c);
             i = (size_t)(end - p);
         } else {
             zf_out_add(out, p + i, 1);

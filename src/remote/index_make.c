@@ -7,8 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <zf/base/name.h>
+#include <zf/base/hex.h>
 #include <zf/base/path.h>
+#include <zf/base/utf8.h>
 #include <zf/base/vec.h>
 #include <zf/remote.h>
 
@@ -54,9 +55,7 @@ static bool index_sha256(const struct index_make *m, const char *path, char hex[
         at += n;
     }
     sha256_digest(&sum, sizeof digest, digest);
-    for (size_t i = 0; i < sizeof digest; i++) {
-        (void)snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    }
+    zf_hex(hex, digest, sizeof digest);
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include <nettle/hmac.h>
 #include <nettle/sha2.h>
 
+#include <zf/base/name.h>
 #include <zf/base/vec.h>
 
 #include "uri.h"
@@ -54,24 +55,6 @@ void sigv4_headers_fini(struct sigv4_headers *h)
             explicit_bzero(all[i]->p, all[i]->n);
         }
         zf_auto_out(all[i]);
-    }
-}
-
-static void sigv4_sha256(const void *p, size_t n, uint8_t *out)
-{
-    struct sha256_ctx ctx;
-
-    sha256_init(&ctx);
-    sha256_update(&ctx, n, p);
-    sha256_digest(&ctx, SIGV4_HASH, out);
-}
-
-static void sigv4_hex(struct zf_out *out, const uint8_t *p)
-{
-    for (size_t i = 0; i < SIGV4_HASH; i++) {
-        char two[3];
-        snprintf(two, sizeof two, "%02x", p[i]);
-        zf_out_add(out, two, 2);
     }
 }
 
@@ -274,8 +257,8 @@ static void sigv4_text(struct sigv4_work *w)
     zf_out_str(&w->text, "\n");
     zf_out_str(&w->text, zf_out_text(&w->scope));
     zf_out_str(&w->text, "\n");
-    sigv4_sha256(zf_out_text(&w->canonical), w->canonical.n, hash);
-    sigv4_hex(&w->text, hash);
+    zf_sha256(zf_out_text(&w->canonical), w->canonical.n, hash);
+    zf_out_hex(&w->text, hash, SIGV4_HASH);
 }
 
 /* The key of the day, the region and the service signs the text. */
@@ -311,9 +294,9 @@ static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key, struc
     }
     zf_out_str(&out->date, "x-amz-date: ");
     zf_out_str(&out->date, w->stamp);
-    sigv4_sha256(w->ask->body, w->ask->n_body, hash);
+    zf_sha256(w->ask->body, w->ask->n_body, hash);
     zf_out_str(&out->sha256, "x-amz-content-sha256: ");
-    sigv4_hex(&out->sha256, hash);
+    zf_out_hex(&out->sha256, hash, SIGV4_HASH);
     if (key->token) {
         zf_out_str(&out->token, "x-amz-security-token: ");
         zf_out_str(&out->token, key->token);
@@ -341,6 +324,6 @@ bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct
     zf_out_str(&out->authorization, ", SignedHeaders=");
     zf_out_str(&out->authorization, zf_out_text(&w.names));
     zf_out_str(&out->authorization, ", Signature=");
-    sigv4_hex(&out->authorization, sum);
+    zf_out_hex(&out->authorization, sum, SIGV4_HASH);
     return zf_out_ok(&w.text, err) && zf_out_ok(&w.scope, err) && zf_out_ok(&out->authorization, err);
 }

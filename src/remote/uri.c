@@ -3,6 +3,8 @@
 
 #include <strings.h>
 
+#include <zf/base/hex.h>
+
 static size_t uri_span(const char *p, const char *stop)
 {
     return strcspn(p, stop);
@@ -91,23 +93,14 @@ void uri_encode(struct zf_out *out, const char *p, size_t n, bool slash)
     }
 }
 
-static int uri_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool uri_decode(struct zf_out *out, const char *p, size_t n, bool plus)
 {
     for (size_t i = 0; i < n; i++) {
         char c = plus && p[i] == '+' ? ' ' : p[i];
 
         if (c == '%') {
-            int high = n - i > 2 ? uri_digit(p[i + 1]) : -1;
-            int low = high >= 0 ? uri_digit(p[i + 2]) : -1;
+            int high = n - i > 2 ? zf_hex_digit(p[i + 1]) : -1;
+            int low = high >= 0 ? zf_hex_digit(p[i + 2]) : -1;
 
             c = low < 0 ? '\0' : (char)(high * 16 + low);
             i += 2;

@@ -57,9 +57,7 @@ static struct block *decoded_make(struct decoded *d, struct zf_err *err)
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    struct block *done = block;
-    block = NULL;
-    return done;
+    return zf_give(block);
 }
 
 static struct block *decoded_load(struct blocks *b, uint64_t k, struct zf_err *err)

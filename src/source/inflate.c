@@ -164,9 +164,7 @@ static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t 
     p->in -= p->z.avail_in;
     p->z.avail_in = 0;
     p->z.next_in = NULL;
-    struct block *done = block;
-    block = NULL;
-    return done;
+    return zf_give(block);
 }
 
 static struct block *inflate_bad_crc(const struct inflater *f, struct zf_err *err)
@@ -190,8 +188,7 @@ static struct block *inflate_advance(struct inflater *f, uint64_t k, struct zf_e
     }
     uLong crc = crc32_z(f->crc, block->data, block->n);
     if (k + 1 < blocks_count(&f->b)) {
-        f->point[k + 1] = p;
-        p = NULL;
+        f->point[k + 1] = zf_give(p);
     } else if (crc != f->crc_want) {
         atomic_store_explicit(&f->bad, true, memory_order_relaxed);
         cache_drop(f->b.cache, f->b.owner);
@@ -199,9 +196,7 @@ static struct block *inflate_advance(struct inflater *f, uint64_t k, struct zf_e
     }
     f->crc = crc;
     atomic_store_explicit(&f->frontier, k + 1, memory_order_release);
-    struct block *done = block;
-    block = NULL;
-    return done;
+    return zf_give(block);
 }
 
 /* A block that was made before, from a copy of its point: any number of threads at once. */

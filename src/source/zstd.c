@@ -182,9 +182,7 @@ static struct block *zstd_next_block(struct unzstd *u, struct zf_err *err)
         return NULL;
     }
     u->next++;
-    struct block *done = block;
-    block = NULL;
-    return done;
+    return zf_give(block);
 }
 
 /* Remembers where a frame begins, once there is a block between it and the one before. */

@@ -82,12 +82,8 @@ bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_
     if (n == 0 || p->only_size) {
         return true;
     }
-    char *own = zf_arena_get(p->arena, n, 1, err);
-    if (!own) {
-        return false;
-    }
-    memcpy(own, bytes, n);
-    struct zf_map *m = zf_map_of_mem(p->arena, own, n, err);
+    const void *own = zf_arena_copy(p->arena, bytes, n, 1, err);
+    struct zf_map *m = own ? zf_map_of_mem(p->arena, own, n, err) : NULL;
     return m && bulk_add(p, m, n, err);
 }
 

@@ -60,13 +60,8 @@ static void sources_put_text(struct list *l, const char *key, const char *text)
 
 static void sources_put_bytes(struct list *l, const unsigned char *p, uint64_t n)
 {
-    static const char digits[] = "0123456789abcdef";
-
     zf_out_str(l->out, ",\"data\":\"");
-    for (uint64_t i = 0; i < n; i++) {
-        zf_out_u8(l->out, (uint8_t)digits[p[i] >> 4]);
-        zf_out_u8(l->out, (uint8_t)digits[p[i] & 15]);
-    }
+    zf_out_hex(l->out, p, (size_t)n);
     zf_out_u8(l->out, '"');
 }
 

@@ -15,7 +15,7 @@ struct zf_ahead;
 struct zf_ahead_work {
     /* Makes thing i; NULL is a failure.  From any thread, each i once. */
     void *(*make)(void *ctx, uint64_t i, struct zf_err *err);
-    void (*drop)(void *made); /* frees what nobody took */
+    void (*drop)(void *made); /* frees what nobody took; NULL = it owns nothing */
     void *ctx;                /* for make; it must outlive the struct zf_ahead */
     /* Bytes that a thing takes until it is taken; NULL = nothing worth counting. */
     uint64_t (*weigh)(const void *made);

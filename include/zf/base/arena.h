@@ -16,6 +16,10 @@ struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err) ZF_CHECKED;
  * though the budget would allow it. */
 void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err *err) ZF_CHECKED;
 
+/* The same, with a copy of the n things at p, which n = 0 does not read. */
+void *zf_arena_copy(struct zf_arena *a, const void *p, uint64_t n, uint64_t size,
+                    struct zf_err *err) ZF_CHECKED;
+
 /* A terminated copy of n bytes, packed without alignment (names are many and short). */
 char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err *err) ZF_CHECKED;
 

@@ -9,6 +9,15 @@
 
 #define zf_auto(type) __attribute__((cleanup(zf_auto_##type)))
 
+/* The pointer in `p`, which is NULL from then on: what is made in a scope and leaves it whole,
+ * `return zf_give(s);` */
+#define zf_give(p)                                                                                 \
+    __extension__({                                                                                \
+        __typeof__(p) zf_given = (p);                                                              \
+        (p) = NULL;                                                                                \
+        zf_given;                                                                                  \
+    })
+
 /* For plain malloc'ed memory of any type: `zf_auto(mem) char *p = NULL;` */
 static inline void zf_auto_mem(void *p)
 {

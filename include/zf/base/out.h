@@ -40,6 +40,10 @@ void zf_out_var(struct zf_out *o, uint64_t v);
 void zf_out_fill(struct zf_out *o, char c, size_t n);
 /* The number in decimal digits. */
 void zf_out_dec(struct zf_out *o, uint64_t v);
+/* The bytes p[n] as lower-case hexadecimal digits. */
+void zf_out_hex(struct zf_out *o, const void *p, size_t n);
+/* The character, up to U+10FFFF, in UTF-8. */
+void zf_out_utf8(struct zf_out *o, uint32_t c);
 /* p[n] as a JSON string, quotes included.  Bytes that are no UTF-8 become %XX, as in file names. */
 void zf_out_json(struct zf_out *o, const char *p, size_t n);
 

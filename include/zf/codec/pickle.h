@@ -79,6 +79,7 @@ bool zf_pv_bool(const struct zf_pv *v, bool *out);
 bool zf_pv_int(const struct zf_pv *v, int64_t *out);  /* INT and BOOL */
 bool zf_pv_u64(const struct zf_pv *v, uint64_t *out); /* INT >= 0 and BIGINT that fits */
 bool zf_pv_float(const struct zf_pv *v, double *out); /* FLOAT only */
+bool zf_pv_is_number(const struct zf_pv *v);          /* INT or FLOAT? */
 /* STR, BYTES, BIGINT: borrowed bytes, terminated by a NUL that is not counted. */
 const char *zf_pv_text(const struct zf_pv *v, uint64_t *n_out);
 bool zf_pv_eq(const struct zf_pv *v, const char *text); /* a STR with exactly this text? */

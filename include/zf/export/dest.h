@@ -5,17 +5,9 @@
 #define ZF_EXPORT_DEST_H
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <zf/base/auto.h>
-#include <zf/base/err.h>
-
-static inline void zf_auto_fd(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd);
-    }
-}
+#include <zf/base/fd.h>
 
 /* Opens `path`, and makes it with the directories above it where it lacks.
  * Errors: ZF_E_USAGE it lies in the checkpoint at `ckpt` (NULL: one that is not on this machine), or beside one that is a single file while

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/hex.h>
 #include <zf/base/utf8.h>
 
 bool jsonin_fail(struct zf_jsonin *in, enum zf_code code, uint64_t off, const char *fmt, ...)
@@ -105,28 +106,14 @@ static int32_t token_hex(const unsigned char *p)
     int32_t v = 0;
 
     for (int i = 0; i < 4; i++) {
-        unsigned char c = p[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        int digit = zf_hex_digit((char)p[i]);
+
         if (digit < 0) {
             return -1;
         }
         v = v << 4 | digit;
     }
     return v;
-}
-
-static void token_add_utf8(struct zf_out *o, uint32_t c)
-{
-    unsigned tail = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
-
-    zf_out_u8(o, (uint8_t)(lead[tail] | c >> 6 * tail));
-    while (tail-- > 0) {
-        zf_out_u8(o, (uint8_t)(0x80 | (c >> 6 * tail & 0x3f)));
-    }
 }
 
 /* \uXXXX, or two of them that are the halves of one character; p[n] begins with the backslash. */
@@ -150,7 +137,7 @@ static bool token_take_unicode(struct zf_jsonin *in, const unsigned char *p, siz
                            (uint32_t)c);
     }
     in->at += low < 0 ? 6 : 12;
-    token_add_utf8(&in->text,
+    zf_out_utf8(&in->text,
                    low < 0 ? (uint32_t)c
                            : 0x10000u + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)));
     return true;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/hex.h>
 #include <zf/base/num.h>
 
 /* Python itself refuses longer decimal numbers, as the conversion takes quadratic time
@@ -227,14 +228,6 @@ struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n
     return v;
 }
 
-static int text_hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Exactly `digits` hex digits; false when they are not there. */
 static bool text_hex_number(const char *p, uint64_t left, unsigned digits, uint32_t *out)
 {
@@ -244,7 +237,7 @@ static bool text_hex_number(const char *p, uint64_t left, unsigned digits, uint3
         return false;
     }
     for (unsigned i = 0; i < digits; i++) {
-        int d = text_hex(p[i]);
+        int d = zf_hex_digit(p[i]);
         if (d < 0) {
             return false;
         }

@@ -55,6 +55,11 @@ bool zf_pv_u64(const struct zf_pv *v, uint64_t *out)
     return true;
 }
 
+bool zf_pv_is_number(const struct zf_pv *v)
+{
+    return value_is(v, ZF_PV_INT) || value_is(v, ZF_PV_FLOAT);
+}
+
 bool zf_pv_float(const struct zf_pv *v, double *out)
 {
     if (!value_is(v, ZF_PV_FLOAT)) {

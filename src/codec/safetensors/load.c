@@ -120,12 +120,9 @@ static bool load_judge_shape(struct load *l, const struct load_said *said, struc
         return load_bad_entry(err, e->name, "\"shape\" holds something that is no size");
     }
     e->ndim = (uint32_t)said->ndim;
-    dim = zf_arena_get(l->arena, e->ndim, sizeof *dim, err);
+    dim = zf_arena_copy(l->arena, l->dim.at, e->ndim, sizeof *dim, err);
     if (!dim) {
         return false;
-    }
-    if (e->ndim) {
-        memcpy(dim, l->dim.at, e->ndim * sizeof *dim);
     }
     e->shape = dim;
     if (e->dtype == ZF_DT_F4) {
@@ -276,18 +273,6 @@ static bool load_object(struct load *l, struct zf_err *err)
     return top || zf_fail(err, ZF_E_FORMAT, WORD, "the header is not a JSON object");
 }
 
-/* The n things of `each` bytes at `at`, in the arena. */
-static void *load_keep(struct zf_arena *arena, const void *at, size_t n, size_t each,
-                       struct zf_err *err)
-{
-    void *kept = zf_arena_get(arena, n, each, err);
-
-    if (kept && n) {
-        memcpy(kept, at, n * each);
-    }
-    return kept;
-}
-
 static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *err)
 {
     bool ok = load_object(l, err);
@@ -307,11 +292,11 @@ static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *e
     }
     out->n = l->entry.n;
     out->n_meta = l->meta_key.n;
-    struct zf_st_entry *e = load_keep(l->arena, l->entry.at, l->entry.n, sizeof *l->entry.at, err);
+    struct zf_st_entry *e = zf_arena_copy(l->arena, l->entry.at, l->entry.n, sizeof *l->entry.at, err);
     const size_t each = sizeof *l->meta_key.at;
-    out->meta_key = e ? load_keep(l->arena, l->meta_key.at, l->meta_key.n, each, err) : NULL;
+    out->meta_key = e ? zf_arena_copy(l->arena, l->meta_key.at, l->meta_key.n, each, err) : NULL;
     out->meta_val =
-        out->meta_key ? load_keep(l->arena, l->meta_val.at, l->meta_val.n, each, err) : NULL;
+        out->meta_key ? zf_arena_copy(l->arena, l->meta_val.at, l->meta_val.n, each, err) : NULL;
     return out->meta_val && load_tile(e, out, err);
 }
 

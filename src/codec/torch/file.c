@@ -176,11 +176,8 @@ struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limi
     if (!t->arena || !file_open_container(t, err)) {
         return NULL;
     }
-    struct zf_torch *done = t;
-
     t->twins = NULL;
-    t = NULL;
-    return done;
+    return zf_give(t);
 }
 
 void zf_torch_free(struct zf_torch *t)

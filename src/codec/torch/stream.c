@@ -57,8 +57,7 @@ const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_
             *off += in.at;
             t->pickle_bytes = in.at > t->pickle_bytes ? in.at : t->pickle_bytes;
             if (own) {
-                *place = own;
-                own = NULL;
+                *place = zf_give(own);
             }
             return v;
         }

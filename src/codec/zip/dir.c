@@ -153,7 +153,6 @@ bool zip_dir_load(struct zf_source *src, const struct zip_end *end,
     if (!dir_bound(src, member, n, end->dir_off, span, err)) {
         return false;
     }
-    *out = span;
-    span = NULL;
+    *out = zf_give(span);
     return true;
 }

@@ -284,10 +284,7 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
     }
     z->slow = !z->span && (waited || zf_source_is_far(src));
     zip_want_headers(z, WANT_MEMBERS);
-    struct zf_zip *done = z;
-
-    z = NULL;
-    return done;
+    return zf_give(z);
 }
 
 void zf_zip_free(struct zf_zip *z)

@@ -312,10 +312,7 @@ static bool affine_read_rank(struct zf_arena *a, const struct zf_pv *v, struct a
     if (!affine_prove_shard(a, s, &out, err)) {
         return false;
     }
-    struct zf_cut_box *box = zf_arena_get(a, out.n, sizeof *box, err);
-    if (box && out.n > 0) {
-        memcpy(box, room, out.n * sizeof *box);
-    }
+    struct zf_cut_box *box = zf_arena_copy(a, room, out.n, sizeof *box, err);
     *part = (struct zf_cut_part){box, out.n};
     return box != NULL;
 }

@@ -212,8 +212,7 @@ bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, stru
     if (ds->said_job) {
         return zf_agree_compare(list, ds->said_job, false, err);
     }
-    ds->said_job = list;
-    list = NULL;
+    ds->said_job = zf_give(list);
     return true;
 }
 

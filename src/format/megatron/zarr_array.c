@@ -270,8 +270,7 @@ static bool array_list(struct array *a, const char *dir, bool last, struct array
             if (!at) {
                 return false;
             }
-            *at = name;
-            name = NULL;
+            *at = zf_give(name);
         }
     }
     return true;

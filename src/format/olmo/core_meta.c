@@ -105,19 +105,12 @@ static bool core_push(struct reading *r, uint64_t v, struct zf_err *err)
 /* The numbers that were read are those of the list. */
 static bool core_keep(struct reading *r, struct core_list *out, struct zf_err *err)
 {
-    uint64_t *kept = NULL;
-
-    if (out->list && !out->odd) {
-        out->n = r->number.n;
-        out->at = kept = zf_arena_get(r->a, out->n, sizeof *kept, err);
-        if (!kept) {
-            return false;
-        }
+    if (!out->list || out->odd) {
+        return true;
     }
-    if (kept && out->n) {
-        memcpy(kept, r->number.at, out->n * sizeof *kept);
-    }
-    return true;
+    out->n = r->number.n;
+    out->at = zf_arena_copy(r->a, r->number.at, out->n, sizeof *r->number.at, err);
+    return out->at != NULL;
 }
 
 static bool core_read_sizes(struct reading *r, struct core_list *out, struct zf_err *err)
@@ -410,10 +403,7 @@ static bool core_end(struct reading *r, bool ok, struct zf_err *err)
         return false;
     }
     m->n = r->tensor.n;
-    m->tensor = zf_arena_get(r->a, m->n, sizeof *m->tensor, err);
-    if (m->tensor && m->n) {
-        memcpy(m->tensor, r->tensor.at, m->n * sizeof *m->tensor);
-    }
+    m->tensor = zf_arena_copy(r->a, r->tensor.at, m->n, sizeof *m->tensor, err);
     return m->tensor != NULL;
 }
 

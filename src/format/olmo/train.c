@@ -68,9 +68,7 @@ static struct zf_agree *train_said(const struct olmo_save *s, struct zf_torch *t
             return NULL;
         }
     }
-    struct zf_agree *done = g;
-    g = NULL;
-    return done;
+    return zf_give(g);
 }
 
 static bool train_check_rank(const struct zf_pv *root, uint32_t world, const char *path,
@@ -127,8 +125,7 @@ static bool train_read(struct train_reading *r, const char *path, struct zf_err 
     if (r->said) {
         return true;
     }
-    r->said = said;
-    said = NULL;
+    r->said = zf_give(said);
     return train_show(r->s, t, path, err);
 }
 

@@ -8,6 +8,7 @@ base_tests = \
 	tests/unit/base/test_name \
 	tests/unit/base/test_table \
 	tests/unit/base/test_tables \
+	tests/unit/base/test_text \
 	tests/unit/base/test_vec \
 	tests/unit/base/test_words \
 	$(NULL)
@@ -28,6 +29,8 @@ tests_unit_base_test_tables_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_tables_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_base_test_table_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_table_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_text_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_text_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_base_test_vec_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_vec_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_base_test_words_CPPFLAGS = $(TEST_CPPFLAGS)

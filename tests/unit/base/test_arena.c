@@ -25,6 +25,22 @@ static void hands_out_zeroed_aligned_memory(void **state)
     }
 }
 
+static void copies(void **state)
+{
+    const uint32_t three[] = {1, 2, UINT32_MAX};
+    struct zf_err err;
+    zf_auto(arena) struct zf_arena *a = zf_arena_new(4096, &err);
+    uint32_t *copy = zf_arena_copy(a, three, 3, sizeof *three, &err);
+
+    (void)state;
+    assert_memory_equal(copy, three, sizeof three);
+    copy[0] = 7;
+    assert_int_equal(three[0], 1);
+    assert_non_null(zf_arena_copy(a, NULL, 0, sizeof *three, &err));
+    assert_null(zf_arena_copy(a, three, UINT64_MAX, sizeof *three, &err));
+    assert_int_equal(err.code, ZF_E_LIMIT);
+}
+
 static void refuses_what_is_over_the_budget(void **state)
 {
     struct zf_err err;
@@ -43,6 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hands_out_zeroed_aligned_memory),
+        cmocka_unit_test(copies),
         cmocka_unit_test(refuses_what_is_over_the_budget),
     };
 

@@ -217,8 +217,7 @@ static bool rank_agree(struct legacy_save *ls, struct legacy_rank *r, struct zf_
         return zf_agree_compare(said, ls->said, false, err);
     }
     (void)zf_pv_float(zf_pv_get(root, "checkpoint_version"), &ls->version);
-    ls->said = said;
-    said = NULL;
+    ls->said = zf_give(said);
     return megatron_settings_args(args, &ls->settings, err);
 }
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes of a whole range through a descriptor: what a signal interrupts, or the kernel does in
+ * parts, goes on. */
+#ifndef ZF_BASE_FD_H
+#define ZF_BASE_FD_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <zf/base/err.h>
+
+/* `zf_auto(fd) int fd = open(...)`; closes nothing when the descriptor is negative. */
+static inline void zf_auto_fd(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+    }
+}
+
+/* Reads n bytes at off; returns how many there are, fewer than n only at the end of the file, or -1 and
+ * errno. */
+ssize_t zf_fd_pread(int fd, void *p, size_t n, uint64_t off) ZF_CHECKED;
+
+/* Write all n bytes: at the descriptor's position, or at off.  False: errno says why. */
+bool zf_fd_write(int fd, const void *p, size_t n) ZF_CHECKED;
+bool zf_fd_pwrite(int fd, const void *p, size_t n, uint64_t off) ZF_CHECKED;
+
+#endif
