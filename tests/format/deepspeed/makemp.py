@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes DeepSpeed saves of several model-parallel ranks (mp_rank = stage * tp + tensor rank) from one whole state.
 
-How a parameter is cut is said in a word: "copy", "0", "1" (a dimension), "two" (two sub-parameters along dimension 0).  What
+How a parameter is cut is said in a word: "copy", "0", "1" (a dimension), "two" (two sub-parameters along dimension 0); or, of any sub-parameters,
+as (dimension, for each of them its width on each rank).  What
 universal_checkpoint_info records is as in deepspeed/checkpoint/constants.py and autotp_universal.py, 0.19.8."""
 import itertools
 import re
@@ -19,10 +20,9 @@ def indices(shape, how, tp, rank):
     """The flat indices of the whole that the shard of a rank has, in its own order, and its shape."""
     if how == "copy" or tp == 1:
         return list(range(numel(shape))), list(shape)
-    dim, parts = (0, 2) if how == "two" else (int(how), 1)
-    sub = shape[dim] // parts
-    w = widths(sub, tp)
-    take = [p * sub + sum(w[:rank]) + i for p in range(parts) for i in range(w[rank])]
+    dim, parts = (0, 2) if how == "two" else (how[0], len(how[1])) if isinstance(how, tuple) else (int(how), 1)
+    table = how[1] if isinstance(how, tuple) else [widths(shape[dim] // parts, tp)] * parts
+    take = [sum(map(sum, table[:p])) + sum(w[:rank]) + i for p, w in enumerate(table) for i in range(w[rank])]
     axes = [take if d == dim else range(n) for d, n in enumerate(shape)]
     out = []
     for at in itertools.product(*axes):

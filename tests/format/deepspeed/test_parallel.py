@@ -112,6 +112,46 @@ def vocabulary():
     check("more rows than there are", not err and ("", "embed.weight") not in got and any("9 rows" in n for n in notes), (err, notes))
 
 
+def sub_parameters():
+    """parameter_with_sub_params: as many of equal width, or widths, which are divided equally where nothing says how."""
+    def case(cut, shape, listed, wide=None, why=None, record=lambda **k: k):
+        state = State({"qkv.weight": shape, "scale": ()}, {"norm.weight": (5,)})
+        cuts = {"qkv.weight": cut}
+        info = makemp.patterns(state, cuts)
+        info["parameter_with_sub_params"] = [record(patterns=[r"^qkv\.\w+$"], shape=listed, partition_dim=cut[0])]
+        info.update({"sub_param_shard_widths": {r"^qkv\.\w+$": wide}} if wide is not None else {})
+        tp, label = len(cut[1][0]), f"sub-parameters {listed} {wide or ''}"
+        files = makemp.tensor(state, cuts, tp, 1, 2, info)
+        if why is None:
+            joined(label, files, state)
+        else:
+            trees(label, files, [makemp.Shard(state, cuts, tp, r) for r in range(tp)], why)
+
+    def kept(**fields):
+        return makeds.Call("deepspeed.checkpoint.universal_checkpoint", "SubparamShape", state=fields)
+
+    even, odd = (0, [[3, 3], [1, 1]]), (0, [[4, 3], [2, 2], [0, 1]])
+    case((0, [[3, 3], [3, 3]]), (12, 5), [2, 5])
+    case((0, [[6, 6]]), (12, 5), [1, 5])
+    case(even, (8, 5), [(6, 2), 5])
+    case(even, (8, 5), ((6, 2), -1), record=kept)
+    case((0, [[2] * 3, [1] * 3]), (9, 5), [[6, 3], 5])
+    case((1, [[1, 1], [2, 2]]), (5, 6), [5, (2, 4)])
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2], [0, 1]])
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2], [0, 1]], record=kept)
+    case((1, [[2, 1], [1, 3]]), (5, 7), [5, (3, 4)], [[2, 1], [1, 3]])
+    case(odd, (12, 5), [(7, 4, 1), 5], None, "not divided over 2 ranks")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2]], "not divided over 2 ranks")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1, 1], [0, 1]], "not divided over 2 ranks")
+    case(odd, (12, 5), [(7, "4", 1), 5], [[4, 3], [2, 2], [0, 1]], "not divided over 2 ranks")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 3], [0, 1]], "do not go with the sub-parameters")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, -1], [0, 1]], "do not go with the sub-parameters")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1], [0, 1]], "do not add up to the sub-parameters")
+    for none in (0, -1, "2", [], 1000, [1] * 1001):
+        case(even, (8, 5), [none, 5], None, "have no widths")
+    case((1, [[3, 3]]), (5, 6), [6], None, "parameter_with_sub_params[0] has no shape with its partition_dim")
+
+
 def not_joined():
     """What is recorded does not fit: the trees stay."""
     def case(name, why, change, **options):
@@ -365,6 +405,7 @@ def golden(name):
 def main():
     tensor_parallel()
     vocabulary()
+    sub_parameters()
     not_joined()
     copies_differ()
     rules()

@@ -44,6 +44,64 @@ def numbered(order):
     return [("bucket", str(i), n) for i, n in enumerate(order)]
 
 
+# ---- one vector of masters a group, without names (fp16/fused_optimizer.py) ----
+
+ORDER = OrderedDict([("a", (4, 3)), ("b", (4,)), ("c", (2, 2)), ("d", (5,)), ("e", (3, 2))])
+
+
+def values(name, what="fp32"):
+    return makeds.values_of(f"{name} {what}", makeds.numel(ORDER[name]))
+
+
+def fused(groups, same=(), edit=None, tail=()):
+    """Weights have storages of their own.  groups: the names of each; same: names whose weights and masters are one's; edit: what is done to each vector."""
+    def of(name, what="fp32"):
+        return values(same[0] if name in same else name, what)
+    module = OrderedDict((n, makeds.Half(of(n), s)) for n, s in ORDER.items())
+    vectors = [[v for n in g for v in of(n)] + list(tail) for g in groups]
+    for v in vectors if edit else ():
+        edit(v)
+    state = {g: {"step": 3, **{k: f32([v for n in names for v in values(n, k)]) for k in ("exp_avg", "exp_avg_sq")}} for g, names in enumerate(groups)}
+    return {"mp_rank_00_model_states.pt": {
+        "module": module, "buffer_names": [], "param_shapes": None, "frozen_param_shapes": None, "shared_params": {}, "global_steps": 3, "dp_world_size": 1,
+        "mp_world_size": 1, "ds_config": {}, "ds_version": "0.19.8", "optimizer": {
+            "fp32_groups_flat": [f32(v) for v in vectors],
+            "optimizer_state_dict": {"state": state, "param_groups": [{"lr": 0.1, "params": [g]} for g in range(len(groups))]}}}}
+
+
+def cut(what, groups):
+    got, notes, err = dumped(fused(groups))
+    names = {n for g in groups for n in g}
+    want = {}
+    for n, s in ORDER.items():
+        shape = ",".join(map(str, s))
+        half = ("bf16", shape, makeds.bf16(values(n)).hex())
+        want["", n] = ("f32", shape, makeds.f32(values(n)).hex()) if n in names else half
+        if n in names:
+            want.update({("optim/" + k, n): ("f32", shape, makeds.f32(values(n, k)).hex()) for k in ("exp_avg", "exp_avg_sq")})
+            want["optim/step", n] = ("i64", "", (3).to_bytes(8, "little").hex())
+    mine = {k: v for k, v in got.items() if k[0] == "" or k[0].startswith("optim/")}
+    wrong = sorted(k for k in {*mine, *want} if mine.get(k) != want.get(k))
+    check(f"fused: {what}", not err and not any("left out" in n for n in notes) and not wrong, (err, notes, wrong[:5]))
+
+
+for groups in (["abcde"], ["ace", "bd"], ["bd", "ace"], ["e", "d", "c", "b", "a"], ["bcd"], ["a"], ["e"], ["ae", ""]):
+    cut(f"in {len(groups)} groups {groups}", groups)
+for groups in (["abd"], ["acd"], ["e", "abd"]):
+    got, notes, err = dumped(fused(groups, same="bc"))
+    check(f"fused: {groups}, and b is c", not err and got["", "a"][0] == "bf16" and any('fits "b" as well as "c"' in n for n in notes), (err, notes))
+
+
+def refused(what, part, *args, **how):
+    got, _, err = dumped(fused(*args, **how))
+    check(f"fused: {what}", not got and part in err, (err, sorted(got)[:3]))
+
+
+refused("more than there are weights for", "the last 1 elements of the masters round to no weight", ["abcde"], tail=[0.5])
+refused("an element of the last", 'element 4 of the master of "e"', ["abcde"], edit=lambda v: v.__setitem__(29, 7.0))
+refused("an element of the last of some: it is held against what comes behind", 'element 0 of the master of "b"', ["ad"], edit=lambda v: v.__setitem__(13, 7.0))
+refused("all of them", "of the master of", ["abcde"], edit=lambda v: v.reverse())
+
 for given in ("abc", "cab", "bca"):
     for groups in (1, 2):
         named(f"one weight of each shape, given as {given} in {groups} groups", save(SHAPES, given, groups=groups), SHAPES, proved(given))
