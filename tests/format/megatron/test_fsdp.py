@@ -50,7 +50,8 @@ def wide(name, rng):
 
 
 def made(folder, groups=None, ids=None, chain="", **edit):
-    """ids: the numbers of states; edit: lists, what param_groups says they are; masters, name -> elements; skip, keys that are not there; weights, name -> elements."""
+    """ids: the numbers of states; edit: lists, what param_groups says they are; masters, name -> elements; skip, keys that are not there; weights, name -> elements;
+    chains, of each group, instead of chain; order, of what there is of the parameters."""
     s, rng, groups = Plain(folder), random.Random(5), groups or GROUPS
     masters = {**{n: wide(n, rng) for n in WEIGHTS}, **edit.get("masters", {})}
     weights = {**masters, **edit.get("weights", {})}
@@ -59,16 +60,18 @@ def made(folder, groups=None, ids=None, chain="", **edit):
     s.value("checkpoint_version", 3.0)
     for n in WEIGHTS:
         s.stack("model." + n, WEIGHTS[n], "bfloat16", axes=0, data=struct.pack(f"<{len(weights[n])}H", *[v >> 16 for v in weights[n]]))
-    at = 0
+    at, later = 0, []
     for g, names in enumerate(groups):
         numbers = list(range(at, at + len(names))) if ids is None else ids[g]
-        s.value(f"optimizer.{chain}optimizer.param_groups.{g}.params", edit["lists"][g] if "lists" in edit else numbers)
-        for i, n in enumerate(names):
-            s.stack(f"optimizer.{chain}fp32_from_fp16_params.{g}.{i}", WEIGHTS[n], axes=0, data=struct.pack(f"<{len(masters[n])}I", *masters[n]))
-            for state in ("exp_avg", "exp_avg_sq"):
-                s.stack(f"optimizer.{chain}optimizer.state.{numbers[i]}.{state}", WEIGHTS[n], axes=0)
-            s.boxes(f"optimizer.{chain}optimizer.state.{numbers[i]}.step", (), [(0, (), ())], data=struct.pack("<f", 10 + at))
-            at += 1
+        at += len(names)
+        c, k = (edit["chains"][g], edit["chains"][:g].count(edit["chains"][g])) if "chains" in edit else (chain, g)
+        s.value(f"optimizer.{c}optimizer.param_groups.{k}.params", edit["lists"][g] if "lists" in edit else numbers)
+        later += [(n, numbers[i], f"optimizer.{c}", f"fp32_from_fp16_params.{k}.{i}") for i, n in enumerate(names)]
+    for n, number_, stem, key in edit.get("order", list)(later):
+        s.stack(stem + key, WEIGHTS[n], axes=0, data=struct.pack(f"<{len(masters[n])}I", *masters[n]))
+        for state in ("exp_avg", "exp_avg_sq"):
+            s.stack(f"{stem}optimizer.state.{number_}.{state}", WEIGHTS[n], axes=0)
+        s.boxes(f"{stem}optimizer.state.{number_}.step", (), [(0, (), ())], data=struct.pack("<f", 10 + number_))
     for key in edit.get("skip", ()):
         del s.state[key]
         for k in [k for k in s.storage if k.fqn == key]:
@@ -93,6 +96,21 @@ def names_are_proved():
                             t.holds("optim/" + state, n, s.bytes[f"optimizer.{chain}optimizer.state.{k}.{state}"])
                 t.holds("", "frozen.weight", s.bytes["model.frozen.weight"])
                 assert len(t.tensor) == 7 + 6 * 4, sorted(t.tensor)
+
+
+def they_may_come_in_any_order():
+    """Keys are in the order of the ranks' dictionaries, or sorted as texts: neither has each group's masters one after the other."""
+    for how in (lambda rows: rows[::-1], lambda rows: rows[::2] + rows[1::2], lambda rows: rows[1::2] + rows[::2], lambda rows: rows[3:] + rows[:3]):
+        for chains, ids in ((["", ""], None), (["0.", "1."], [[0, 1, 2], [0, 1, 2]]), (["1.", "0."], [[0, 1, 2], [0, 1, 2]])):
+            with Case() as c:
+                s, masters = made(c.dir, chains=chains, ids=ids, order=how)
+                t = Tree(c.dir)
+                assert not t.notes, t.notes
+                for g, names in enumerate(GROUPS):
+                    for i, n in enumerate(names):
+                        k = ids[g][i] if ids else 3 * g + i
+                        t.holds("", n, struct.pack(f"<{len(masters[n])}I", *masters[n]), WEIGHTS[n])
+                        t.holds("optim/exp_avg", n, s.bytes[f"optimizer.{chains[g]}optimizer.state.{k}.exp_avg"])
 
 
 def stays(part, **how):
@@ -148,5 +166,5 @@ def a_state_of_another_shape_keeps_its_number():
 
 
 if __name__ == "__main__":
-    main([names_are_proved, names_are_not_proved, equal_norms_are_told_by_their_order, without_masters_numbers_stay,
+    main([names_are_proved, they_may_come_in_any_order, names_are_not_proved, equal_norms_are_told_by_their_order, without_masters_numbers_stay,
           a_state_of_another_shape_keeps_its_number])

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legacy Megatron saves: cut over ranks in every way and joined again; what is no proof leaves each rank in its own tree;
 what is damaged is refused."""
+import io
 import os
 import subprocess
 import sys
@@ -111,6 +112,26 @@ def aside():
         buckets == ["mp_rank_00/bucket", "mp_rank_01/bucket"], f"{blobs} {extra} {buckets} {run.stderr}")
 
 
+def extra_states():
+    """What modules' get_extra_state gave, a file or a tensor of each rank; nothing where they had nothing to say."""
+    def edit(rank, model):
+        stem, mark = "decoder.layers.0.", bytes([65 + rank[0]])
+        model.update({stem + "a._extra_state": io.BytesIO(b"stream of " + mark), stem + "b._extra_state": b"bytes of " + mark,
+                      stem + "c._extra_state": Mem((2,), [7, rank[0]]).torch(), stem + "d._extra_state": None, stem + "e._extra_state": io.BytesIO(b"")})
+    with tempfile.TemporaryDirectory() as d:
+        makelegacy.write(d, edited(Model(tp=2), optimizer=None, edit=edit).files())
+        run = subprocess.run([DUMP, d], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    got = {r[1]: r[2] for r in rows if r[0] == "blob" and r[1].startswith("extra/")}
+    want = {f"extra/mp_rank_0{t}.model.decoder.layers.0.{n}._extra_state": v + m
+            for t, m in enumerate("AB") for n, v in (("a", "stream of "), ("b", "bytes of "))}
+    want.update({f"extra/mp_rank_0{t}.model.decoder.layers.0.e._extra_state": "" for t in (0, 1)})
+    check("extra states are files of each rank", got == want, f"{got} {run.stderr}")
+    got = {r[2]: tuple(r[3:6]) for r in rows if r[0] == "tensor" and r[1] == "extra" and "_extra_state" in r[2]}
+    want = {f"mp_rank_0{t}.model.decoder.layers.0.c._extra_state": Mem((2,), [7, t]).row() for t in (0, 1)}
+    check("extra states that are tensors", got == want, got)
+
+
 def presentations():
     """The record of what is on disk is raw files; only where there is nothing else the ranks have all forms."""
     for name, model, more in (("joined", Model(tp=2), False), ("not joined", Model(tp=2, num_layers=2), True)):
@@ -200,6 +221,7 @@ by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda 
                                                       if cut == "rows" else Model.attrs(Model(tp=2), cut)), "by its master's attributes along 1")
 
 aside()
+extra_states()
 presentations()
 pairs()
 
