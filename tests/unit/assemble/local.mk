@@ -11,6 +11,7 @@ assemble_tests = \
 	tests/unit/assemble/test_flat_vector \
 	tests/unit/assemble/test_py_pattern \
 	tests/unit/assemble/test_torch_ahead \
+	tests/unit/assemble/test_tree_join \
 	tests/unit/assemble/test_values \
 	$(NULL)
 check_PROGRAMS += $(assemble_tests)
@@ -35,6 +36,8 @@ tests_unit_assemble_test_py_pattern_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_py_pattern_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_torch_ahead_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_torch_ahead_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS) -lpthread
+tests_unit_assemble_test_tree_join_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_assemble_test_tree_join_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_values_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_values_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 endif
