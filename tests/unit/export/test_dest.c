@@ -144,11 +144,54 @@ static void sums_that_the_disk_does_not_take(void **state)
     assert_int_not_equal(faccessat(root, "SHA256SUMS", F_OK, 0), 0); /* no part of it under its name */
 }
 
+/* 255 bytes are the most that a name may have; the digest is sha256sum's. */
+static void a_part_of_a_long_name(void **state)
+{
+    char name[256], want[300], front[65];
+    struct zf_err err = {.code = ZF_OK};
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    memset(front, 'n', 64), front[64] = '\0';
+    for (size_t n = 248; n < 256; n++) {
+        zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+
+        name[n] = '\0';
+        assert_ok(zf_export_dest_spot(root, name, &s, &err), &err);
+        assert_string_equal(s.name, name);
+        assert_true(strlen(s.part) <= 255);
+        if (n <= 249) {
+            (void)snprintf(want, sizeof want, ".%s.part", name);
+            assert_string_equal(s.part, want);
+        }
+        if (n == 250) {
+            (void)snprintf(want, sizeof want, ".%s~213b83271b358ed9.part", front);
+            assert_string_equal(s.part, want);
+        }
+        name[n] = 'n';
+    }
+}
+
+/* The destination is taken away meanwhile. */
+static void a_directory_that_cannot_be_made(void **state)
+{
+    zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+    struct zf_err err = {.code = ZF_OK};
+
+    (void)state;
+    assert_int_equal(rmdir(dir), 0);
+    assert_false(zf_export_dest_spot(root, "x/y", &s, &err));
+    assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "make the directory");
+    assert_int_equal(mkdir(dir, 0700), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_link_where_rename_does_not_know_its_flag, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_of_several_exports, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_part_of_a_long_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_made, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_that_the_disk_does_not_take, setup, teardown),
     };
 

@@ -2,10 +2,12 @@
 /* What is mounted where, as the kernel says it in two other ways: /proc/self/mounts and stat(2). */
 #include "support/unit.h"
 
+#include <errno.h>
 #include <mntent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -96,6 +98,159 @@ static void another_mount_is_never_taken_off(void **state)
     assert_false(zf_mount_same(&m, &after));
 }
 
+/* ---- what the kernel does not allow, fusermount3 may ------------------------------------------------ */
+
+static int umount2_says; /* errno; 0: it is done */
+
+int umount2(const char *path, int flags)
+{
+    (void)path;
+    assert_true(flags & MNT_DETACH);
+    errno = umount2_says;
+    return umount2_says ? -1 : 0;
+}
+
+static char bin[32], said[64];
+
+/* A fusermount3 that notes how it was called, and ends so. */
+static void write_fusermount(const char *end)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof path, "%s/fusermount3", bin);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fprintf(f, "#!/bin/sh\nIFS=,; echo \"$*\" >%s\n%s\n", said, end) > 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+/* The words of the last call, "" if there was none. */
+static const char *last_call(void)
+{
+    static char text[200];
+    FILE *f = fopen(said, "r");
+
+    text[0] = '\0';
+    if (f) {
+        (void)fgets(text, sizeof text, f);
+        (void)fclose(f);
+        (void)unlink(said);
+    }
+    text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+static int setup_fusermount(void **state)
+{
+    (void)state;
+    strcpy(bin, "/tmp/zf-bin-XXXXXX");
+    assert_non_null(mkdtemp(bin));
+    (void)snprintf(said, sizeof said, "%s/said", bin);
+    return setenv("PATH", bin, 1);
+}
+
+static int teardown_fusermount(void **state)
+{
+    char path[64];
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/fusermount3", bin);
+    (void)unlink(path);
+    (void)unlink(said);
+    return rmdir(bin);
+}
+
+static void fusermount_is_asked_and_believed(void **state)
+{
+    struct zf_err err = {.code = ZF_OK};
+
+    (void)state;
+    assert_false(zf_mount_fusermount("/some where", false, &err));
+    assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "run fusermount3");
+    write_fusermount("exit 0");
+    assert_ok(zf_mount_fusermount("/some where", false, &err), &err);
+    assert_string_equal(last_call(), "-u,--,/some where");
+    assert_ok(zf_mount_fusermount("-x", true, &err), &err);
+    assert_string_equal(last_call(), "-uz,--,-x");
+    write_fusermount("exit 1");
+    assert_false(zf_mount_fusermount("/a", false, &err));
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "fusermount3 could not unmount it");
+    write_fusermount("kill -KILL $$");
+    assert_false(zf_mount_fusermount("/a", false, &err));
+}
+
+static void the_kernel_is_asked_first(void **state)
+{
+    struct zf_err err = {.code = ZF_OK};
+    struct zf_mount m;
+
+    (void)state;
+    write_fusermount("exit 0");
+    umount2_says = 0;
+    assert_ok(zf_mount_detach_any("/proc", &err), &err);
+    assert_string_equal(last_call(), "");
+    umount2_says = EINVAL;
+    assert_false(zf_mount_detach_any("/proc", &err));
+    assert_non_null(strstr(err.msg, "unmount it"));
+    assert_string_equal(last_call(), "");
+    umount2_says = EPERM;
+    assert_ok(zf_mount_detach_any("/proc", &err), &err);
+    assert_string_equal(last_call(), "-uz,--,/proc");
+    if (!zf_mount_at("/proc", &m)) {
+        return; /* no /proc; skip() is a failure to TAP in older cmockas */
+    }
+    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_DONE);
+    assert_string_equal(last_call(), "-uz,--,/proc");
+    umount2_says = 0;
+    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_DONE);
+    assert_string_equal(last_call(), "");
+    umount2_says = EBUSY;
+    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_FAILED);
+}
+
+/* ---- mounts of our own --------------------------------------------------------------------------- */
+
+/* Names with what the table escapes: 0 = told as the C library tells them, 77 = not allowed. */
+static int look_at_odd_names(const char *dir)
+{
+    static const char odd[] = "a b\\040\tc\nd\\";
+    struct seen seen = {.mounts = NULL};
+    char path[200];
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, odd);
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("proc", dir, "tmpfs", 0, NULL) != 0 || mkdir(path, 0700) != 0 ||
+        mount(odd, path, "tmpfs", 0, NULL) != 0) {
+        return 77;
+    }
+    seen.mounts = setmntent("/proc/self/mounts", "r");
+    if (!seen.mounts) {
+        return 77;
+    }
+    zf_mount_each(same_row, &seen);
+    endmntent(seen.mounts);
+    struct zf_mount m;
+    return !zf_mount_at(path, &m) || !m.here;
+}
+
+static void odd_names_are_read(void **state)
+{
+    char dir[] = "/tmp/zf-test-XXXXXX";
+    int status = 0;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(look_at_odd_names(dir));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(rmdir(dir), 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status) % 77, 0);
+}
+
 /* In a chroot to a mere directory: 0 = all is as it must be, 77 = not allowed. */
 static int look_from_chroot(const char *dir)
 {
@@ -137,7 +292,10 @@ int main(void)
         cmocka_unit_test(the_caller_can_stop),
         cmocka_unit_test(the_mount_at_a_path_has_its_device),
         cmocka_unit_test(another_mount_is_never_taken_off),
+        cmocka_unit_test(odd_names_are_read),
         cmocka_unit_test(a_mount_outside_of_the_chroot),
+        cmocka_unit_test_setup_teardown(fusermount_is_asked_and_believed, setup_fusermount, teardown_fusermount),
+        cmocka_unit_test_setup_teardown(the_kernel_is_asked_first, setup_fusermount, teardown_fusermount),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

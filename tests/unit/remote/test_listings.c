@@ -206,6 +206,56 @@ static void links_of_this_directory_are_entries(void **state)
     }
 }
 
+/* The bytes are those that Python's chr(n).encode() gives. */
+static void characters_are_written_as_numbers(void **state)
+{
+    static const struct {
+        const char *ref, *name;
+    } known[] = {
+        {"&#x7f;", "\x7f"},
+        {"&#128;", "\xc2\x80"},
+        {"&#xE9;", "\xc3\xa9"},
+        {"&#xe9;", "\xc3\xa9"},
+        {"&#xaa;", "\xc2\xaa"},
+        {"&#169;", "\xc2\xa9"},
+        {"&#2047;", "\xdf\xbf"},
+        {"&#x800;", "\xe0\xa0\x80"},
+        {"&#x20AC;", "\xe2\x82\xac"},
+        {"&#xd7ff;", "\xed\x9f\xbf"},
+        {"&#57344;", "\xee\x80\x80"},
+        {"&#xffff;", "\xef\xbf\xbf"},
+        {"&#x10000;", "\xf0\x90\x80\x80"},
+        {"&#x1F600;", "\xf0\x9f\x98\x80"},
+        {"&#xABCDE;", "\xf2\xab\xb3\x9e"},
+        {"&#x10ffff;", "\xf4\x8f\xbf\xbf"},
+        {"&quot;", "\""},
+        {"&nbsp;", "\xc2\xa0"},
+        {"&euro;", "&euro;"}, /* none that is known here */
+    };
+    /* No character has the number: the # begins a fragment. */
+    static const char *const none[] = {"&#xd800;", "&#xdfff;", "&#x110000;", "&#1a;", "&#xg;", "&#x4g1;", "&#;"};
+    char page[400], name[40];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        zf_auto(entries) struct entries e;
+        struct zf_err err;
+
+        (void)snprintf(page, sizeof page, PAGE("<a href='a%sb'>x</a>"), known[i].ref);
+        (void)snprintf(name, sizeof name, "a%sb", known[i].name);
+        assert_ok(read_text(page, strlen(page), NULL, &e, &err), &err);
+        if (e.n != 1 || !entries_find(&e, name)) {
+            fail_msg("%s is not %s", known[i].ref, name);
+        }
+    }
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        (void)snprintf(page, sizeof page, PAGE("<a href='a%sb'>x</a>"), none[i]);
+        if (count(page)) {
+            fail_msg("%s was taken for a character", none[i]);
+        }
+    }
+}
+
 static void refused(const char *page, const char *type, enum zf_code code, const char *why)
 {
     zf_auto(entries) struct entries e;
@@ -486,6 +536,7 @@ int main(void)
         cmocka_unit_test(empty_directories_are_listings),
         cmocka_unit_test(links_that_lead_elsewhere_are_passed_over),
         cmocka_unit_test(links_of_this_directory_are_entries),
+        cmocka_unit_test(characters_are_written_as_numbers),
         cmocka_unit_test(names_that_are_none_are_refused),
         cmocka_unit_test(names_that_contradict_each_other_are_refused),
         cmocka_unit_test(pages_that_list_nothing_are_told_apart),

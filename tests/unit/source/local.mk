@@ -4,6 +4,7 @@ source_tests = \
 	tests/unit/source/test_beneath \
 	tests/unit/source/test_cache \
 	tests/unit/source/test_facts \
+	tests/unit/source/test_clone \
 	tests/unit/source/test_file \
 	tests/unit/source/test_inflate \
 	tests/unit/source/test_items \
@@ -29,6 +30,8 @@ tests_unit_source_test_cache_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_source_test_cache_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_facts_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_facts_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
+tests_unit_source_test_clone_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_clone_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_file_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_file_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_inflate_CPPFLAGS = $(TEST_CPPFLAGS)
