@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 view_tests = \
 	tests/unit/view/test_bulk \
 	tests/unit/view/test_hf \
+	tests/unit/view/test_memory \
 	tests/unit/view/test_nodes \
 	tests/unit/view/test_shelf \
 	$(NULL)
@@ -15,6 +16,9 @@ tests_unit_view_test_bulk_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_view_test_bulk_LDADD = $(ZF_VIEW) $(CMOCKA_LIBS) -lpthread
 tests_unit_view_test_hf_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_view_test_hf_LDADD = $(ZF_VIEW) $(CMOCKA_LIBS)
+tests_unit_view_test_memory_SOURCES = tests/unit/view/test_memory.c tests/support/broken_io.c tests/support/tight_arena.c
+tests_unit_view_test_memory_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_view_test_memory_LDADD = $(ZF_VIEW) $(CMOCKA_LIBS) -ldl
 tests_unit_view_test_nodes_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_view_test_nodes_LDADD = $(ZF_VIEW) $(CMOCKA_LIBS)
 tests_unit_view_test_shelf_CPPFLAGS = $(TEST_CPPFLAGS)
