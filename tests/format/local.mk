@@ -35,6 +35,7 @@ TESTS += \
 	tests/format/test_sources.py \
 	tests/format/test_special.py \
 	tests/format/test_views.py \
+	tests/format/torch/test_changed.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_turned.py \
 	tests/format/torch/test_torch.py \
@@ -83,6 +84,7 @@ EXTRA_DIST += \
 	tests/format/test_sources.py \
 	tests/format/test_special.py \
 	tests/format/test_views.py \
+	tests/format/torch/test_changed.py \
 	tests/format/torch/test_python2.py \
 	tests/format/torch/test_turned.py \
 	tests/format/torch/test_torch.py \

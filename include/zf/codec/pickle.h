@@ -105,6 +105,10 @@ bool zf_pv_is_seq(const struct zf_pv *v);
  * so; a walk need remember no others. */
 bool zf_pv_many(const struct zf_pv *v);
 
+/* Was v changed after it had been put into a tuple?  Arguments are one, and Python has carried out the call with what
+ * was in them then.  No pickler writes this but for values that hold themselves. */
+bool zf_pv_late(const struct zf_pv *v);
+
 /* GLOBAL: "module" and "name" ("" for NULL).  CALL: of its callee when that is a GLOBAL. */
 const char *zf_pv_module(const struct zf_pv *v);
 const char *zf_pv_name(const struct zf_pv *v);

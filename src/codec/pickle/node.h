@@ -47,6 +47,8 @@ enum {
     ZF_PV_MAP = 8,      /* CALL: items are pairs */
     ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */
     ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
+    ZF_PV_PACKED = 16,  /* LIST, SET, DICT, CALL: in a tuple */
+    ZF_PV_LATE = 32,    /* LIST, SET, DICT, CALL: changed since it is in a tuple */
     ZF_PV_MANY = 64,    /* may be referenced from several places */
     ZF_PV_READ = 128,   /* somebody has read it before the pickle was at its end: it cannot change any more */
 };

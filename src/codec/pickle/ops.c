@@ -128,6 +128,12 @@ bool pickle_do_readonly_buffer(struct pickle_vm *vm)
 
 /* ---- containers ---- */
 
+static bool ops_can_change(const struct zf_pv *v)
+{
+    return v->kind == ZF_PV_LIST || v->kind == ZF_PV_SET || v->kind == ZF_PV_DICT ||
+           v->kind == ZF_PV_CALL;
+}
+
 struct zf_pv *pickle_tuple(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
 {
     if (n == 0) {
@@ -138,7 +144,17 @@ struct zf_pv *pickle_tuple(struct pickle_vm *vm, struct zf_pv *const *from, uint
         return NULL;
     }
     v->n = (uint32_t)n;
-    return pickle_heap_fill(&vm->heap, v, v->at, from, n, vm->err) ? v : NULL;
+    if (!pickle_heap_fill(&vm->heap, v, v->at, from, n, vm->err)) {
+        return NULL;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        struct zf_pv *in = (struct zf_pv *)v->at[i].v;
+
+        if (ops_can_change(in) && !(in->flags & ZF_PV_SHARED)) {
+            in->flags |= ZF_PV_PACKED;
+        }
+    }
+    return v;
 }
 
 bool pickle_do_tuple(struct pickle_vm *vm)
@@ -185,8 +201,11 @@ bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v)
                    pv_kind_names[v->kind]);
 }
 
-bool pickle_may_change(struct pickle_vm *vm, const struct zf_pv *v)
+bool pickle_may_change(struct pickle_vm *vm, struct zf_pv *v)
 {
+    if (ops_can_change(v) && (v->flags & ZF_PV_PACKED)) {
+        v->flags |= ZF_PV_LATE;
+    }
     return !(v->flags & ZF_PV_READ) ||
            zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                    "opcode %s changes %s that is part of a mapping read before", vm->op,

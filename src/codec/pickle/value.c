@@ -178,6 +178,11 @@ bool zf_pv_many(const struct zf_pv *v)
     return v && (v->flags & ZF_PV_MANY);
 }
 
+bool zf_pv_late(const struct zf_pv *v)
+{
+    return v && v->kind != ZF_PV_GLOBAL && (v->flags & ZF_PV_LATE);
+}
+
 void zf_pv_keep(const struct zf_pv *v)
 {
     if (v && !(v->flags & ZF_PV_SHARED)) {

@@ -71,8 +71,9 @@ static inline struct zf_pv *pickle_again(struct zf_pv *v)
     }
     return v;
 }
-/* False, ZF_E_FORMAT: v was read by somebody before the pickle was at its end, and would now change. */
-bool pickle_may_change(struct pickle_vm *vm, const struct zf_pv *v);
+/* Before v changes, which it remembers where that is late (zf_pv_late).  False, ZF_E_FORMAT: v was read by somebody
+ * before the pickle was at its end, and would now change. */
+bool pickle_may_change(struct pickle_vm *vm, struct zf_pv *v);
 /* ZF_E_FORMAT: the opcode at work cannot be carried out on a value like v. */
 bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v);
 

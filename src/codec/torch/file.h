@@ -163,6 +163,7 @@ enum torch_form_id {
     ZF_FORM_SCALAR,
     ZF_FORM_BUFFER,
     ZF_FORM_OPAQUE, /* name: the function that is not understood */
+    ZF_FORM_CHANGED /* name: what gives it other contents once it is made */
 };
 struct torch_form {
     enum torch_form_id id;

@@ -21,22 +21,23 @@ static const struct row {
     const char *name;
     enum step step;
     enum torch_form_id form;
+    bool attrs; /* the fourth argument is attributes to set */
 } rows[] = {
-    {"_rebuild_tensor_v2", DONE, ZF_FORM_V2},
-    {"_rebuild_parameter", INNER, ZF_FORM_NOT},
-    {"_rebuild_from_type_v2", SUBCLASS, ZF_FORM_NOT},
-    {"_rebuild_tensor_v3", DONE, ZF_FORM_V3},
-    {"_rebuild_tensor", DONE, ZF_FORM_V2},
-    {"_rebuild_parameter_with_state", INNER, ZF_FORM_NOT},
-    {"_rebuild_from_type", SUBCLASS, ZF_FORM_NOT},
-    {"_rebuild_meta_tensor_no_storage", DONE, ZF_FORM_META},
-    {"_rebuild_qtensor", DONE, ZF_FORM_QUANT},
-    {"_rebuild_sparse_tensor", DONE, ZF_FORM_SPARSE},
-    {"_rebuild_sparse_csr_tensor", DONE, ZF_FORM_SPARSE},
-    {"_rebuild_nested_tensor", DONE, ZF_FORM_NESTED},
-    {"_rebuild_device_tensor_from_numpy", CAST, ZF_FORM_NOT},
-    {"_rebuild_xla_tensor", CAST, ZF_FORM_NOT},
-    {"_rebuild_device_tensor_from_cpu_tensor", CAST, ZF_FORM_NOT},
+    {"_rebuild_tensor_v2", DONE, ZF_FORM_V2, false},
+    {"_rebuild_parameter", INNER, ZF_FORM_NOT, false},
+    {"_rebuild_from_type_v2", SUBCLASS, ZF_FORM_NOT, true},
+    {"_rebuild_tensor_v3", DONE, ZF_FORM_V3, false},
+    {"_rebuild_tensor", DONE, ZF_FORM_V2, false},
+    {"_rebuild_parameter_with_state", INNER, ZF_FORM_NOT, true},
+    {"_rebuild_from_type", SUBCLASS, ZF_FORM_NOT, true},
+    {"_rebuild_meta_tensor_no_storage", DONE, ZF_FORM_META, false},
+    {"_rebuild_qtensor", DONE, ZF_FORM_QUANT, false},
+    {"_rebuild_sparse_tensor", DONE, ZF_FORM_SPARSE, false},
+    {"_rebuild_sparse_csr_tensor", DONE, ZF_FORM_SPARSE, false},
+    {"_rebuild_nested_tensor", DONE, ZF_FORM_NESTED, false},
+    {"_rebuild_device_tensor_from_numpy", CAST, ZF_FORM_NOT, false},
+    {"_rebuild_xla_tensor", CAST, ZF_FORM_NOT, false},
+    {"_rebuild_device_tensor_from_cpu_tensor", CAST, ZF_FORM_NOT, false},
 };
 
 static bool form_starts(const char *s, const char *with)
@@ -115,6 +116,40 @@ static bool form_subclass_form(const struct zf_pv *args, struct torch_form *f)
     return f->id != ZF_FORM_WRAPPER || strcmp(func, "_rebuild_wrapper_subclass") == 0;
 }
 
+/* ---- contents that are set once the tensor is made ---- */
+
+/* BUILD on a tensor replaces it (Tensor.__setstate__, and set_() in _weights_only_unpickler.py); but for the three fields
+ * of torch 0.3 and before: requires_grad, volatile, hooks. */
+static bool form_is_built(const struct zf_pv *call)
+{
+    const struct zf_pv *state = zf_pv_state(call);
+    bool flag;
+
+    return state && !(zf_pv_len(state) == 3 && zf_pv_bool(zf_pv_item(state, 0), &flag));
+}
+
+static bool form_is_part_set(const struct zf_pv *attrs)
+{
+    return zf_pv_late(attrs) || zf_pv_get(attrs, "real") || zf_pv_get(attrs, "imag");
+}
+
+/* Attributes that a rebuild function sets (torch/_utils.py, _set_obj_state) are a mapping or a pair of them.  Three are
+ * contents: `real` and `imag` write into the tensor, `data`, which bitsandbytes has in the state of what it quantized,
+ * is what it holds from then on. */
+static bool form_is_set(const struct zf_pv *state, const struct zf_pv **data_out)
+{
+    bool pair = zf_pv_kind(state) == ZF_PV_TUPLE;
+    const struct zf_pv *slots = pair ? zf_pv_item(state, 1) : NULL;
+
+    state = pair ? zf_pv_item(state, 0) : state;
+    *data_out = zf_pv_get(slots, "data");
+    *data_out = *data_out ? *data_out : zf_pv_get(state, "data");
+    return form_is_part_set(state) || form_is_part_set(slots);
+}
+
+static const struct torch_form form_built = {.id = ZF_FORM_CHANGED, .name = "a state"};
+static const struct torch_form form_set = {.id = ZF_FORM_CHANGED, .name = "an attribute"};
+
 static struct torch_form form_entry_form(const struct zf_torch *t, const struct zf_pv *v)
 {
     uint64_t n = 0;
@@ -140,10 +175,28 @@ static struct torch_form form_entry_form(const struct zf_torch *t, const struct 
     return (struct torch_form){.id = ZF_FORM_NOT};
 }
 
+/* A call to look at; the function of _rebuild_from_type_v2 is one that has no value of its own. */
+struct called {
+    const char *module, *name;
+    const struct zf_pv *args, *v;
+};
+
+static struct called form_called(const struct zf_pv *v)
+{
+    return (struct called){zf_pv_module(v), zf_pv_name(v), zf_pv_args(v), v};
+}
+
+static struct called form_called_by_type(const struct zf_pv *args)
+{
+    const struct zf_pv *func = zf_pv_item(args, 0);
+
+    return (struct called){zf_pv_module(func), zf_pv_name(func), zf_pv_item(args, 2), NULL};
+}
+
 struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
 {
     struct torch_form f = {.id = ZF_FORM_NOT};
-    const struct zf_pv *cast = NULL;
+    const struct zf_pv *cast = NULL, *data = NULL;
 
     if (zf_pv_kind(v) == ZF_PV_PERSID && t->n_entries) {
         return form_entry_form(t, v);
@@ -151,45 +204,42 @@ struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
     if (zf_pv_kind(v) != ZF_PV_CALL) {
         return f;
     }
-    const char *module = zf_pv_module(v), *name = zf_pv_name(v);
-    const struct zf_pv *args = zf_pv_args(v), *call = v;
+    struct called c = form_called(v);
 
-    for (int i = 0; i < MAX_WRAPPERS; i++) {
-        const struct row *row = form_find_row(module, name);
+    for (int i = 0; i < MAX_WRAPPERS; i++, data = NULL) {
+        const struct row *row = form_find_row(c.module, c.name);
         bool parameter =
-            !row && form_starts(module, "torch.nn.parameter") && strcmp(name, "Parameter") == 0;
+            !row && form_starts(c.module, "torch.nn.parameter") && strcmp(c.name, "Parameter") == 0;
 
+        if ((row || parameter) && form_is_built(c.v)) {
+            return form_built;
+        }
+        if (row && row->attrs && form_is_set(zf_pv_item(c.args, 3), &data)) {
+            return form_set;
+        }
         if (row && row->step == DONE) {
             return (struct torch_form){
-                .id = row->form, .args = args, .name = row->name, .cast = cast};
+                .id = row->form, .args = c.args, .name = row->name, .cast = cast};
         }
-        if (row && row->step == SUBCLASS) {
-            if (form_subclass_form(args, &f)) {
-                return f;
-            }
-            module = zf_pv_module(zf_pv_item(args, 0));
-            name = zf_pv_name(zf_pv_item(args, 0));
-            args = zf_pv_item(args, 2);
-            call = NULL;
-            continue;
-        }
-        if (row || parameter) {
-            cast = row && row->step == CAST ? zf_pv_item(args, 1) : cast;
-            v = call = zf_pv_item(args, 0);
-            module = zf_pv_module(v);
-            name = zf_pv_name(v);
-            args = zf_pv_args(v);
-            continue;
-        }
-        if (call && (form_class_form(call, &f) || form_numpy_form(call, &f))) {
-            f.cast = cast;
+        if (row && row->step == SUBCLASS && form_subclass_form(c.args, &f)) {
             return f;
         }
-        bool tensor = i > 0 || (form_starts(module, "torch") && form_starts(name, "_rebuild_"));
+        if (row || parameter) {
+            cast = row && row->step == CAST ? zf_pv_item(c.args, 1) : cast;
+            c = data                           ? form_called(data)
+                : row && row->step == SUBCLASS ? form_called_by_type(c.args)
+                                               : form_called(zf_pv_item(c.args, 0));
+            continue;
+        }
+        if (c.v && (form_class_form(c.v, &f) || form_numpy_form(c.v, &f))) {
+            f.cast = cast;
+            return zf_pv_late(c.v) && i > 0 ? form_built : f;
+        }
+        bool tensor = i > 0 || (form_starts(c.module, "torch") && form_starts(c.name, "_rebuild_"));
 
-        return (struct torch_form){.id = tensor ? ZF_FORM_OPAQUE : ZF_FORM_NOT, .name = name};
+        return (struct torch_form){.id = tensor ? ZF_FORM_OPAQUE : ZF_FORM_NOT, .name = c.name};
     }
-    return (struct torch_form){.id = ZF_FORM_OPAQUE, .name = name};
+    return (struct torch_form){.id = ZF_FORM_OPAQUE, .name = c.name};
 }
 
 enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v)
@@ -206,6 +256,7 @@ enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v
         return zf_pv_eq(where, "meta") ? ZF_TORCH_META : ZF_TORCH_DENSE;
     }
     case ZF_FORM_ENTRY:
+    case ZF_FORM_CHANGED: /* reading it says why not */
         return ZF_TORCH_DENSE;
     case ZF_FORM_META:
         return ZF_TORCH_META;

@@ -35,6 +35,9 @@ bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uin
     if (!size) {
         return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor is no tuple of integers", what);
     }
+    if (zf_pv_late(v) || zf_pv_late(size)) {
+        return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor changes after it was made", what);
+    }
     if (n > t->lim.tensor_dims || n > UINT32_MAX) {
         return torch_bad(t, err, ZF_E_LIMIT,
                          "a tensor of %llu dimensions, more than the limit tensor_dims=%llu",
@@ -134,6 +137,9 @@ static bool tensor_load_flips(struct zf_torch *t, const struct zf_pv *meta, enum
     bool conj = false, neg = false;
     char kind = zf_dtype_info(dtype)->kind;
 
+    if (zf_pv_late(meta)) {
+        return torch_bad(t, err, ZF_E_FORMAT, "the flags of a tensor change after it was made");
+    }
     (void)zf_pv_bool(zf_pv_get(meta, "conj"), &conj);
     (void)zf_pv_bool(zf_pv_get(meta, "neg"), &neg);
     *out = (neg ? ZF_TORCH_FLIP_REAL : 0) | (neg != conj ? ZF_TORCH_FLIP_IMAG : 0);
@@ -273,6 +279,9 @@ bool torch_tensor_form(struct zf_torch *t, const struct torch_form *f, struct zf
             return false;
         }
         break;
+    case ZF_FORM_CHANGED:
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "a tensor that is given other contents by %s once it is made", f->name);
     case ZF_FORM_META:
         return tensor_load_meta(t, f, out, err);
     case ZF_FORM_ENTRY:
