@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sealed models kept on disk, so that a second mount of a save that did not change reads none of its files.
+/* Sealed models kept on disk, so that a second mount of a save that did not change reads none of its
+ * files.
  *
- *   DIR/KEY.model    KEY: the hash of everything that shapes the model beside the files: place, options, program
+ *   DIR/KEY.model    KEY: a hash of all that shapes the model beside the files: place, options, program
  *
- * A file holds what fixes the place, if anything does (a commit), what the store was asked when the model was made (zf/source/facts.h), and the model as the verbs that
- * make it (zf/model/pack.h).  It is believed as little as a checkpoint is: it must be the user's own and no other's to
- * write, its checksum must fit, every fact must still hold, and what the verbs make is sealed with the proof of
- * a model that was read.  Whoever may write here may replace zerofs itself, so the checksum has no key: it is against
- * rot and torn writes. */
+ * A file holds what pins the place, if anything does (a commit); what the store was asked when the model
+ * was made (zf/source/facts.h); and the model, as the verbs that make it (zf/model/pack.h).  It is trusted
+ * as little as a checkpoint is: it must be the user's own and writable by nobody else, its checksum must
+ * fit, every fact must still hold, and what the verbs make is sealed with the proof of a model that was
+ * read.  Whoever may write here may replace zerofs itself, so the checksum has no key: it is against
+ * corruption and torn writes. */
 #ifndef ZF_KEEP_H
 #define ZF_KEEP_H
 
@@ -19,8 +21,9 @@
 /* One model, to be looked for or to be kept. */
 struct zf_keep;
 
-/* To be made before anything of the checkpoint is read.  Opens the directory, which is made if it is not there (0700, with those above it).  key: a line first that is shown
- * by zf_keep_each, without credentials; copied.  most: bytes of all models that are kept.
+/* To be made before anything of the checkpoint is read.  Opens the directory, which is made if it
+ * is not there (0700, with those above it).  key: a line first that is shown by zf_keep_each,
+ * without credentials; copied.  most: bytes of all models that are kept.
  * Errors: ZF_E_USAGE the directory is another user's, or others may write to it; ZF_E_IO. */
 struct zf_keep *zf_keep_new(const char *dir, const char *key, uint64_t most,
                             const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
@@ -33,8 +36,8 @@ static inline void zf_auto_keep(struct zf_keep **k)
 /* Is there anything to load?  What it is, and whether it is of any use, only loading says. */
 bool zf_keep_has(const struct zf_keep *k);
 
-/* The checkpoint in st, if it was kept and nothing has changed since.  NULL: err says why (ZF_E_NOENT: never kept), and
- * it must be read. */
+/* The checkpoint in st, if it was kept and nothing has changed since.  NULL: err says why
+ * (ZF_E_NOENT: never kept), and it must be read. */
 struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st,
                                    struct zf_err *err) ZF_CHECKED;
 

@@ -17,7 +17,7 @@ struct zf_remote_opts {
     const char *cacert;   /* PEM file of the authorities to believe; NULL = the system's */
     const char *cache_dir, *local_cache; /* NULL = none */
     uint64_t cache_size;                 /* of cache_dir, bytes; 0 = no bound */
-    /* NULL, or told of each attempt in one line without a newline, query or credential.  From any
+    /* NULL, or called for each attempt with a line without newline, query or credential.  From any
      * thread. */
     void (*say)(void *ctx, const char *line);
     void *say_ctx;

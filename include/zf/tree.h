@@ -73,9 +73,8 @@ static inline void zf_auto_tree(struct zf_tree **t)
 /* Walks a '/'-separated path from the root; "" and "/" are the root.  False: no such entry. */
 bool zf_tree_walk(struct zf_tree *t, const char *path, struct zf_stat *out);
 
-/* One who reads a file from end to end without a kernel that would go ahead of him: once a read
- * took its time, what comes next is asked for before it is read.  Begin with {.tree, .ino,
- * .size}. */
+/* Reads a file from end to end where no kernel reads ahead (cat, export): once a read had to wait
+ * for storage, what comes next is asked for before it is read.  Begin with {.tree, .ino, .size}. */
 struct zf_through {
     struct zf_tree *tree; /* borrowed */
     uint64_t ino, size;

@@ -69,7 +69,7 @@ static bool adapter_name(const char *name, size_t len, const char **adapter, siz
         if (whole) {
             return false;
         }
-        *adapter = "default"; /* it stands alone, as in an adapter's own file */
+        *adapter = "default"; /* left out, as in an adapter's own file */
         *n = strlen("default");
     } else {
         rest += *n + (rest + *n < end);

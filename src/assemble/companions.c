@@ -22,7 +22,7 @@ static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_b
     return zf_leave_out(b, name, NULL, err);
 }
 
-bool zf_beside_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                          bool (*fits)(const char *name), struct zf_err *err)
 {
     zf_auto(torch_set) struct zf_torch_set *s =
@@ -51,13 +51,13 @@ static bool companions_fits(const char *name)
     return zf_torch_set_named(name) && zf_torch_set_role(name) != ZF_ROLE_WEIGHTS;
 }
 
-bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                    struct zf_err *err)
 {
-    return zf_beside_add_those(st, o, b, companions_fits, err);
+    return zf_companions_add_those(st, o, b, companions_fits, err);
 }
 
-bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+bool zf_companions_note_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
     const char *first = NULL;
     const struct zf_entry *e;

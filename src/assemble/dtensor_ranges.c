@@ -65,7 +65,7 @@ static const struct zf_mesh_axis *ranges_next_strided(const struct zf_dtensor *d
         bool after = !last || x->split_factor > last->split_factor ||
                      (x->split_factor == last->split_factor && x > last);
 
-        if (x->place == ZF_PLACE_STRIDED && x->dim == d && after &&
+        if (x->place == ZF_PLACEMENT_STRIDED && x->dim == d && after &&
             (!best || x->split_factor < best->split_factor)) {
             best = x;
         }
@@ -81,7 +81,7 @@ static bool ranges_cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_ar
     for (uint32_t i = 0; i < dt->n_axes; i++) {
         const struct zf_mesh_axis *x = &dt->axis[i];
 
-        if (x->place == ZF_PLACE_SHARD && x->dim == d) {
+        if (x->place == ZF_PLACEMENT_SHARD && x->dim == d) {
             ranges_cut(dim, x);
             if (!zf_mul(parts, x->size, &parts)) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the mesh has more than 2^64 ranks");
@@ -106,11 +106,11 @@ static bool ranges_cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_ar
     return true;
 }
 
-bool boxes_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ranges *dim,
+bool ranges_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ranges *dim,
                 struct zf_err *err)
 {
     for (uint32_t i = 0; i < dt->n_axes; i++) {
-        if (dt->axis[i].place == ZF_PLACE_PARTIAL) {
+        if (dt->axis[i].place == ZF_PLACEMENT_PARTIAL) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                            "each rank holds a summand (Partial), not a piece");
         }

@@ -115,7 +115,7 @@ static const char *join_describe_mesh(const struct zf_dtensor *dt, char *out, si
     }
     for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
         const struct zf_mesh_axis *a = &dt->axis[i];
-        bool cut = a->place == ZF_PLACE_SHARD || a->place == ZF_PLACE_STRIDED;
+        bool cut = a->place == ZF_PLACEMENT_SHARD || a->place == ZF_PLACEMENT_STRIDED;
 
         at += snprintf(out + at, n - (size_t)at, cut ? "%s%s(%" PRIu32 ")" : "%s%s",
                        i ? ", " : " (", word[a->place], a->dim);
@@ -343,7 +343,7 @@ static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part 
         return true;
     }
     struct dim_ranges *dim = zf_arena_get(j->temp, p->dt->ndim, sizeof *dim, err);
-    if (!dim || !join_placed(j, p, &dt, err) || !boxes_dims(&dt, j->temp, dim, err) ||
+    if (!dim || !join_placed(j, p, &dt, err) || !ranges_dims(&dt, j->temp, dim, err) ||
         !join_check_local(p->ref, dim, &empty, err)) {
         return false;
     }
@@ -502,7 +502,7 @@ bool join_keep(struct join *j, const struct zf_place_file *f, struct join_file *
     struct keeping k = {.j = j, .torch = f->torch, .file = file};
     struct zf_visit visit = {.fn = join_keep_leaf, .ctx = &k};
 
-    return zf_walk(f->torch, zf_torch_root(f->torch), f->head, j->lim, &visit, err);
+    return zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, j->lim, &visit, err);
 }
 
 bool join_kept(struct join *j, const struct join_file *file, struct zf_err *err)

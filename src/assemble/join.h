@@ -29,7 +29,7 @@ static inline void zf_auto_join(struct join **j)
 
 /* Keeps what the file says of its tensors in *file, which must stay where it is; f's zf_torch may be
  * freed then.  Damage in a tensor is no failure yet, it is met by join_kept.
- * Errors: of zf_walk, of memory. */
+ * Errors: of zf_torch_visit, of memory. */
 bool join_keep(struct join *j, const struct zf_place_file *f, struct join_file *file,
                struct zf_err *err) ZF_CHECKED;
 

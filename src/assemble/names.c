@@ -148,7 +148,7 @@ static bool names_remember_entry(struct zf_names *names, struct optim_key *e, st
 {
     uint64_t head = zf_hash(0, e->head, e->head_len) | 2;
 
-    if (!entry_split(e, &names->params)) {
+    if (!optim_key_split(e, &names->params)) {
         return true;
     }
     names_reduce_entry(names, e);
@@ -192,13 +192,13 @@ static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err
     const char *key = zf_out_text(&names->key);
     size_t n = names->key.n;
 
-    if (entry_parse(path, key, n, &e)) {
+    if (optim_key_parse(path, key, n, &e)) {
         /* Names and ids are complete only when everything was seen. */
         bool named = e.name && !word_digits(e.name, e.name_len) &&
                      !word_starts(e.name, e.name_len, ddp_word);
         return named ? names_remember_entry(names, &e, err) : names_postpone(names, &e, err);
     }
-    int c = path.n > 1 ? container(path.step[0].p, path.step[0].n) : -1;
+    int c = path.n > 1 ? container_number(path.step[0].p, path.step[0].n) : -1;
     if (c >= 0 && !path.step[1].index) {
         size_t at = path.step[0].n + 1;
 
@@ -222,7 +222,7 @@ bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
     struct optim_key e;
 
     return zf_path_join(&names->key, path, &err) &&
-           entry_parse(path, zf_out_text(&names->key), names->key.n, &e);
+           optim_key_parse(path, zf_out_text(&names->key), names->key.n, &e);
 }
 
 bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
@@ -368,7 +368,7 @@ static bool names_place(struct zf_names *names, struct zf_path path, struct zf_s
     const char *key = zf_out_text(&names->key);
     size_t n = names->key.n;
 
-    if (entry_parse(path, key, n, &e) && entry_split(&e, &names->params)) {
+    if (optim_key_parse(path, key, n, &e) && optim_key_split(&e, &names->params)) {
         return names_place_entry(names, &e, out, err);
     }
     if (word_starts(key, n, "rng_state")) {

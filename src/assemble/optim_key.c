@@ -76,7 +76,7 @@ const char *container_name(int i)
     return containers[i];
 }
 
-int container(const char *p, size_t n)
+int container_number(const char *p, size_t n)
 {
     for (int i = 0; i < ZF_CONTAINERS; i++) {
         if (word_is(p, n, containers[i])) {
@@ -122,13 +122,13 @@ static bool optim_key_optimizer_head(const char *key, size_t n)
     if (optim_key_optimizer_word(key, w)) {
         return true;
     }
-    if (w == n || container(key, w) >= 0) {
+    if (w == n || container_number(key, w) >= 0) {
         return false;
     }
     return optim_key_optimizer_word(key + w + 1, optim_key_word_len(key + w + 1, n - w - 1));
 }
 
-bool entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e)
+bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e)
 {
     static const char mark[] = ".state.";
     const size_t mark_len = sizeof mark - 1;
@@ -168,7 +168,7 @@ static void optim_key_split_at(struct optim_key *e, size_t dot, bool key_first)
     e->key_len = key_first ? an : bn;
 }
 
-bool entry_split(struct optim_key *e, const struct zf_table *params)
+bool optim_key_split(struct optim_key *e, const struct zf_table *params)
 {
     size_t last = SIZE_MAX;
 

@@ -18,7 +18,7 @@ bool word_starts(const char *p, size_t n, const char *word);
 enum { ZF_CONTAINERS = 4 };
 const char *container_name(int i);
 /* The number of a container's name, or -1. */
-int container(const char *p, size_t n);
+int container_number(const char *p, size_t n);
 
 /* An optimizer's entry, taken apart.  The texts point into the joined key. */
 struct optim_key {
@@ -29,10 +29,10 @@ struct optim_key {
 };
 
 /* Is the path whose joined key is key[n] an optimizer's entry?  Fills *e, which borrows key. */
-bool entry_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e);
+bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e);
 
 /* Splits a flat entry: at the longest parameter in `params` (hashes of their names), else behind a
  * key in front, else at the last dot.  False when there is no dot at all. */
-bool entry_split(struct optim_key *e, const struct zf_table *params);
+bool optim_key_split(struct optim_key *e, const struct zf_table *params);
 
 #endif

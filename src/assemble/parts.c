@@ -145,10 +145,10 @@ bool parts_same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b)
     }
     for (uint32_t i = 0; i < a->n_axes; i++) {
         const struct zf_mesh_axis *x = &a->axis[i], *y = &b->axis[i];
-        bool cut = x->place == ZF_PLACE_SHARD || x->place == ZF_PLACE_STRIDED;
+        bool cut = x->place == ZF_PLACEMENT_SHARD || x->place == ZF_PLACEMENT_STRIDED;
 
         if (x->size != y->size || x->place != y->place || (cut && x->dim != y->dim) ||
-            (x->place == ZF_PLACE_STRIDED && x->split_factor != y->split_factor)) {
+            (x->place == ZF_PLACEMENT_STRIDED && x->split_factor != y->split_factor)) {
             return false;
         }
     }

@@ -337,7 +337,7 @@ static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
 
         if (files_is_first_weights(m)) {
             const char *head = m->head[0] ? m->head : NULL;
-            ok = zf_walk(m->torch, zf_torch_root(m->torch), head, s->lim, &visit, err);
+            ok = zf_torch_visit(m->torch, zf_torch_root(m->torch), head, s->lim, &visit, err);
         }
     }
     zf_table_fini(&o.key);

@@ -74,7 +74,7 @@ static bool json_add_value(struct state *s, const char *name, size_t name_len, c
     uint64_t n;
 
     s->plain = false;
-    if (!zf_walk(s->file->torch, v, prefix, s->lim, &visit, err)) {
+    if (!zf_torch_visit(s->file->torch, v, prefix, s->lim, &visit, err)) {
         return false;
     }
     if (!s->plain && visit.n_unnamed == 0) {

@@ -281,7 +281,7 @@ bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
     if (f->extra) {
         return true;
     }
-    return zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
+    return zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
            groups_see(names, f->torch, f->head, err);
 }
 
@@ -295,7 +295,7 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
     if (!arena) {
         return false;
     }
-    bool ok = zf_walk(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
+    bool ok = zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
               (f->extra || groups_place(b, names, f->torch, f->head, err));
     zf_auto_out(&p.name);
     zf_auto_out(&p.where);

@@ -492,7 +492,7 @@ static bool visit_run(struct visit_walk *w, const struct zf_pv *v, const char *p
     return true;
 }
 
-bool zf_walk(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
+bool zf_torch_visit(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
              const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err)
 {
     struct visit_walk w = {.torch = t, .lim = lim, .visit = visit};

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names and values from a stranger's file go to terminals and logs: no control bytes, and UTF-8 only,
+/* Names and values from an untrusted file go to terminals and logs: no control bytes, and UTF-8 only,
  * the end of a text that was cut included. */
 static void err_defang(char *s)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs cache: what is kept on disk, blocks of remote objects (-o cache_dir=) and models (-o model_cache=). */
+/* zerofs cache: what is kept on disk, blocks of remote objects (-o cache_dir=) and models (-o
+ * model_cache=). */
 #include <stdio.h>
 #include <string.h>
 

@@ -8,8 +8,8 @@
 /* Exit codes, as in zerofs(1).  Failures of the checkpoint come from zf_err_exit. */
 enum { EXIT_OK = 0, EXIT_NEGATIVE = 1, EXIT_USAGE = 2, EXIT_IO = 5 };
 
-/* Which rows of options.def a command takes: those for opening a checkpoint, for showing its tree as well, for
- * mounting that as well, or none. */
+/* Which rows of options.def a command takes: those for opening a checkpoint, for showing its tree
+ * as well, for mounting that as well, or none. */
 enum cmd_takes { TAKES_CKPT, TAKES_TREE, TAKES_MOUNT, TAKES_NONE };
 
 struct cmd {

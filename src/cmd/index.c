@@ -66,8 +66,9 @@ static bool index_of(const char *dir, bool sha256, bool to_stdout, struct zf_err
     bool address;
 
     if (zf_remote_knows(dir, &address) || address) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "an index is made where the files are, of a directory; then it is served with them");
+        (void)zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "an index is made where the files are, of a directory; then it is served with them");
         return zf_err_in(err, "%s", dir);
     }
     zf_auto(store) struct zf_store *st = zf_store_dir(dir, &lim, err);

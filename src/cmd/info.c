@@ -105,7 +105,8 @@ static void info_print_text(const char *path, const struct zf_checkpoint *c, con
         (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
     }
     if (c->kept) {
-        (void)puts("model    kept from an earlier time; nothing has changed since, and no shard was read");
+        (void)puts(
+            "model    kept from an earlier time; nothing has changed since, and no shard was read");
     }
     zf_store_hosts(c->store, info_print_host, NULL);
     lost_print(stdout, c);

@@ -116,8 +116,9 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
 
     *k = (struct kept){.always = strcmp(how, "auto") != 0};
     (void)clock_gettime(CLOCK_MONOTONIC, &k->began);
-    /* Another place's files have no facts in this store; what could not be read may be readable again with no file's date
-     * changed: always read.  Of an address no credential can be part: it would be refused. */
+    /* Another place's files have no facts in this store; what could not be read may be readable
+     * again with no file's date changed: always read.  Of an address no credential can be part: it
+     * would be refused. */
     if (strcmp(how, "off") == 0 || o->degraded || o->side || kept_is_elsewhere(path, o)) {
         return;
     }
@@ -132,7 +133,8 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
 
 bool kept_has(struct kept *k)
 {
-    return k->keep && (zf_keep_has(k->keep) || zf_fail(&k->why, ZF_E_NOENT, ZF_OFF_NONE, "none was kept"));
+    return k->keep &&
+           (zf_keep_has(k->keep) || zf_fail(&k->why, ZF_E_NOENT, ZF_OFF_NONE, "none was kept"));
 }
 
 struct zf_checkpoint *kept_load(struct kept *k, struct zf_store *st)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the command that the first word names, and what all commands share: help, usage errors, exit codes. */
+/* Finds the command that the first word names, and what all commands share: help, usage errors,
+ * exit codes. */
 #include "cmd.h"
 
 #include <fcntl.h>

@@ -164,8 +164,8 @@ static struct zf_tree *mount_open_described(const struct mount_job *job, const s
     return tree;
 }
 
-/* The memory that reading the metadata took is no longer needed: without this the C library would keep several
- * times of what the tree needs, spread between what stays. */
+/* The memory that reading the metadata took is no longer needed: without this the C library would
+ * keep several times of what the tree needs, spread between what stays. */
 static void mount_give_memory_back(void)
 {
 #ifdef __GLIBC__

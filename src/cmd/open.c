@@ -113,8 +113,9 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
     }
 }
 
-/* A model that was kept is tried with a store of its own: what that one was asked is no part of an opening.  False: there is
- * no such place, or nobody answers, which a second store would wait for as long. */
+/* A model that was kept is tried with a store of its own: what that one was asked is no part of an
+ * opening.  False: there is no such place, or nobody answers, which a second store would wait for
+ * as long. */
 static bool open_kept(const char *path, const struct opts *o, struct kept *k,
                       struct zf_checkpoint **c_out, struct zf_err *err)
 {

@@ -46,7 +46,8 @@ enum dcp_wrap {
 struct dcp_item {
     uint32_t file; /* number; ZF_DCP_NONE: none is recorded */
     enum dcp_wrap wrap;
-    uint64_t off, len; /* bytes; off of a tensor's, once tensors.c has given it one: its address in the items
+    uint64_t off,
+        len; /* bytes; off of a tensor's, once tensors.c has given it one: its address in the items
                         * source of its file */
 };
 

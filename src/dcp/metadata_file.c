@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens one metadata file and reads every part of it.  The three parts that have an entry for every tensor or chunk
- * are read entry by entry while the pickle is, because their values together take ten times the memory of the
- * pickle.  What cannot be read so (another order of the parts, another pickler) is read when all is there. */
+/* Opens one metadata file and reads every part of it.  The three parts that have an entry for every
+ * tensor or chunk are read entry by entry while the pickle is, because their values together take
+ * ten times the memory of the pickle.  What cannot be read so (another order of the parts, another
+ * pickler) is read when all is there. */
 #include "metadata.h"
 
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file is copied into ".NAME.part" beside its place, and gets its name when its last byte is on the
- * disk (settle.c).  Every CERTAIN bytes the part is synced and the journal says how far; after an
- * interruption the copy goes on from there, after a reboot only from what was synced.  The
+/* A file is copied into ".NAME.part" beside its place, and gets its name when its last byte is on
+ * the disk (settle.c).  Every CERTAIN bytes the part is synced and the journal says how far; after
+ * an interruption the copy goes on from there, after a reboot only from what was synced.  The
  * journal's lines carry an identity (identify): a digest of everything that decides the file's
  * bytes, so that no part of another checkpoint, or of this one before it was rewritten, is ever
  * completed.
  *
- * Where whole blocks of a shard and of the file line up, and their file system can, they are shared instead of copied.
- * Runs of zeros become holes: the map names those it knows, others are found block by block.  Ties
- * become hard links of the one file that is copied. */
+ * Where whole blocks of a shard and of the file line up, and their file system can, they are shared
+ * instead of copied.  Runs of zeros become holes: the map names those it knows, others are found
+ * block by block.  Ties become hard links of the one file that is copied. */
 #include <zf/export/copy.h>
 
 #include <errno.h>

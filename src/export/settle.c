@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An fsync(2) makes the file system commit what it has noted and the disk empty its cache, whatever the file holds:
- * of thousands of small tensors that is most of an export.  So a few files are put on the disk by one syncfs(2), which does both
- * once, and each of them is asked afterwards whether its own bytes arrived: that is known of every file, a failure of
- * syncfs only since Linux 5.8.
+/* An fsync(2) makes the file system commit what it has noted and the disk empty its cache, whatever
+ * the file holds: of thousands of small tensors that is most of an export.  So a few files are put
+ * on the disk by one syncfs(2), which does both once, and each of them is asked afterwards whether
+ * its own bytes arrived: that is known of every file, a failure of syncfs only since Linux 5.8.
  *
- * syncfs also waits for what others wrote to that file system, and not every file system has made certain what it
- * says it has (FUSE sends its server nothing): one that is not known here, and one on a machine with much that is not on a
- * disk yet, gets an fsync for each file. */
+ * syncfs also waits for what others wrote to that file system, and not every file system has made
+ * certain what it says it has (FUSE sends its server nothing): one that is not known here, and one
+ * on a machine with much that is not on a disk yet, gets an fsync for each file. */
 #include <zf/export/settle.h>
 
 #include <errno.h>
@@ -92,7 +92,8 @@ static bool settle_arrived(int fd)
                                SYNC_FILE_RANGE_WAIT_AFTER) == 0;
 }
 
-/* synced: the file system that is on the disk already, or NULL.  A directory below the destination may be another's. */
+/* synced: the file system that is on the disk already, or NULL.  A directory below the destination
+ * may be another's. */
 static bool settle_file(int fd, const dev_t *synced)
 {
     struct stat st;
@@ -103,8 +104,8 @@ static bool settle_file(int fd, const dev_t *synced)
     return fsync(fd) == 0;
 }
 
-/* A page that could not be written counts as written from then on, and is perhaps nowhere else: no later run may
- * go on from such a part, however whole it looks. */
+/* A page that could not be written counts as written from then on, and is perhaps nowhere else: no
+ * later run may go on from such a part, however whole it looks. */
 static bool settle_lost(const struct zf_export_spot *s, struct zf_err *err)
 {
     (void)zf_fail_sys(err, "put the file on the disk");

@@ -9,8 +9,7 @@
 /* Where the checkpoint is, and how it was found. */
 struct located {
     struct zf_store *dir; /* of the save, or the run directory whose `latest` names it */
-    struct zf_store
-        *outer;         /* the directory in which `dir` was found, or NULL: dir was pointed at */
+    struct zf_store *outer; /* the directory in which `dir` was found, or NULL: it was pointed at */
     char *path;         /* from what was pointed at to `dir`, or NULL */
     char *tag;          /* of the save, as -o tag takes it, or NULL: it was pointed at */
     char note[160];     /* why this save and no other, or "" */

@@ -145,7 +145,7 @@ static enum zf_fit match_best(const struct candidate *fits, size_t n)
     return best;
 }
 
-/* The store's failure, which the family took for a "no". */
+/* Fails with the store's failure, which the family took for a "no". */
 static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 {
     return zf_store_doubt(st, since, 0, err) ? false

@@ -20,7 +20,7 @@ bool save_name_fits(const char *name, const char *const *pattern, int flags)
 /* How OLMo calls a save of which the ranks' parts are put together. */
 static const char unsharded[] = "-unsharded";
 
-/* Does the word stand in the name?  That a save is not sharded does not make it a shard. */
+/* Is the word in the name?  That a save is not sharded does not make it a shard. */
 static bool save_name_has(const char *name, const char *word)
 {
     const char *at = strcasestr(name, word);

@@ -7,7 +7,7 @@
 
 /* "a, b, c, …" in out[n]: the saves of s, as paths from what the user pointed at.  above: the path
  * from there to the directory they were found in, or NULL. */
-void save_word_list(const struct zf_saves *t, const char *above, char *out, size_t n);
+void save_word_list(const struct zf_saves *s, const char *above, char *out, size_t n);
 
 /* Why `name` of the saves s is opened: the newest of several or, if `only`, the only one; and how
  * many unfinished ones were left out. */

@@ -22,8 +22,8 @@ bool sidefiles_below(struct zf_store *st, struct zf_build *b, struct zf_err *err
 bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 /* Adds the side files in the directory `dir` that are not there yet; -o side=DIR.  A training
- * program's own settings are left where they are; a file that cannot be read is noted.  Errors: ZF_E_USAGE dir
- * is no directory or cannot be read. */
+ * program's own settings are left where they are; a file that cannot be read is noted.  Errors:
+ * ZF_E_USAGE dir is no directory or cannot be read. */
 bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err) ZF_CHECKED;
 

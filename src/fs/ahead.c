@@ -13,8 +13,8 @@
 #define WIDER 4
 #define WINDOW_MOST (64ull << 20)
 #define STEP_LEAST (256ull << 10)
-/* So many reads of a stream must have waited before anything is read ahead for it: one may have bad luck, and a
- * reader that wants the beginning only makes one. */
+/* So many reads of a stream must have waited before anything is read ahead for it: one may have bad
+ * luck, and a reader that wants the beginning only makes one. */
 #define WAITS 2
 /* Storage is slow when reads have waited so much longer for it than a nanosecond for each byte; once it was,
  * it counts as slow until so much as KEPT was read faster than that.  One hiccup of a disk is no

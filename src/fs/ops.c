@@ -317,8 +317,9 @@ static void ops_answer_into(const struct park_read *r, void *buf)
     ops_look_ahead(fs, r, n, began, ended);
 }
 
-/* Into a buffer that is lent.  A read that was parked is answered by whichever thread has room for it, and never
- * into the ring's buffer, which is freed at the end when the thread that the request came to is gone. */
+/* Into a buffer that is lent.  A read that was parked is answered by whichever thread has room for
+ * it, and never into the ring's buffer, which is freed at the end when the thread that the request
+ * came to is gone. */
 static void ops_answer_read(const struct park_read *r)
 {
     zf_auto(buffer) struct buffer *b = buffer_take(r->size);

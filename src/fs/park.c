@@ -67,9 +67,10 @@ bool park_given_up(void *ctx)
 {
     const struct park_read *r = ctx;
 
-    /* The kernel never speaks of a reader with O_DIRECT, whose requests it counts as nobody's and for whose answers it
-     * waits whatever happens (fuse_direct_IO, Linux 5.4 to 6.18; without FUSE_CAP_ASYNC_DIO it would, but then such reads
-     * are one request after the other): so a reader that waits is looked at now and then. */
+    /* The kernel never speaks of a reader with O_DIRECT, whose requests it counts as nobody's and
+     * for whose answers it waits whatever happens (fuse_direct_IO, Linux 5.4 to 6.18; without
+     * FUSE_CAP_ASYNC_DIO it would, but then such reads are one request after the other): so a
+     * reader that waits is looked at now and then. */
     return fuse_req_interrupted(r->req) ? park_is_killed(r->req) : park_look(r->req) == KILLED;
 }
 

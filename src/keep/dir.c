@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nothing here is locked: a model is one file that appears whole under its name, whoever was first, and one that is
- * removed stays whole for whoever has it open. */
+/* Nothing here is locked: a model is one file that appears whole under its name, whoever was first,
+ * and one that is removed stays whole for whoever has it open. */
 #include "dir.h"
 
 #include <dirent.h>

@@ -11,8 +11,8 @@
 /* Its descriptor; make: with those above it.  -1: err. */
 int dir_open(const char *path, bool make, struct zf_err *err);
 
-/* All of a file, malloc'ed; *n_out its bytes.  It counts as used now.  Errors: ZF_E_NOENT; ZF_E_USAGE it may be somebody
- * else's; ZF_E_LIMIT more than `most`; ZF_E_IO. */
+/* All of a file, malloc'ed; *n_out its bytes.  It counts as used now.  Errors: ZF_E_NOENT;
+ * ZF_E_USAGE it may be somebody else's; ZF_E_LIMIT more than `most`; ZF_E_IO. */
 uint8_t *dir_read(int dir, const char *name, uint64_t most, uint64_t *n_out,
                   struct zf_err *err) ZF_CHECKED;
 

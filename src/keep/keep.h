@@ -5,11 +5,12 @@
  *   the key, its length in 4 bytes in front
  *   what the store is called, if that is a part of anything below, or nothing
  *   the directory of the save in the store, the format, and what proved it
- *   what fixes the whole place, a commit, or ""
- *   facts: how many; of each: kind, path, 16 bytes of print for directories and files, and for files what was noted, or ""
+ *   what pins the whole place, a commit, or ""
+ *   facts: how many; of each: kind, path, 16 bytes of print for directories and files, and for files
+ *     what was noted, or ""
  *   files among the sources: how many; of each the number of its fact, among those of files
- *   sources: how many; of each: 0 and the number of a file; or 1 + the number of its kind, 0 or 1 + the number of its
- *     parent, three numbers, and bytes
+ *   sources: how many; of each: 0 and the number of a file; or 1 + the number of its kind, 0 or 1 +
+ *     the number of its parent, three numbers, and bytes
  *   the model
  *
  * Numbers are zf_out_var's, texts have their length in front. */
@@ -25,7 +26,7 @@
 #include "dir.h"
 
 #define KEEP_MAGIC "zfmodel"
-/* To be raised whenever the bytes of a model mean something else, here or in src/model/pack.h. */
+/* Goes up whenever the bytes of a model mean something else, here or in src/model/pack.h. */
 #define KEEP_VERSION 4
 #define KEEP_HEAD 32u
 #define KEEP_KEY_AT 36 /* where the key begins */
@@ -53,7 +54,7 @@ struct zf_keep {
 
 /* The checksum of p[n]; the same in every process. */
 void keep_sum(const void *p, size_t n, uint64_t out[2]);
-/* What stands in front of a body of p[n], key included. */
+/* The bytes in front of a body of p[n], which begins with the key. */
 void keep_head(struct zf_out *out, const void *p, size_t n);
 
 /* The checkpoint that such bytes make of st; errors as of zf_keep_load. */

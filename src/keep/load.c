@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a file back to a checkpoint.  Until the key is compared nothing of it is used, and until every fact was seen to
- * hold no source is made of it. */
+/* From a file back to a checkpoint.  Until the key is compared nothing of it is used, and until
+ * every fact was seen to hold no source is made of it. */
 #include <unistd.h>
 
 #include <zf/base/ahead.h>

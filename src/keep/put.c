@@ -270,8 +270,8 @@ static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_er
     return true;
 }
 
-/* A path may be given in many ways, and texts of the model may repeat the one it was given in: such a model is good for
- * that one only. */
+/* A path may be given in many ways, and texts of the model may repeat the one it was given in: such
+ * a model is good for that one only. */
 static const char *put_called(const struct zf_keep *k, const struct zf_store *st)
 {
     const struct zf_out *const part[] = {&k->about, &k->sources, &k->model};

@@ -24,7 +24,8 @@ struct box {
     const uint64_t *tensor_shape;  /* [nd] */
 };
 
-/* Where short rows are read before they are put in place; begins as {0}.  One is enough for a reply, however many boxes it has. */
+/* Where short rows are read before they are put in place; begins as {0}.  One is enough for a
+ * reply, however many boxes it has. */
 struct scratch {
     uint64_t used;
     unsigned char *at; /* DESK_BYTES; NULL as long as there was no such row */

@@ -64,7 +64,8 @@ WIDE void cast_avx2_f32_to_f16(void *out, const void *in, size_t n)
     cast_kernels_scalar()->f32_to_f16(to + i, from + i, n - i);
 }
 
-/* The upper half of each, rounded to nearest even, in the lower one.  Not for NaN, which could carry into the sign. */
+/* The upper half of each, rounded to nearest even, in the lower one.  Not for NaN, which could
+ * carry into the sign. */
 WIDE static inline __m256i cast_avx2_round(__m256 f)
 {
     const __m256i u = _mm256_castps_si256(f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sixteen elements at a time and more, where that is faster than the eight of AVX2; what is left to those is bound by memory
- * either way.  AVX-512's own bfloat16 instruction is left
- * alone: it flushes subnormals to zero. */
+/* Sixteen elements at a time and more, where that is faster than the eight of AVX2; what is left to
+ * those is bound by memory either way.  AVX-512's own bfloat16 instruction is left alone: it
+ * flushes subnormals to zero. */
 #include "cast_kernels.h"
 
 #if defined(__x86_64__)

@@ -24,7 +24,8 @@ struct cast_kernels {
 };
 
 const struct cast_kernels *cast_kernels_scalar(void);
-/* Vectors of the compiler, for NEON and whatever else there is: integer arithmetic again, without branches. */
+/* Vectors of the compiler, for NEON and whatever else there is: integer arithmetic again, without
+ * branches. */
 const struct cast_kernels *cast_kernels_vector(void);
 /* NULL when this CPU or this build has no AVX2 and F16C. */
 const struct cast_kernels *cast_kernels_avx2(void);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Casts of 8-bit types with AVX2, whose 16 lanes of 16 bits are too few to hold a table of 256: what the table says is computed.
- * Of an 8-bit float the upper half of the f32 (or the bf16, the f16) is a straight line over the magnitude, except for the subnormals and
- * what is not finite, which are among the first and the last eight magnitudes; the sign is added.  Whether a table is of
- * that form is not assumed: each of its 256 elements is compared, and one that is not (f8_e8m0) is looked up element by element. */
+/* Casts of 8-bit types with AVX2, whose 16 lanes of 16 bits are too few to hold a table of 256:
+ * what the table says is computed.  Of an 8-bit float the upper half of the f32 (or the bf16, the
+ * f16) is a straight line over the magnitude, except for the subnormals and what is not finite,
+ * which are among the first and the last eight magnitudes; the sign is added.  Whether a table is
+ * of that form is not assumed: each of its 256 elements is compared, and one that is not (f8_e8m0)
+ * is looked up element by element. */
 #include "cast_kernels.h"
 
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Casts of 8-bit types: a table of 256 elements that is kept in registers, a plane for each byte of an element, and looked up for 64
- * bytes at once (AVX-512's VBMI). */
+/* Casts of 8-bit types: a table of 256 elements that is kept in registers, a plane for each byte of
+ * an element, and looked up for 64 bytes at once (AVX-512's VBMI). */
 #include "cast_kernels.h"
 
 #if defined(__x86_64__)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference's arithmetic on vectors of the compiler (gcc and clang), four elements at a time: NEON on arm64, SSE2 on an
- * x86-64 without AVX2.  Each lane computes all cases and masks choose.  Adding a power of two to a float and taking it
- * off its bits again moves the binary point of a subnormal, with the FPU's rounding to nearest even. */
+/* The reference's arithmetic on vectors of the compiler (gcc and clang), four elements at a time:
+ * NEON on arm64, SSE2 on an x86-64 without AVX2.  Each lane computes all cases and masks choose.
+ * Adding a power of two to a float and taking it off its bits again moves the binary point of a
+ * subnormal, with the FPU's rounding to nearest even. */
 #include <string.h>
 
 #include "cast_kernels.h"
@@ -12,7 +13,8 @@ typedef uint16_t half_vec __attribute__((vector_size(LANES * 2)));
 typedef uint32_t bits_vec __attribute__((vector_size(LANES * 4)));
 typedef float float_vec __attribute__((vector_size(LANES * 4)));
 
-/* A comparison's lanes are all ones or zero.  Not a function: how vectors are handed over depends on the CPU's. */
+/* A comparison's lanes are all ones or zero.  Not a function: how vectors are handed over depends
+ * on the CPU's. */
 #define CHOOSE(mask, yes, no) (((yes) & (bits_vec)(mask)) | ((no) & ~(bits_vec)(mask)))
 
 static void cast_vector_f16_to_f32(void *out, const void *in, size_t n)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for what is read before it is put in place: a MiB at a time, kept by the thread that gives it back until it ends, because
- * fresh memory is cleared by the kernel.  Not on the stack, of which a thread has 2 MiB where `ulimit -s` says unlimited. */
+/* Memory for what is read before it is put in place: a MiB at a time, kept by the thread that gives
+ * it back until it ends, because fresh memory is cleared by the kernel.  Not on the stack, of which
+ * a thread has 2 MiB where `ulimit -s` says unlimited. */
 #ifndef MODEL_DESK_H
 #define MODEL_DESK_H
 

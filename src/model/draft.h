@@ -21,7 +21,7 @@ bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uin
 /* Makes a rule, or the one piece that is all of d, into pieces with blocks; other drafts stay as they are.
  * Errors: ZF_E_LIMIT. */
 bool draft_expand(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
-/* How many it stands for. */
+/* How many pieces its rule makes. */
 uint64_t draft_slots_ruled(const struct zf_draft *d);
 
 /* Room for a piece of d's kind, FLAT or BOX, all zero. */
@@ -30,7 +30,7 @@ struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED
 bool draft_put_whole(struct zf_draft *d, uint64_t src, uint64_t off, struct zf_err *err) ZF_CHECKED;
 
 /* The number of the source of a piece of `span` bytes at *from.  One that is too short is refused, or,
- * when degraded, another stands in for it that lost the rest; *from is then a place in that. */
+ * when degraded, replaced by one that lost the rest; *from is then a place in that. */
 bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, uint32_t *number,
                        struct zf_err *err) ZF_CHECKED;
 /* A piece whose source is too short: refused, or, when degraded, noted. */

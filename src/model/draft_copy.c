@@ -127,7 +127,8 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
 
     c.d = d = draft_data(d);
     c.of = of = draft_data(of);
-    if (!copy_possible(d, of, err) || !draft_expand(of, err) || !draft_box_inside(d, start, size, &n, err)) {
+    if (!copy_possible(d, of, err) || !draft_expand(of, err) ||
+        !draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
     if (of->kind == ZF_DRAFT_MEM) {

@@ -8,8 +8,8 @@
 #include "desk.h"
 #include "map_kind.h"
 
-/* So much is read before it is cast.  It leaves the second-level cache meanwhile, and is still faster than less: one read for
- * eight, which of a tensor in many chunks are of some KiB each. */
+/* So much is read before it is cast.  It leaves the second-level cache meanwhile, and is still
+ * faster than less: one read for eight, which of a tensor in many chunks are of some KiB each. */
 #define BLOCK DESK_BYTES
 
 struct cast_map {

@@ -222,8 +222,8 @@ static bool map_grid_visit_next(struct map_grid_visit *v, const struct grid *g)
 /* Less than this of a box is read by itself: who reads here and there would pay for whole blocks. */
 #define KEPT_MIN (64u << 10)
 
-/* The bytes of the box that is visited.  Where a block that would be kept (grid_kind.h) cannot be read as a whole,
- * because some of it is lost, only what is wanted counts. */
+/* The bytes of the box that is visited.  Where a block that would be kept (grid_kind.h) cannot be
+ * read as a whole, because some of it is lost, only what is wanted counts. */
 static bool map_grid_read_box(const struct grid *g, const struct map_grid_visit *v, unsigned char *buf,
                               uint64_t off, struct scratch *scratch, struct zf_err *err)
 {

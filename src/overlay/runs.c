@@ -20,110 +20,110 @@
 
 #include "save.h"
 
-/* An inode number is (tag + 1) << SHIFT | the number inside; the root's own files have tag 0.
+/* An inode number is (save + 1) << SHIFT | the number inside; the root's own are below 1 << SHIFT.
  * A tree's own numbers stay below 2^51 (zf_tree_new sees to it), and the top bit is the
  * control files'. */
 #define SHIFT 52
 #define INNER ((1ull << SHIFT) - 1)
-#define MAX_TAGS 2046
+#define MAX_SAVES 2046
 #define INO_LATEST 2
 /* The run directory is looked at this often. */
 #define FRESH_SECONDS 1
 
-struct tag {
+struct run_entry {
     char *name;
-    char file[ZF_NAME_MAX + 1]; /* the name as one component: a tag may hold a slash */
+    char file[ZF_NAME_MAX + 1]; /* the name as one component: it may hold a slash */
     atomic_bool listed;
     struct timespec mtime; /* of its directory, when it was first seen */
     struct save *save;
 };
 
-struct tags {
+struct runs {
     struct zf_tree base;
     char *path;
     struct zf_run_opts o;
     struct zf_log *log;
     pthread_mutex_t lock; /* of all below */
     time_t looked;
-    struct tag *tag[MAX_TAGS]; /* only ever grows; a tag never moves once it is here */
+    struct run_entry *entry[MAX_SAVES]; /* only ever grows; a save never moves once it is here */
     _Atomic uint32_t n;
     _Atomic uint32_t latest; /* UINT32_MAX = none */
 };
 
-static struct tags *runs_of(struct zf_tree *t)
+static struct runs *runs_of(struct zf_tree *t)
 {
-    return (struct tags *)t;
+    return (struct runs *)t;
 }
 
 /* ---- which saves there are ------------------------------------------------------------------- */
 
-static uint32_t runs_find_tag(const struct tags *t, const char *name)
+static uint32_t runs_find_name(const struct runs *t, const char *name)
 {
     uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
 
-    while (i < n && strcmp(t->tag[i]->name, name) != 0) {
+    while (i < n && strcmp(t->entry[i]->name, name) != 0) {
         i++;
     }
     return i;
 }
 
-static uint32_t runs_find_file(const struct tags *t, const char *file)
+static uint32_t runs_find_file(const struct runs *t, const char *file)
 {
     uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
 
-    while (i < n && strcmp(t->tag[i]->file, file) != 0) {
+    while (i < n && strcmp(t->entry[i]->file, file) != 0) {
         i++;
     }
     return i;
 }
 
-static bool runs_add_tag(struct tags *t, struct zf_store *st, const char *name, struct zf_err *err)
+static bool runs_add(struct runs *t, struct zf_store *st, const char *name, struct zf_err *err)
 {
     const struct zf_entry *dir = zf_store_find(st, name);
     uint32_t n = atomic_load_explicit(&t->n, memory_order_relaxed);
-    struct tag *tag = n < MAX_TAGS ? calloc(1, sizeof *tag) : NULL;
+    struct run_entry *entry = n < MAX_SAVES ? calloc(1, sizeof *entry) : NULL;
 
-    if (!tag || !(tag->name = strdup(name))) {
-        free(tag);
-        return zf_fail(err, n < MAX_TAGS ? ZF_E_NOMEM : ZF_E_LIMIT, ZF_OFF_NONE,
+    if (!entry || !(entry->name = strdup(name))) {
+        free(entry);
+        return zf_fail(err, n < MAX_SAVES ? ZF_E_NOMEM : ZF_E_LIMIT, ZF_OFF_NONE,
                        "cannot show more than %u saves", n);
     }
-    tag->save = save_new(t->path, name, &t->o, t->log, err);
-    if (!tag->save) {
-        free(tag->name);
-        free(tag);
+    entry->save = save_new(t->path, name, &t->o, t->log, err);
+    if (!entry->save) {
+        free(entry->name);
+        free(entry);
         return false;
     }
-    (void)zf_name_encode(tag->file, name, strlen(name), "");
-    tag->mtime = dir ? dir->id.mtime : tag->mtime;
-    t->tag[n] = tag;
+    (void)zf_name_encode(entry->file, name, strlen(name), "");
+    entry->mtime = dir ? dir->id.mtime : entry->mtime;
+    t->entry[n] = entry;
     atomic_store_explicit(&t->n, n + 1, memory_order_release);
     return true;
 }
 
-static bool runs_take_list(struct tags *t, struct zf_store *st, const struct zf_saves *list,
+static bool runs_take_list(struct runs *t, struct zf_store *st, const struct zf_saves *list,
                            struct zf_err *err)
 {
-    bool there[MAX_TAGS] = {false};
+    bool there[MAX_SAVES] = {false};
 
     for (size_t i = 0; i < list->n; i++) {
-        uint32_t k = runs_find_tag(t, list->name[i]);
+        uint32_t k = runs_find_name(t, list->name[i]);
 
-        if (k == t->n && !runs_add_tag(t, st, list->name[i], err)) {
+        if (k == t->n && !runs_add(t, st, list->name[i], err)) {
             return false;
         }
         there[k] = true;
     }
     /* Each is set once: a listing that is being read never sees a save vanish and come back. */
     for (uint32_t i = 0; i < t->n; i++) {
-        t->tag[i]->listed = there[i];
+        t->entry[i]->listed = there[i];
     }
-    t->latest = list->latest < list->n ? runs_find_tag(t, list->name[list->latest]) : UINT32_MAX;
+    t->latest = list->latest < list->n ? runs_find_name(t, list->name[list->latest]) : UINT32_MAX;
     return true;
 }
 
 /* Under the lock.  A new store each time: a store's listing never changes. */
-static bool runs_look(struct tags *t, struct zf_err *err)
+static bool runs_look(struct runs *t, struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = zf_store_by(t->o.opener, t->path, t->o.lim, err);
     struct zf_saves list = {0};
@@ -136,7 +136,7 @@ static bool runs_look(struct tags *t, struct zf_err *err)
     return ok;
 }
 
-static void runs_refresh(struct tags *t)
+static void runs_refresh(struct runs *t)
 {
     struct timespec now;
     struct zf_err err;
@@ -155,7 +155,7 @@ static void runs_refresh(struct tags *t)
 /* ---- inode numbers --------------------------------------------------------------------------- */
 
 /* The control files' numbers have the top bit inside; here they move to the top of the
- * tag's range. */
+ * save's range. */
 static uint64_t runs_outer_ino(uint32_t k, uint64_t ino)
 {
     uint64_t low = ino >> 63 ? (1ull << (SHIFT - 1)) | (ino & 0xff) : ino;
@@ -170,8 +170,8 @@ static uint64_t runs_inner_ino(uint64_t ino)
     return low >> (SHIFT - 1) ? 1ull << 63 | (low & 0xff) : low;
 }
 
-/* The tag that an inode number belongs to, opened; NULL for the root's own. */
-static struct zf_tree *runs_tree_of(struct tags *t, uint64_t ino, uint32_t *k_out,
+/* The tree of the save that an inode number belongs to, opened; NULL for the root's own. */
+static struct zf_tree *runs_tree_of(struct runs *t, uint64_t ino, uint32_t *k_out,
                                     uint64_t *inner_out)
 {
     uint64_t k = ino >> SHIFT;
@@ -181,69 +181,69 @@ static struct zf_tree *runs_tree_of(struct tags *t, uint64_t ino, uint32_t *k_ou
     }
     *k_out = (uint32_t)(k - 1);
     *inner_out = runs_inner_ino(ino);
-    return save_tree(t->tag[k - 1]->save);
+    return save_tree(t->entry[k - 1]->save);
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
 /* A save that was not opened yet is as closed as its directory. */
-static uint16_t runs_withheld_from(const struct tags *t, uint32_t k)
+static uint16_t runs_withheld_from(const struct runs *t, uint32_t k)
 {
     zf_auto(mem) char *path = NULL;
-    struct zf_tree *tree = save_opened(t->tag[k]->save);
+    struct zf_tree *tree = save_opened(t->entry[k]->save);
     struct zf_stat root;
 
     if (tree && tree->ops->stat(tree, ZF_TREE_ROOT, &root)) {
         return root.withheld;
     }
-    if (asprintf(&path, "%s/%s", t->path, t->tag[k]->name) < 0) {
+    if (asprintf(&path, "%s/%s", t->path, t->entry[k]->name) < 0) {
         path = NULL;
     }
     return t->o.withheld(t->o.ctx, path ? path : "");
 }
 
-static bool runs_stat_tag(const struct tags *t, uint32_t k, struct zf_stat *out)
+static bool runs_stat_save(const struct runs *t, uint32_t k, struct zf_stat *out)
 {
     *out = (struct zf_stat){.ino = runs_outer_ino(k, ZF_TREE_ROOT),
                             .kind = ZF_NODE_DIR,
                             .nlink = 2,
-                            .mtime = t->tag[k]->mtime,
+                            .mtime = t->entry[k]->mtime,
                             .live = true,
                             .withheld = runs_withheld_from(t, k)};
     return true;
 }
 
 /* The save that `latest` leads to, or NULL.  Asked once a call: it may change meanwhile. */
-static const struct tag *runs_latest_tag(const struct tags *t)
+static const struct run_entry *runs_latest(const struct runs *t)
 {
     uint32_t k = t->latest;
 
-    return k < t->n ? t->tag[k] : NULL;
+    return k < t->n ? t->entry[k] : NULL;
 }
 
-static bool runs_stat_latest(const struct tags *t, struct zf_stat *out)
+static bool runs_stat_latest(const struct runs *t, struct zf_stat *out)
 {
-    const struct tag *tag = runs_latest_tag(t);
+    const struct run_entry *entry = runs_latest(t);
 
     *out = (struct zf_stat){.ino = INO_LATEST,
                             .kind = ZF_NODE_LINK,
-                            .size = tag ? strlen(tag->file) : 0,
+                            .size = entry ? strlen(entry->file) : 0,
                             .nlink = 1,
-                            .mtime = tag ? tag->mtime : (struct timespec){.tv_sec = 0},
+                            .mtime = entry ? entry->mtime : (struct timespec){.tv_sec = 0},
                             .live = true};
-    return tag != NULL;
+    return entry != NULL;
 }
 
 static bool runs_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
 {
-    struct tags *t = runs_of(base);
+    struct runs *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
     if (dir == ZF_TREE_ROOT) {
         runs_refresh(t);
         k = runs_find_file(t, name);
-        return k < t->n ? runs_stat_tag(t, k, out)
+        return k < t->n ? runs_stat_save(t, k, out)
                         : strcmp(name, "latest") == 0 && runs_stat_latest(t, out);
     }
     struct zf_tree *tree = runs_tree_of(t, dir, &k, &inner);
@@ -256,7 +256,7 @@ static bool runs_lookup(struct zf_tree *base, uint64_t dir, const char *name, st
 
 static bool runs_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
 {
-    struct tags *t = runs_of(base);
+    struct runs *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
@@ -272,7 +272,7 @@ static bool runs_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
         return runs_stat_latest(t, out);
     }
     if (runs_inner_ino(ino) == ZF_TREE_ROOT && ino >> SHIFT <= t->n) {
-        return runs_stat_tag(t, (uint32_t)(ino >> SHIFT) - 1, out);
+        return runs_stat_save(t, (uint32_t)(ino >> SHIFT) - 1, out);
     }
     struct zf_tree *tree = runs_tree_of(t, ino, &k, &inner);
     if (!tree || !tree->ops->stat(tree, inner, out)) {
@@ -285,7 +285,7 @@ static bool runs_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
 static bool runs_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
                        struct zf_stat *out)
 {
-    struct tags *t = runs_of(base);
+    struct runs *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
@@ -302,9 +302,9 @@ static bool runs_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *na
         runs_refresh(t);
     }
     for (k = 0; k < t->n; k++) {
-        if (t->tag[k]->listed && at-- == 0) {
-            (void)snprintf(name, 256, "%s", t->tag[k]->file);
-            return runs_stat_tag(t, k, out);
+        if (t->entry[k]->listed && at-- == 0) {
+            (void)snprintf(name, 256, "%s", t->entry[k]->file);
+            return runs_stat_save(t, k, out);
         }
     }
     strcpy(name, "latest");
@@ -313,7 +313,7 @@ static bool runs_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *na
 
 static bool runs_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
 {
-    struct tags *t = runs_of(base);
+    struct runs *t = runs_of(base);
     uint32_t k;
     uint64_t inner;
 
@@ -332,14 +332,14 @@ static bool runs_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
 /* stat(2) of a save opens nothing, so that `ls -l` of the run stays quick; looking into it does. */
 static bool runs_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
 {
-    struct tags *t = runs_of(base);
+    struct runs *t = runs_of(base);
     uint64_t k = dir >> SHIFT;
 
     if (k == 0 || k > atomic_load_explicit(&t->n, memory_order_acquire) ||
         runs_inner_ino(dir) != ZF_TREE_ROOT) {
         return true;
     }
-    return save_enter(t->tag[k - 1]->save, err);
+    return save_enter(t->entry[k - 1]->save, err);
 }
 
 static bool runs_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
@@ -370,9 +370,9 @@ static void runs_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t
 
 static bool runs_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
 {
-    const struct tag *tag = ino == INO_LATEST ? runs_latest_tag(runs_of(base)) : NULL;
+    const struct run_entry *entry = ino == INO_LATEST ? runs_latest(runs_of(base)) : NULL;
 
-    return tag && snprintf(buf, n, "%s", tag->file) > 0;
+    return entry && snprintf(buf, n, "%s", entry->file) > 0;
 }
 
 static bool runs_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
@@ -387,11 +387,11 @@ static bool runs_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_x
 /* Only what was opened: df must not open every save. */
 static void runs_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 {
-    struct tags *t = runs_of(base);
+    struct runs *t = runs_of(base);
 
     *files = *bytes = 0;
     for (uint32_t k = 0; k < t->n; k++) {
-        struct zf_tree *tree = save_opened(t->tag[k]->save);
+        struct zf_tree *tree = save_opened(t->entry[k]->save);
         uint64_t f, b;
 
         if (tree) {
@@ -404,12 +404,12 @@ static void runs_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 
 static void runs_free(struct zf_tree *base)
 {
-    struct tags *t = runs_of(base);
+    struct runs *t = runs_of(base);
 
     for (uint32_t k = 0; k < t->n; k++) {
-        save_free(t->tag[k]->save);
-        free(t->tag[k]->name);
-        free(t->tag[k]);
+        save_free(t->entry[k]->save);
+        free(t->entry[k]->name);
+        free(t->entry[k]);
     }
     (void)pthread_mutex_destroy(&t->lock);
     free(t->path);
@@ -434,12 +434,12 @@ static const struct zf_tree_ops ops = {
 
 static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
 {
-    struct tags *t = ctx;
+    struct runs *t = ctx;
     json_t *names = json_array();
 
     for (uint32_t k = 0; k < t->n; k++) {
         (void)json_array_append_new(names,
-                                    zf_json_string(t->tag[k]->name, strlen(t->tag[k]->name)));
+                                    zf_json_string(t->entry[k]->name, strlen(t->entry[k]->name)));
     }
     return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out,
                          err);
@@ -458,7 +458,7 @@ static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
 struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, struct zf_log *log,
                              struct zf_err *err)
 {
-    struct tags *t = calloc(1, sizeof *t);
+    struct runs *t = calloc(1, sizeof *t);
 
     if (!t || !(t->path = strdup(path))) {
         free(t);

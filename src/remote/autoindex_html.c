@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listings in HTML.  Read is what they have in common: a link for each name, and behind the link, in
- * the same row, a date and then a size.
+/* Listings in HTML.  Read is what they have in common: a link for each name, and behind the link,
+ * in the same row, a date and then a size.
  *
- * That a page is a listing is told by its title or heading: "Index of …" (nginx 1.22 ngx_http_autoindex_html,
- * Apache 2.4 mod_autoindex, lighttpd 1.4 mod_dirlisting) or "Directory listing for …" (Python 3
- * http.server list_directory); Go's net/http dirList has no title and begins with <pre>.  Any other
- * page with links is none.
+ * A listing is recognised by its title or heading: "Index of …" (nginx 1.22
+ * ngx_http_autoindex_html, Apache 2.4 mod_autoindex, lighttpd 1.4 mod_dirlisting) or "Directory
+ * listing for …" (Python 3 http.server list_directory); Go's net/http dirList has no title and
+ * begins with <pre>.  Any other page with links is none.
  *
- * A size is believed only where it is exact: bare digits behind a date.  nginx writes them for every
- * file, or with autoindex_exact_size off for small ones; Apache's apr_strfsize for those below 973
- * bytes; "1.2K" is rounded and lighttpd's always are: such sizes count as not known.
+ * A size is believed only where it is exact: bare digits behind a date.  nginx writes them for
+ * every file, or with autoindex_exact_size off for small ones; Apache's apr_strfsize for those
+ * below 973 bytes; "1.2K" is rounded and lighttpd's always are: such sizes count as not known.
  *
  * A page that was cut short must not pass for a directory of fewer files: what holds the links
  * (<pre>, <ul>, <table>, <body>) has to be closed behind the last one. */
@@ -104,7 +104,7 @@ static bool html_is_any(const struct html *h, const char *const *names)
     return *names != NULL;
 }
 
-/* The value of href, as it stands in the page; NULL: it has none. */
+/* The value of href, as it is written in the page; NULL: it has none. */
 static const char *html_href(const struct html *h, size_t *n_out)
 {
     const char *p = h->attr, *end = h->attr + h->n_attr;

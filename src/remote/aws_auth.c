@@ -10,8 +10,8 @@
 #include "s3_error.h"
 #include "sigv4.h"
 
-/* botocore renews from 15 minutes before the end, and must within 10 (credentials.py, 1.43); what lives shorter
- * than that is renewed in its last quarter. */
+/* botocore renews from 15 minutes before the end, and must within 10 (credentials.py, 1.43); what
+ * lives shorter than that is renewed in its last quarter. */
 #define AUTH_EARLY 600
 #define AUTH_RETRY 10 /* seconds until a failed renewal is tried again while the old key is still good */
 

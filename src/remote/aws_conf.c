@@ -100,7 +100,8 @@ bool aws_conf_load(struct aws_conf *c, const char *profile, struct zf_err *err)
     named = named ? named : aws_conf_env("AWS_PROFILE");
     *c = (struct aws_conf){.chosen = profile != NULL};
     c->config_path = conf_path("AWS_CONFIG_FILE", "/.aws/config", err);
-    c->shared_path = c->config_path ? conf_path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials", err) : NULL;
+    c->shared_path =
+        c->config_path ? conf_path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials", err) : NULL;
     c->profile = strdup(named ? named : "default");
     if (!c->shared_path || !c->profile) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the settings of AWS");
@@ -176,7 +177,8 @@ static bool conf_is_url(const char *url, struct zf_err *err)
 {
     struct uri u;
 
-    if (uri_split(url, &u) && (uri_part_is(u.scheme, "http") || uri_part_is(u.scheme, "https")) && !u.user.n && !u.query.n) {
+    if (uri_split(url, &u) && (uri_part_is(u.scheme, "http") || uri_part_is(u.scheme, "https")) &&
+        !u.user.n && !u.query.n) {
         return true;
     }
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,

@@ -32,7 +32,8 @@ const char *aws_conf_env(const char *name);
 
 bool aws_conf_has(const struct aws_conf *c, const char *profile);
 
-/* An option of a profile: what the credentials file says before what the config file says.  Lends; NULL: neither. */
+/* An option of a profile: what the credentials file says before what the config file says.  Lends;
+ * NULL: neither. */
 const char *aws_conf_get(const struct aws_conf *c, const char *profile, const char *option);
 
 /* The URL that is set for a service ("s3", "sts"), malloc'ed; *out is NULL where none is.

@@ -64,8 +64,9 @@ static bool fetch_container_auth(struct zf_out *out, struct zf_err *err)
             return false;
         }
         if (!text) {
-            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names %.150s, which is not there", path);
+            return zf_fail(
+                err, ZF_E_USAGE, ZF_OFF_NONE,
+                "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names %.150s, which is not there", path);
         }
         token = text;
     }
@@ -123,16 +124,21 @@ static bool fetch_instance_ask(const struct aws_fetch *f, const char *path, cons
     zf_out_str(&url, base);
     zf_out_str(&url, base[strlen(base) - 1] == '/' ? "latest/" : "/latest/");
     zf_out_str(&url, path);
-    zf_out_str(&line, token ? "x-aws-ec2-metadata-token: " : "x-aws-ec2-metadata-token-ttl-seconds: 21600");
+    zf_out_str(&line, token ? "x-aws-ec2-metadata-token: "
+                            : "x-aws-ec2-metadata-token-ttl-seconds: 21600");
     zf_out_str(&line, token ? token : "");
     if (!zf_out_ok(&url, err) || !zf_out_ok(&line, err)) {
         return false;
     }
     const char *header[] = {zf_out_text(&line)};
-    struct http_ask ask = {.method = token ? "GET" : "PUT", .url = zf_out_text(&url), .header = header,
-                           .n_header = 1, .max_body = FETCH_MOST,
-                           .timeout = timeout > 0 && timeout < 60 ? timeout : 1,
-                           .tries = tries && atoi(tries) > 1 && atoi(tries) < 10 ? (unsigned)atoi(tries) : 1};
+    struct http_ask ask = {
+        .method = token ? "GET" : "PUT",
+        .url = zf_out_text(&url),
+        .header = header,
+        .n_header = 1,
+        .max_body = FETCH_MOST,
+        .timeout = timeout > 0 && timeout < 60 ? timeout : 1,
+        .tries = tries && atoi(tries) > 1 && atoi(tries) < 10 ? (unsigned)atoi(tries) : 1};
     return http_do(f->http, &ask, r, err);
 }
 
@@ -154,8 +160,8 @@ static bool fetch_line(struct http_reply *r, struct zf_err *err)
                                       "the instance's metadata service answers with no line of text");
 }
 
-/* IMDSv2: a token, the name of the role, its credentials.  Where nothing answers and nobody said that it would,
- * this is no instance of EC2, or one without a role. */
+/* IMDSv2: a token, the name of the role, its credentials.  Where nothing answers and nobody said
+ * that it would, this is no instance of EC2, or one without a role. */
 static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struct zf_err *err)
 {
     const char *off = aws_conf_env("AWS_EC2_METADATA_DISABLED");
@@ -237,9 +243,14 @@ static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body, cons
     }
     if (as) {
         struct sigv4_key key = {as->id, as->secret, as->token};
-        struct sigv4_ask sign = {.method = "POST", .url = zf_out_text(&url), .header = header, .n_header = 1,
-                                 .body = zf_out_text(body), .n_body = body->n,
-                                 .region = f->region ? f->region : "us-east-1", .service = "sts",
+        struct sigv4_ask sign = {.method = "POST",
+                                 .url = zf_out_text(&url),
+                                 .header = header,
+                                 .n_header = 1,
+                                 .body = zf_out_text(body),
+                                 .n_body = body->n,
+                                 .region = f->region ? f->region : "us-east-1",
+                                 .service = "sts",
                                  .now = time(NULL)};
         if (!sigv4_sign(&sign, &key, &h, err)) {
             return false;

@@ -125,7 +125,8 @@ static bool plan_file_key(struct aws_plan *p, const char *profile, const char *c
     }
     if (!say[1]) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "the profile \"%.60s\" has aws_access_key_id, but no aws_secret_access_key", profile);
+                       "the profile \"%.60s\" has aws_access_key_id, but no aws_secret_access_key",
+                       profile);
     }
     p->from = "a profile";
     return plan_key(p, say[0], say[1], say[2] ? say[2] : say[3], err);

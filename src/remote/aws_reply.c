@@ -77,7 +77,8 @@ bool aws_reply_json(struct aws_key *out, const void *p, size_t n, struct zf_err 
     if (code && strcmp(code, "Success") != 0) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the credential service says %.60s", code);
     }
-    return reply_take(&out->id, json_string_value(json_object_get(j, "AccessKeyId")), "AccessKeyId", err) &&
+    return reply_take(&out->id, json_string_value(json_object_get(j, "AccessKeyId")), "AccessKeyId",
+                      err) &&
            reply_take(&out->secret, json_string_value(json_object_get(j, "SecretAccessKey")),
                       "SecretAccessKey", err) &&
            reply_take(&out->token, json_string_value(json_object_get(j, "Token")), "Token", err) &&

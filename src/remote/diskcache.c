@@ -18,7 +18,8 @@
 #include <zf/base/hex.h>
 #include <zf/source/gate.h>
 
-/* What may wait to be written: readers wait when it is more than the first; what was on its way by then comes on top. */
+/* What may wait to be written: readers wait when it is more than the first; what was on its way by
+ * then comes on top. */
 #define QUEUE_BUSY (32ull << 20)
 #define QUEUE_MOST (192ull << 20)
 /* How long a disk is waited for that takes nothing. */
@@ -179,7 +180,7 @@ static int diskcache_open_file(struct diskcache *c, const struct diskcache_job *
     return fd;
 }
 
-/* What was rotten says the same of itself; so the entry is taken away first. */
+/* The entry of a damaged block would fit the new one too, so it is taken away before the bytes change. */
 static bool diskcache_write_block(int fd, const struct diskcache_job *j)
 {
     uint8_t entry[DISKCACHE_ENTRY], none[DISKCACHE_ENTRY] = {0};
@@ -231,7 +232,8 @@ static bool diskcache_joins(const struct diskcache *c, const struct diskcache_jo
            (!c->most || c->most >= 8ull * DISKCACHE_SLOTS * DISKCACHE_BLOCK);
 }
 
-/* The first of those that wait, and what is behind it of the same file: to be locked, counted and opened once. */
+/* The first of those that wait, and what is behind it of the same file: to be locked, counted and
+ * opened once. */
 static struct diskcache_job *diskcache_next(struct diskcache *c)
 {
     while (!c->first && !c->ends) {
@@ -338,7 +340,8 @@ void diskcache_wait(struct diskcache *c)
 {
     (void)pthread_mutex_lock(&c->lock);
     uint64_t was = c->taken;
-    for (int ticks = 0; c->queued > QUEUE_BUSY && c->stuck != c->taken + 1 && !zf_gate_interrupted(); ticks++) {
+    for (int ticks = 0;
+         c->queued > QUEUE_BUSY && c->stuck != c->taken + 1 && !zf_gate_interrupted(); ticks++) {
         if (was != c->taken) {
             ticks = 0;
             was = c->taken;

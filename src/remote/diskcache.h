@@ -8,7 +8,7 @@
  *
  * KEY is the SHA-256 of what identifies the object (address, size, ETag, version), so that another
  * one under the same address is another KEY.  An entry has the length of its block and a checksum of
- * KEY, number, length and bytes: what is torn, rotten or stands in the wrong place is not believed,
+ * KEY, number, length and bytes: what is torn, corrupted or in the wrong place is not believed,
  * and fetched and written anew.  So nothing has to be flushed, and nobody waits for anybody but
  * while counting.  Only objects with a strong ETag or a version are kept. */
 #ifndef REMOTE_DISKCACHE_H
@@ -52,8 +52,9 @@ void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
 
 /* Is little enough waiting to be written that more may be fetched which nobody waits for? */
 bool diskcache_has_room(struct diskcache *c);
-/* Waits until that is so, while the disk takes some all the time: for a reader, before it fetches what would be
- * forgotten otherwise.  A disk that hangs is waited for once, a second; who interrupts the read is not kept waiting. */
+/* Waits until that is so, while the disk takes some all the time: for a reader, before it fetches
+ * what would be forgotten otherwise.  A disk that hangs is waited for once, a second; who
+ * interrupts the read is not kept waiting. */
 void diskcache_wait(struct diskcache *c);
 
 /* The entry of block k; what `entry` says of itself.  For tests. */

@@ -43,13 +43,15 @@ static size_t fetch_block_len(const struct object *o, uint64_t k)
 
 bool fetch_provable(const struct object *o, const struct http_object *is, struct zf_err *err)
 {
-    return is->etag[0] || is->version[0] || is->mtime.tv_sec || o->src.size == 0 || o->shared->place->pinned ||
+    return is->etag[0] || is->version[0] || is->mtime.tv_sec || o->src.size == 0 ||
+           o->shared->place->pinned ||
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                    "the server gives the file neither ETag nor Last-Modified, so that it could be "
                    "replaced unnoticed while it is read");
 }
 
-/* What was not known of the object is learnt; what was known, perhaps from another answer meanwhile, must be so. */
+/* What was not known of the object is learnt; what was known, perhaps from another answer
+ * meanwhile, must be so. */
 static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, struct zf_err *err)
 {
     struct fetch *f = ctx;

@@ -5,8 +5,8 @@
 
 #include "object_inside.h"
 
-/* Reads n bytes at off, which lie in the object, into iov; up to `beyond` bytes more are fetched and not waited
- * for. */
+/* Reads n bytes at off, which lie in the object, into iov; up to `beyond` bytes more are fetched
+ * and not waited for. */
 bool fetch_read(struct object *o, const struct iovec *iov, int n_iov, uint64_t off, size_t n,
                 uint64_t beyond, struct zf_err *err) ZF_CHECKED;
 

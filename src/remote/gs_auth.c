@@ -107,7 +107,8 @@ static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none
 
 static void gs_set(struct gs_auth *g, char *token, uint64_t seconds)
 {
-    static const char *const from[] = {"GOOGLE_OAUTH_ACCESS_TOKEN", "the credentials file", "the machine's account"};
+    static const char *const from[] = {"GOOGLE_OAUTH_ACCESS_TOKEN", "the credentials file",
+                                       "the machine's account"};
     uint64_t early = seconds / 4 < GS_EARLY ? seconds / 4 : GS_EARLY;
     time_t now = time(NULL);
 
@@ -151,7 +152,8 @@ static bool gs_fetch(struct gs_auth *g, struct zf_err *err)
     return zf_err_in(err, "credentials");
 }
 
-static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct auth_headers *add, struct zf_err *err)
+static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct auth_headers *add,
+                    struct zf_err *err)
 {
     struct gs_auth *g = gs_of(a);
     zf_auto(out) struct zf_out line = {0};
@@ -227,8 +229,9 @@ static bool gs_file(struct gs_auth *g, bool *found, struct zf_err *err)
     }
     *found = text != NULL;
     if (!text) {
-        return !named || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                                 "GOOGLE_APPLICATION_CREDENTIALS names %.200s, which is not there", named);
+        return !named ||
+               zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "GOOGLE_APPLICATION_CREDENTIALS names %.200s, which is not there", named);
     }
     bool good = gs_cred_read(&g->cred, text, n, err) || zf_err_in(err, "%s", zf_out_text(&path));
     explicit_bzero(text, n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: "Using OAuth 2.0 for Server to Server Applications" of Google's identity platform (the assertion), and
- * google-auth's google/oauth2/_client.py and _default.py (members of the files, forms). */
+/* Source: "Using OAuth 2.0 for Server to Server Applications" of Google's identity platform (the
+ * assertion), and google-auth's google/oauth2/_client.py and _default.py (members of the files,
+ * forms). */
 #include "gs_cred.h"
 
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static bool gs_uri_ok(const char *url, struct zf_err *err)
                  (uri_part_is(u.scheme, "http") &&
                   (uri_part_is(u.host, "127.0.0.1") || uri_part_is(u.host, "localhost"))));
 
-    return good || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the credentials have a token_uri that is no https URL");
+    return good || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the credentials have a token_uri that is no https URL");
 }
 
 bool gs_cred_read(struct gs_cred *out, const void *p, size_t n, struct zf_err *err)
@@ -113,7 +115,8 @@ bool gs_cred_token(const void *p, size_t n, char **token, uint64_t *seconds, str
 /* "header.claims", each as base64url. */
 static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out, struct zf_err *err)
 {
-    zf_auto(json) json_t *head = json_pack("{s:s,s:s,s:s}", "alg", "RS256", "typ", "JWT", "kid", c->key_id);
+    zf_auto(json) json_t *head =
+        json_pack("{s:s,s:s,s:s}", "alg", "RS256", "typ", "JWT", "kid", c->key_id);
     zf_auto(json) json_t *claims =
         json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", c->email, "scope", GS_SCOPE, "aud", c->token_uri, "iat",
                   (json_int_t)now, "exp", (json_int_t)now + 3600);

@@ -28,7 +28,8 @@ struct http_object {
  * version? */
 bool http_object_exact(const struct http_object *o);
 /* Can both be the same object, as far as they are known?  Errors: ZF_E_STALE. */
-bool http_object_same(const struct http_object *was, const struct http_object *is, struct zf_err *err) ZF_CHECKED;
+bool http_object_same(const struct http_object *was, const struct http_object *is,
+                      struct zf_err *err) ZF_CHECKED;
 
 struct http_reply {
     long status; /* 0: there was no answer */

@@ -93,7 +93,7 @@ bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf
 
 /* ---- the server's own words ------------------------------------------------------------------ */
 
-/* What stands between the two in the body; false when it is not there. */
+/* The text between the two in the body; false when it is not there. */
 static bool http_check_between(const char *body, size_t n_body, const char *open, const char *close,
                                struct zf_out *out)
 {

@@ -99,7 +99,8 @@ void http_head_begin(struct http_head *h)
                             .retry_after = -1};
 }
 
-/* One that does not fit, or is no tag, counts as not sent: two that differ behind the cut would be the same. */
+/* One that does not fit, or is no tag, counts as not sent: two that differ behind the cut would be
+ * the same. */
 static void http_head_tag(char *out, size_t room, const char *value)
 {
     size_t n = strlen(value);

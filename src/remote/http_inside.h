@@ -28,7 +28,7 @@ double http_now(void);
 void *http_loop(void *arg);
 void *http_loop_clerk(void *arg);
 
-/* In front of the sentence stands the URL, without what may be secret. */
+/* Puts the URL in front of the sentence, without what may be secret. */
 void http_name(const struct http_call *c, struct zf_err *err);
 /* The lock is held. */
 void http_unref(struct http_call *c);

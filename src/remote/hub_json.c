@@ -26,7 +26,8 @@ static bool hub_size(const json_t *o, struct entry *e, struct zf_err *err)
         return true;
     }
     if (!zf_json_u64(json_object_get(lfs, "size"), &large)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the hub says no size of \"%.100s\" in LFS", e->name);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the hub says no size of \"%.100s\" in LFS",
+                       e->name);
     }
     if (e->sized && e->size != large) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -46,8 +46,8 @@ size_t ini_section_of(const struct ini *ini, const char *kind, const char *name)
 /* The value in that section, or what [DEFAULT] says for all of them; NULL: neither.  Lends. */
 const char *ini_get(const struct ini *ini, size_t section, const char *option);
 
-/* In a nested value, "\nendpoint_url = http://x\n…": the value of that name, malloc'ed; NULL: not there (or no
- * memory, which the next allocation tells). */
+/* In a nested value, "\nendpoint_url = http://x\n…": the value of that name, malloc'ed; NULL: not
+ * there (or no memory, which the next allocation reports). */
 char *ini_nested(const char *value, const char *name);
 
 #endif

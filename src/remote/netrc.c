@@ -115,7 +115,9 @@ static bool netrc_enter(struct netrc *r, const char *host, enum netrc_state *sta
 /* One word of an entry and what belongs to it. */
 static bool netrc_field(struct netrc *r, struct netrc_login *to)
 {
-    struct zf_out *field = netrc_is(r, "login") ? &to->user : netrc_is(r, "password") ? &to->password : NULL;
+    struct zf_out *field = netrc_is(r, "login")      ? &to->user
+                           : netrc_is(r, "password") ? &to->password
+                                                     : NULL;
 
     if (netrc_is(r, "macdef")) {
         netrc_skip_macro(r);

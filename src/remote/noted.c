@@ -8,8 +8,9 @@
 
 #include "url.h"
 
-/* A strong ETag of nginx is made of the time in seconds and the size; so a file that was written in the second in which
- * it was looked at could be written once more.  Clocks of file systems tick, hence one more. */
+/* A strong ETag of nginx is made of the time in seconds and the size; so a file that was written in
+ * the second in which it was looked at could be written once more.  Clocks of file systems tick,
+ * hence one more. */
 #define NOTED_OLD_SECONDS 2
 
 /* Not the key of zf_hash, which is another one in each process. */
@@ -42,9 +43,9 @@ static bool noted_can_be_told(const struct object *o, const struct http_object *
         return true;
     }
     if (!is->mtime.tv_sec) {
-        return http_object_exact(is) ||
-               zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the server gives it neither an ETag nor a time, so that it could be replaced unnoticed");
+        return http_object_exact(is) || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                                                "the server gives it neither an ETag nor a time, "
+                                                "so that it could be replaced unnoticed");
     }
     return noted_is_old(is) ||
            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,

@@ -54,8 +54,8 @@ void object_shared_unref(struct object_shared *s)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-/* How far beyond the end of this read to fetch: a parser that goes through a file in small steps gets twice as
- * much with each block that it enters, any other reader nothing. */
+/* How far beyond the end of this read to fetch: a parser that goes through a file in small steps
+ * gets twice as much with each block that it enters, any other reader nothing. */
 static uint64_t object_beyond(struct object *o, uint64_t off, size_t n)
 {
     uint64_t end = off + n, was = atomic_exchange(&o->stepped_to, end);

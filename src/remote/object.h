@@ -15,8 +15,8 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
                               const struct http_object *known, bool later,
                               struct zf_err *err) ZF_CHECKED;
 
-/* The object that o says, of which nothing is asked until it is read.  listed: a listing of now says so too, and vouches
- * for it.  Errors: ZF_E_NOMEM. */
+/* The object that o says, of which nothing is asked until it is read.  listed: a listing of now
+ * says so too, and vouches for it.  Errors: ZF_E_NOMEM. */
 struct zf_source *object_open_as(struct object_shared *s, const char *path, const char *name,
                                  const struct http_object *o, bool listed, struct zf_err *err) ZF_CHECKED;
 
@@ -30,9 +30,9 @@ uint64_t object_hash(uint64_t seed, const char *text);
 struct zf_identity object_identity_of(const struct object_shared *s, const char *path,
                                       const struct http_object *o);
 
-/* Asks for all of them at once whether they are what they were.  Those that the listing vouches for,
- * which is looked at again by itself, are passed over, and those that were read when all of the place had been met.
- * On failure *bad_out is the first that is not. */
+/* Asks for all of them at once whether they are what they were.  Those that the listing vouches
+ * for, which is looked at again by itself, are passed over, and those that were read when all of
+ * the place had been met.  On failure *bad_out is the first that is not. */
 bool object_unchanged(struct zf_source *const *src, size_t n, size_t *bad_out,
                       struct zf_err *err) ZF_CHECKED;
 

@@ -20,8 +20,8 @@ struct object_shared {
     struct diskcache *disk;   /* borrowed; NULL = none */
     struct zf_cache *decoded; /* owned: what is decompressed */
     uint64_t dev;             /* of identities */
-    /* How often something of the place was seen for the first time: a directory was listed, or a file opened of which
-     * no listing had said what it is. */
+    /* How often something of the place was seen for the first time: a directory was listed, or a
+     * file opened of which no listing had said what it is. */
     atomic_uint_least64_t met;
 };
 #define OBJECT_UNPROVED UINT64_MAX
@@ -34,8 +34,9 @@ struct object {
     struct http_host *host;
     uint64_t owner;
     bool listed;      /* the listing vouches for it */
-    /* What `met` was when a request was made that found it to be what it was: if nothing was met since, it was that
-     * together with all the rest, and need not be asked for again.  OBJECT_UNPROVED: there was no such request. */
+    /* What `met` was when a request was made that found it to be what it was: if nothing was met
+     * since, it was that together with all the rest, and need not be asked for again.
+     * OBJECT_UNPROVED: there was no such request. */
     atomic_uint_least64_t proved;
     atomic_bool stale;
     pthread_mutex_t lock;

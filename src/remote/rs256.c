@@ -112,8 +112,9 @@ static bool rs256_fits(const struct rs256_pair *pair)
     mpz_mul(n, k->p, k->q);
     bool good = mpz_sgn(k->p) > 0 && mpz_sgn(k->q) > 0 && mpz_odd_p(k->p) && mpz_odd_p(k->q) &&
                 mpz_cmp(n, pair->pub.n) == 0 && mpz_sgn(k->a) > 0 && mpz_cmp(k->a, k->p) < 0 &&
-                mpz_sgn(k->b) > 0 && mpz_cmp(k->b, k->q) < 0 && mpz_sgn(k->c) > 0 && mpz_cmp(k->c, k->p) < 0 &&
-                mpz_sizeinbase(k->p, 2) >= 256 && mpz_sizeinbase(k->q, 2) >= 256 && mpz_odd_p(pair->pub.e);
+                mpz_sgn(k->b) > 0 && mpz_cmp(k->b, k->q) < 0 && mpz_sgn(k->c) > 0 &&
+                mpz_cmp(k->c, k->p) < 0 && mpz_sizeinbase(k->p, 2) >= 256 &&
+                mpz_sizeinbase(k->q, 2) >= 256 && mpz_odd_p(pair->pub.e);
     mpz_clear(n);
     return good;
 }
@@ -130,7 +131,8 @@ static bool rs256_load(struct rs256_pair *pair, const char *pem)
         rs256_pem(pem, "RSA PRIVATE KEY-----", der, &n_key);
         good = n_key > 0;
     }
-    good = good && rsa_keypair_from_der(&pair->pub, &pair->key, RS256_BITS, n_key, key) && rs256_fits(pair);
+    good = good && rsa_keypair_from_der(&pair->pub, &pair->key, RS256_BITS, n_key, key) &&
+           rs256_fits(pair);
     explicit_bzero(der, sizeof der);
     return good;
 }
@@ -160,7 +162,8 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
     mpz_clear(sum);
     return bytes ? zf_out_ok(out, err)
                  : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the private key of the credentials cannot sign: its numbers do not fit together");
+                           "the private key of the credentials cannot sign: its numbers do not fit "
+                           "together");
 }
 
 #else

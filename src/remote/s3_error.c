@@ -125,8 +125,9 @@ static bool error_skew(const struct s3_error *e, const struct s3_asked *a, const
     long long off = (long long)a->now - (long long)e->server;
 
     if (!e->server) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the clock here and the server's differ too much; set this machine's clock %s", said);
+        return zf_fail(
+            err, ZF_E_IO, ZF_OFF_NONE,
+            "the clock here and the server's differ too much; set this machine's clock %s", said);
     }
     return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                    "the clock here is %lld seconds %s the server's; set this machine's clock %s",
@@ -167,7 +168,8 @@ bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked 
     error_said(e, status, said, sizeof said);
     if (strcmp(e->code, "NoSuchBucket") == 0) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                       "there is no bucket %.63s; is the name right, and the endpoint? %s", a->bucket, said);
+                       "there is no bucket %.63s; is the name right, and the endpoint? %s",
+                       a->bucket, said);
     }
     if (error_is(e, skew)) {
         return error_skew(e, a, said, err);

@@ -114,7 +114,7 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
 }
 
 /* A name that was listed before.  An empty object beside a directory of its name is the marker that some
- * tools write for it; of the two the directory is shown.  *tell: it has not been told as that yet. */
+ * tools write for it; of the two the directory is shown.  *tell: it was not reported as that yet. */
 static bool list_again(const struct list_page *p, struct list_seen *old, const char *name, bool dir,
                        bool *tell, struct zf_err *err)
 {
@@ -283,7 +283,8 @@ bool s3_list_end(struct s3_list *l, struct zf_err *err)
     for (size_t i = 0; i < l->empty.n; i++) {
         const struct s3_empty *e = &l->empty.at[i];
         const struct list_seen *seen = zf_table_get(&l->names, zf_hash_str(0, e->name));
-        struct s3_item item = {.name = e->name, .etag = e->etag, .version = e->version, .mtime = e->mtime};
+        struct s3_item item = {
+            .name = e->name, .etag = e->etag, .version = e->version, .mtime = e->mtime};
         if (!seen->dir && !l->add(l->ctx, &item, err)) {
             return false;
         }

@@ -38,14 +38,14 @@ struct s3_list {
     struct zf_out token; /* raw */
     struct zf_table names, tokens; /* seen so far */
     unsigned idle;                 /* pages in a row that brought nothing new */
-    zf_vec(struct s3_empty) empty; /* told at the end, but for markers of directories */
+    zf_vec(struct s3_empty) empty; /* reported at the end, but for markers of directories */
 };
 
-/* Reads a page and tells its entries; `more` and `token` say what to ask for next.
+/* Reads a page and reports its entries; `more` and `token` say what to ask for next.
  * Errors: ZF_E_FORMAT with the byte, or the key; ZF_E_LIMIT; what `add` says. */
 bool s3_list_page(struct s3_list *l, const void *p, size_t n, struct zf_err *err) ZF_CHECKED;
 
-/* After the last page: tells what was kept back. */
+/* After the last page: reports what was kept back. */
 bool s3_list_end(struct s3_list *l, struct zf_err *err) ZF_CHECKED;
 
 void s3_list_fini(struct s3_list *l);

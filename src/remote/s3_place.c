@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* s3://bucket/prefix, and what speaks its language elsewhere: r2:// (Cloudflare) and weka:// as OLMo names
- * them, gs:// with HMAC keys.
- * Source of the variables: OLMo, olmo/util.py (_get_s3_profile_name, _get_s3_endpoint_url); AWS_REQUEST_PAYER and
- * AWS_NO_SIGN_REQUEST are GDAL's names (vsis3). */
+/* s3://bucket/prefix, and what speaks its language elsewhere: r2:// (Cloudflare) and weka:// as
+ * OLMo names them, gs:// with HMAC keys.  Source of the variables: OLMo, olmo/util.py
+ * (_get_s3_profile_name, _get_s3_endpoint_url); AWS_REQUEST_PAYER and AWS_NO_SIGN_REQUEST are
+ * GDAL's names (vsis3). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,8 +141,8 @@ static void s3_settle_mark(struct s3_place *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Before the first object of a bucket that was not listed: any answer to HEAD says its region.  What else it says
- * does not matter, since who may not list may read. */
+/* Before the first object of a bucket that was not listed: any answer to HEAD says its region.
+ * What else it says does not matter, since who may not list may read. */
 static void s3_settle(struct s3_place *s)
 {
     zf_auto(out) struct zf_out url = {0};
@@ -264,7 +264,8 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
 
 static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a, struct zf_err *err)
 {
-    zf_auto(s3_list) struct s3_list l = {.prefix = prefix, .max = s->lim->dir_entries, .add = s3_add, .ctx = a};
+    zf_auto(s3_list) struct s3_list l = {
+        .prefix = prefix, .max = s->lim->dir_entries, .add = s3_add, .ctx = a};
 
     do {
         if (!s3_page(s, &l, err)) {
@@ -276,7 +277,8 @@ static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a
     }
     return a->any || l.marker || !prefix[0] ||
            zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                   "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?", s->bucket, prefix);
+                   "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?",
+                   s->bucket, prefix);
 }
 
 /* What is found without listing; that it may not be listed, *err, stays what is said where nothing is. */
@@ -336,7 +338,8 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
     }
     /* S3 has buckets of 3 to 63 of these; older ones of up to 255, with capitals and '_'. */
     if (!n || n > 255 ||
-        strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n || bucket[0] == '.') {
+        strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n ||
+        bucket[0] == '.') {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "found no name of a bucket in the address; it is %.*s://BUCKET/PREFIX",
                        (int)strcspn(address, ":"), address);
@@ -349,7 +352,8 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
     for (const char *p = s->prefix; *p; p += strcspn(p, "/"), p += *p == '/') {
         size_t part = strcspn(p, "/");
         if ((part == 1 && p[0] == '.') || (part == 2 && p[0] == '.' && p[1] == '.')) {
-            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the address has a \"%.*s\", which no key has", (int)part, p);
+            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                           "the address has a \"%.*s\", which no key has", (int)part, p);
         }
     }
     return true;
@@ -380,8 +384,8 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
             return zf_fail_sys(err, "open the bucket");
         }
     } else if (k->endpoint_variable) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is not set: it says where %s:// is", k->endpoint_variable,
-                       k->scheme);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is not set: it says where %s:// is",
+                       k->endpoint_variable, k->scheme);
     } else if (!aws_conf_endpoint(c, "s3", &s->endpoint, err)) {
         return false;
     }
@@ -391,17 +395,20 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
                        k->endpoint_variable ? k->endpoint_variable : "the endpoint");
     }
     bool https = !s->endpoint || uri_part_is(u.scheme, "https");
-    s->path_style = s->endpoint ? !style || strcmp(style, "virtual") != 0 : style && strcmp(style, "path") == 0;
+    s->path_style =
+        s->endpoint ? !style || strcmp(style, "virtual") != 0 : style && strcmp(style, "path") == 0;
     s->path_style = s->path_style || !s3_is_label(s->bucket, https);
     return true;
 }
 
 static bool s3_pays(struct s3_place *s, bool google, struct zf_err *err)
 {
-    const char *payer = aws_conf_env("AWS_REQUEST_PAYER"), *project = aws_conf_env("GOOGLE_CLOUD_QUOTA_PROJECT");
+    const char *payer = aws_conf_env("AWS_REQUEST_PAYER"),
+               *project = aws_conf_env("GOOGLE_CLOUD_QUOTA_PROJECT");
 
     if (google && project && !strpbrk(project, "\r\n")) {
-        return asprintf(&s->pays, "x-goog-user-project: %s", project) >= 0 || zf_fail_sys(err, "open the bucket");
+        return asprintf(&s->pays, "x-goog-user-project: %s", project) >= 0 ||
+               zf_fail_sys(err, "open the bucket");
     }
     if (!google && payer && strcasecmp(payer, "requester") == 0) {
         s->pays = strdup("x-amz-request-payer: requester");
@@ -415,8 +422,12 @@ static bool s3_open_google(struct s3_place *s, const struct s3_kind *k, const st
                            struct zf_err *err)
 {
     const struct aws_conf none = {0};
-    struct aws_auth_opts o = {.http = n->http, .bucket = s->bucket, .store = k->store, .region = k->region,
-                              .id = aws_conf_env("GS_ACCESS_KEY_ID"), .secret = aws_conf_env("GS_SECRET_ACCESS_KEY")};
+    struct aws_auth_opts o = {.http = n->http,
+                              .bucket = s->bucket,
+                              .store = k->store,
+                              .region = k->region,
+                              .id = aws_conf_env("GS_ACCESS_KEY_ID"),
+                              .secret = aws_conf_env("GS_SECRET_ACCESS_KEY")};
 
     if (!s3_endpoint(s, k, &none, err)) {
         return false;
@@ -485,7 +496,8 @@ static struct place *s3_place_new(const struct s3_kind *k, const struct place_ne
 
 struct place *place_open_s3(const struct place_new *n, struct zf_err *err)
 {
-    return s3_place_new(&(struct s3_kind){.scheme = "s3", .store = "S3", .profile_variable = "S3_PROFILE"}, n, err);
+    return s3_place_new(
+        &(struct s3_kind){.scheme = "s3", .store = "S3", .profile_variable = "S3_PROFILE"}, n, err);
 }
 
 struct place *place_open_r2(const struct place_new *n, struct zf_err *err)
@@ -497,7 +509,9 @@ struct place *place_open_r2(const struct place_new *n, struct zf_err *err)
 
 struct place *place_open_weka(const struct place_new *n, struct zf_err *err)
 {
-    return s3_place_new(&(struct s3_kind){.scheme = "weka", .store = "WEKA", .profile_variable = "WEKA_PROFILE",
+    return s3_place_new(&(struct s3_kind){.scheme = "weka",
+                                          .store = "WEKA",
+                                          .profile_variable = "WEKA_PROFILE",
                                           .endpoint_variable = "WEKA_ENDPOINT_URL"},
                         n, err);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of another source, kept in the cache of the store: for sources that are cheap by the megabyte only.
+/* Blocks of another source, kept in the cache of the store: for sources that are cheap by the
+ * megabyte only.
  *
- * One reader is best served by blocks as large as they may be.  When several read in as many places, or one jumps,
- * large blocks push each other out before they are used up, and each read of a MiB loads a whole one again.  That
- * shows as blocks that are entered in the middle: then blocks become half as large, twice at most, until
- * somebody goes through one after the other again. */
+ * One reader is best served by blocks as large as they may be.  When several read in as many
+ * places, or one jumps, large blocks push each other out before they are used up, and each read of
+ * a MiB loads a whole one again.  That shows as blocks that are entered in the middle: then blocks
+ * become half as large, twice at most, until somebody goes through one after the other again. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -13,7 +14,8 @@
 
 /* span, a half and a quarter of it */
 #define GRADES 3
-/* So many blocks in a row that were entered in the middle make blocks smaller, so many that followed one another larger. */
+/* So many blocks in a row that were entered in the middle make blocks smaller, so many that
+ * followed one another larger. */
 #define SCATTERED 2
 #define FOLLOWED 8
 /* The first of a reader's requests to reach a block need not be the one for its beginning, but nearly. */

@@ -56,7 +56,8 @@ struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, 
                                     const struct zf_limits *lim);
 void store_table_unref(struct store_table *t);
 
-/* By what a file may be opened later: its entry, or what was noted of it before; NULL where there is neither. */
+/* By what a file may be opened later: its entry, or what was noted of it before; NULL where there
+ * is neither. */
 struct kept_by {
     const struct zf_entry *known;
     const struct zf_bytes *note;
@@ -91,8 +92,8 @@ struct zf_source *store_open_noted(struct zf_store *st, const char *path, const 
 /* What is kept of a directory, listed at the first question. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
-/* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.  was: what is kept of the
- * directory when it is looked at again, else NULL.  Errors: without a path. */
+/* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.  was:
+ * what is kept of the directory when it is looked at again, else NULL.  Errors: without a path. */
 bool listing_read(struct store_table *t, const char *dir, const struct kept *was, struct zf_listing *l,
                   struct zf_err *err) ZF_CHECKED;
 /* By the names of two entries, for qsort and bsearch. */

@@ -366,7 +366,7 @@ static bool layout_put_set(struct layout *p, uint32_t i, struct zf_err *err)
     return ok && (ss->set->n == 0 || layout_put_as(p, ss->set, err));
 }
 
-/* Where nothing is shown in the root, what is missing is told there all the same. */
+/* Where nothing is shown in the root, what is missing is listed there all the same. */
 static bool layout_put_missing(struct layout *p, struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;

@@ -9,15 +9,16 @@
 /* Adds the torch.save files in st's root that hold no weights: optimizers as optim/, the tensors of
  * schedulers, random states and the like as extra/, everything else as state/<file>.json.  A file
  * that cannot be read is reported in a note: the weights do not depend on it. */
-bool zf_beside_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                    struct zf_err *err) ZF_CHECKED;
 
 /* The same of those whose names `fits` takes, which hold no weights whatever they are called. */
-bool zf_beside_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                          bool (*fits)(const char *name), struct zf_err *err) ZF_CHECKED;
 
-/* Tells in a note which torch.save files of weights in st's root are not shown, because the weights
+/* Notes which torch.save files of weights in st's root are not shown, because the weights
  * are read from elsewhere. */
-bool zf_beside_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+bool zf_companions_note_weights(struct zf_store *st, struct zf_build *b,
+                                struct zf_err *err) ZF_CHECKED;
 
 #endif

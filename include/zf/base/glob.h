@@ -8,8 +8,8 @@
 /* Does `text` hold a character that makes it a pattern? */
 bool zf_glob_is_pattern(const char *text);
 
-/* fnmatch(3), where *, ? and [...] stop at '/' and ** does not; "**" followed by '/' also matches no directory
- * at all. */
+/* fnmatch(3), where *, ? and [...] stop at '/' and ** does not; "**" followed by '/' also matches
+ * no directory at all. */
 bool zf_glob_match(const char *pattern, const char *path);
 
 #endif

@@ -9,10 +9,10 @@
 #include <zf/codec/torch.h>
 
 enum zf_placement {
-    ZF_PLACE_REPLICATE,
-    ZF_PLACE_SHARD,   /* cut along dim */
-    ZF_PLACE_STRIDED, /* cut along dim after a finer cut of split_factor (FSDP over TP) */
-    ZF_PLACE_PARTIAL, /* a summand: the value is spread over the ranks */
+    ZF_PLACEMENT_REPLICATE,
+    ZF_PLACEMENT_SHARD,   /* cut along dim */
+    ZF_PLACEMENT_STRIDED, /* cut along dim after a finer cut of split_factor (FSDP over TP) */
+    ZF_PLACEMENT_PARTIAL, /* a summand: the value is spread over the ranks */
 };
 
 struct zf_mesh_axis {

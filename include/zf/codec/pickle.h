@@ -56,8 +56,8 @@ struct zf_pickle_watch {
      * attribute `name` of the pickle's own object: are its next pairs wanted (*out)? */
     bool (*wants)(void *ctx, const char *name, const struct zf_pv *map, bool *out,
                   struct zf_err *err);
-    /* A pair that is not put into `map`.  Both values are gone after this but for what zf_pv_keep was asked to
-     * keep; what the pickle needs elsewhere, too, it may not change any more. */
+    /* A pair that is not put into `map`.  Both values are gone after this but for what zf_pv_keep
+     * was asked to keep; what the pickle needs elsewhere, too, it may not change any more. */
     bool (*pair)(void *ctx, const struct zf_pv *map, const struct zf_pv *key,
                  const struct zf_pv *val, struct zf_err *err);
     void *ctx;

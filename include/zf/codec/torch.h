@@ -52,8 +52,8 @@ uint64_t zf_torch_pickle_bytes(const struct zf_torch *t);
 const struct zf_pv *zf_torch_root(const struct zf_torch *t);
 struct zf_arena *zf_torch_arena(struct zf_torch *t);
 
-/* Reads the few storages of a number (the steps of an optimizer), so that who asks for one later need not wait
- * for a slow source.  What cannot be read is left to whoever asks. */
+/* Reads the few storages of a number (the steps of an optimizer), so that who asks for one later
+ * need not wait for a slow source.  What cannot be read is left to whoever asks. */
 void zf_torch_read_ahead(struct zf_torch *t);
 
 /* The number of storages with bytes in the file, and of those from which no tensor was read

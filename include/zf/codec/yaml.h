@@ -21,7 +21,7 @@ typedef bool zf_yaml_fn(void *ctx, const struct zf_yaml_scalar *s, struct zf_err
 /* True where zerofs was built with libyaml. */
 bool zf_yaml_here(void);
 
-/* Tells every scalar of the one document in text[n].
+/* Reports every scalar of the one document in text[n].
  * Errors: ZF_E_FORMAT no YAML (line and column), or more than one document; ZF_E_LIMIT json_bytes,
  * json_depth, which count for YAML as well; ZF_E_UNSUPPORTED built without libyaml. */
 bool zf_yaml_scalars(const char *text, size_t n, const struct zf_limits *lim, zf_yaml_fn *fn,

@@ -9,9 +9,9 @@
 #include <zf/base/auto.h>
 #include <zf/base/fd.h>
 
-/* Opens `path`, and makes it with the directories above it where it lacks.
- * Errors: ZF_E_USAGE it lies in the checkpoint at `ckpt` (NULL: one that is not on this machine), or beside one that is a single file while
- * `force` could replace its shards. */
+/* Opens `path`; makes it, and the directories above it, where they are missing.
+ * Errors: ZF_E_USAGE it lies in the checkpoint at `ckpt` (NULL: one that is not on this machine),
+ * or beside one that is a single file while `force` could replace its shards. */
 bool zf_export_dest_open(const char *path, const char *ckpt, bool force, int *fd_out,
                          struct zf_err *err) ZF_CHECKED;
 

@@ -6,8 +6,8 @@
  *     part SOURCE N PATH       PATH is being copied; its first N bytes are on the disk for certain
  *     done SOURCE PATH         PATH is complete
  *
- * SOURCE is a digest of what the bytes come from.  Bytes past N are as good as long as the machine
- * was not started anew since: they may be in memory only.  Thread: any, once opened. */
+ * SOURCE is a digest of what the bytes come from.  Bytes past N count as well until the machine is
+ * rebooted: they may be in memory only.  Thread: any, once opened. */
 #ifndef ZF_EXPORT_JOURNAL_H
 #define ZF_EXPORT_JOURNAL_H
 

@@ -26,17 +26,18 @@ struct zf_export_batch {
 bool zf_export_batch_add(struct zf_export_batch *b, const struct zf_export_run *run, uint32_t i,
                          int fd, const char *id);
 
-/* Puts all that is in the batch on the disk, gives the files their names, makes the links that follow them, and
- * empties it.  A part that the disk did not take is removed.  ZF_EXPORT_UNWRITABLE: *err is of the first that
- * failed; the others have their names. */
+/* Puts all that is in the batch on the disk, gives the files their names, makes the links that
+ * follow them, and empties it.  A part that the disk did not take is removed.
+ * ZF_EXPORT_UNWRITABLE: *err is of the first that failed; the others have their names. */
 enum zf_export_end zf_export_settle(struct zf_export_run *run, struct zf_export_batch *b,
                                     struct zf_err *err) ZF_CHECKED;
 
-/* Puts what is written of the part at a spot on the disk.  False: the disk did not take it, and it is removed. */
+/* Puts what is written of the part at a spot on the disk.  False: the disk did not take it, and it
+ * is removed. */
 bool zf_export_part_sync(const struct zf_export_spot *s, int fd, struct zf_err *err) ZF_CHECKED;
 
-/* Puts the names of all files of the plan on the disk, and the directories they lie in: a rename is only as certain as its
- * directory. */
+/* Puts the names of all files of the plan on the disk, and the directories they lie in: a rename is
+ * only as certain as its directory. */
 enum zf_export_end zf_export_names_sync(const struct zf_export_run *run,
                                         struct zf_err *err) ZF_CHECKED;
 

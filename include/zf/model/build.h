@@ -100,9 +100,9 @@ bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
  * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor. */
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
                    uint64_t of_first, struct zf_err *err) ZF_CHECKED;
-/* The box [start, start + size) of d, in C order, is elements [of_first, …) of the flattened `of`, as that is
- * put so far, lost bytes included: what of a flat buffer is a part of a parameter.  Both have one element
- * type; pieces of `of` there are packed.  start NULL = from d's corner.
+/* The box [start, start + size) of d, in C order, is elements [of_first, …) of the flattened `of`, as
+ * that is put so far, lost bytes included: the part of a parameter that a flat buffer holds.  Both have
+ * one element type; pieces of `of` there are packed.  start NULL = from d's corner.
  * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor; `of` has parts. */
 bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                         struct zf_draft *of, uint64_t of_first, struct zf_err *err) ZF_CHECKED;
@@ -174,7 +174,7 @@ bool zf_build_noted(const struct zf_build *b, const char *text, const char *othe
 const char *zf_build_first_note(const struct zf_build *b);
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err) ZF_CHECKED;
 void zf_build_step(struct zf_build *b, int64_t step);
-/* The step that was told; false: none was, *out is left alone. */
+/* The step that was set; false: none was, *out is left alone. */
 bool zf_build_has_step(const struct zf_build *b, int64_t *out);
 
 /* The drafts of all sets below the tree path `dir` (whatever the prefix), in the order in which they were

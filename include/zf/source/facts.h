@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a store was asked and what it answered, in short: as long as all of that is still so, who asks the same
- * questions comes to the same end, and need not ask. */
+/* What a store was asked and what it answered, in short: as long as all of that is still so, who
+ * asks the same questions comes to the same end, and need not ask. */
 #ifndef ZF_SOURCE_FACTS_H
 #define ZF_SOURCE_FACTS_H
 
@@ -21,8 +21,8 @@ struct zf_fact {
     /* Of a directory: a hash of the name, kind and identity of every entry; of a file: of its
      * identity.  The same in every process; no secret. */
     uint64_t print[2];
-    /* Of a file of a place whose identities do not say all: what tells it and opens it again; else empty.  Borrowed.
-     * No credential. */
+    /* Of a file of a place whose identities do not say all: what identifies it and opens it again; else
+     * empty.  Borrowed.  No credential. */
     struct zf_bytes note;
     struct zf_source *src; /* of a file, borrowed */
 };
@@ -37,15 +37,17 @@ typedef bool zf_fact_fn(void *ctx, const struct zf_fact *f, struct zf_err *err);
 bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, void *ctx,
                     struct zf_err *err) ZF_CHECKED;
 
-/* Is it still so?  Opens no file: *src_out, for a file, gives a reference to one as of zf_store_open_later.  From several
- * threads at once.  Of a file far away what was listed until now says whether it is the same, or else zf_store_prove; of a store
- * with a pin, which must be the one that facts were told of, nothing is asked for.
+/* Is it still so?  Opens no file: *src_out, for a file, gives a reference to one as of
+ * zf_store_open_later.  From several threads at once.  Of a file far away what was listed until now
+ * says whether it is the same, or else zf_store_prove; of a store with a pin, which must be the one
+ * that facts were told of, nothing is asked for.
  * Errors: ZF_E_STALE it is not, with the path; of zf_store_list. */
 bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_source **src_out,
                     struct zf_err *err) ZF_CHECKED;
 
-/* The last question, when all facts hold: are these files, which zf_store_holds gave, what they were?  Those are asked
- * for whom no listing speaks, many at once.  Errors: ZF_E_STALE, with the path; ZF_E_IO. */
+/* The last question, when all facts hold: are these files, which zf_store_holds gave, what they
+ * were?  Those are asked for whom no listing speaks, many at once.  Errors: ZF_E_STALE, with the
+ * path; ZF_E_IO. */
 bool zf_store_prove(struct zf_store *st, struct zf_source *const *file, size_t n,
                     struct zf_err *err) ZF_CHECKED;
 

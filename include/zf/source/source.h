@@ -67,8 +67,8 @@ struct zf_source_ops {
      * NULL = the door loops over pread. */
     bool (*rows)(struct zf_source *s, const struct zf_rows *r, struct zf_err *err);
     /* What this source reads from, for messages and provenance: sets *parent_out (borrowed) and
-     * moves *off to the parent's offset.  NULL = this is a file or memory, or the bytes do not
-     * are one to one in the parent. */
+     * moves *off to the parent's offset.  NULL = this is a file or memory, or its bytes are not
+     * the parent's one to one. */
     bool (*origin)(struct zf_source *s, uint64_t *off, struct zf_source **parent_out);
     /* Of a file of a store; NULL = this is none. */
     struct zf_identity (*identity)(const struct zf_source *s);
@@ -113,7 +113,8 @@ bool zf_source_read_rows(struct zf_source *s, const struct zf_rows *r,
  * at a source whose bytes are made (inflate).  Borrows. */
 struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 
-/* Is it, or what it reads from, far away?  Who knows what it will need next then says so (zf/source/want.h). */
+/* Is it, or what it reads from, far away?  Who knows what it will need next then says so
+ * (zf/source/want.h). */
 bool zf_source_is_far(struct zf_source *s);
 /* False when s is no file. */
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);

@@ -54,8 +54,8 @@ struct zf_entry {
     const char *name; /* one component; owned by the listing */
     const char *what; /* "a file", "a directory", "a FIFO" …; static */
     enum zf_entry_kind kind;
-    bool
-        fresh; /* perhaps looked at in the clock's tick that is in ctime: a change may not move id */
+    /* Perhaps looked at within the tick of the clock that is in ctime: a change may not move id. */
+    bool fresh;
     int unknown; /* errno, when it could not be looked at (kind: ZF_ENTRY_OTHER); else 0 */
     bool exact; /* id changes whenever the bytes do, without any other look: set by the kind */
     bool asked; /* set by the kind: the listing does not say what it is, so that the file itself was asked */

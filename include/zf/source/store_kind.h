@@ -15,8 +15,8 @@ struct zf_listing {
     struct zf_entry *entry;
     size_t n, cap;
     uint64_t limit;
-    /* Set by the common part: the directory was listed before and is looked at again; and nothing but the names
-     * matters of files that a kind would have to ask for one by one. */
+    /* Set by the common part: the directory was listed before and is looked at again; and nothing
+     * but the names matters of files that a kind would have to ask for one by one. */
     bool again, names_do;
     /* Set by the kind: a directory that is not in it, and has no dot in front, is not there, so that it need
      * not be asked for. */
@@ -45,16 +45,20 @@ struct zf_store_ops {
                       struct zf_err *err);
     /* NULL, or as zf_store_hosts. */
     void (*hosts)(void *self, zf_host_stats_fn *fn, void *ctx);
-    /* The next three are for models that are kept (zf/source/facts.h); NULL: identities say all there is.
+    /* The next three are for models that are kept (zf/source/facts.h); NULL: identities say all
+     * there is.
      *
-     * Appends what must be known of a file of the store that is open, to tell it later from one that replaced it.
+     * Appends what must be known of a file of the store that is open, to tell it later from one
+     * that replaced it.
      * Errors: ZF_E_UNSUPPORTED nothing tells it; ZF_E_STALE not yet. */
     bool (*note)(void *self, struct zf_source *file, struct zf_out *out, struct zf_err *err);
-    /* The file that was noted, without opening it: every read proves it.  open: it is open already, and is given back if
-     * it is that one; else NULL.  Gives a reference.  Errors: ZF_E_STALE it is known to be another; ZF_E_FORMAT no note. */
+    /* The file that was noted, without opening it: every read proves it.  open: it is open already,
+     * and is given back if it is that one; else NULL.  Gives a reference.  Errors: ZF_E_STALE it is
+     * known to be another; ZF_E_FORMAT no note. */
     struct zf_source *(*again)(void *self, const char *path, const char *name, struct zf_bytes note,
                                struct zf_source *open, struct zf_err *err);
-    /* What fixes all that is in the store, for ever and everywhere (a commit), borrowed; NULL: nothing does. */
+    /* What fixes all that is in the store, for ever and everywhere (a commit), borrowed; NULL:
+     * nothing does. */
     const char *(*pin)(const void *self);
     void (*fini)(void *self);
     uint32_t ahead; /* as zf_store_ahead; 0 = a few */

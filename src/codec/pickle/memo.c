@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Picklers number their memo entries 0, 1, 2 …: these are an array.  Keys far beyond the number of
  * entries so far, which only a hostile pickle has, go to a hash table, so that one large key does
- * not cost its size in memory.  A value that is asked for again may be referenced from several places, and says
- * so as soon as it is put where that is known. */
+ * not cost its size in memory.  A value that is asked for again may be referenced from several
+ * places, and says so as soon as it is put where that is known. */
 #include "memo.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes values apart that were handed over and are not needed any more.  Each value that is not marked as one
- * that may be referenced from several places (ZF_PV_MANY, constants, what the heap itself remembers) is held by
- * exactly one other, or was on the stack, so that nothing points at it once that is gone. */
+/* Takes values apart that were handed over and are not needed any more.  Each value that is not
+ * marked as one that may be referenced from several places (ZF_PV_MANY, constants, what the heap
+ * itself remembers) is held by exactly one other, or was on the stack, so that nothing points at it
+ * once that is gone. */
 #include "heap.h"
 
 #include <stdlib.h>

@@ -277,7 +277,7 @@ static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *e
 {
     bool ok = load_object(l, err);
 
-    /* What is no JSON is told so, whatever its beginning says. */
+    /* What is no JSON is reported as that, whatever its beginning says. */
     if (!zf_jsonin_end(l->in, err)) {
         if (err->off != ZF_OFF_NONE && !err->path[0]) {
             err->off += WORD;

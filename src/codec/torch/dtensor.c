@@ -76,9 +76,9 @@ static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, ui
         const char *class;
         enum zf_placement place;
     } row[] = {
-        {"Replicate", ZF_PLACE_REPLICATE},   {"Shard", ZF_PLACE_SHARD},
-        {"_StridedShard", ZF_PLACE_STRIDED}, {"Partial", ZF_PLACE_PARTIAL},
-        {"_Partial", ZF_PLACE_PARTIAL},
+        {"Replicate", ZF_PLACEMENT_REPLICATE},   {"Shard", ZF_PLACEMENT_SHARD},
+        {"_StridedShard", ZF_PLACEMENT_STRIDED}, {"Partial", ZF_PLACEMENT_PARTIAL},
+        {"_Partial", ZF_PLACEMENT_PARTIAL},
     };
     const char *class = zf_pv_name(v);
     uint64_t dim = 0, split = 1;
@@ -91,7 +91,7 @@ static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, ui
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "a DTensor with the placement \"%.80s\"", class);
     }
     out->place = row[i].place;
-    if (out->place == ZF_PLACE_REPLICATE || out->place == ZF_PLACE_PARTIAL) {
+    if (out->place == ZF_PLACEMENT_REPLICATE || out->place == ZF_PLACEMENT_PARTIAL) {
         return true;
     }
     const struct zf_pv *d = zf_pv_attr(v, "dim"), *f = zf_pv_attr(v, "split_factor");
@@ -101,7 +101,7 @@ static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, ui
         return torch_bad(t, err, ZF_E_FORMAT,
                          "a DTensor of %u dimensions is cut along one that it has not", ndim);
     }
-    if (out->place == ZF_PLACE_STRIDED && (!zf_pv_u64(f, &split) || split == 0)) {
+    if (out->place == ZF_PLACEMENT_STRIDED && (!zf_pv_u64(f, &split) || split == 0)) {
         return torch_bad(t, err, ZF_E_FORMAT, "a strided shard without a split factor");
     }
     out->dim = (uint32_t)dim;

@@ -252,7 +252,8 @@ const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype
     if (!v) {
         return NULL;
     }
-    v->pub = (struct zf_torch_storage){.key = "", .dtype = dtype, .bytes = src->size, .src = zf_source_ref(mine)};
+    v->pub = (struct zf_torch_storage){
+        .key = "", .dtype = dtype, .bytes = src->size, .src = zf_source_ref(mine)};
     s->variants = v;
     return &v->pub;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member whose header is looked at by the first read: over a line, a request for each member of each file is
- * most of what opening a checkpoint costs, and few members are ever read. */
+/* A member whose header is looked at by the first read: over a line, a request for each member of
+ * each file is most of what opening a checkpoint costs, and few members are ever read. */
 #ifndef CODEC_ZIP_LATE_H
 #define CODEC_ZIP_LATE_H
 

@@ -239,8 +239,8 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
             return false;
         }
     }
-    return zf_dcp_place(d, st, o->lim, b, err) && zf_beside_add(st, o, b, err) &&
-           zf_beside_weights(st, b, err);
+    return zf_dcp_place(d, st, o->lim, b, err) && zf_companions_add(st, o, b, err) &&
+           zf_companions_note_weights(st, b, err);
 }
 
 const struct zf_format zf_format_dcp = {

@@ -136,7 +136,8 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
             return false;
         }
     }
-    if (!ds_ranks_drop(ds, all, err) || !ds_ranks_mesh(ds, all, err) || !ds_layers_read(ds, all, &layers, err)) {
+    if (!ds_ranks_drop(ds, all, err) || !ds_ranks_mesh(ds, all, err) ||
+        !ds_layers_read(ds, all, &layers, err)) {
         return false;
     }
     if (ds->dir.universal && !deepspeed_draft_universal(ds, all, err)) {
@@ -164,7 +165,7 @@ static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open
     ds.a = ds.keep.arena = zf_arena_new(o->lim->model_memory, err);
     /* The Trainer keeps schedulers and random states beside the tag. */
     bool ok = ds.a && deepspeed_open_ranks(&ds, &all, err) &&
-              (!save->run || zf_beside_add(save->run, o, b, err));
+              (!save->run || zf_companions_add(save->run, o, b, err));
     ds_ranks_fini(&ds, &all);
     zf_torch_ahead_fini(&ds.files);
     zf_keeper_fini(&ds.keep);

@@ -89,7 +89,7 @@ static bool split_enter(const struct ds_rank *mp, uint32_t g, uint32_t r, const 
     return true;
 }
 
-/* Stage 3: the ranks that the files list.  The vectors stand in the order of their first ranks. */
+/* Stage 3: the ranks that the files list.  The vectors are in the order of their first ranks. */
 static const uint32_t *split_listed(const struct ds_rank *mp, uint32_t g, uint32_t e, uint32_t *n,
                                     struct zf_err *err)
 {
@@ -254,7 +254,7 @@ static bool split_name(const struct split *s, const struct ds_expert_name *x, ui
 }
 
 /* Expert l of vector e is number e * (experts in a vector) + l among those of this model-parallel
- * rank.  Where that is the only one, it is its number in the model; else its files tell that. */
+ * rank.  Where that is the only one, it is its number in the model; else its files say that. */
 static bool split_native(const struct split *s, struct ds_param *p, const struct ds_expert_name *x,
                          struct zf_err *err)
 {

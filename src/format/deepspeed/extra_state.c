@@ -43,7 +43,7 @@ static void state_setting(char *out, size_t room, const struct zf_pv *group, con
 
 #define GROUPS_TOLD 16
 
-/* Tells class, learning rates and weight decays of the optimizer, as they are recorded.  The class is
+/* Notes class, learning rates and weight decays of the optimizer, as they are recorded.  The class is
  * in ds_config only, where DeepSpeed made the optimizer itself. */
 static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
                                  const struct zf_pv *groups, struct zf_err *err)

@@ -221,7 +221,7 @@ static bool layers_uses_tied(const struct ds_rank *mp, struct ds_name key)
     return false;
 }
 
-/* A tied module may have no file of its own (one with a forward_fn), or lost it: nothing tells which. */
+/* A tied module may have no file of its own (one with a forward_fn), or lost it: nothing says which. */
 static bool layers_note_tied(struct ds_save *ds, const struct ds_ranks *all,
                              const struct ds_layers *l, struct zf_err *err)
 {

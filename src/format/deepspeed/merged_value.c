@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where weights share no storage, as after a copy, their values tell.  First each vector is cut: what
- * stands at a place is the parameter whose weights the masters from there on round to, and if two of
- * different lengths fit, nothing is proven.  Then the pieces are names' for which the order stands:
+/* Where weights share no storage, as after a copy, their values are compared.  First each vector is cut:
+ * the parameter at an offset is the one whose weights the masters from there on round to, and if two of
+ * different lengths fit, nothing is proven.  Then the pieces get the names that the order gives them:
  * that of the model, or of its parameters dealt to the ranks in turn.  Where parameters are alike (norms
- * of ones), only the order tells them apart; so there must be one way in one of the two orders. */
+ * of ones), only the order distinguishes them; so there must be one way in one of the two orders. */
 #include "merged.h"
 
 #include <stdlib.h>
@@ -235,7 +235,7 @@ static bool value_find(struct value_search *s, uint32_t g, uint64_t at, uint64_t
     return true;
 }
 
-/* What stands at a place of the vector. */
+/* Finds the parameter at an offset of the vector. */
 static bool value_look(struct value_search *s, uint32_t g, uint64_t at, uint32_t *found,
                        struct zf_err *err)
 {

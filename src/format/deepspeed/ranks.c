@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model-parallel ranks: mp_rank = stage * tp + tensor rank.  The degrees are recorded since 0.19.5; before,
- * the names of the layers' files tell the tensor axis, and without a pipeline all ranks are along it.
+ * the names of the layers' files show the tensor axis, and without a pipeline all ranks are along it.
  * Source: deepspeed/runtime/pipe/topology.py (PipeModelDataParallelTopology), engine.py,
  * 0.6.0 … 0.19.8. */
 #include "ranks.h"
@@ -104,9 +104,9 @@ static const struct ds_optim *ranks_optim(const struct ds_rank *mp)
 }
 
 /* The only rank has lost its model states.  The optimizer's files name its parameters: before 0.6 by
- * param_shapes, since 0.7.4 by param_slice_mappings, which do not tell the shapes, so that each is one
+ * param_shapes, since 0.7.4 by param_slice_mappings, which do not hold the shapes, so that each is one
  * vector below bucket/.  Not so under stage 3, whose vectors are slots of unknown lengths, of ZenFlow, where
- * a matrix may be transposed, and of experts, whose numbers the model states tell. */
+ * a matrix may be transposed, and of experts, whose numbers are in the model states. */
 static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept,
                              struct zf_err *err)
 {

@@ -243,8 +243,8 @@ static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, uint64_t
     return prove_step(ds, t, mp, err);
 }
 
-/* 0.14.5 … 0.17 converted only the first sub-group of stage 3 rightly (DeepSpeed 7585).  The version is that of
- * who saved, which most often is who converted. */
+/* 0.14.5 … 0.17 converted only the first sub-group of stage 3 rightly (DeepSpeed 7585).  The
+ * version is that of who saved, which most often is who converted. */
 static bool prove_note(struct ds_save *ds, const struct ds_rank *mp, uint64_t proved,
                        struct zf_err *err)
 {

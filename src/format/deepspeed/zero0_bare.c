@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state[id] has what belongs to the id-th parameter that the optimizer was given, in the order in which that
  * was done, of which nothing is known: decayed weights are often given first.  param_groups[g]
- * .param_names tells it, if the optimizer was given names (torch 2.7).  Source: torch/optim/optimizer.py
+ * .param_names names them, if the optimizer was given names (torch 2.7).  Source: torch/optim/optimizer.py
  * (state_dict), 1.13 … 2.13; deepspeed/runtime/engine.py, 0.19.8. */
 #include "zero0_bare.h"
 

@@ -84,7 +84,8 @@ static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uin
                                  .why = "has another length than its vector"};
         *gone = (struct ds_flat){.dtype = v->part[r]->dtype, .lost = lost};
         v->part[r] = gone;
-        if (!lost->file || !zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index)) {
+        if (!lost->file ||
+            !zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index)) {
             return false;
         }
     }

@@ -18,5 +18,5 @@ static bool beside_is(const char *name)
 
 bool mg_beside(struct mg_save *s, const struct zf_open_opts *o, struct zf_err *err)
 {
-    return zf_beside_add_those(s->st, o, s->b, beside_is, err);
+    return zf_companions_add_those(s->st, o, s->b, beside_is, err);
 }

@@ -218,10 +218,11 @@ static bool flat_hold_lengths(struct flat *f, struct flat_buffer *b, const char 
             uint64_t have = zf_draft_type(b->state[k].bucket[i]).shape[0];
 
             if (b->len[i] > have) {
-                b->why = zf_arena_fmt(f->a, err, "bucket %u has %llu elements of %.*s, but %s says %llu", i,
-                                      (unsigned long long)have,
-                                      (int)(b->state[k].name.n < 60 ? b->state[k].name.n : 60),
-                                      b->state[k].name.p, said, (unsigned long long)b->len[i]);
+                b->why =
+                    zf_arena_fmt(f->a, err, "bucket %u has %llu elements of %.*s, but %s says %llu",
+                                 i, (unsigned long long)have,
+                                 (int)(b->state[k].name.n < 60 ? b->state[k].name.n : 60),
+                                 b->state[k].name.p, said, (unsigned long long)b->len[i]);
                 return b->why != NULL;
             }
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A buffer is filled in reverse order of named_parameters().  Keys of .metadata stand in that order, but
+/* A buffer is filled in reverse order of named_parameters().  Keys of .metadata are in that order, but
  * for the axes of layers and experts; where they do not (zarr, saves cut over data-parallel ranks), the
  * modules' own order is in a table.  A rank's share of a weight is read off the grid of its chunks.
  * Source: megatron/core/distributed/param_and_grad_buffer.py; transformer_layer.py, attention.py,

@@ -194,7 +194,8 @@ static bool buckets_refuse(struct buckets *b, const struct flat_buffer *f, const
                            struct zf_err *err)
 {
     return zf_build_note(b->s->b, err,
-                         "the flat optimizer buffer %.200s is not mapped to parameters: %s", f->name, why);
+                         "the flat optimizer buffer %.200s is not mapped to parameters: %s",
+                         f->name, why);
 }
 
 static bool buckets_tell(struct attempt *t, struct zf_err *err)
@@ -202,7 +203,8 @@ static bool buckets_tell(struct attempt *t, struct zf_err *err)
     char why[200] = "its bytes fit parameters in more than one way";
 
     if (t->best.kind == WALK_MANY) {
-        (void)snprintf(why, sizeof why, "too many ways to fill it begin well, so that not all were tried");
+        (void)snprintf(why, sizeof why,
+                       "too many ways to fill it begin well, so that not all were tried");
     } else if (t->best.kind == WALK_NONE) {
         (void)snprintf(why, sizeof why,
                        "no parameter fits behind element %llu of bucket %u, as far as the order of "

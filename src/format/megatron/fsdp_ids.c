@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Master i of group g is of param_groups[g].params[i], which is the number in `state`; each group is a
- * subsequence of the model's order, which is that of the keys, and a master rounds to its weight: that
- * proves whose it is, as in legacy saves.
+/* Master i of group g is of param_groups[g].params[i], which is the number in `state`; each group
+ * is a subsequence of the model's order, which is that of the keys, and a master rounds to its
+ * weight: that proves whose it is, as in legacy saves.
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
- * ChainedOptimizer.state_dict), torch/optim/optimizer.py (state_dict), as torch_dcp of core 0.19 saves them. */
+ * ChainedOptimizer.state_dict), torch/optim/optimizer.py (state_dict), as torch_dcp of core 0.19
+ * saves them. */
 #include "fsdp_ids.h"
 
 #include <stdlib.h>

@@ -105,11 +105,13 @@ static bool masters_compare(struct mg_save *s, struct mg_param *m, const struct 
     miss->found = false;
     m->alone = true;
     return ++*unread > 1 ||
-           zf_build_note(s->b, err,
-                         "the fp32 master of \"%.*s\" cannot be held against its weight, as bytes of them are "
-                         "lost: the root has the stored weight, optim/param/ the master; so it is with "
-                         "others like it",
-                         (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
+           zf_build_note(
+               s->b, err,
+               "the fp32 master of \"%.*s\" cannot be held against its weight, as bytes of them "
+               "are "
+               "lost: the root has the stored weight, optim/param/ the master; so it is with "
+               "others like it",
+               (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
 }
 
 /* One master against its weight; what differs is noted, and no master is believed. */
@@ -128,11 +130,12 @@ static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg
     }
     if (!masters_comparable(m, w)) {
         s->masters_doubted = true;
-        return zf_build_note(s->b, err,
-                             "the fp32 masters are not those of the weights: %s values of \"%.*s\" do not "
-                             "round to %s; the root has the stored weights, optim/param/ the masters",
-                             zf_dtype_info(m->type.dtype)->suffix, n, m->name.p,
-                             zf_dtype_info(w->type.dtype)->suffix);
+        return zf_build_note(
+            s->b, err,
+            "the fp32 masters are not those of the weights: %s values of \"%.*s\" do not "
+            "round to %s; the root has the stored weights, optim/param/ the masters",
+            zf_dtype_info(m->type.dtype)->suffix, n, m->name.p,
+            zf_dtype_info(w->type.dtype)->suffix);
     }
     if (!masters_compare(s, m, w, unread, &miss, err)) {
         return false;
@@ -160,10 +163,11 @@ static bool masters_single(struct mg_save *s, const struct mg_param *m, struct z
         return true;
     }
     s->masters_doubted = true;
-    return zf_build_note(s->b, err,
-                         "there are two fp32 masters of \"%.*s\", and nothing says which is the weight's; "
-                         "the root has the stored weights, optim/param/ the masters",
-                         (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
+    return zf_build_note(
+        s->b, err,
+        "there are two fp32 masters of \"%.*s\", and nothing says which is the weight's; "
+        "the root has the stored weights, optim/param/ the masters",
+        (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
 }
 
 /* What has no weight shadows none: it is the optimizer's alone.  In a degraded build its weight may be what

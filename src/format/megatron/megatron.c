@@ -153,7 +153,8 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     if (!megatron_settings_yaml(save->store, save->outer, s->lim, &said, file, &why)) {
         return why.code == ZF_E_NOMEM
                    ? zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")
-                   : zf_build_note(s->b, err, "the sizes in %s are not read, those of the chunks are used: %s",
+                   : zf_build_note(s->b, err,
+                                   "the sizes in %s are not read, those of the chunks are used: %s",
                                    file, zf_err_text(&why, text, sizeof text));
     }
     if (file[0]) {

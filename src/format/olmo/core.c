@@ -462,7 +462,7 @@ static bool core_groups(struct core_part *p, struct zf_err *err)
     return group ? save_groups_json(p->s, group, n, err) : zf_forgive(p->s->b, err);
 }
 
-/* Is it one of the settings, which are told as JSON? */
+/* Is it one of the settings, which are shown as JSON? */
 static bool core_is_setting(const struct core_part *p, const char *key)
 {
     return p->optim && (strcmp(key, "num_param_groups") == 0 || strcmp(key, "state_keys") == 0 ||
@@ -501,7 +501,7 @@ static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uin
     return ok;
 }
 
-/* Files of ranks without what tells what is in them: copied partly. */
+/* Files of ranks without the metadata that describe them: copied partly. */
 static bool core_check_optim(struct olmo_save *s, struct zf_err *err)
 {
     uint32_t rank;

@@ -13,8 +13,8 @@ const char *local_find(struct zf_store *st);
 /* Drafts everything of the save. */
 bool local_open(struct olmo_save *s, const char *dir, struct zf_err *err) ZF_CHECKED;
 
-/* Are its rank files the optimizer's part alone?  A moment is a vector of what a rank has of its parameter then, and of what
- * only model/ tells: two equal halves would pass for one. */
+/* Are its rank files the optimizer's part alone?  A moment is a vector of what a rank has of its
+ * parameter then, and of what only model/ says: two equal halves would pass for one. */
 bool local_is_optim(struct zf_store *st, const struct zf_limits *lim);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the optimizer counted, parameter by parameter, against each other and against the trainer: often the only
- * thing in a save by which files of another step are told. */
+/* What the optimizer counted, parameter by parameter, against each other and against the trainer:
+ * often the only thing in a save that shows files of another step. */
 #ifndef OLMO_STEPS_H
 #define OLMO_STEPS_H
 
 #include "save.h"
 
-/* Reads the steps of up to 16 parameters, spread evenly, and notes where two differ, or differ from the trainer's
- * "global_step" by more than one.  Neither need be wrong (a frozen or new parameter, an optimizer that skips steps or
- * began anew), so that nothing is refused.  Call it when all is drafted.  Errors: of the note; ZF_E_NOMEM. */
+/* Reads the steps of up to 16 parameters, spread evenly, and notes where two differ, or differ from
+ * the trainer's "global_step" by more than one.  Neither need be wrong (a frozen or new parameter,
+ * an optimizer that skips steps or began anew), so that nothing is refused.  Call it when all is
+ * drafted.  Errors: of the note; ZF_E_NOMEM. */
 bool steps_note(struct olmo_save *s, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -161,8 +161,8 @@ static bool safetensors_open_safetensors(const struct zf_save *save, const struc
         return false;
     }
     return zf_st_files_metadata(&files, b, err) &&
-           (save->file ||
-            (zf_beside_add(save->store, o, b, err) && zf_beside_weights(save->store, b, err)));
+           (save->file || (zf_companions_add(save->store, o, b, err) &&
+                           zf_companions_note_weights(save->store, b, err)));
 }
 
 const struct zf_format zf_format_safetensors = {

@@ -43,7 +43,7 @@ static void count(const struct cutting *c, uint8_t owned[MAX_LEN])
                                 .axis = axis,
                                 .has_coord = true};
         assert_non_null(a);
-        assert_ok(boxes_dims(&dt, a, &dim, &err), &err);
+        assert_ok(ranges_dims(&dt, a, &dim, &err), &err);
         uint64_t total = 0;
         for (uint64_t i = 0; i < dim.n; i++) {
             assert_true(dim.range[i].lo <= dim.range[i].hi && dim.range[i].hi <= c->len);
@@ -68,15 +68,15 @@ static void check_tiles(const struct cutting *c, uint8_t times)
 
 #define SHARD(n)                                                                                   \
     {                                                                                              \
-        .size = (n), .place = ZF_PLACE_SHARD                                                       \
+        .size = (n), .place = ZF_PLACEMENT_SHARD                                                   \
     }
 #define STRIDED(n, f)                                                                              \
     {                                                                                              \
-        .size = (n), .place = ZF_PLACE_STRIDED, .split_factor = (f)                                \
+        .size = (n), .place = ZF_PLACEMENT_STRIDED, .split_factor = (f)                            \
     }
 #define REPLICATE(n)                                                                               \
     {                                                                                              \
-        .size = (n), .place = ZF_PLACE_REPLICATE                                                   \
+        .size = (n), .place = ZF_PLACEMENT_REPLICATE                                               \
     }
 
 static void every_mesh_tiles(void **state)
@@ -113,7 +113,7 @@ static void expect(struct zf_mesh_axis *axis, uint32_t n, uint64_t len, const ui
     struct dim_ranges dim;
 
     assert_non_null(a);
-    assert_ok(boxes_dims(&dt, a, &dim, &err), &err);
+    assert_ok(ranges_dims(&dt, a, &dim, &err), &err);
     assert_int_equal(dim.n, n_ranges);
     for (uint64_t i = 0; i < n_ranges; i++) {
         assert_int_equal(dim.range[i].lo, bounds[2 * i]);
@@ -158,7 +158,7 @@ static void many_groups(void **state)
         struct dim_ranges dim;
 
         axis[0].coord = 1;
-        assert_ok(boxes_dims(&dt, a, &dim, &err), &err);
+        assert_ok(ranges_dims(&dt, a, &dim, &err), &err);
         assert_int_equal(dim.n, groups[i]);
         assert_int_equal(dim.total, 2 * groups[i]);
         for (uint64_t g = 0; g < groups[i]; g++) {
@@ -175,25 +175,25 @@ static void refusals(void **state)
     uint64_t len = 8;
     zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
     struct dim_ranges dim;
-    struct zf_mesh_axis partial[] = {{.size = 2, .place = ZF_PLACE_PARTIAL}};
+    struct zf_mesh_axis partial[] = {{.size = 2, .place = ZF_PLACEMENT_PARTIAL}};
     struct zf_mesh_axis uneven[] = {SHARD(2), STRIDED(2, 3)};
     struct zf_mesh_axis huge[] = {STRIDED(2, UINT64_MAX)}, too_many[] = {STRIDED(2, 65537)};
     struct zf_dtensor dt = {
         .ndim = 1, .shape = &len, .n_axes = 1, .axis = partial, .has_coord = true};
 
     assert_non_null(a);
-    assert_false(boxes_dims(&dt, a, &dim, &err));
+    assert_false(ranges_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "summand");
     dt.axis = uneven;
     dt.n_axes = 2;
-    assert_false(boxes_dims(&dt, a, &dim, &err));
+    assert_false(ranges_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "split factor 3");
     dt.axis = huge;
     dt.n_axes = 1;
-    assert_false(boxes_dims(&dt, a, &dim, &err));
+    assert_false(ranges_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "pieces");
     dt.axis = too_many;
-    assert_false(boxes_dims(&dt, a, &dim, &err));
+    assert_false(ranges_dims(&dt, a, &dim, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "pieces");
     /* within the bound, but for this arena too many */
     zf_auto(arena) struct zf_arena *small = zf_arena_new(4096, &err);
@@ -201,7 +201,7 @@ static void refusals(void **state)
 
     assert_non_null(small);
     dt.axis = many;
-    assert_false(boxes_dims(&dt, small, &dim, &err));
+    assert_false(ranges_dims(&dt, small, &dim, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "memory");
 }
 

@@ -364,7 +364,7 @@ bool legacy_bucket_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, 
     const struct zf_pv *root = zf_torch_root(t);
     bool chained = !zf_pv_is_map(root);
     uint64_t n = chained ? zf_pv_len(root) : 1;
-    bool ok = zf_walk(t, root, NULL, ls->o->lim, &visit, err);
+    bool ok = zf_torch_visit(t, root, NULL, ls->o->lim, &visit, err);
 
     zf_auto_out(&x.name);
     for (uint64_t k = 0; ok && k < n; k++) {

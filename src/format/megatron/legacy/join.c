@@ -427,7 +427,8 @@ static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err
         }
     }
     if (embedding && !first) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not on the first stage: stages were exchanged");
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "it is not on the first stage: stages were exchanged");
         return join_reason(j, embedding, err);
     }
     for (uint32_t i = 0; i < j->n_parts; i++) {
@@ -458,8 +459,8 @@ bool legacy_join(struct legacy_join *j, struct zf_err *err)
             return false;
         }
     }
-    return join_stages_in_order(j, err) && join_mtp_complete(j, err) && join_complete(j, err) && join_layers_complete(j, &l, err) &&
-           join_experts_complete(j, &experts, err);
+    return join_stages_in_order(j, err) && join_mtp_complete(j, err) && join_complete(j, err) &&
+           join_layers_complete(j, &l, err) && join_experts_complete(j, &experts, err);
 }
 
 void legacy_join_fini(struct legacy_join *j)

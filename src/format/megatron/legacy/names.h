@@ -26,7 +26,7 @@ struct legacy_name {
     enum legacy_cut cut;
     uint32_t ndim;
     uint64_t shape[2]; /* of the joined tensor; 0 = not known */
-    /* The number of the layer within its file, and where it stands; n = 0: of no layer. */
+    /* The number of the layer within its file, and where in the name it is; n = 0: of no layer. */
     struct legacy_text stack; /* "decoder.layers.", which is in front of it */
     uint64_t layer;
     size_t layer_n; /* digits */
@@ -44,7 +44,7 @@ bool legacy_names_parse(const char *p, size_t n, const struct megatron_settings 
 /* The stack whose last norm this terminated name is of; -1: of none. */
 int legacy_names_final(const char *p, size_t n);
 
-/* The name that a tied copy of the embedding stands for; NULL: it is none. */
+/* The name of the embedding that this is a tied copy of; NULL: it is none. */
 const char *legacy_names_tied(const char *p, size_t n);
 
 #endif

@@ -17,7 +17,7 @@
 
 /* A master of the file. */
 struct optim_master {
-    uint32_t optimizer, group, i; /* where it stands */
+    uint32_t optimizer, group, i; /* where it is in the file */
     struct zf_tensor_ref ref;
     bool has_id;
     uint64_t id; /* in the state of its optimizer */

@@ -113,7 +113,7 @@ static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struc
     if (!zf_pv_is_map(v)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a mapping of names", x->key);
     }
-    return zf_walk(x->t, v, NULL, x->ls->o->lim, &visit, err);
+    return zf_torch_visit(x->t, v, NULL, x->ls->o->lim, &visit, err);
 }
 
 /* Is there a chunk that is not one of n numbered ones, or not the only one? */
@@ -235,7 +235,7 @@ static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, st
     return true;
 }
 
-/* Of the model and its modules' own states nothing is left to tell. */
+/* The model and its modules' own states are shown already. */
 static bool rank_is_state(void *ctx, const char *key, size_t n)
 {
     (void)ctx;
