@@ -51,6 +51,17 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
     return t->data;
 }
 
+void *zf_arena_copy(struct zf_arena *a, const void *p, uint64_t n, uint64_t size,
+                    struct zf_err *err)
+{
+    void *out = zf_arena_get(a, n, size, err);
+
+    if (out && n > 0) {
+        memcpy(out, p, n * size);
+    }
+    return out;
+}
+
 char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err *err)
 {
     char *out = zf_arena_get(a, n + 1, 1, err);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "keep/keep.h"
+#include "support/broken_io.h"
 #include "support/same_model.h"
 
 static char dir[] = "/tmp/zf-keep-XXXXXX";
@@ -83,6 +84,12 @@ static void the_longest_unused_go_first(void **state)
     (void)close(fd);
 }
 
+/* Sixteen letters; eight in a stored block of deflate (RFC 1951); eight in a raw block of zstd (RFC 8878). */
+static const unsigned char a_file[] = "0123456789abcdef"
+                                      "\x01\x08\x00\xf7\xff" "deflated"
+                                      "\x28\xb5\x2f\xfd\x20\x08\x41\x00\x00" "of zstd.";
+enum { DEFLATE_AT = 16, ZSTD_AT = DEFLATE_AT + 5 + 8, FILE_END = ZSTD_AT + 9 + 8 };
+
 static struct zf_store *a_store(const struct zf_limits *lim, const char *at)
 {
     struct zf_err err;
@@ -92,7 +99,7 @@ static struct zf_store *a_store(const struct zf_limits *lim, const char *at)
     assert_int_equal(mkdir(path, 0700), 0);
     (void)snprintf(path, sizeof path, "%s/d/a.bin", at);
     FILE *f = fopen(path, "w");
-    assert_true(f && fputs("0123456789abcdef", f) >= 0 && fclose(f) == 0);
+    assert_true(f && fwrite(a_file, sizeof a_file, 1, f) == 1 && fclose(f) == 0);
     struct zf_store *st = zf_store_dir(at, lim, &err);
     assert_non_null(st);
     return st;
@@ -127,7 +134,20 @@ static void grow_old(const char *at)
                  (st.st_ctim.tv_nsec ? 50 : 2500));
 }
 
-/* A model of windows on a file, swapped and not. */
+/* What fails while a model is noted, if anything does; and how often the heap was asked. */
+static const struct broken_plan *noting;
+static long asked;
+
+static void add_floats(struct zf_build *b, const char *name, struct zf_source *src)
+{
+    struct zf_err err;
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", name, (uint32_t)strlen(name)},
+                                         (struct zf_type){ZF_DT_F32, 1, (uint64_t[]){2}}, &err);
+
+    assert_ok(d && zf_draft_flat(d, 0, 2, (struct zf_from){.src = src}, &err), &err);
+}
+
+/* A model of windows on a file, swapped and not, of what is packed there, and of memory. */
 static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k,
                                      const struct zf_limits *lim)
 {
@@ -136,18 +156,40 @@ static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k,
     zf_auto(source) struct zf_source *file = zf_store_open(st, "d/a.bin", &err);
     zf_auto(source) struct zf_source *part = file ? zf_window_new(file, 2, 8, "part", &err) : NULL;
     zf_auto(source) struct zf_source *swapped = part ? zf_swap_new(part, 4, &err) : NULL;
-    const uint64_t shape[] = {2};
+    zf_auto(source) struct zf_source *deflate = zf_window_new(file, DEFLATE_AT, ZSTD_AT - DEFLATE_AT, "deflate", &err);
+    zf_auto(source) struct zf_source *inflated = zf_inflate_new(deflate, 8, 0xe8550e28, lim, &err);
+    zf_auto(source) struct zf_source *zstd = zf_window_new(file, ZSTD_AT, FILE_END - ZSTD_AT, "zstd", &err);
+    zf_auto(source) struct zf_source *unpacked = zf_zstd_new(zstd, 8, lim, &err);
+    zf_auto(source) struct zf_source *mem = zf_mem_new("mem", "memories", 8, false, &err);
 
-    assert_true(b && swapped);
-    for (int i = 0; i < 2; i++) {
-        struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", i ? "x" : "y", 1},
-                                             (struct zf_type){ZF_DT_F32, 1, shape}, &err);
-
-        assert_true(d && zf_draft_flat(d, 0, 2, (struct zf_from){.src = i ? part : swapped}, &err));
+    assert_true(b && swapped && inflated && mem);
+    add_floats(b, "y", swapped);
+    add_floats(b, "x", part);
+    add_floats(b, "inflated", inflated);
+    add_floats(b, "mem", mem);
+    if (unpacked) {
+        add_floats(b, "unpacked", unpacked);
+    } else {
+        assert_int_equal(err.code, ZF_E_UNSUPPORTED); /* it was built without zstd */
     }
     assert_false(zf_store_has(st, "d/latest", ZF_ENTRY_FILE));
+    broken_begin(noting);
     zf_keep_sealing(k, b, "test", "why");
+    (void)broken_end();
+    asked = broken_heap_calls();
     return zf_build_seal(b, "test", "why", &err);
+}
+
+/* The tensor's bytes are those of the file that the test wrote. */
+static void has_bytes(const struct zf_checkpoint *c, const char *name, const char *want)
+{
+    const struct zf_tensor *t = zf_set_find(zf_checkpoint_set(c, ""), name, strlen(name));
+    struct zf_err err;
+    char got[9] = "";
+
+    assert_non_null(t);
+    assert_ok(zf_map_read(t->data, got, 8, 0, &err), &err);
+    assert_string_equal(got, want);
 }
 
 static void a_model_comes_back(void **state)
@@ -173,6 +215,13 @@ static void a_model_comes_back(void **state)
     assert_ok(d, &err);
     assert_true(d->kept && !c->kept);
     same_model(c, d);
+    has_bytes(d, "x", "23456789");
+    has_bytes(d, "y", "54329876");
+    has_bytes(d, "inflated", "deflated");
+    has_bytes(d, "mem", "memories");
+    if (c->set[0].n == 5) {
+        has_bytes(d, "unpacked", "of zstd.");
+    }
     /* What is read right after it was written may be written once more at the same time. */
     zf_auto(checkpoint) struct zf_checkpoint *young = a_model(st, early, &lim);
     assert_true(young && !zf_keep_put(early, st, &err));
@@ -224,12 +273,94 @@ static void a_damaged_byte_is_noticed(void **state)
     drop_store(at);
 }
 
+/* Keeps the model while request `at` of noting it fails, or of writing it; 0: of neither, which counts them. */
+static void keep_without_memory(const char *own, const char *at, long noted, long written, long asked_out[2])
+{
+    const struct zf_limits lim = zf_limits_default();
+    const struct broken_plan note = {.kind = BROKEN_HEAP, .at = noted}, write = {.kind = BROKEN_HEAP, .at = written};
+    zf_auto(store) struct zf_store *st = NULL;
+    struct zf_err err;
+    uint64_t bytes;
+
+    assert_ok(zf_keep_clear(own, &bytes, &err), &err);
+    zf_auto(keep) struct zf_keep *k = zf_keep_new(own, "key\n", 1 << 20, &lim, &err);
+    assert_ok(k, &err);
+    st = zf_store_dir(at, &lim, &err);
+    assert_ok(st, &err);
+    noting = noted ? &note : NULL;
+    zf_auto(checkpoint) struct zf_checkpoint *c = a_model(st, k, &lim);
+    noting = NULL;
+    assert_non_null(c);
+    asked_out[0] = asked;
+    broken_begin(written ? &write : NULL);
+    bool ok = zf_keep_put(k, st, &err);
+    (void)broken_end();
+    asked_out[1] = broken_heap_calls();
+    if (!ok) {
+        assert_true(noted || written);
+        assert_int_equal(err.code, ZF_E_NOMEM);
+        assert_false(zf_keep_has(k));
+        return;
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *d = zf_keep_load(k, st, &err);
+    assert_ok(d, &err);
+    same_model(c, d);
+}
+
+/* Memory that runs out while a model is kept or comes back: it is not kept, or read, or it is the model. */
+static void memory_runs_out(void **state)
+{
+    const struct zf_limits lim = zf_limits_default();
+    char at[] = "/tmp/zf-kept-XXXXXX", own[] = "/tmp/zf-keep-XXXXXX";
+    long n[2], ignored[2];
+    struct zf_err err;
+    uint64_t bytes;
+
+    (void)state;
+    assert_non_null(mkdtemp(at));
+    assert_non_null(mkdtemp(own));
+    zf_auto(store) struct zf_store *st = a_store(&lim, at);
+    grow_old(at);
+    keep_without_memory(own, at, 0, 0, n);
+    assert_true(n[0] > 0 && n[1] > 0);
+    for (long i = 1; i <= n[0]; i++) {
+        keep_without_memory(own, at, i, 0, ignored);
+    }
+    for (long i = 1; i <= n[1]; i++) {
+        keep_without_memory(own, at, 0, i, ignored);
+    }
+    keep_without_memory(own, at, 0, 0, n);
+    zf_auto(keep) struct zf_keep *k = zf_keep_new(own, "key\n", 1 << 20, &lim, &err);
+    assert_ok(k, &err);
+    zf_auto(checkpoint) struct zf_checkpoint *whole = zf_keep_load(k, st, &err);
+    assert_ok(whole, &err);
+    struct broken_plan plan = {.kind = BROKEN_HEAP};
+    for (long calls = 1; plan.at < calls; plan.at++) {
+        zf_auto(store) struct zf_store *fresh = zf_store_dir(at, &lim, &err);
+
+        assert_ok(fresh, &err);
+        broken_begin(plan.at ? &plan : NULL);
+        zf_auto(checkpoint) struct zf_checkpoint *c = zf_keep_load(k, fresh, &err);
+        (void)broken_end();
+        calls = plan.at ? calls : broken_heap_calls() + 1;
+        if (c) {
+            same_model(whole, c);
+        } else if (err.code != ZF_E_NOMEM) {
+            fail_msg("request %ld: %s", plan.at, err.msg);
+        }
+    }
+    assert_ok(zf_keep_clear(own, &bytes, &err), &err);
+    assert_int_equal(rmdir(own), 0);
+    drop_store(at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_unused_go_first),
         cmocka_unit_test(a_model_comes_back),
         cmocka_unit_test(a_damaged_byte_is_noticed),
+        cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
