@@ -172,6 +172,33 @@ static void a_part_of_a_long_name(void **state)
     }
 }
 
+/* A tree's names can be anything; a file's cannot. */
+static void names_that_no_file_has(void **state)
+{
+    static const char *const bad[] = {"", ".", "..", "/a", "./a", "../a", "b/", "b//a", "b/.", "b/..", "b/../a"};
+    char long_name[300];
+    struct zf_err err = {.code = ZF_OK};
+
+    (void)state;
+    memset(long_name, 'n', sizeof long_name);
+    long_name[256] = '\0';
+    for (size_t i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
+        zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+
+        if (zf_export_dest_spot(root, i < sizeof bad / sizeof bad[0] ? bad[i] : long_name, &s, &err)) {
+            fail_msg("name %zu was taken", i);
+        }
+        assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "this name cannot be a file's");
+    }
+    for (const char *const *good = (const char *const[]){"...", ".a", "..a", "a.", NULL}; *good; good++) {
+        zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+
+        assert_ok(zf_export_dest_spot(root, *good, &s, &err), &err);
+        assert_string_equal(s.name, *good);
+    }
+    (void)unlinkat(root, "b", AT_REMOVEDIR);
+}
+
 /* The destination is taken away meanwhile. */
 static void a_directory_that_cannot_be_made(void **state)
 {
@@ -191,6 +218,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_link_where_rename_does_not_know_its_flag, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_of_several_exports, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_of_a_long_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_that_no_file_has, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_made, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_that_the_disk_does_not_take, setup, teardown),
     };

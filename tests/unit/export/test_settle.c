@@ -332,6 +332,61 @@ static void the_name_may_be_taken_meanwhile(void **state)
     close(fd);
 }
 
+/* ---- ties --------------------------------------------------------------------------------------- */
+
+/* Links "a" as "tie" and "b". */
+static enum zf_export_end link_a(bool force, struct zf_export_file file[3], struct zf_err *err)
+{
+    struct zf_export_plan plan = {.file = file, .n = 3};
+    struct zf_export_run run = {.plan = &plan, .dest = "dest", .root = root, .force = force};
+
+    file[0] = (struct zf_export_file){.to = "a", .follows = 1, .sha256 = {1, 2, 3}};
+    file[1] = (struct zf_export_file){.to = "tie", .follows = 2};
+    file[2] = (struct zf_export_file){.to = "b", .follows = UINT32_MAX};
+    zf_err_clear(err);
+    return zf_export_link(&run, 0, err);
+}
+
+static ino_t inode_of(const char *name)
+{
+    struct stat st;
+
+    return fstatat(root, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_ino : 0;
+}
+
+static void ties_are_names_of_one_file(void **state)
+{
+    struct zf_export_file file[3];
+    struct zf_err err = {.code = ZF_OK};
+    int fd;
+
+    (void)state;
+    assert_int_equal(link_a(false, file, &err), ZF_EXPORT_UNWRITABLE); /* of what is not there */
+    assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "make the link");
+    assert_string_equal(err.path, "dest/tie");
+    ino_t ino = part("a", &fd);
+    (void)close(fd);
+    for (int again = 0; again < 3; again++) { /* as an export that is run once more does, by force or not */
+        assert_ok(link_a(again == 2, file, &err) == ZF_EXPORT_OK, &err);
+        assert_int_equal(inode_of("a"), ino);
+        assert_int_equal(inode_of("tie"), ino);
+        assert_int_equal(inode_of("b"), ino);
+        assert_true(file[1].done && file[2].done);
+        assert_memory_equal(file[2].sha256, file[0].sha256, sizeof file[0].sha256);
+    }
+    /* Another file is in the way of the second. */
+    assert_int_equal(unlinkat(root, "b", 0), 0);
+    ino_t other = part("b", &fd);
+    (void)close(fd);
+    assert_int_equal(link_a(false, file, &err), ZF_EXPORT_UNWRITABLE);
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "no link to \"a\"; --force replaces it");
+    assert_string_equal(err.path, "dest/b");
+    assert_true(file[1].done && !file[2].done);
+    assert_int_equal(inode_of("b"), other);
+    assert_ok(link_a(true, file, &err) == ZF_EXPORT_OK, &err);
+    assert_int_equal(inode_of("b"), ino);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +404,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_directory_is_put_on_the_disk_once, setup, teardown),
         cmocka_unit_test_setup_teardown(the_destination_may_refuse_it_too, setup, teardown),
         cmocka_unit_test_setup_teardown(the_name_may_be_taken_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(ties_are_names_of_one_file, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
