@@ -6,6 +6,8 @@
 #include <zf/base/nearest.h>
 #include <zf/base/path.h>
 
+#include "support/random.h"
+
 /* As bash matches file names with globstar, but for a path as a whole. */
 static void patterns(void **state)
 {
@@ -74,6 +76,76 @@ static void nearest_names(void **state)
     offered("x", "");
 }
 
+/* The whole table, which has no band: insertions, deletions, substitutions, neighbours that changed places. */
+static unsigned edits(const char *a, const char *b)
+{
+    unsigned d[24][24];
+    size_t n = strlen(a), m = strlen(b);
+
+    for (size_t i = 0; i <= n; i++) {
+        for (size_t j = 0; j <= m; j++) {
+            unsigned least = i == 0 ? (unsigned)j : j == 0 ? (unsigned)i : d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+
+            least = i > 0 && d[i - 1][j] + 1 < least ? d[i - 1][j] + 1 : least;
+            least = j > 0 && d[i][j - 1] + 1 < least ? d[i][j - 1] + 1 : least;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < least) {
+                least = d[i - 2][j - 2] + 1;
+            }
+            d[i][j] = least;
+        }
+    }
+    return d[n][m];
+}
+
+static void nearest_by_the_whole_table(void **state)
+{
+    unsigned seen[5] = {0};
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        char want[24], name[24];
+        size_t n = 1 + random_below(15), len = n;
+
+        for (size_t i = 0; i < n; i++) {
+            want[i] = name[i] = (char)('a' + random_below(4));
+        }
+        for (uint64_t k = random_below(5); k > 0; k--) {
+            size_t at = random_below(len);
+            char was = name[at];
+
+            switch (random_below(4)) {
+            case 0:
+                name[at] = (char)('a' + random_below(4));
+                break;
+            case 1:
+                memmove(name + at + 1, name + at, len++ - at);
+                break;
+            case 2:
+                memmove(name + at, name + at + 1, --len - at);
+                len += len == 0;
+                break;
+            default:
+                if (at + 1 < len) {
+                    name[at] = name[at + 1];
+                    name[at + 1] = was;
+                }
+            }
+        }
+        want[n] = name[len] = '\0';
+        zf_auto(nearest) struct zf_nearest near = {.want = want};
+        const unsigned all = edits(want, name), most = n < 5 ? 1 : n < 12 ? 2 : 3;
+
+        zf_nearest_offer(&near, name);
+        if (near.n != (all <= most) || (near.n && near.cost[0] != all)) {
+            fail_msg("%s is %u edits from %s, not %u", name, all, want, near.n ? near.cost[0] : 99);
+        }
+        seen[all < 4 ? all : 4]++;
+    }
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(seen[i] > 100);
+    }
+}
+
 /* Only the nearest stay, and names of any length are bounded. */
 static void nearest_few(void **state)
 {
@@ -122,6 +194,7 @@ int main(void)
         cmocka_unit_test(patterns),
         cmocka_unit_test(relative_paths),
         cmocka_unit_test(nearest_names),
+        cmocka_unit_test(nearest_by_the_whole_table),
         cmocka_unit_test(nearest_few),
     };
 
