@@ -201,14 +201,6 @@ static int main_no_command(const char *word)
     return EXIT_USAGE;
 }
 
-/* libzip turns the time of every member into a local one, and without TZ the C library looks at
- * /etc/localtime for each, under a lock: a third of what it took to open 1,024 ranks.  This is the
- * zone it would have taken. */
-static void main_settle_zone(void)
-{
-    (void)setenv("TZ", ":/etc/localtime", 0);
-}
-
 static int main_run(int argc, char **argv)
 {
     static const char mount_prefix[] = "mount.";
@@ -218,7 +210,6 @@ static int main_run(int argc, char **argv)
         return EXIT_FAILURE;
     }
     main_raise_descriptors();
-    main_settle_zone();
     if (strncmp(self, mount_prefix, sizeof mount_prefix - 1) == 0) {
         return cmd_mount_helper(argc, argv);
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A zip archive inside a source.  libzip parses; a recording source sees where stored data begins;
- * what libzip says is checked again here.  Not for several threads at once (build time, or under
- * one's own lock). */
+/* A zip archive inside a source.  Not for several threads at once (build time, or under one's own
+ * lock). */
 #ifndef ZF_CODEC_ZIP_H
 #define ZF_CODEC_ZIP_H
 
@@ -13,7 +12,7 @@ struct zf_zip;
 struct zf_zip_member {
     const char *name; /* borrowed from the archive */
     uint64_t size, comp_size;
-    uint32_t crc;
+    uint32_t crc;    /* of a deflated one */
     uint16_t method; /* 0 stored, 8 deflated */
 };
 
@@ -30,7 +29,7 @@ static inline void zf_auto_zip(struct zf_zip **z)
 }
 
 uint64_t zf_zip_count(const struct zf_zip *z);
-const struct zf_zip_member *zf_zip_member(const struct zf_zip *z, uint64_t i);
+struct zf_zip_member zf_zip_member(const struct zf_zip *z, uint64_t i);
 /* Index of the member with that exact name; false when there is none. */
 bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out);
 

@@ -15,8 +15,8 @@ struct zf_zip_write {
 };
 
 /* Appends to *head the bytes before the member's `size` payload bytes: the caller puts the
- * payload behind it. crc may be 0 for payloads nobody has read: torch and libzip's stored reads do
- * not compare it.  Payloads are aligned to w->align bytes of the archive. */
+ * payload behind it. crc may be 0 for payloads nobody has read: torch does not compare it, nor do our own
+ * reads of stored members.  Payloads are aligned to w->align bytes of the archive. */
 void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
                          struct zf_out *head);
 

@@ -160,7 +160,7 @@ static struct zf_source *storage_next_number(struct zf_torch *t, uint64_t *i)
     struct zf_err ignored;
 
     for (; t->zip && *i < t->n_records; (*i)++) {
-        const uint64_t bytes = zf_zip_member(t->zip, *i)->size;
+        const uint64_t bytes = zf_zip_member(t->zip, *i).size;
         struct zf_source *src = bytes > 0 && bytes <= TORCH_NUMBER && t->ops->is_storage(t, *i)
                                     ? t->ops->open(t, *i, bytes, &ignored)
                                     : NULL;

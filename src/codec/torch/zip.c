@@ -14,7 +14,7 @@ static bool zip_find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err
     uint64_t top = 0, any = 0, pkl = 0;
 
     for (uint64_t i = 0; i < t->n_records; i++) {
-        const char *name = zf_zip_member(t->zip, i)->name;
+        const char *name = zf_zip_member(t->zip, i).name;
 
         if (!zf_name_ends(name, "/data.pkl")) {
             continue;
@@ -34,7 +34,7 @@ static bool zip_find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err
         return torch_bad(t, err, ZF_E_UNKNOWN,
                          "a zip archive, but not one of torch.save: it has no data.pkl");
     }
-    const char *name = zf_zip_member(t->zip, pkl)->name;
+    const char *name = zf_zip_member(t->zip, pkl).name;
 
     t->prefix = zf_arena_str(t->arena, name, strlen(name) - strlen("data.pkl"), err);
     *pkl_out = pkl;
@@ -123,7 +123,7 @@ static bool zip_find(struct zf_torch *t, const char *key, uint64_t *record_out, 
                          "storage \"%.80s\" is missing: there is no member \"%.80sdata/%.80s\"",
                          key, t->prefix, key);
     }
-    *bytes_out = zf_zip_member(t->zip, *record_out)->size;
+    *bytes_out = zf_zip_member(t->zip, *record_out).size;
     return true;
 }
 
@@ -141,13 +141,13 @@ static struct zf_source *zip_open(struct zf_torch *t, uint64_t record, uint64_t 
 /* The members below data/; TorchScript keeps the tensors of its code in constants/. */
 static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
 {
-    const struct zf_zip_member *m = zf_zip_member(t->zip, record);
+    const struct zf_zip_member m = zf_zip_member(t->zip, record);
     size_t n = strlen(t->prefix);
-    bool inside = strncmp(m->name, t->prefix, n) == 0;
+    bool inside = strncmp(m.name, t->prefix, n) == 0;
 
-    return inside && m->size > 0 &&
-           (strncmp(m->name + n, "data/", strlen("data/")) == 0 ||
-            strncmp(m->name + n, "constants/", strlen("constants/")) == 0);
+    return inside && m.size > 0 &&
+           (strncmp(m.name + n, "data/", strlen("data/")) == 0 ||
+            strncmp(m.name + n, "constants/", strlen("constants/")) == 0);
 }
 
 static const struct torch_container_ops zip_ops = {

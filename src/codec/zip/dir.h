@@ -1,25 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the directory says that members are, which libzip does not report. */
+/* The central directory: what it says of each member, in as little memory as an archive of a
+ * million members can do with. */
 #ifndef CODEC_ZIP_DIR_H
 #define CODEC_ZIP_DIR_H
 
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 #include <zf/codec/zip.h>
 
 #include "end.h"
+#include "reader.h"
 
-/* A member's header begins at `at`; its data end at `end` at the latest, where the next one
- * begins, or the directory. */
-struct zip_span {
-    uint64_t at, end;
+#define ZIP_DEFLATED 8u /* the method; 0 is stored */
+
+struct zip_entry {
+    uint64_t at;        /* of the member's own header in the archive */
+    uint64_t comp_size; /* bytes of its data there; of a stored one, all of them */
+    uint32_t name;      /* where its name begins among the names */
+    uint32_t lead : 31; /* bytes from `at` to its data; 0 = the header was not looked at yet */
+    uint32_t deflated : 1;
 };
 
-/* The spans of the n members that libzip found, as a new array (freed with free), after proving
- * that no two can share bytes but by the extra field of a header, whose length only the header
- * says.  *out is NULL where the directory is not quite what libzip makes of it: then each header
- * is to be asked.
- * Errors: ZF_E_FORMAT members overlap, ZF_E_NOMEM, those of reading. */
-bool zip_dir_load(struct zf_source *src, const struct zip_end *end,
-                  const struct zf_zip_member *member, uint64_t n, struct zip_span **out,
+/* What is to be known of a deflated member besides. */
+struct zip_deflated {
+    uint64_t size;
+    uint32_t member, crc;
+};
+
+struct zip_dir {
+    uint64_t n;
+    struct zip_entry *entry;              /* [n] in the order of the directory */
+    zf_vec(char) names;                   /* each ends with a NUL */
+    zf_vec(struct zip_deflated) deflated; /* by member */
+    struct zf_index by_name;
+};
+
+/* Reads the directory that `end` names through r, and checks of each member what needs the directory
+ * alone: a name that no other one has, inside the archive, stored or deflated, not encrypted, sizes
+ * that can be.  Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_LIMIT, ZF_E_NOMEM, those of reading. */
+bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, struct zip_dir *out,
                   struct zf_err *err) ZF_CHECKED;
+void zip_dir_fini(struct zip_dir *d);
+
+struct zf_zip_member zip_dir_member(const struct zip_dir *d, uint64_t i);
+/* ZF_INDEX_NONE: there is none of that name. */
+uint32_t zip_dir_find(const struct zip_dir *d, const char *name);
+
+/* A member with bytes. */
+struct zip_place {
+    uint64_t at; /* of its header */
+    uint32_t member;
+};
+/* All of them in the order of the archive, as a new array (freed with free).  Errors: ZF_E_NOMEM. */
+bool zip_dir_order(const struct zip_dir *d, struct zip_place **out, uint64_t *n_out,
+                   struct zf_err *err) ZF_CHECKED;
+
+/* Where each member's data end at the latest, as a new array [d->n]: where the next member begins,
+ * or the directory, at data_end.  Proves that no two can share bytes but by the extra field of a
+ * header, whose length only the header says.  Errors: ZF_E_FORMAT members overlap, ZF_E_NOMEM. */
+bool zip_dir_bound(const struct zip_dir *d, const struct zf_source *src, uint64_t data_end,
+                   uint64_t **out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end record is the one whose comment reaches exactly to the end of the file; its directory
- * must end where the record (or its zip64 one) begins.  Of files for which this does not hold
- * (bytes in front, two archives in one, bytes behind) readers disagree about what they hold. */
+/* The end record is the one whose comment reaches exactly to the end of the file, or where bytes follow
+ * the archive, the last one; its directory must end where the record (or its zip64 one) begins.  Of files
+ * for which this does not hold (bytes in front, two archives in one) readers disagree about what
+ * they hold. */
 #include "end.h"
 
 #include <zf/base/bytes.h>
@@ -17,8 +18,8 @@
 /* An archive without a comment ends in its three records: one small read finds them. */
 #define SHORT_TAIL 1024u
 
-/* Finds in p[n] the record whose comment ends with the last byte; false: there is none. */
-static bool end_find_exact(const uint8_t *p, uint64_t n, uint64_t *at_out)
+/* Finds in p[n] the last record whose comment ends with the last byte, or, not `exact`, before it. */
+static bool end_find(const uint8_t *p, uint64_t n, bool exact, uint64_t *at_out)
 {
     for (uint64_t at = n; at-- > 0;) {
         struct zf_bytes b = zf_bytes_of(p + at, n - at);
@@ -27,12 +28,24 @@ static bool end_find_exact(const uint8_t *p, uint64_t n, uint64_t *at_out)
             continue;
         }
         b.at = 20;
-        if (zf_bytes_le16(&b) == n - at - END_BYTES) {
+        const uint64_t comment = zf_bytes_le16(&b), rest = n - at - END_BYTES;
+        if (exact ? comment == rest : comment <= rest) {
             *at_out = at;
             return true;
         }
     }
     return false;
+}
+
+static bool end_split(uint64_t off, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_UNSUPPORTED, off, "the archive is split over several disks");
+}
+
+/* A number of the end record is that of the zip64 one, or says that it is there. */
+static bool end_agrees(uint64_t small, uint64_t none, uint64_t full)
+{
+    return small == none || small == full;
 }
 
 /* The zip64 record that `locator` names; end_off becomes its offset. */
@@ -65,10 +78,24 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
             "put in front, or several archives in one file?",
             (unsigned long long)rest);
     }
-    b.at = 32;
+    b.at = 24;
+    const struct zip_end small = *out;
+    const uint64_t here = zf_bytes_le64(&b);
     out->entries = zf_bytes_le64(&b);
     out->dir_bytes = zf_bytes_le64(&b);
     out->dir_off = zf_bytes_le64(&b);
+    if (here != out->entries) {
+        return end_split(off, err);
+    }
+    if (!end_agrees(small.entries, UINT16_MAX, out->entries) ||
+        !end_agrees(small.dir_bytes, UINT32_MAX, out->dir_bytes) ||
+        !end_agrees(small.dir_off, UINT32_MAX, out->dir_off)) {
+        return zf_fail(err, ZF_E_FORMAT, off,
+                       "the zip64 end record here says %llu members and a directory at byte %llu, "
+                       "the other one %llu and %llu",
+                       (unsigned long long)out->entries, (unsigned long long)out->dir_off,
+                       (unsigned long long)small.entries, (unsigned long long)small.dir_off);
+    }
     *end_off = off;
     return true;
 }
@@ -81,13 +108,13 @@ static bool end_load_end(struct zf_source *src, const uint8_t *tail, uint64_t at
     uint64_t end_off = base + at, dir_end;
 
     b.at = 4;
-    if (zf_bytes_le16(&b) != zf_bytes_le16(&b)) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, end_off, "the archive is split over several disks");
-    }
-    b.at = 10;
+    const uint16_t disk = zf_bytes_le16(&b), dir_disk = zf_bytes_le16(&b), here = zf_bytes_le16(&b);
     out->entries = zf_bytes_le16(&b);
     out->dir_bytes = zf_bytes_le32(&b);
     out->dir_off = zf_bytes_le32(&b);
+    if (disk != dir_disk || here != out->entries) {
+        return end_split(end_off, err);
+    }
     b = zf_bytes_of(tail + at, 0);
     if (at >= LOCATOR_BYTES) {
         b = zf_bytes_of(tail + at - LOCATOR_BYTES, LOCATOR_BYTES);
@@ -103,32 +130,33 @@ static bool end_load_end(struct zf_source *src, const uint8_t *tail, uint64_t at
             "bytes put in front, or two archives in one file?",
             (unsigned long long)out->dir_bytes, (unsigned long long)out->dir_off);
     }
-    out->exact = true;
-    out->comment = src->size - base - at - END_BYTES;
     return true;
 }
 
 bool zip_end_load(struct zf_source *src, struct zip_end *out, struct zf_err *err)
 {
     static const uint64_t reach[] = {SHORT_TAIL, COMMENT_MAX + END_BYTES + LOCATOR_BYTES};
+    zf_auto(mem) uint8_t *tail = malloc(reach[1]);
+    uint64_t n = 0, at;
 
-    *out = (struct zip_end){.exact = false};
-    for (size_t i = 0; i < 2; i++) {
-        uint64_t n = src->size < reach[i] ? src->size : reach[i], at;
-        zf_auto(mem) uint8_t *tail = malloc(n ? n : 1);
-
-        if (!tail) {
-            return zf_fail_sys(err, "allocate memory");
-        }
+    if (!tail) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    for (size_t i = 0; i < 2 && n < src->size; i++) {
+        n = src->size < reach[i] ? src->size : reach[i];
         if (!zf_source_pread(src, tail, n, src->size - n, err)) {
             return false;
         }
-        if (end_find_exact(tail, n, &at) && (at >= LOCATOR_BYTES || n < SHORT_TAIL || i == 1)) {
+        if (end_find(tail, n, true, &at) && (at >= LOCATOR_BYTES || n < SHORT_TAIL || i == 1)) {
             return end_load_end(src, tail, at, src->size - n, out, err);
         }
-        if (n == src->size) {
-            break;
-        }
     }
-    return true;
+    if (!end_find(tail, n, false, &at)) {
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "no zip directory at the end of its %llu bytes: the file is truncated, or is "
+            "still being written",
+            (unsigned long long)src->size);
+    }
+    return end_load_end(src, tail, at, src->size - n, out, err);
 }

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a zip archive, looked at before libzip sees it. */
+/* The end of a zip archive, which says where its directory is. */
 #ifndef CODEC_ZIP_END_H
 #define CODEC_ZIP_END_H
 
 #include <zf/source/source.h>
 
 struct zip_end {
-    bool exact; /* a record was found that ends with the file; else bytes follow, and the rest is 0
-                 */
-    uint64_t entries, comment;   /* bytes of the archive comment */
+    uint64_t entries;
     uint64_t dir_off, dir_bytes; /* the central directory */
 };
 
-/* Finds the end record that reaches to the last byte of src, and proves that the directory it names
- * ends where it starts: so that neither a second archive, nor bytes in front, nor a record hidden
- * in a comment can make two readers see two different archives.  Errors: ZF_E_FORMAT,
- * ZF_E_UNSUPPORTED, ZF_E_IO. Source: PKWARE APPNOTE 4.3.14-4.3.16. */
+/* Finds the end record that reaches to the last byte of src, or, where bytes follow the archive, the last one,
+ * and proves that the directory it names ends where it starts: so that neither a second archive, nor bytes in
+ * front, nor a record hidden in a comment can make two readers see two different archives.  Errors:
+ * ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_IO. Source: PKWARE APPNOTE 4.3.14-4.3.16. */
 bool zip_end_load(struct zf_source *src, struct zip_end *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An archive is written around payloads that nobody has read: headers and payloads alternate, the caller
- * appends both and the offsets follow.  A payload's CRC may be 0, as torch and libzip do not compare
+ * appends both and the offsets follow.  A payload's CRC may be 0, as torch does not compare
  * the CRC of stored members. */
 #include <zf/codec/zip_write.h>
 

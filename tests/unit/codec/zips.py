@@ -30,10 +30,18 @@ def archive(members, comment=b"", zip64=False):
     return buf.getvalue()
 
 
-def patch(data, off, fmt, value):
+def patch(data, off, fmt, *values):
     b = bytearray(data)
-    struct.pack_into(fmt, b, off, value)
+    struct.pack_into(fmt, b, off, *values)
     return bytes(b)
+
+
+def with_end64(data):
+    """The same with its numbers in a zip64 end record."""
+    n, size, off = struct.unpack("<HII", data[-12:-2])
+    return (data[:-22] + struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, n, n, size, off) +
+            struct.pack("<4sIQI", b"PK\6\7", 0, len(data) - 22, 1) +
+            struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 0xffff, 0xffff, 0xffffffff, 0xffffffff, 0))
 
 
 STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
@@ -52,14 +60,6 @@ end = good.rindex(b"PK\5\6")
 put("good.zip", good)
 put("comment.zip", archive(MEMBERS, b"a word about PK\5\6 and what follows it, long enough " * 40))
 put("zip64.zip", archive(MEMBERS, zip64=True))
-
-
-def with_end64(data):
-    """The same with its numbers in a zip64 end record."""
-    n, size, off = struct.unpack("<HII", data[-12:-2])
-    return (data[:-22] + struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, n, n, size, off) +
-            struct.pack("<4sIQI", b"PK\6\7", 0, len(data) - 22, 1) +
-            struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 0xffff, 0xffff, 0xffffffff, 0xffffffff, 0))
 
 
 put("end64.zip", with_end64(archive(MEMBERS)))
@@ -81,6 +81,16 @@ put("huge.zip", patch(patch(good, second + 20, "<I", 0x7fffffff), second + 24, "
 put("farhead.zip", patch(good, second + 42, "<I", 0x7fffffff))
 put("disks.zip", patch(good, end + 4, "<H", 1))
 put("count.zip", patch(patch(good, end + 8, "<H", 3), end + 10, "<H", 3))
+put("more.zip", patch(patch(good, end + 8, "<H", 5), end + 10, "<H", 5))
+long = archive([(f"a/{i:060}", b"x", STORED) for i in range(3)])
+put("many.zip", patch(long, len(long) - 14, "<HH", 4, 4))
+put("halves.zip", patch(good, end + 8, "<H", 2))
+put("other64.zip", patch(with_end64(good), len(with_end64(good)) - 22 + 8, "<HH", 3, 3))
+put("place64.zip", patch(with_end64(good), len(with_end64(good)) - 22 + 16, "<I", central - 1))
+put("wide.zip", patch(good, second + 42, "<I", 0xffffffff))
+put("disk.zip", patch(good, second + 34, "<H", 1))
+put("nul.zip", patch(patch(good, second + 46 + 1, "<B", 0), local2 + 30 + 1, "<B", 0))
+put("reach.zip", patch(good, second + 32, "<H", 0xffff))
 put("text.zip", b"this is no archive\n" * 10)
 
 # An end record in the comment of another one, each with a directory of its own.
