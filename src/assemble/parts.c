@@ -172,7 +172,6 @@ static const struct zf_dtensor *parts_keep_dtensor(struct parts_kept *p,
     }
     for (uint32_t i = 0; i < dt->n_axes; i++) {
         axis[i] = dt->axis[i];
-        axis[i].name = NULL;
         axis[i].coord = 0;
     }
     *copy = (struct zf_dtensor){.dtype = dt->dtype,

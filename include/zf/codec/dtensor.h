@@ -16,9 +16,8 @@ enum zf_placement {
 };
 
 struct zf_mesh_axis {
-    const char *name; /* NULL = the mesh has no names */
-    uint64_t size;    /* ranks along this axis */
-    uint64_t coord;   /* this rank's place, < size (0 without has_coord) */
+    uint64_t size;  /* ranks along this axis */
+    uint64_t coord; /* this rank's place, < size (0 without has_coord) */
     enum zf_placement place;
     uint32_t dim;          /* SHARD, STRIDED: < ndim */
     uint64_t split_factor; /* STRIDED: > 0 */

@@ -23,14 +23,6 @@ static const struct zf_pv *dtensor_field(const struct zf_pv *state, const char *
     return v;
 }
 
-/* The attribute under its newer name with an underscore, or the older one without. */
-static const struct zf_pv *dtensor_either(const struct zf_pv *v, const char *underscored)
-{
-    const struct zf_pv *found = zf_pv_attr(v, underscored);
-
-    return found ? found : zf_pv_attr(v, underscored + 1);
-}
-
 /* The number of ranks along axis i: 2.14 keeps a layout of (nested) shapes, before it a tensor
  * of ranks. */
 static bool dtensor_axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i,
@@ -113,8 +105,7 @@ static bool dtensor_load_axes(struct zf_torch *t, const struct zf_pv *spec, stru
                               struct zf_err *err)
 {
     const struct zf_pv *mesh = zf_pv_attr(spec, "mesh"), *places = zf_pv_attr(spec, "placements");
-    const struct zf_pv *names = dtensor_either(mesh, "_mesh_dim_names"),
-                       *at = zf_pv_attr(mesh, "_coordinate_on_dim");
+    const struct zf_pv *at = zf_pv_attr(mesh, "_coordinate_on_dim");
     uint64_t n = zf_pv_len(places);
 
     if (!mesh || !zf_pv_is_seq(places) || n > MAX_AXES) {
@@ -129,11 +120,6 @@ static bool dtensor_load_axes(struct zf_torch *t, const struct zf_pv *spec, stru
     out->axis = axis;
     out->has_coord = zf_pv_is_seq(at) && zf_pv_len(at) == n;
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t len;
-
-        axis[i].name = zf_pv_kind(zf_pv_item(names, i)) == ZF_PV_STR
-                           ? zf_pv_text(zf_pv_item(names, i), &len)
-                           : NULL;
         if (!dtensor_axis_size(t, mesh, i, &axis[i].size, err) ||
             !dtensor_load_placement(t, zf_pv_item(places, i), out->ndim, &axis[i], err)) {
             return false;
