@@ -108,7 +108,10 @@ def safetensors_hold_what_they_can():
     for cast in CASTS:
         told = readers.safetensors(read(folder(cast), "model.safetensors"))
         shards, total = {}, 0
-        index = json.loads(read(folder(cast), "hf", "model.safetensors.index.json"))
+        text = read(folder(cast), "hf", "model.safetensors.index.json").decode()
+        index = json.loads(text)
+        # As transformers writes it (modeling_utils.py, save_pretrained).
+        assert text == json.dumps(index, indent=2, sort_keys=True, ensure_ascii=False) + "\n", text[-80:]
         for shard in sorted(set(index["weight_map"].values())):
             part = readers.safetensors(read(folder(cast), "hf", shard))
             size = sum(len(v[2]) for v in part.values())
