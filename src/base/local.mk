@@ -5,6 +5,7 @@ noinst_LTLIBRARIES += libzf-base.la
 libzf_base_la_SOURCES = \
 	src/base/ahead.c \
 	src/base/arena.c \
+	src/base/buffer.c \
 	src/base/bytes.c \
 	src/base/dtype.c \
 	src/base/err.c \
@@ -28,6 +29,7 @@ noinst_HEADERS += \
 	include/zf/base/ahead.h \
 	include/zf/base/arena.h \
 	include/zf/base/auto.h \
+	include/zf/base/buffer.h \
 	include/zf/base/bytes.h \
 	include/zf/base/dtype.h \
 	include/zf/base/err.h \

@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += libzf-fs.la
 libzf_fs_la_SOURCES = \
 	src/fs/ahead.c \
 	src/fs/attach.c \
-	src/fs/buffer.c \
 	src/fs/mode.c \
 	src/fs/mountpoint.c \
 	src/fs/ops.c \
@@ -21,7 +20,6 @@ noinst_HEADERS += \
 noinst_HEADERS += \
 	src/fs/ahead.h \
 	src/fs/attach.h \
-	src/fs/buffer.h \
 	src/fs/mode.h \
 	src/fs/ops.h \
 	src/fs/park.h \

@@ -21,10 +21,10 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
+#include <zf/base/buffer.h>
 #include <zf/source/gate.h>
 #include <zf/source/want.h>
 
-#include "buffer.h"
 #include "mode.h"
 #include "park.h"
 #include "xattrs.h"
@@ -322,7 +322,7 @@ static void ops_answer_into(const struct park_read *r, void *buf)
  * came to is gone. */
 static void ops_answer_read(const struct park_read *r)
 {
-    zf_auto(buffer) struct buffer *b = buffer_take(r->size);
+    zf_auto(buffer) struct zf_buffer *b = zf_buffer_take(r->size);
 
     ops_answer_into(r, b ? b->at : NULL);
 }
@@ -380,7 +380,7 @@ static bool ops_entry_at(struct zf_tree *t, fuse_ino_t dir, uint64_t at, char *n
 static void ops_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
     struct fs *fs = ops_fs(req);
-    zf_auto(buffer) struct buffer *b = buffer_take(size);
+    zf_auto(buffer) struct zf_buffer *b = zf_buffer_take(size);
     char name[256];
     struct zf_stat s;
     size_t used = 0;

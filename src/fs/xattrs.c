@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "buffer.h"
+#include <zf/base/buffer.h>
 
 /* Kernel and linux/limits.h: XATTR_SIZE_MAX. */
 #define XATTR_MAX 65536u
@@ -26,7 +26,7 @@
 void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     const struct fs *fs = fuse_req_userdata(req);
-    zf_auto(buffer) struct buffer *b = NULL;
+    zf_auto(buffer) struct zf_buffer *b = NULL;
     struct zf_xattr x = {.cap = XATTR_MAX};
 
     if (fs->opts->xattrs == ZF_FS_XATTRS_OFF) {
@@ -37,7 +37,7 @@ void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
         (void)fuse_reply_err(req, EOPNOTSUPP);
         return;
     }
-    b = buffer_take(XATTR_MAX);
+    b = zf_buffer_take(XATTR_MAX);
     x.value = b ? b->at : NULL;
     for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
         if (strcmp(x.name, name) != 0) {
@@ -68,7 +68,7 @@ static bool xattrs_listed(const struct fs *fs)
 void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
     const struct fs *fs = fuse_req_userdata(req);
-    zf_auto(buffer) struct buffer *b = NULL;
+    zf_auto(buffer) struct zf_buffer *b = NULL;
     struct zf_xattr x = {.cap = XATTR_MAX};
     char names[4096];
     size_t used = 0;
@@ -77,7 +77,7 @@ void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size)
         (void)fuse_reply_err(req, ENOSYS);
         return;
     }
-    b = buffer_take(XATTR_MAX);
+    b = zf_buffer_take(XATTR_MAX);
     x.value = b ? b->at : NULL;
     for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
         size_t n = strlen(x.name) + 1;

@@ -260,12 +260,12 @@ static bool box_read_scattered(const struct box *b, uint64_t lo, uint64_t hi, un
 /* Room for n bytes, at most as many as there are. */
 static unsigned char *box_scratch(struct scratch *s, uint64_t n)
 {
-    const uint64_t all = n < DESK_BYTES / AREAS ? n * AREAS : DESK_BYTES;
+    const uint64_t all = n < ZF_BUFFER_BYTES / AREAS ? n * AREAS : ZF_BUFFER_BYTES;
 
     if (s->used > all || n > all - s->used) {
         s->used = 0;
     }
-    unsigned char *p = s->at + s->used;
+    unsigned char *p = (unsigned char *)s->block->at + s->used;
     s->used += n;
     return p;
 }
@@ -275,12 +275,12 @@ static bool box_read_copied(const struct box *b, uint64_t lo, uint64_t hi, unsig
 {
     struct rows r;
 
-    if (!scratch->at && !(scratch->at = desk_take(err))) {
-        return false;
+    if (!scratch->block && !(scratch->block = zf_buffer_take(ZF_BUFFER_BYTES))) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     box_rows_init(&r, b, lo);
     while (lo < hi) {
-        uint64_t n = hi - lo < DESK_BYTES ? hi - lo : DESK_BYTES;
+        uint64_t n = hi - lo < ZF_BUFFER_BYTES ? hi - lo : ZF_BUFFER_BYTES;
         unsigned char *block = box_scratch(scratch, n);
 
         if (!zf_source_pread(b->src, block, (size_t)n, b->off + lo, err)) {

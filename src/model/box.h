@@ -8,8 +8,9 @@
 #ifndef MODEL_BOX_H
 #define MODEL_BOX_H
 
+#include <zf/base/buffer.h>
+
 #include "boxes.h"
-#include "desk.h"
 
 struct box {
     struct zf_source *src;         /* NULL = zeros */
@@ -28,12 +29,12 @@ struct box {
  * reply, however many boxes it has. */
 struct scratch {
     uint64_t used;
-    unsigned char *at; /* DESK_BYTES; NULL as long as there was no such row */
+    struct zf_buffer *block; /* of ZF_BUFFER_BYTES; NULL as long as there was no such row */
 };
 
 static inline void zf_auto_scratch(struct scratch *s)
 {
-    desk_give(&s->at);
+    zf_buffer_give(s->block);
 }
 
 /* Fills inner, and stride of a packed box, from size. */

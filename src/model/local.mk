@@ -13,7 +13,6 @@ libzf_model_la_SOURCES = \
 	src/model/cast_tiny_avx2.c \
 	src/model/cast_vbmi.c \
 	src/model/cast_vector.c \
-	src/model/desk.c \
 	src/model/draft.c \
 	src/model/draft_box.c \
 	src/model/draft_copy.c \
@@ -56,7 +55,6 @@ noinst_HEADERS += \
 	src/model/box_tree.h \
 	src/model/build_kind.h \
 	src/model/cast_kernels.h \
-	src/model/desk.h \
 	src/model/draft.h \
 	src/model/draft_index.h \
 	src/model/draft_run.h \

@@ -2,15 +2,15 @@
 /* A map whose elements are cast when they are read. */
 #include <string.h>
 
+#include <zf/base/buffer.h>
 #include <zf/base/num.h>
 #include <zf/model/cast.h>
 
-#include "desk.h"
 #include "map_kind.h"
 
 /* So much is read before it is cast.  It leaves the second-level cache meanwhile, and is still
  * faster than less: one read for eight, which of a tensor in many chunks are of some KiB each. */
-#define BLOCK DESK_BYTES
+#define BLOCK ZF_BUFFER_BYTES
 
 struct cast_map {
     struct zf_map map;
@@ -41,19 +41,19 @@ static bool map_cast_read_part(const struct cast_map *c, unsigned char *out, uin
 static bool map_cast_read_whole(const struct cast_map *c, unsigned char *out, uint64_t i,
                                 uint64_t n, struct zf_err *err)
 {
-    zf_auto(desk) unsigned char *block = desk_take(err);
+    zf_auto(buffer) struct zf_buffer *block = zf_buffer_take(BLOCK);
 
     if (!block) {
-        return false;
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     while (n > 0) {
         uint64_t k = BLOCK / c->in_size;
 
         k = n < k ? n : k;
-        if (!zf_map_read(c->in, block, (size_t)(k * c->in_size), i * c->in_size, err)) {
+        if (!zf_map_read(c->in, block->at, (size_t)(k * c->in_size), i * c->in_size, err)) {
             return false;
         }
-        zf_cast(out, c->to, block, c->from, (size_t)k);
+        zf_cast(out, c->to, block->at, c->from, (size_t)k);
         out += k * c->out_size;
         i += k;
         n -= k;

@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 base_tests = \
 	tests/unit/base/test_ahead \
 	tests/unit/base/test_arena \
+	tests/unit/base/test_buffer \
 	tests/unit/base/test_bytes \
 	tests/unit/base/test_err \
 	tests/unit/base/test_name \
@@ -19,6 +20,8 @@ tests_unit_base_test_ahead_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_ahead_LDADD = $(ZF_BASE) $(CMOCKA_LIBS) -lpthread
 tests_unit_base_test_arena_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_arena_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
+tests_unit_base_test_buffer_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_base_test_buffer_LDADD = $(ZF_BASE) $(CMOCKA_LIBS) -lpthread
 tests_unit_base_test_bytes_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_base_test_bytes_LDADD = $(ZF_BASE) $(CMOCKA_LIBS)
 tests_unit_base_test_err_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -4,7 +4,6 @@ if HAVE_CMOCKA
 fs_tests = \
 	tests/unit/fs/test_ahead \
 	tests/unit/fs/test_attach \
-	tests/unit/fs/test_buffer \
 	tests/unit/fs/test_mode \
 	tests/unit/fs/test_mountpoint \
 	$(NULL)
@@ -15,8 +14,6 @@ tests_unit_fs_test_ahead_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_fs_test_ahead_LDADD = libzf-fs.la $(ZF_VIEW) $(FUSE_LIBS) $(CMOCKA_LIBS)
 tests_unit_fs_test_attach_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_fs_test_attach_LDADD = libzf-fs.la $(ZF_VIEW) $(FUSE_LIBS) $(CMOCKA_LIBS) -ldl
-tests_unit_fs_test_buffer_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
-tests_unit_fs_test_buffer_LDADD = libzf-fs.la $(ZF_VIEW) $(FUSE_LIBS) $(CMOCKA_LIBS)
 tests_unit_fs_test_mode_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_fs_test_mode_LDADD = libzf-fs.la $(ZF_VIEW) $(FUSE_LIBS) $(CMOCKA_LIBS)
 tests_unit_fs_test_mountpoint_CPPFLAGS = $(TEST_CPPFLAGS)

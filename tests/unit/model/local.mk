@@ -12,7 +12,6 @@ model_tests = \
 	tests/unit/model/test_reads \
 	tests/unit/model/test_run \
 	tests/unit/model/test_slots \
-	tests/unit/model/test_desk \
 	tests/unit/model/test_turn \
 	tests/unit/model/test_undo \
 	$(NULL)
@@ -41,8 +40,6 @@ tests_unit_model_test_run_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_run_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_slots_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_model_test_slots_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
-tests_unit_model_test_desk_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
-tests_unit_model_test_desk_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS) -lpthread
 tests_unit_model_test_turn_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_model_test_turn_LDADD = $(ZF_MODEL) $(CMOCKA_LIBS)
 tests_unit_model_test_undo_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reply buffers that the serving threads share. */
+/* The buffers that all threads share. */
 #include "support/unit.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "fs/buffer.h"
+#include <zf/base/buffer.h>
 
 static unsigned made;
 
@@ -22,7 +22,7 @@ static void is_aligned_and_holds_what_was_asked_for(void **state)
 {
     (void)state;
     for (size_t n = 1; n <= 5u << 20; n = n * 3 + 1) {
-        zf_auto(buffer) struct buffer *b = buffer_take(n);
+        zf_auto(buffer) struct zf_buffer *b = zf_buffer_take(n);
 
         assert_non_null(b);
         assert_int_equal((uintptr_t)b->at % 4096, 0);
@@ -33,51 +33,51 @@ static void is_aligned_and_holds_what_was_asked_for(void **state)
 
 static void is_kept_until_more_is_needed(void **state)
 {
-    struct buffer *b = buffer_take(9u << 20);
+    struct zf_buffer *b = zf_buffer_take(9u << 20);
     char *at = b->at;
 
     (void)state;
     for (size_t n = 1; n <= 9u << 20; n = n * 5 + 3) {
-        buffer_give(b);
-        b = buffer_take(n);
+        zf_buffer_give(b);
+        b = zf_buffer_take(n);
         assert_ptr_equal(b->at, at);
     }
-    buffer_give(b);
+    zf_buffer_give(b);
 }
 
 static void what_came_back_last_goes_out_first(void **state)
 {
-    struct buffer *a = buffer_take(100), *b = buffer_take(100), *c = buffer_take(100);
+    struct zf_buffer *a = zf_buffer_take(100), *b = zf_buffer_take(100), *c = zf_buffer_take(100);
 
     (void)state;
     assert_true(a->at != b->at && b->at != c->at && a->at != c->at);
-    buffer_give(c);
-    buffer_give(a);
-    buffer_give(b);
-    assert_ptr_equal(buffer_take(100), b);
-    assert_ptr_equal(buffer_take(100), a);
-    buffer_give(a);
-    assert_ptr_equal(buffer_take(100), a);
-    buffer_give(a);
-    buffer_give(b);
-    buffer_give(NULL);
+    zf_buffer_give(c);
+    zf_buffer_give(a);
+    zf_buffer_give(b);
+    assert_ptr_equal(zf_buffer_take(100), b);
+    assert_ptr_equal(zf_buffer_take(100), a);
+    zf_buffer_give(a);
+    assert_ptr_equal(zf_buffer_take(100), a);
+    zf_buffer_give(a);
+    zf_buffer_give(b);
+    zf_buffer_give(NULL);
 }
 
 /* Many are out at once when storage hangs; most of that memory is given back afterwards. */
 static void not_many_are_kept(void **state)
 {
-    struct buffer *b[100];
+    struct zf_buffer *b[100];
 
     (void)state;
     for (int round = 0; round < 2; round++) {
         made = 0;
         for (size_t i = 0; i < 100; i++) {
-            b[i] = buffer_take(100);
+            b[i] = zf_buffer_take(100);
             assert_non_null(b[i]);
         }
         assert_in_range(made, 80, 100);
         for (size_t i = 0; i < 100; i++) {
-            buffer_give(b[i]);
+            zf_buffer_give(b[i]);
         }
     }
 }
@@ -88,7 +88,7 @@ static void *fill(void *arg)
     const char mine = *(const char *)arg;
 
     for (int i = 0; i < 2000; i++) {
-        zf_auto(buffer) struct buffer *b = buffer_take(64);
+        zf_auto(buffer) struct zf_buffer *b = zf_buffer_take(64);
 
         memset(b->at, mine, 64);
         for (size_t k = 0; k < 64; k++) {

@@ -1,32 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "buffer.h"
+#include <zf/base/buffer.h>
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* The most that the kernel asks for; a larger request makes the buffer grow. */
-#define USUAL (1u << 20)
 #define PAGE 4096u
 /* More than this many are not kept: so many are in use at once only when storage hangs. */
 #define KEEP 12u
 
 static struct {
     pthread_mutex_t lock;
-    struct buffer *top;
+    struct zf_buffer *top;
     unsigned n;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void buffer_free(struct buffer *b)
+static void buffer_free(struct zf_buffer *b)
 {
     free(b->at);
     free(b);
 }
 
-static struct buffer *buffer_kept(void)
+static struct zf_buffer *buffer_kept(void)
 {
     (void)pthread_mutex_lock(&kept.lock);
-    struct buffer *b = kept.top;
+    struct zf_buffer *b = kept.top;
     if (b) {
         kept.top = b->next;
         kept.n--;
@@ -35,15 +33,15 @@ static struct buffer *buffer_kept(void)
     return b;
 }
 
-struct buffer *buffer_take(size_t n)
+struct zf_buffer *zf_buffer_take(size_t n)
 {
-    struct buffer *b = buffer_kept();
+    struct zf_buffer *b = buffer_kept();
 
     if (!b) {
         b = calloc(1, sizeof *b);
     }
     if (b && b->cap < n) {
-        b->cap = n > USUAL ? (n + PAGE - 1) / PAGE * PAGE : USUAL;
+        b->cap = n > ZF_BUFFER_BYTES ? (n + PAGE - 1) / PAGE * PAGE : ZF_BUFFER_BYTES;
         free(b->at);
         b->at = aligned_alloc(PAGE, b->cap);
     }
@@ -54,7 +52,7 @@ struct buffer *buffer_take(size_t n)
     return b;
 }
 
-void buffer_give(struct buffer *b)
+void zf_buffer_give(struct zf_buffer *b)
 {
     if (!b) {
         return;
