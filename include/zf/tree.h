@@ -8,6 +8,7 @@
 
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
+#include <zf/base/soon.h>
 
 #define ZF_TREE_ROOT 1
 
@@ -47,7 +48,7 @@ struct zf_tree_ops {
                  struct zf_err *err);
     /* Bytes [off, off + n) of it will be read soon: tells the sources (zf/source/want.h), and returns
      * at once.  NULL: it has no sources to tell. */
-    void (*want)(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n);
+    void (*want)(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n, enum zf_soon how);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
     /* Extended attribute i of ino (0 …); false past the end. */
     bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out);

@@ -45,6 +45,7 @@ noinst_HEADERS += \
 	include/zf/base/num.h \
 	include/zf/base/out.h \
 	include/zf/base/path.h \
+	include/zf/base/soon.h \
 	include/zf/base/table.h \
 	include/zf/base/vec.h \
 	$(NULL)

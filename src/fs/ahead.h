@@ -4,8 +4,8 @@
  * A stream is a reader that goes through a file; several may go through one file, and requests of
  * one reader come in nearly the right order, because the kernel reads ahead and several threads
  * serve.  A stream is read ahead only when its reads waited for storage, and storage that reads wait
- * for gives less than 1 GB/s to all of them together: where all is in memory nothing is asked for, and
- * a fast disk is left to the kernel's own reading ahead, which there is better than ours (want.h).
+ * for gives less than 1 GB/s to all of them together: where all is in memory nothing is asked for, and on a
+ * fast disk the kernel's own reading ahead is better than ours, so that one reader's is only led on (want.h).
  * How far ahead grows as long as its reads wait nevertheless and the last step made it faster; when it
  * did not, the storage gives what it has, and more under way at once would only be in the way of
  * others. */
@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <zf/base/soon.h>
+
 #define AHEAD_STREAMS 64
 
 struct ahead_stream {
@@ -25,6 +27,7 @@ struct ahead_stream {
     uint64_t next;   /* behind the last byte read */
     uint64_t bytes;  /* read since it set out */
     uint64_t asked;  /* all below was asked for */
+    uint64_t led;    /* through all below the kernel was led (ZF_SOON_LED) */
     uint64_t window; /* how far ahead of next; 0 = not at all */
     uint64_t since;  /* `next` when the window was last thought about … */
     int64_t at;      /* … and the time, in nanoseconds */
@@ -53,6 +56,7 @@ struct ahead_saw {
 
 struct ahead_ask {
     uint64_t off, n; /* n = 0: nothing */
+    enum zf_soon how;
 };
 
 void ahead_init(struct ahead *a, uint64_t most);

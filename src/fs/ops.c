@@ -274,7 +274,7 @@ static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n, i
     }
     struct ahead_ask ask = ahead_read(&fs->ahead, &saw);
     if (ask.n > 0) {
-        fs->tree->ops->want(fs->tree, r->ino, ask.off, ask.n);
+        fs->tree->ops->want(fs->tree, r->ino, ask.off, ask.n, ask.how);
     }
 }
 

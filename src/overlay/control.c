@@ -229,13 +229,14 @@ static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n
     return text != NULL;
 }
 
-static void control_op_want(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n)
+static void control_op_want(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n,
+                            enum zf_soon how)
 {
     struct zf_tree *in = control_of(t)->inner;
     enum control_file f;
 
     if (!control_mine(ino, &f) && in->ops->want) {
-        in->ops->want(in, ino, off, n);
+        in->ops->want(in, ino, off, n, how);
     }
 }
 

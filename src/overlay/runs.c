@@ -357,14 +357,15 @@ static bool runs_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
     return tree->ops->read(tree, inner, buf, n, off, n_out, err);
 }
 
-static void runs_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n)
+static void runs_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n,
+                      enum zf_soon how)
 {
     uint32_t k;
     uint64_t inner;
     struct zf_tree *tree = runs_tree_of(runs_of(base), ino, &k, &inner);
 
     if (tree && tree->ops->want) {
-        tree->ops->want(tree, inner, off, n);
+        tree->ops->want(tree, inner, off, n, how);
     }
 }
 

@@ -154,11 +154,13 @@ static bool object_op_unchanged(struct zf_source *s, struct zf_err *err)
     return object_unchanged(&s, 1, &bad, err);
 }
 
-static void object_want(struct zf_source *s, uint64_t off, uint64_t n)
+static void object_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     const struct fetch_range r = {.off = off, .len = n};
 
-    fetch_want((struct object *)s, &r, 1);
+    if (how == ZF_SOON_ALL) { /* nobody reads ahead here who could be led */
+        fetch_want((struct object *)s, &r, 1);
+    }
 }
 
 static void object_fini(struct zf_source *s)

@@ -104,13 +104,13 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct
     return true;
 }
 
-void blocks_want(struct zf_source *s, uint64_t off, uint64_t n)
+void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     struct blocks *b = (struct blocks *)s;
     const double each = (double)b->parent->size / (double)s->size; /* who is empty is not asked */
     const uint64_t from = (uint64_t)((double)off * each);
 
-    zf_source_want(b->parent, from, (uint64_t)((double)n * each) + 1);
+    zf_source_want(b->parent, from, (uint64_t)((double)n * each) + 1, how);
 }
 
 bool blocks_trace(struct blocks *b, const char *codec, struct zf_trace *t)

@@ -31,7 +31,7 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
                   struct zf_err *err) ZF_CHECKED;
 
 /* For ops->want: the same share of the parent, as if all of it were packed alike. */
-void blocks_want(struct zf_source *s, uint64_t off, uint64_t n);
+void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how);
 
 /* For ops->trace: all of the parent is one stream of this kind. */
 bool blocks_trace(struct blocks *b, const char *codec, struct zf_trace *t);

@@ -91,12 +91,12 @@ static bool decoded_trace(struct zf_source *s, struct zf_trace *t)
 }
 
 /* Any of it takes all of it. */
-static void decoded_want(struct zf_source *s, uint64_t off, uint64_t n)
+static void decoded_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     struct zf_source *parent = ((struct blocks *)s)->parent;
 
     (void)off, (void)n;
-    zf_source_want(parent, 0, parent->size);
+    zf_source_want(parent, 0, parent->size, how);
 }
 
 static const struct zf_source_ops decoded_ops = {

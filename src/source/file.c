@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "lead.h"
 #include "want.h"
 
 struct file {
@@ -30,6 +31,7 @@ struct file {
     struct zf_gate *gate;
     struct zf_identity id; /* what the file was when it was first looked at */
     atomic_bool stale;     /* it was seen changed once */
+    struct lead led;       /* of the one thread that want_later has in here */
     atomic_uint_least64_t reads, bytes, errors;
 };
 
@@ -414,9 +416,21 @@ static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
     slot_leave(&f->slot);
 }
 
-static void file_want(struct zf_source *s, uint64_t off, uint64_t n)
+static void file_lead(struct zf_source *s, uint64_t off, uint64_t n)
 {
-    want_later(s, off, n, file_fetch);
+    struct file *f = (struct file *)s;
+    struct zf_err err;
+    int fd = file_enter(f, &err);
+
+    if (fd >= 0) {
+        lead(fd, &f->led, off, n);
+        slot_leave(&f->slot);
+    }
+}
+
+static void file_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+{
+    want_later(s, off, n, how == ZF_SOON_ALL ? file_fetch : file_lead);
 }
 
 static struct zf_identity file_identity(const struct zf_source *s)

@@ -264,7 +264,7 @@ static bool items_trace(struct zf_source *s, struct zf_trace *t)
  * behind its record's header: where its bytes are, and a little more, is fetched with it. */
 #define WANT_MORE (64u << 10)
 
-static void items_want(struct zf_source *s, uint64_t off, uint64_t n)
+static void items_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     struct items *t = (struct items *)s;
 
@@ -275,12 +275,12 @@ static void items_want(struct zf_source *s, uint64_t off, uint64_t n)
 
         if ((word & TAGS) == NOT_YET) {
             if (t->file) {
-                zf_source_want(t->file, (word >> 2) + into, k + WANT_MORE);
+                zf_source_want(t->file, (word >> 2) + into, k + WANT_MORE, how);
             }
         } else if (word & IN_FILE) {
-            zf_source_want(t->file, (word >> 2) + into, k);
+            zf_source_want(t->file, (word >> 2) + into, k, how);
         } else {
-            zf_source_want(item_made_of(word)->src, into, k);
+            zf_source_want(item_made_of(word)->src, into, k, how);
         }
         off += k;
         n -= k;

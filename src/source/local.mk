@@ -20,6 +20,8 @@ libzf_source_la_SOURCES = \
 	src/source/kinds.c \
 	src/source/kinds.h \
 	src/source/kept.c \
+	src/source/lead.c \
+	src/source/lead.h \
 	src/source/listing.c \
 	src/source/lost.c \
 	src/source/mem.c \

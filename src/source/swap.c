@@ -82,9 +82,9 @@ static bool swap_trace(struct zf_source *s, struct zf_trace *t)
     return true;
 }
 
-static void swap_want(struct zf_source *s, uint64_t off, uint64_t n)
+static void swap_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
-    zf_source_want(((struct swap *)s)->parent, off, n);
+    zf_source_want(((struct swap *)s)->parent, off, n, how);
 }
 
 static void swap_fini(struct zf_source *s)

@@ -58,12 +58,12 @@ void zf_want_note_wait(void)
     want_thread.waited = true;
 }
 
-void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n)
+void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     while (s && n > 0 && off < s->size) {
         n = n < s->size - off ? n : s->size - off;
         if (s->ops->want) {
-            s->ops->want(s, off, n);
+            s->ops->want(s, off, n, how);
             return;
         }
         if (!s->ops->origin || !s->ops->origin(s, &off, &s)) {

@@ -189,7 +189,8 @@ static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
     return true;
 }
 
-static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n)
+static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n,
+                      enum zf_soon how)
 {
     const struct tree *t = tree_of(base);
     const struct zf_map *m = NULL;
@@ -206,7 +207,7 @@ static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t
         m = bulk_map_if_made(t->bulk[s.node->payload]);
     }
     if (m) {
-        zf_map_want(m, off, n);
+        zf_map_want(m, off, n, how);
     }
 }
 

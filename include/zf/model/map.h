@@ -56,7 +56,7 @@ bool zf_map_each_range(const struct zf_map *m, uint64_t off, uint64_t n,
                        void *ctx);
 
 /* Tells these sources that those bytes will be read soon (zf_source_want). */
-void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n);
+void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n, enum zf_soon how);
 
 /* A piece of a tensor's map and where its bytes come from: a box in dimensions of the map's own, the
  * last of which counts bytes.  The tensor's dimensions are these, or several of them are one here. */

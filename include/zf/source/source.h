@@ -11,6 +11,7 @@
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 #include <zf/base/limits.h>
+#include <zf/base/soon.h>
 
 struct zf_source;
 struct zf_gate;
@@ -80,8 +81,9 @@ struct zf_source_ops {
      * as origin says. */
     bool (*trace)(struct zf_source *s, struct zf_trace *t);
     /* Bytes [off, off + n), which lie inside, will be read soon (zf/source/want.h): starts fetching
-     * what is slow to come, and returns at once.  NULL = the source that origin leads to is asked instead. */
-    void (*want)(struct zf_source *s, uint64_t off, uint64_t n);
+     * what is slow to come, and returns at once; or ignores it.  NULL = the source that origin leads to is asked
+     * instead. */
+    void (*want)(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how);
     /* Says what it is made from (zf/source/recipe.h); false or NULL: that cannot be said. */
     bool (*recipe)(struct zf_source *s, struct zf_recipe *out);
     void (*fini)(struct zf_source *s); /* frees what is inside and s itself */

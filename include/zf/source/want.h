@@ -12,7 +12,7 @@
 /* Bytes [off, off + n) of s will be read soon (what lies behind its end does not count).  Returns at
  * once: what has to be fetched is, by other threads, and nobody hears whether it came.  Of bytes
  * that are made (inflate), those that they are made from are fetched. */
-void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n);
+void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how);
 
 /* Says whether the waiting of this thread's reads is to be noticed from now on; forgets what was.
  * Gives what was said before. */

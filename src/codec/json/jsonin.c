@@ -51,7 +51,8 @@ struct zf_jsonin *zf_jsonin_new(struct zf_source *src, uint64_t off, uint64_t n,
     size_t window = n < WINDOW_MAX ? (size_t)n : WINDOW_MAX;
 
     if (n > WINDOW_MAX && zf_source_is_far(src)) {
-        zf_source_want(src, off, n); /* all of it is on its way before the first window is */
+        /* all of it is on its way before the first window is */
+        zf_source_want(src, off, n, ZF_SOON_ALL);
     }
     return jsonin_new(src, off, n, window > JSONIN_AHEAD ? window : JSONIN_AHEAD, lim, err);
 }

@@ -181,7 +181,7 @@ void zf_torch_read_ahead(struct zf_torch *t)
     for (; n < STORAGE_NUMBERS && (src[n] = storage_next_number(t, &i)); n++) {
         record[n] = i++;
         if (zf_source_is_far(t->src)) { /* each is a request of its own */
-            zf_source_want(src[n], 0, src[n]->size);
+            zf_source_want(src[n], 0, src[n]->size, ZF_SOON_ALL);
         }
     }
     t->number = n ? calloc(n, sizeof *t->number) : NULL;

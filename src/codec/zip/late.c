@@ -51,7 +51,7 @@ static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
     return true;
 }
 
-static void late_want(struct zf_source *s, uint64_t off, uint64_t n)
+static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     struct late *l = (struct late *)s;
     const uint64_t known = atomic_load_explicit(&l->data, memory_order_relaxed);
@@ -59,12 +59,12 @@ static void late_want(struct zf_source *s, uint64_t off, uint64_t n)
     const uint64_t data = known ? known : (behind + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
 
     if (known) {
-        zf_source_want(l->parent, data + off, n);
+        zf_source_want(l->parent, data + off, n, how);
     } else if (off < WANT_GAP) {
-        zf_source_want(l->parent, head, data + off - head + n);
+        zf_source_want(l->parent, head, data + off - head + n, how);
     } else {
-        zf_source_want(l->parent, head, behind - head);
-        zf_source_want(l->parent, data + off, n);
+        zf_source_want(l->parent, head, behind - head, how);
+        zf_source_want(l->parent, data + off, n, how);
     }
 }
 
@@ -73,7 +73,7 @@ static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_o
                       struct zf_err *err)
 {
     if (atomic_load_explicit(&l->data, memory_order_relaxed) == 0) {
-        late_want(&l->src, off, n);
+        late_want(&l->src, off, n, ZF_SOON_ALL);
     }
     return late_find(l, data_out, err);
 }

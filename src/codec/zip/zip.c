@@ -62,7 +62,7 @@ static bool zip_open_archive(struct zf_zip *z, struct zf_err *err)
     }
     z->data_end = end.dir_off;
     if (zf_source_is_far(z->src)) {
-        zf_source_want(z->src, end.dir_off, end.dir_bytes);
+        zf_source_want(z->src, end.dir_off, end.dir_bytes, ZF_SOON_ALL);
     }
     return zip_dir_load(&z->reader, &end, &z->dir, err);
 }
@@ -84,12 +84,12 @@ static void zip_want_headers(struct zf_zip *z, uint64_t end)
         const uint64_t at = z->dir.entry[z->wanted].at;
 
         if (at < from || at - from > to - from + WANT_GAP) {
-            zf_source_want(z->src, from, to - from);
+            zf_source_want(z->src, from, to - from, ZF_SOON_ALL);
             from = at;
         }
         to = at + WANT_HEADER;
     }
-    zf_source_want(z->src, from, to - from);
+    zf_source_want(z->src, from, to - from, ZF_SOON_ALL);
 }
 
 struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err)

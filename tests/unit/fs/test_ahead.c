@@ -14,6 +14,8 @@
 static struct ahead a;
 static int64_t now;
 static uint64_t asked_to, asked;
+static struct ahead_ask led; /* what the last read led through; n = 0: nothing */
+static uint64_t led_in_all;
 
 static struct ahead_ask saw(uint64_t ino, uint64_t off, uint64_t n, bool waited, int64_t ns)
 {
@@ -21,6 +23,9 @@ static struct ahead_ask saw(uint64_t ino, uint64_t off, uint64_t n, bool waited,
         .ino = ino, .off = off, .n = n, .waited = waited, .began = now - ns, .ended = now};
     struct ahead_ask ask = ahead_read(&a, &r);
 
+    led = ask.how == ZF_SOON_LED ? ask : (struct ahead_ask){0};
+    led_in_all += led.n;
+    ask = ask.how == ZF_SOON_LED ? (struct ahead_ask){0} : ask;
     asked += ask.n;
     asked_to = ask.n ? ask.off + ask.n : asked_to;
     return ask;
@@ -37,7 +42,7 @@ static int set_up(void **state)
 {
     (void)state;
     ahead_init(&a, MOST);
-    asked = asked_to = 0;
+    asked = asked_to = led_in_all = 0;
     return 0;
 }
 
@@ -54,6 +59,7 @@ static void test_what_never_waits_asks_for_nothing(void **state)
     for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB) {
         assert_int_equal(one(7, off, 128 * KIB, false, 1000).n, 0);
     }
+    assert_int_equal(led_in_all, 0);
 }
 
 static void test_the_second_wait_opens(void **state)
@@ -196,6 +202,14 @@ static void test_jumps_get_nothing(void **state)
         (void)one(9, off, 128 * KIB, true, MS); /* backwards */
     }
     assert_int_equal(asked, 0);
+    for (uint64_t i = 0; i < 1000; i++) {
+        const uint64_t at = random_below(1000) * MIB;
+
+        for (uint64_t k = 0; k < 3; k++) {
+            (void)one(10, at + k * MIB, MIB, true, MS); /* not slow for so many bytes */
+        }
+    }
+    assert_int_equal(led_in_all, 0);
 }
 
 /* ---- fast storage ----------------------------------------------------------------------------- */
@@ -204,6 +218,8 @@ static void test_jumps_get_nothing(void **state)
  * nothing; every half a second the disk does something else for 7 ms. */
 static void test_a_fast_disk_is_left_to_the_kernel(void **state)
 {
+    uint64_t end = 0;
+
     (void)state;
     for (uint64_t off = 0; off < 2048 * MIB; off += MIB) {
         const bool waits = off % (4 * MIB) == 0;
@@ -214,7 +230,44 @@ static void test_a_fast_disk_is_left_to_the_kernel(void **state)
                                                      : 80 * US)
                              .n,
                          0);
+        /* but it is led on, in one piece, no farther than 32 MiB and than the reader has come */
+        if (led.n) {
+            assert_true(end == 0 || led.off == end);
+            assert_true(led.off >= off + MIB);
+            end = led.off + led.n;
+            assert_true(end <= off + 33 * MIB && end <= 2 * (off + MIB));
+        }
+        assert_true(off < 64 * MIB || end >= off + 28 * MIB);
     }
+    assert_true(end >= 2048 * MIB);
+}
+
+/* Who waited once only may have had bad luck. */
+static void test_one_wait_leads_nobody(void **state)
+{
+    (void)state;
+    for (uint64_t off = 0; off < 256 * MIB; off += MIB) {
+        (void)one(7, off, MIB, off == 8 * MIB, 2 * MS);
+    }
+    assert_int_equal(led_in_all, 0);
+    (void)one(7, 256 * MIB, MIB, true, 2 * MS);
+    assert_int_equal(led.off, 257 * MIB);
+    assert_int_equal(led.n, 32 * MIB);
+}
+
+/* Then who is left goes on alone. */
+static void test_several_are_not_led(void **state)
+{
+    (void)state;
+    for (uint64_t off = 0; off < 256 * MIB; off += MIB) {
+        (void)one(7, off, MIB, true, MS);
+        (void)one(8, off, MIB, true, MS);
+    }
+    assert_int_equal(led_in_all, 0);
+    for (uint64_t off = 256 * MIB; off < 512 * MIB; off += MIB) {
+        (void)one(7, off, MIB, true, MS);
+    }
+    assert_in_range(led_in_all, 240 * MIB, 288 * MIB);
 }
 
 /* Four readers that wait at the same time for the same disk do not make it slower. */
@@ -292,6 +345,8 @@ int main(void)
         T(test_several_readers_of_one_file),
         T(test_jumps_get_nothing),
         T(test_a_fast_disk_is_left_to_the_kernel),
+        T(test_one_wait_leads_nobody),
+        T(test_several_are_not_led),
         T(test_waiting_together_counts_once),
         T(test_what_is_in_memory_does_not_make_storage_fast),
         T(test_left_off_and_begun_again),

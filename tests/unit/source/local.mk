@@ -10,6 +10,7 @@ source_tests = \
 	tests/unit/source/test_items \
 	tests/unit/source/test_kept \
 	tests/unit/source/test_later \
+	tests/unit/source/test_lead \
 	tests/unit/source/test_made \
 	tests/unit/source/test_source \
 	tests/unit/source/test_store \
@@ -42,6 +43,8 @@ tests_unit_source_test_kept_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_kept_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_later_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_later_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_source_test_lead_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_source_test_lead_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_made_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_made_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_source_CPPFLAGS = $(TEST_CPPFLAGS)

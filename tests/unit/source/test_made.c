@@ -12,6 +12,7 @@
 struct told {
     struct zf_source src;
     uint64_t off, n;
+    enum zf_soon how;
     unsigned wants;
 };
 
@@ -22,13 +23,14 @@ static bool told_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return true;
 }
 
-static void told_want(struct zf_source *s, uint64_t off, uint64_t n)
+static void told_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     struct told *t = (struct told *)s;
 
     t->wants++;
     t->off = off;
     t->n = n;
+    t->how = how;
 }
 
 static void told_fini(struct zf_source *s)
@@ -76,8 +78,9 @@ static void in_one_piece(void **state)
 
     (void)state;
     assert_ok(s, &err);
-    zf_source_want(s, 700, 5); /* any of it takes all of it */
+    zf_source_want(s, 700, 5, ZF_SOON_LED); /* any of it takes all of it */
     assert_int_equal(t->wants, 1);
+    assert_int_equal(t->how, ZF_SOON_LED);
     assert_int_equal(t->off, 0);
     assert_int_equal(t->n, 100);
     const struct zf_trace at = zf_source_trace(s, 700, 5);
@@ -100,8 +103,9 @@ static void in_a_stream(void **state)
 
     (void)state;
     assert_ok(s, &err);
-    zf_source_want(s, 2000, 400);
+    zf_source_want(s, 2000, 400, ZF_SOON_LED);
     assert_int_equal(t->wants, 1);
+    assert_int_equal(t->how, ZF_SOON_LED);
     assert_int_equal(t->off, 500);
     assert_int_equal(t->n, 101);
 }
@@ -117,8 +121,9 @@ static void kept_as_they_are(void **state)
     assert_ok(s, &err);
     assert_ptr_equal(zf_source_origin(s, &off), parent);
     assert_int_equal(off, 321);
-    zf_source_want(s, 321, 7);
+    zf_source_want(s, 321, 7, ZF_SOON_LED);
     assert_int_equal(t->wants, 1);
+    assert_int_equal(t->how, ZF_SOON_LED);
     assert_int_equal(t->off, 321);
     assert_int_equal(t->n, 7);
 }

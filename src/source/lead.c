@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lead.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* How a reader begins: with reads so large, until the kernel's stretches are.  Their bytes are dropped. */
+#define START_READ (1u << 20)
+#define START_BYTES (2u << 20)
+#define DROP_BYTES (64u << 10)
+/* After that a byte at such distances is enough: the page at which the kernel goes on (PG_readahead) is the first of the
+ * last stretch, and stretches are 128 KiB, or that doubled several times, from where the first of them began
+ * (page_cache_ra_order, page_cache_async_ra, Linux 6.18). */
+#define STEP (128u << 10)
+/* A reader that leaves out so much, or comes back so far, is the same one. */
+#define GAP (1u << 20)
+#define BACK (32u << 20)
+
+static void lead_start(int fd, struct lead *l, uint64_t off, uint64_t n)
+{
+    const uint64_t end = off + ((n < START_BYTES ? n : START_BYTES) + STEP - 1) / STEP * STEP;
+    unsigned char drop[DROP_BYTES];
+    struct iovec iov[START_READ / DROP_BYTES];
+
+    for (unsigned i = 0; i < START_READ / DROP_BYTES; i++) {
+        iov[i] = (struct iovec){.iov_base = drop, .iov_len = sizeof drop};
+    }
+    for (l->next = off; l->next < end;) {
+        const uint64_t k = end - l->next < START_READ ? end - l->next : START_READ;
+
+        (void)preadv(fd, iov, (int)(k / DROP_BYTES), (off_t)l->next);
+        l->next += k;
+    }
+}
+
+void lead(int fd, struct lead *l, uint64_t off, uint64_t n)
+{
+    const uint64_t end = off + n;
+    char byte;
+
+    if (l->next == 0 || off > l->next + GAP || end + BACK < l->next) {
+        lead_start(fd, l, off, n);
+    }
+    for (; l->next < end; l->next += STEP) {
+        (void)pread(fd, &byte, 1, (off_t)l->next);
+    }
+}
