@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <libgen.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,6 +202,15 @@ static int main_no_command(const char *word)
     return EXIT_USAGE;
 }
 
+/* Large blocks go back to the system when they are freed, also after others were; the C library
+ * would learn from the first to keep them. */
+static void main_keep_no_large_blocks(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
+#endif
+}
+
 static int main_run(int argc, char **argv)
 {
     static const char mount_prefix[] = "mount.";
@@ -210,6 +220,7 @@ static int main_run(int argc, char **argv)
         return EXIT_FAILURE;
     }
     main_raise_descriptors();
+    main_keep_no_large_blocks();
     if (strncmp(self, mount_prefix, sizeof mount_prefix - 1) == 0) {
         return cmd_mount_helper(argc, argv);
     }

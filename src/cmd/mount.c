@@ -173,15 +173,6 @@ static void mount_give_memory_back(void)
 #endif
 }
 
-/* Large blocks go back to the system when they are freed, also after others were; the C library
- * would learn from the first to keep them. */
-static void mount_keep_no_large_blocks(void)
-{
-#ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
-#endif
-}
-
 static enum zf_fs_io mount_io(const struct opts *o)
 {
     return !o->io || strcmp(o->io, "auto") == 0 ? ZF_FS_IO_AUTO
@@ -246,7 +237,6 @@ static int mount_serve(void *ctx, int link)
     if (v->lock >= 0) {
         (void)close(v->lock);
     }
-    mount_keep_no_large_blocks();
     zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
     const struct open_saves saves = {.o = o, .opener = open_opener(o), .log = log};
     zf_auto(tree) struct zf_tree *tree = log ? mount_open_described(job, &saves, &err) : NULL;

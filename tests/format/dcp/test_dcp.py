@@ -75,13 +75,13 @@ def apart(folder, _):
 
 
 def peak(path):
-    """The largest size of `zerofs info` in bytes, where the C library gives large blocks back as in a mount."""
+    """The largest size of `zerofs info` in bytes."""
     pid = os.fork()
     if pid == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         # What the C library fills for tests is not what a program takes.
         os.execve(PROGRAM, [PROGRAM, "info", "-o", "model_cache=off", path],
-                  {**{k: v for k, v in os.environ.items() if k != "MALLOC_PERTURB_"}, "MALLOC_MMAP_THRESHOLD_": "262144"})
+                  {k: v for k, v in os.environ.items() if k != "MALLOC_PERTURB_"})
     _, status, used = os.wait4(pid, 0)
     return used.ru_maxrss << 10 if status == 0 else 1 << 60
 
