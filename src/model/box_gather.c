@@ -11,7 +11,8 @@
 /* A gap of up to a page is read along: skipping it would cost a system call, and the kernel has the
  * page in hand anyway. */
 #define GAP 4096
-/* On the stack: 128 stretches of 2 KiB, or 64 of 4 KiB, each with its PAD. */
+/* 128 stretches of 2 KiB, or 64 of 4 KiB, each with its PAD: less than a
+ * buffer has, so that it stays in the second-level cache. */
 #define BLOCK (264u << 10)
 /* Between stretches that are read apart: columns a power of two apart would all fall on the same
  * few lines of the first-level cache. */
@@ -38,6 +39,7 @@ struct plan {
     bool apart;     /* … and are read each for itself, because what is between them is not worth reading */
     uint64_t src_off;
     unsigned char *dst;
+    unsigned char *room; /* BLOCK bytes, for one block at a time */
 };
 
 /* Sorts the axes by their step in the source, and joins those that go on in both. */
@@ -200,7 +202,6 @@ static void box_gather_order_reply(struct axis *axis, uint32_t n)
 static bool box_gather_read_block(const struct box *b, const struct plan *p, uint64_t steps,
                                   uint64_t src_off, unsigned char *dst, struct zf_err *err)
 {
-    unsigned char block[BLOCK];
     struct axis axis[ZF_BOX_DIMS];
     uint32_t n = 0;
     uint64_t span = p->span, pitch = p->span + PAD;
@@ -221,7 +222,7 @@ static bool box_gather_read_block(const struct box *b, const struct plan *p, uin
     if (n == 0) {
         return zf_source_pread(b->src, dst, (size_t)p->run, src_off, err);
     }
-    const struct zf_rows rows = {.buf = block,
+    const struct zf_rows rows = {.buf = p->room,
                                  .n = (size_t)span,
                                  .pitch = (size_t)pitch,
                                  .off = src_off,
@@ -231,7 +232,7 @@ static bool box_gather_read_block(const struct box *b, const struct plan *p, uin
         return false;
     }
     box_gather_order_reply(axis, n);
-    box_gather_copy_out(dst, block, axis, n, p->run);
+    box_gather_copy_out(dst, p->room, axis, n, p->run);
     return true;
 }
 
@@ -287,8 +288,13 @@ bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *re
                 struct zf_err *err)
 {
     uint64_t idx[ZF_BOX_DIMS], extent[ZF_BOX_DIMS];
+    zf_auto(buffer) struct zf_buffer *room = zf_buffer_take(BLOCK);
     struct plan p;
 
+    if (!room) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    p.room = (unsigned char *)room->at;
     while (lo < hi) {
         uint64_t n = box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
 

@@ -13,7 +13,7 @@
 #include <zf/codec/npy.h>
 #include <zf/model/cast.h>
 
-/* Bytes that are widened at a time: on the stack, with room for one byte becoming four. */
+/* Bytes that are widened at a time, on the stack. */
 #define WIDEN_BYTES 16384
 
 /* ---- sets ------------------------------------------------------------------------------------ */
@@ -327,22 +327,24 @@ static bool shelf_read_data(const struct shelf *s, uint32_t i, void *buf, size_t
 static bool shelf_read_widened(const struct shelf *s, uint32_t i, const struct npy_as *as,
                                char *buf, size_t n, uint64_t off, struct zf_err *err)
 {
-    char in[WIDEN_BYTES], out[4 * WIDEN_BYTES];
+    char in[WIDEN_BYTES], one[8];
     const size_t wi = zf_dtype_info(as->from)->bytes, wo = zf_dtype_info(as->to)->bytes;
     const size_t most = WIDEN_BYTES / wi;
 
     while (n > 0) {
-        uint64_t first = off / wo;
-        size_t skip = (size_t)(off % wo), want = (skip + n + wo - 1) / wo;
-        size_t elems = want < most ? want : most;
+        const size_t skip = (size_t)(off % wo), whole = n / wo < most ? n / wo : most;
+        const bool part = skip > 0 || whole == 0; /* of one element */
+        const size_t elems = part ? 1 : whole;
 
-        if (!shelf_read_data(s, i, in, elems * wi, first * wi, err)) {
+        if (!shelf_read_data(s, i, in, elems * wi, off / wo * wi, err)) {
             return false;
         }
-        zf_cast(out, as->to, in, as->from, elems);
+        zf_cast(part ? one : buf, as->to, in, as->from, elems);
         size_t got = elems * wo - skip;
         got = got < n ? got : n;
-        memcpy(buf, out + skip, got);
+        if (part) {
+            memcpy(buf, one + skip, got);
+        }
         buf += got;
         off += got;
         n -= got;

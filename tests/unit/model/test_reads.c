@@ -212,6 +212,49 @@ static void strides_are_gathered_in_blocks(void **state)
     assert_true(n_bytes <= 4 * 32 * 40 * 4);
 }
 
+struct narrow {
+    const struct zf_map *map;
+    unsigned char *got;
+    size_t n;
+    bool ok;
+};
+
+static void *read_all(void *arg)
+{
+    struct narrow *r = arg;
+    struct zf_err e;
+
+    r->ok = zf_map_read(r->map, r->got, r->n, 0, &e);
+    return NULL;
+}
+
+/* A thread has 128 KiB with musl, unless somebody says otherwise. */
+static void strides_are_gathered_on_a_small_stack(void **state)
+{
+    const struct matrix m = {{1024, 128}, {1024, 128}, {1, 1024}};
+    zf_auto(source) struct zf_source *src = counting(1u << 20);
+    zf_auto(checkpoint) struct zf_checkpoint *c = chunked(&m, src);
+    unsigned char got[1024];
+    struct narrow r = {c->set[0].tensor[0].data, malloc(512 << 10), 512 << 10, false};
+    pthread_attr_t small;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 128 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &small, read_all, &r), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)pthread_attr_destroy(&small);
+    assert_true(r.ok);
+    for (size_t at = 0; at < r.n; at += sizeof got) {
+        for (size_t i = 0; i < sizeof got; i++) {
+            got[i] = want_at(&m, at + i);
+        }
+        assert_memory_equal(r.got + at, got, sizeof got);
+    }
+    free(r.got);
+}
+
 static void far_strides_read_no_more_than_asked(void **state)
 {
     /* 16 KiB between neighbours: reading along would cost 4096 times what is wanted. */
@@ -414,6 +457,7 @@ int main(void)
         cmocka_unit_test(which_rows_are_scattered),
         cmocka_unit_test(short_rows_of_any_read),
         cmocka_unit_test(strides_are_gathered_in_blocks),
+        cmocka_unit_test(strides_are_gathered_on_a_small_stack),
         cmocka_unit_test(far_strides_read_no_more_than_asked),
         cmocka_unit_test(far_axes_are_walked_in_order),
         cmocka_unit_test(a_cast_reads_only_its_elements),
