@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cast_kernels.h"
+#include "cast_tiny.h"
 
 void cast_scalar_f64_to_f32(void *out, const void *in, size_t n)
 {
@@ -111,15 +112,15 @@ static void cast_scalar_f32_to_bf16(void *out, const void *in, size_t n, uint16_
     }
 }
 
-void cast_scalar_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size)
+void cast_scalar_look_up(void *out, const void *in, size_t n, const struct cast_tiny *t)
 {
     const uint8_t *from = in;
 
-    for (size_t i = 0; size == 2 && i < n; i++) {
-        memcpy((char *)out + i * 2, (const char *)table + (size_t)from[i] * 2, 2);
+    for (size_t i = 0; t->size == 2 && i < n; i++) {
+        memcpy((char *)out + i * 2, &t->half[from[i]], 2);
     }
-    for (size_t i = 0; size == 4 && i < n; i++) {
-        memcpy((char *)out + i * 4, (const char *)table + (size_t)from[i] * 4, 4);
+    for (size_t i = 0; t->size == 4 && i < n; i++) {
+        memcpy((char *)out + i * 4, &t->whole[from[i]], 4);
     }
 }
 

@@ -1,176 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Casts of 8-bit types with AVX2, whose 16 lanes of 16 bits are too few to hold a table of 256:
- * what the table says is computed.  Of an 8-bit float the upper half of the f32 (or the bf16, the
- * f16) is a straight line over the magnitude, except for the subnormals and what is not finite,
- * which are among the first and the last eight magnitudes; the sign is added.  Whether a table is
- * of that form is not assumed: each of its 256 elements is compared, and one that is not (f8_e8m0)
- * is looked up element by element. */
+/* Casts of 8-bit types with AVX2, which has too few registers for tables of 256: 32 bytes at a time
+ * by tables of 16. */
 #include "cast_kernels.h"
+#include "cast_tiny.h"
 
 #if defined(__x86_64__)
 
 #include <immintrin.h>
-#include <string.h>
 
 #define WIDE __attribute__((target("avx2")))
 
-/* How the upper 16 bits of all elements of a table are made from the byte. */
+/* A form in registers: tables once in each half. */
 struct form {
-    uint16_t base, slope; /* of the line over the magnitude, the lower seven bits */
-    uint16_t sign;        /* is added for 0x80 and above, … */
-    uint16_t end;         /* … whose magnitude is below this */
-    uint16_t first[8], last[8];
-    uint8_t odd; /* the one byte that is like no other: … */
-    uint16_t odd_high,
-        odd_low; /* … what it becomes; of no other are the lower 16 bits of an f32 used */
+    __m256i line, line_low, line_high, first_low, first_high, row, wild, rare;
 };
 
-/* Element x of the table in 32 bits; one of 16 bits is the upper half. */
-static uint32_t cast_tiny_element(const void *table, uint32_t size, unsigned x)
+WIDE static __m256i cast_tiny_table(const uint8_t *sixteen)
 {
-    uint16_t half;
-    uint32_t whole;
-
-    if (size == 4) {
-        memcpy(&whole, (const char *)table + x * sizeof whole, sizeof whole);
-        return whole;
-    }
-    memcpy(&half, (const char *)table + x * sizeof half, sizeof half);
-    return (uint32_t)half << 16;
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)sixteen));
 }
 
-static uint32_t cast_tiny_say(const struct form *f, unsigned x)
+WIDE static struct form cast_tiny_spread(const struct cast_tiny *f)
 {
-    const unsigned mag = x & 0x7f;
-    unsigned high = mag < 8       ? f->first[mag]
-                    : mag >= 0x78 ? f->last[mag & 7]
-                                  : f->base + mag * f->slope;
-
-    if (x == f->odd) {
-        return (uint32_t)f->odd_high << 16 | f->odd_low;
-    }
-    high += x >= 0x80 && mag < f->end ? f->sign : 0;
-    return high << 16;
+    return (struct form){.line = _mm256_set1_epi8((char)f->line),
+                         .line_low = cast_tiny_table(f->line_low),
+                         .line_high = cast_tiny_table(f->line_high),
+                         .first_low = cast_tiny_table(f->first_low),
+                         .first_high = cast_tiny_table(f->first_high),
+                         .row = cast_tiny_table(f->row),
+                         .wild = _mm256_set1_epi8((char)f->wild),
+                         .rare = _mm256_set1_epi8((char)f->rare)};
 }
 
-/* False: the table is of another form. */
-static bool cast_tiny_form(struct form *f, const void *table, uint32_t size)
+/* The lower and the upper bytes of the upper halves of 32 elements.  False: there is a rare one
+ * among them. */
+WIDE static inline bool cast_tiny_upper(const struct form *f, __m256i x, __m256i *low,
+                                        __m256i *high)
 {
-    uint16_t high[256];
+    const __m256i nibble = _mm256_set1_epi8(15);
+    const __m256i column = _mm256_and_si256(x, nibble);
+    const __m256i row = _mm256_and_si256(_mm256_srli_epi16(x, 4), nibble);
+    const __m256i first = _mm256_cmpeq_epi8(_mm256_and_si256(x, f->line), _mm256_setzero_si256());
+    const __m256i sum = _mm256_blendv_epi8(_mm256_shuffle_epi8(f->line_high, column),
+                                           _mm256_shuffle_epi8(f->first_high, column), first);
 
-    f->odd = 0x80;
-    for (unsigned x = 0; x < 256; x++) {
-        const uint32_t e = cast_tiny_element(table, size, x);
-
-        high[x] = (uint16_t)(e >> 16);
-        f->odd = e & 0xffff ? (uint8_t)x : f->odd;
-    }
-    f->odd_high = high[f->odd];
-    f->odd_low = (uint16_t)cast_tiny_element(table, size, f->odd);
-    f->slope = (uint16_t)(high[0x21] - high[0x20]);
-    f->base = (uint16_t)(high[0x20] - 0x20 * f->slope);
-    f->sign = (uint16_t)(high[0xa0] - high[0x20]);
-    for (f->end = 0x80; f->end > 0x78 && high[0x7f + f->end] == high[f->end - 1]; f->end--) {
-    }
-    memcpy(f->first, high, sizeof f->first);
-    memcpy(f->last, high + 0x78, sizeof f->last);
-    for (unsigned x = 0; x < 256; x++) {
-        if (cast_tiny_say(f, x) != cast_tiny_element(table, size, x)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The same for registers. */
-struct form_vec {
-    __m256i base, slope, sign, end, first, last, odd, odd_high, odd_low;
-};
-
-WIDE static __m256i cast_tiny_table(const uint16_t *eight)
-{
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)eight));
-}
-
-WIDE static struct form_vec cast_tiny_spread(const struct form *f)
-{
-    return (struct form_vec){.base = _mm256_set1_epi16((short)f->base),
-                             .slope = _mm256_set1_epi16((short)f->slope),
-                             .sign = _mm256_set1_epi16((short)f->sign),
-                             .end = _mm256_set1_epi16((short)f->end),
-                             .first = cast_tiny_table(f->first),
-                             .last = cast_tiny_table(f->last),
-                             .odd = _mm256_set1_epi16(f->odd),
-                             .odd_high = _mm256_set1_epi16((short)f->odd_high),
-                             .odd_low = _mm256_set1_epi16((short)f->odd_low)};
-}
-
-/* The upper halves of 16 elements, as cast_tiny_say; is_odd: all ones where the byte is the odd one. */
-WIDE static inline __m256i cast_tiny_high(const struct form_vec *f, __m256i x, __m256i *is_odd)
-{
-    const __m256i mag = _mm256_and_si256(x, _mm256_set1_epi16(0x7f));
-    /* The two bytes of element mag % 8 of a table of eight. */
-    const __m256i at = _mm256_add_epi16(
-        _mm256_mullo_epi16(_mm256_and_si256(x, _mm256_set1_epi16(7)), _mm256_set1_epi16(0x0202)),
-        _mm256_set1_epi16(0x0100));
-    __m256i v = _mm256_add_epi16(_mm256_mullo_epi16(mag, f->slope), f->base);
-
-    v = _mm256_blendv_epi8(v, _mm256_shuffle_epi8(f->first, at),
-                           _mm256_cmpgt_epi16(_mm256_set1_epi16(8), mag));
-    v = _mm256_blendv_epi8(v, _mm256_shuffle_epi8(f->last, at),
-                           _mm256_cmpgt_epi16(mag, _mm256_set1_epi16(0x77)));
-    const __m256i negative = _mm256_and_si256(_mm256_cmpgt_epi16(x, _mm256_set1_epi16(0x7f)),
-                                              _mm256_cmpgt_epi16(f->end, mag));
-    v = _mm256_add_epi16(v, _mm256_and_si256(negative, f->sign));
-    *is_odd = _mm256_cmpeq_epi16(x, f->odd);
-    return _mm256_blendv_epi8(v, f->odd_high, *is_odd);
+    *low = _mm256_blendv_epi8(_mm256_shuffle_epi8(f->line_low, column),
+                              _mm256_shuffle_epi8(f->first_low, column), first);
+    *high = _mm256_add_epi8(_mm256_shuffle_epi8(f->row, row), sum);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_or_si256(x, f->wild), f->rare)) == 0;
 }
 
 WIDE static size_t cast_tiny_to_16(uint16_t *out, const uint8_t *in, size_t n,
-                                   const struct form *form)
+                                   const struct cast_tiny *t)
 {
-    const struct form_vec f = cast_tiny_spread(form);
-    __m256i is_odd;
+    const struct form f = cast_tiny_spread(t);
     size_t i = 0;
 
-    for (; n - i >= 16; i += 16) {
-        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(in + i));
+    for (; n - i >= 32; i += 32) {
+        /* In the order in which unpacking the halves gives them back. */
+        const __m256i x = _mm256_permute4x64_epi64(
+            _mm256_loadu_si256((const __m256i *)(const void *)(in + i)), 0xd8);
+        __m256i low, high;
 
-        _mm256_storeu_si256((__m256i *)(void *)(out + i),
-                            cast_tiny_high(&f, _mm256_cvtepu8_epi16(x), &is_odd));
+        if (cast_tiny_upper(&f, x, &low, &high)) {
+            _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_unpacklo_epi8(low, high));
+            _mm256_storeu_si256((__m256i *)(void *)(out + i + 16), _mm256_unpackhi_epi8(low, high));
+        } else {
+            cast_scalar_look_up(out + i, in + i, 32, t);
+        }
     }
     return i;
+}
+
+/* 16 elements, whose lower halves are zero. */
+WIDE static inline void cast_tiny_put_16(uint32_t *out, __m256i upper)
+{
+    const __m256i zero = _mm256_setzero_si256();
+
+    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_unpacklo_epi16(zero, upper));
+    _mm256_storeu_si256((__m256i *)(void *)(out + 8), _mm256_unpackhi_epi16(zero, upper));
 }
 
 WIDE static size_t cast_tiny_to_32(uint32_t *out, const uint8_t *in, size_t n,
-                                   const struct form *form)
+                                   const struct cast_tiny *t)
 {
-    const struct form_vec f = cast_tiny_spread(form);
-    __m256i is_odd;
+    const struct form f = cast_tiny_spread(t);
+    const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     size_t i = 0;
 
-    for (; n - i >= 16; i += 16) {
-        /* In the order in which unpacking the two halves of the vector gives them back. */
-        const __m128i x =
-            _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)(in + i)), 0xd8);
-        const __m256i high = cast_tiny_high(&f, _mm256_cvtepu8_epi16(x), &is_odd);
-        const __m256i low = _mm256_and_si256(is_odd, f.odd_low);
+    for (; n - i >= 32; i += 32) {
+        /* In the order in which unpacking the halves twice gives them back. */
+        const __m256i x = _mm256_permutevar8x32_epi32(
+            _mm256_loadu_si256((const __m256i *)(const void *)(in + i)), order);
+        __m256i low, high;
 
-        _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_unpacklo_epi16(low, high));
-        _mm256_storeu_si256((__m256i *)(void *)(out + i + 8), _mm256_unpackhi_epi16(low, high));
+        if (cast_tiny_upper(&f, x, &low, &high)) {
+            cast_tiny_put_16(out + i, _mm256_unpacklo_epi8(low, high));
+            cast_tiny_put_16(out + i + 16, _mm256_unpackhi_epi8(low, high));
+        } else {
+            cast_scalar_look_up(out + i, in + i, 32, t);
+        }
     }
     return i;
 }
 
-void cast_avx2_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size)
+void cast_avx2_look_up(void *out, const void *in, size_t n, const struct cast_tiny *t)
 {
-    struct form f;
     size_t i = 0;
 
-    if (cast_tiny_form(&f, table, size)) {
-        i = size == 2 ? cast_tiny_to_16(out, in, n, &f) : cast_tiny_to_32(out, in, n, &f);
+    if (t->in_rows) {
+        i = t->size == 2 ? cast_tiny_to_16(out, in, n, t) : cast_tiny_to_32(out, in, n, t);
     }
-    cast_scalar_look_up((char *)out + i * size, (const char *)in + i, n - i, table, size);
+    cast_scalar_look_up((char *)out + i * t->size, (const char *)in + i, n - i, t);
 }
 
 #endif

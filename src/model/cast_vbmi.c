@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Casts of 8-bit types: a table of 256 elements that is kept in registers, a plane for each byte of
- * an element, and looked up for 64 bytes at once (AVX-512's VBMI). */
+ * an element that is not always zero, and looked up for 64 bytes at once (AVX-512's VBMI). */
 #include "cast_kernels.h"
+#include "cast_tiny.h"
 
 #if defined(__x86_64__)
 
@@ -14,15 +15,10 @@ struct plane {
     __m512i quarter[4];
 };
 
-WIDE static struct plane cast_vbmi_plane(const uint8_t *table, uint32_t size, uint32_t byte)
+WIDE static struct plane cast_vbmi_plane(const uint8_t *byte)
 {
-    uint8_t flat[256];
-
-    for (unsigned x = 0; x < 256; x++) {
-        flat[x] = table[x * size + byte];
-    }
-    return (struct plane){{_mm512_loadu_si512(flat), _mm512_loadu_si512(flat + 64),
-                           _mm512_loadu_si512(flat + 128), _mm512_loadu_si512(flat + 192)}};
+    return (struct plane){{_mm512_loadu_si512(byte), _mm512_loadu_si512(byte + 64),
+                           _mm512_loadu_si512(byte + 128), _mm512_loadu_si512(byte + 192)}};
 }
 
 WIDE static __m512i cast_vbmi_look(const struct plane *p, __m512i x)
@@ -32,19 +28,16 @@ WIDE static __m512i cast_vbmi_look(const struct plane *p, __m512i x)
                                   _mm512_permutex2var_epi8(p->quarter[2], x, p->quarter[3]));
 }
 
-/* 64 bytes in the order in which unpacking their two halves gives them back. */
-WIDE static __m512i cast_vbmi_load(const void *in)
+WIDE static size_t cast_vbmi_to_16(uint16_t *out, const uint8_t *in, size_t n,
+                                   const struct cast_tiny *t)
 {
-    return _mm512_permutexvar_epi64(_mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0), _mm512_loadu_si512(in));
-}
-
-WIDE static size_t cast_vbmi_to_16(uint16_t *out, const uint8_t *in, size_t n, const uint8_t *table)
-{
-    const struct plane low = cast_vbmi_plane(table, 2, 0), high = cast_vbmi_plane(table, 2, 1);
+    const struct plane low = cast_vbmi_plane(t->low), high = cast_vbmi_plane(t->high);
+    /* In the order in which unpacking the halves gives them back. */
+    const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
     size_t i = 0;
 
     for (; n - i >= 64; i += 64) {
-        const __m512i x = cast_vbmi_load(in + i);
+        const __m512i x = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(in + i));
         const __m512i l = cast_vbmi_look(&low, x), h = cast_vbmi_look(&high, x);
 
         _mm512_storeu_si512(out + i, _mm512_unpacklo_epi8(l, h));
@@ -53,39 +46,43 @@ WIDE static size_t cast_vbmi_to_16(uint16_t *out, const uint8_t *in, size_t n, c
     return i;
 }
 
-WIDE static void cast_vbmi_put_32(uint32_t *out, __m512i low, __m512i high)
+/* 32 elements, whose lower halves are zero. */
+WIDE static void cast_vbmi_put_32(uint32_t *out, __m512i upper)
 {
-    static const uint16_t in_turn[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
-                                         8,  40, 9,  41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
-    const __m512i first = _mm512_loadu_si512(in_turn);
-    const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+    const __m512i zero = _mm512_setzero_si512();
 
-    _mm512_storeu_si512(out, _mm512_permutex2var_epi16(low, first, high));
-    _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(low, second, high));
+    _mm512_storeu_si512(out, _mm512_unpacklo_epi16(zero, upper));
+    _mm512_storeu_si512(out + 16, _mm512_unpackhi_epi16(zero, upper));
 }
 
-WIDE static size_t cast_vbmi_to_32(uint32_t *out, const uint8_t *in, size_t n, const uint8_t *table)
+WIDE static size_t cast_vbmi_to_32(uint32_t *out, const uint8_t *in, size_t n,
+                                   const struct cast_tiny *t)
 {
-    const struct plane p[4] = {cast_vbmi_plane(table, 4, 0), cast_vbmi_plane(table, 4, 1),
-                               cast_vbmi_plane(table, 4, 2), cast_vbmi_plane(table, 4, 3)};
+    const struct plane low = cast_vbmi_plane(t->low), high = cast_vbmi_plane(t->high);
+    const __m512i wild = _mm512_set1_epi8((char)t->wild), rare = _mm512_set1_epi8((char)t->rare);
+    /* In the order in which unpacking the halves twice gives them back. */
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     size_t i = 0;
 
     for (; n - i >= 64; i += 64) {
-        const __m512i x = cast_vbmi_load(in + i);
-        const __m512i a = cast_vbmi_look(&p[0], x), b = cast_vbmi_look(&p[1], x),
-                      c = cast_vbmi_look(&p[2], x), d = cast_vbmi_look(&p[3], x);
+        const __m512i x = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(in + i));
 
-        cast_vbmi_put_32(out + i, _mm512_unpacklo_epi8(a, b), _mm512_unpacklo_epi8(c, d));
-        cast_vbmi_put_32(out + i + 32, _mm512_unpackhi_epi8(a, b), _mm512_unpackhi_epi8(c, d));
+        if (_mm512_cmpeq_epi8_mask(_mm512_or_si512(x, wild), rare)) {
+            cast_scalar_look_up(out + i, in + i, 64, t);
+            continue;
+        }
+        const __m512i l = cast_vbmi_look(&low, x), h = cast_vbmi_look(&high, x);
+        cast_vbmi_put_32(out + i, _mm512_unpacklo_epi8(l, h));
+        cast_vbmi_put_32(out + i + 32, _mm512_unpackhi_epi8(l, h));
     }
     return i;
 }
 
-void cast_vbmi_look_up(void *out, const void *in, size_t n, const void *table, uint32_t size)
+void cast_vbmi_look_up(void *out, const void *in, size_t n, const struct cast_tiny *t)
 {
-    size_t i = size == 2 ? cast_vbmi_to_16(out, in, n, table) : cast_vbmi_to_32(out, in, n, table);
+    size_t i = t->size == 2 ? cast_vbmi_to_16(out, in, n, t) : cast_vbmi_to_32(out, in, n, t);
 
-    cast_scalar_look_up((char *)out + i * size, (const char *)in + i, n - i, table, size);
+    cast_scalar_look_up((char *)out + i * t->size, (const char *)in + i, n - i, t);
 }
 
 #endif

@@ -10,6 +10,7 @@ libzf_model_la_SOURCES = \
 	src/model/cast_avx2.c \
 	src/model/cast_avx512.c \
 	src/model/cast_scalar.c \
+	src/model/cast_tiny.c \
 	src/model/cast_tiny_avx2.c \
 	src/model/cast_vbmi.c \
 	src/model/cast_vector.c \
@@ -55,6 +56,7 @@ noinst_HEADERS += \
 	src/model/box_tree.h \
 	src/model/build_kind.h \
 	src/model/cast_kernels.h \
+	src/model/cast_tiny.h \
 	src/model/draft.h \
 	src/model/draft_index.h \
 	src/model/draft_run.h \
