@@ -493,15 +493,15 @@ def part_cast():
     """as/: bytes a second of the inner loops, beside memcpy: the best this CPU has, and those for AVX2."""
     for kernels in ([], ['avx2']):
         try:
-            rounds = [{name: (float(read), float(moved)) for name, read, moved in
+            rounds = [{name: (float(reply), float(hot)) for name, reply, hot in
                        (line.split() for line in run(TOOL['bench_cast'], *kernels).splitlines())} for _ in range(ROUNDS)]
         except subprocess.CalledProcessError:
             tell(*kernels, 'this CPU has none')
             continue
         tell(' '.join(['memcpy'] + kernels), f'{statistics.median(r["memcpy"][0] for r in rounds):6.1f} GB/s')
         for name in list(rounds[0])[1:]:
-            ratio(f'{name}, bytes read and written, beside memcpy', [r[name][1] / r['memcpy'][1] for r in rounds])
-            ratio('  bytes read alone', [r[name][0] / r['memcpy'][0] for r in rounds])
+            ratio(f'{name}, bytes read and written for 1 MiB of reply, beside memcpy', [r[name][0] / r['memcpy'][0] for r in rounds], goal=0.75)
+            ratio('  in the second-level cache', [r[name][1] / r['memcpy'][1] for r in rounds])
 
 
 def part_remote():
