@@ -39,6 +39,33 @@ void zf_source_fini(struct zf_source *s)
     s->doubts = NULL;
 }
 
+void *zf_derived_new(size_t each, const struct zf_source_ops *ops, const char *name, uint64_t size,
+                     struct zf_source *parent, struct zf_err *err)
+{
+    struct zf_derived *d = calloc(1, each);
+
+    if (!d) {
+        (void)zf_fail_sys(err, "make a source");
+        return NULL;
+    }
+    if (!zf_source_init(&d->src, ops, name, size, err)) {
+        free(d);
+        return NULL;
+    }
+    d->src.stored = parent->stored < size ? parent->stored : size;
+    d->parent = zf_source_ref(parent);
+    return d;
+}
+
+void zf_derived_fini(struct zf_source *s)
+{
+    struct zf_derived *d = (struct zf_derived *)s;
+
+    zf_source_unref(&d->parent);
+    zf_source_fini(s);
+    free(d);
+}
+
 /* The innermost source that failed has named itself already; only a nameless failure gets
  * our name. */
 static bool source_named(const struct zf_source *s, struct zf_err *err)

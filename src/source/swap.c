@@ -12,8 +12,7 @@
 #define WIDTH_MAX 16
 
 struct swap {
-    struct zf_source src;
-    struct zf_source *parent;
+    struct zf_derived base;
     uint32_t width;
 };
 
@@ -35,7 +34,7 @@ static size_t swap_read_bit(struct swap *w, void *buf, size_t n, uint64_t off, s
     uint8_t elem[WIDTH_MAX];
     size_t into = (size_t)(off % w->width), left = w->width - into;
 
-    if (!zf_source_pread(w->parent, elem, w->width, off - into, err)) {
+    if (!zf_source_pread(w->base.parent, elem, w->width, off - into, err)) {
         return 0;
     }
     swap_turn(elem, w->width, w->width);
@@ -54,7 +53,7 @@ static bool swap_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
 
         if (off % w->width != 0 || done == 0) {
             done = swap_read_bit(w, to, n, off, err);
-        } else if (zf_source_pread(w->parent, to, done, off, err)) {
+        } else if (zf_source_pread(w->base.parent, to, done, off, err)) {
             swap_turn(to, done, w->width);
         } else {
             done = 0;
@@ -78,28 +77,19 @@ static bool swap_trace(struct zf_source *s, struct zf_trace *t)
         return false;
     }
     t->swap = w->width;
-    t->src = w->parent;
+    t->src = w->base.parent;
     return true;
 }
 
 static void swap_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
-    zf_source_want(((struct swap *)s)->parent, off, n, how);
-}
-
-static void swap_fini(struct zf_source *s)
-{
-    struct swap *w = (struct swap *)s;
-
-    zf_source_unref(&w->parent);
-    zf_source_fini(s);
-    free(w);
+    zf_source_want(zf_derived_parent(s), off, n, how);
 }
 
 static bool swap_recipe(struct zf_source *s, struct zf_recipe *out)
 {
     out->kind = &kind_swap;
-    out->parent = ((struct swap *)s)->parent;
+    out->parent = zf_derived_parent(s);
     out->n[0] = ((struct swap *)s)->width;
     return true;
 }
@@ -119,7 +109,7 @@ static const struct zf_source_ops swap_ops = {
     .trace = swap_trace,
     .want = swap_want,
     .recipe = swap_recipe,
-    .fini = swap_fini,
+    .fini = zf_derived_fini,
 };
 
 struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct zf_err *err)
@@ -136,17 +126,11 @@ struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct z
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    struct swap *w = calloc(1, sizeof *w);
+    struct swap *w =
+        zf_derived_new(sizeof *w, &swap_ops, parent->name, parent->size, parent, err);
     if (!w) {
-        (void)zf_fail_sys(err, "make a byte-swapping source");
         return NULL;
     }
-    if (!zf_source_init(&w->src, &swap_ops, parent->name, parent->size, err)) {
-        free(w);
-        return NULL;
-    }
-    w->src.stored = parent->stored;
-    w->parent = zf_source_ref(parent);
     w->width = width;
-    return &w->src;
+    return &w->base.src;
 }

@@ -10,16 +10,15 @@
 #include "kinds.h"
 
 struct window {
-    struct zf_source src;
-    struct zf_source *parent; /* never a window itself */
-    uint64_t off;             /* src.size bytes from here lie inside the parent */
+    struct zf_derived base; /* never a window itself */
+    uint64_t off; /* src.size bytes from here lie inside the parent */
 };
 
 static bool window_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     struct window *w = (struct window *)s;
 
-    return zf_source_pread(w->parent, buf, n, w->off + off, err);
+    return zf_source_pread(w->base.parent, buf, n, w->off + off, err);
 }
 
 static bool window_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
@@ -27,7 +26,7 @@ static bool window_preadv(struct zf_source *s, const struct iovec *iov, int n_io
 {
     struct window *w = (struct window *)s;
 
-    return zf_source_preadv(w->parent, iov, n_iov, w->off + off, err);
+    return zf_source_preadv(w->base.parent, iov, n_iov, w->off + off, err);
 }
 
 static bool window_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
@@ -36,7 +35,7 @@ static bool window_rows(struct zf_source *s, const struct zf_rows *r, struct zf_
     struct zf_rows moved = *r;
 
     moved.off += w->off;
-    return zf_source_read_rows(w->parent, &moved, err);
+    return zf_source_read_rows(w->base.parent, &moved, err);
 }
 
 static bool window_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
@@ -44,34 +43,25 @@ static bool window_origin(struct zf_source *s, uint64_t *off, struct zf_source *
     struct window *w = (struct window *)s;
 
     *off += w->off;
-    *parent_out = w->parent;
+    *parent_out = w->base.parent;
     return true;
-}
-
-static void window_fini(struct zf_source *s)
-{
-    struct window *w = (struct window *)s;
-
-    zf_source_unref(&w->parent);
-    zf_source_fini(s);
-    free(w);
 }
 
 /* Its name is its parent's and what was put behind it. */
 static bool window_recipe(struct zf_source *s, struct zf_recipe *out)
 {
     const struct window *w = (const struct window *)s;
-    size_t n = strlen(w->parent->name);
+    size_t n = strlen(w->base.parent->name);
     bool named = s->name[n] == '!';
 
     out->kind = &kind_window;
-    out->parent = w->parent;
+    out->parent = w->base.parent;
     out->n[0] = w->off;
     out->n[1] = s->size;
     if (named) {
         zf_out_str(&out->bytes, s->name + n + 1);
     }
-    return strncmp(s->name, w->parent->name, n) == 0 && (named || s->name[n] == '\0');
+    return strncmp(s->name, w->base.parent->name, n) == 0 && (named || s->name[n] == '\0');
 }
 
 static struct zf_source *window_make(struct zf_remake *r, struct zf_err *err)
@@ -98,7 +88,7 @@ static const struct zf_source_ops window_ops = {
     .rows = window_rows,
     .origin = window_origin,
     .recipe = window_recipe,
-    .fini = window_fini,
+    .fini = zf_derived_fini,
 };
 
 struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t len,
@@ -117,21 +107,15 @@ struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    struct window *w = calloc(1, sizeof *w);
-    if (!w) {
-        (void)zf_fail_sys(err, "make a window");
-        return NULL;
-    }
-    if (!zf_source_init(&w->src, &window_ops, full ? full : parent->name, len, err)) {
-        free(w);
-        return NULL;
-    }
+    const char *shown = full ? full : parent->name;
     /* A window on a window would cost one more hop at every read. */
     if (parent->ops == &window_ops) {
         (void)window_origin(parent, &off, &parent);
     }
-    w->src.stored = parent->stored < len ? parent->stored : len;
-    w->parent = zf_source_ref(parent);
+    struct window *w = zf_derived_new(sizeof *w, &window_ops, shown, len, parent, err);
+    if (!w) {
+        return NULL;
+    }
     w->off = off;
-    return &w->src;
+    return &w->base.src;
 }

@@ -201,4 +201,20 @@ bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const 
 /* The other end, for ops->fini. */
 void zf_source_fini(struct zf_source *s);
 
+/* A source that reads from one other: what its struct begins with. */
+struct zf_derived {
+    struct zf_source src;
+    struct zf_source *parent;
+};
+/* For makers of these: `each` bytes that begin so, zero behind that, with a reference on parent.  They are made
+ * from as many bytes on disk as parent is, if that is fewer than `size`.  Errors: ZF_E_NOMEM. */
+void *zf_derived_new(size_t each, const struct zf_source_ops *ops, const char *name, uint64_t size,
+                     struct zf_source *parent, struct zf_err *err) ZF_CHECKED;
+/* As ops->fini, where nothing else is owned. */
+void zf_derived_fini(struct zf_source *s);
+static inline struct zf_source *zf_derived_parent(const struct zf_source *s)
+{
+    return ((const struct zf_derived *)s)->parent;
+}
+
 #endif

@@ -6,8 +6,7 @@
 #include "file.h"
 
 struct flip {
-    struct zf_source src;
-    struct zf_source *parent;
+    struct zf_derived base;
     uint32_t half;     /* bytes of a real number */
     uint32_t flips[2]; /* of even and odd numbers: the mask for the last byte */
 };
@@ -17,7 +16,7 @@ static bool flip_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     const struct flip *f = (const struct flip *)s;
     uint8_t *p = buf;
 
-    if (!zf_source_pread(f->parent, buf, n, off, err)) {
+    if (!zf_source_pread(f->base.parent, buf, n, off, err)) {
         return false;
     }
     for (size_t i = (size_t)(f->half - 1 - off % f->half); i < n; i += f->half) {
@@ -26,35 +25,21 @@ static bool flip_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return true;
 }
 
-static void flip_fini(struct zf_source *s)
-{
-    struct flip *f = (struct flip *)s;
-
-    zf_source_unref(&f->parent);
-    zf_source_fini(s);
-    free(f);
-}
-
 static const struct zf_source_ops flip_ops;
 
 static struct zf_source *flip_new(struct zf_source *parent, uint32_t half, const uint32_t flips[2],
                                   struct zf_err *err)
 {
-    struct flip *f = calloc(1, sizeof *f);
+    struct flip *f =
+        zf_derived_new(sizeof *f, &flip_ops, parent->name, parent->size, parent, err);
 
     if (!f) {
-        (void)zf_fail_sys(err, "allocate memory");
         return NULL;
     }
-    if (!zf_source_init(&f->src, &flip_ops, parent->name, parent->size, err)) {
-        free(f);
-        return NULL;
-    }
-    f->parent = zf_source_ref(parent);
     f->half = half;
     f->flips[0] = flips[0];
     f->flips[1] = flips[1];
-    return &f->src;
+    return &f->base.src;
 }
 
 static bool flip_recipe(struct zf_source *s, struct zf_recipe *out)
@@ -62,7 +47,7 @@ static bool flip_recipe(struct zf_source *s, struct zf_recipe *out)
     const struct flip *f = (const struct flip *)s;
 
     out->kind = &zf_torch_flip_kind;
-    out->parent = f->parent;
+    out->parent = f->base.parent;
     out->n[0] = f->half;
     out->n[1] = f->flips[0];
     out->n[2] = f->flips[1];
@@ -86,7 +71,7 @@ static const struct zf_source_ops flip_ops = {
     .kind = "flip",
     .pread = flip_pread,
     .recipe = flip_recipe,
-    .fini = flip_fini,
+    .fini = zf_derived_fini,
 };
 
 struct zf_source *torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,

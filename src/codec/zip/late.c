@@ -15,8 +15,7 @@
 #define WANT_GAP (128u << 10)
 
 struct late {
-    struct zf_source src;
-    struct zf_source *parent;
+    struct zf_derived base;
     struct zip_local local; /* its name is a part of src's */
     uint64_t end;
     _Atomic uint64_t data; /* where the data begin; 0 = not looked at yet */
@@ -35,17 +34,17 @@ static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
     if (!head) {
         return zf_fail_sys(err, "allocate memory");
     }
-    if (!zf_source_pread(l->parent, head, (size_t)n, l->local.at, err)) {
+    if (!zf_source_pread(l->base.parent, head, (size_t)n, l->local.at, err)) {
         return false;
     }
     if (!zip_local_agrees(&l->local, head, data_out)) {
         return zip_local_bad(&l->local, err);
     }
-    if (!zf_within(*data_out, l->src.size, l->end)) {
+    if (!zf_within(*data_out, l->base.src.size, l->end)) {
         return zf_fail(err, ZF_E_FORMAT, *data_out,
                        "member \"%s\" of %llu bytes reaches beyond byte %llu, where the next one "
                        "or the directory begins",
-                       l->local.name, (unsigned long long)l->src.size, (unsigned long long)l->end);
+                       l->local.name, (unsigned long long)l->base.src.size, (unsigned long long)l->end);
     }
     atomic_store_explicit(&l->data, *data_out, memory_order_relaxed);
     return true;
@@ -59,12 +58,12 @@ static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soo
     const uint64_t data = known ? known : (behind + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
 
     if (known) {
-        zf_source_want(l->parent, data + off, n, how);
+        zf_source_want(l->base.parent, data + off, n, how);
     } else if (off < WANT_GAP) {
-        zf_source_want(l->parent, head, data + off - head + n, how);
+        zf_source_want(l->base.parent, head, data + off - head + n, how);
     } else {
-        zf_source_want(l->parent, head, behind - head, how);
-        zf_source_want(l->parent, data + off, n, how);
+        zf_source_want(l->base.parent, head, behind - head, how);
+        zf_source_want(l->base.parent, data + off, n, how);
     }
 }
 
@@ -73,7 +72,7 @@ static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_o
                       struct zf_err *err)
 {
     if (atomic_load_explicit(&l->data, memory_order_relaxed) == 0) {
-        late_want(&l->src, off, n, ZF_SOON_ALL);
+        late_want(&l->base.src, off, n, ZF_SOON_ALL);
     }
     return late_find(l, data_out, err);
 }
@@ -83,7 +82,7 @@ static bool late_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     struct late *l = (struct late *)s;
     uint64_t data;
 
-    return late_seek(l, off, n, &data, err) && zf_source_pread(l->parent, buf, n, data + off, err);
+    return late_seek(l, off, n, &data, err) && zf_source_pread(l->base.parent, buf, n, data + off, err);
 }
 
 static bool late_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
@@ -96,7 +95,7 @@ static bool late_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
         n += iov[i].iov_len;
     }
     return late_seek(l, off, n, &data, err) &&
-           zf_source_preadv(l->parent, iov, n_iov, data + off, err);
+           zf_source_preadv(l->base.parent, iov, n_iov, data + off, err);
 }
 
 static bool late_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
@@ -109,7 +108,7 @@ static bool late_rows(struct zf_source *s, const struct zf_rows *r, struct zf_er
         return false;
     }
     moved.off += data;
-    return zf_source_read_rows(l->parent, &moved, err);
+    return zf_source_read_rows(l->base.parent, &moved, err);
 }
 
 /* Looks the header up: without it nobody knows where the bytes are. */
@@ -123,13 +122,13 @@ static bool late_origin(struct zf_source *s, uint64_t *off, struct zf_source **p
         return false;
     }
     *off += data;
-    *parent_out = l->parent;
+    *parent_out = l->base.parent;
     return true;
 }
 
 static struct zf_shared late_shared(const struct zf_source *s)
 {
-    return zf_source_shared(((const struct late *)s)->parent);
+    return zf_source_shared(zf_derived_parent(s));
 }
 
 /* The header is looked at again: that it was is no property of the file. */
@@ -138,7 +137,7 @@ static bool late_recipe(struct zf_source *s, struct zf_recipe *out)
     const struct late *l = (const struct late *)s;
 
     out->kind = &zf_zip_kind;
-    out->parent = l->parent;
+    out->parent = l->base.parent;
     out->n[0] = l->local.at;
     out->n[1] = s->size;
     out->n[2] = l->end;
@@ -163,15 +162,6 @@ static struct zf_source *late_make(struct zf_remake *r, struct zf_err *err)
 
 const struct zf_source_kind zf_zip_kind = {.name = "member", .make = late_make};
 
-static void late_fini(struct zf_source *s)
-{
-    struct late *l = (struct late *)s;
-
-    zf_source_unref(&l->parent);
-    zf_source_fini(s);
-    free(l);
-}
-
 static const struct zf_source_ops late_ops = {
     .kind = "member",
     .pread = late_pread,
@@ -181,7 +171,7 @@ static const struct zf_source_ops late_ops = {
     .shared = late_shared,
     .want = late_want,
     .recipe = late_recipe,
-    .fini = late_fini,
+    .fini = zf_derived_fini,
 };
 
 struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local *local,
@@ -197,20 +187,18 @@ struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local 
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    struct late *l = calloc(1, sizeof *l);
     if (asprintf(&full, "%s!%s", parent->name, local->name) < 0) {
         full = NULL;
-    }
-    if (!l || !full || !zf_source_init(&l->src, &late_ops, full, size, err)) {
-        free(l);
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    l->src.stored = parent->stored < size ? parent->stored : size;
-    l->parent = zf_source_ref(parent);
+    struct late *l = zf_derived_new(sizeof *l, &late_ops, full, size, parent, err);
+    if (!l) {
+        return NULL;
+    }
     l->local = *local;
-    l->local.name = l->src.name + strlen(parent->name) + 1;
+    l->local.name = l->base.src.name + strlen(parent->name) + 1;
     l->end = end;
     atomic_init(&l->data, 0);
-    return &l->src;
+    return &l->base.src;
 }
