@@ -5,6 +5,7 @@ import glob
 import hashlib
 import os
 import shutil
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -132,6 +133,57 @@ def virtual_hosts():
             raise Skip("bucket.localhost is not resolved here")
         assert done.returncode == 0 and done.stdout == listing(os.path.join(DATA, SMALL)), done.stderr
         assert all(r[2]["host"] == f"bucket.localhost:{server.port}" for r in server.requests)
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """Writes down the first host that is asked for, and lets nobody through."""
+    daemon_threads = allow_reuse_address = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), ProxyHandler)
+        self.host, self.asked = None, threading.Event()
+
+    def __enter__(self):
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+
+class ProxyHandler(socketserver.StreamRequestHandler):
+    def handle(self):
+        what = self.rfile.readline().decode().split()
+        while self.rfile.readline().strip():
+            pass
+        if len(what) > 1 and not self.server.host:
+            self.server.host = what[1] if what[0] == "CONNECT" else what[1].split("/")[2]
+            self.server.asked.set()
+        self.wfile.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+
+def hosts():
+    """Which host a bucket has: a name of its own where no setting says otherwise, but over https none with dots, which no certificate fits."""
+    need()
+    amazon = "s3.eu-west-1.amazonaws.com:443"
+    rows = [("bucket", None, None, "bucket." + amazon), ("a.b.c", None, None, amazon), ("bucket", None, "path", amazon), ("UPPER", None, None, amazon),
+            ("bucket", "https://store.example", None, "store.example:443"), ("bucket", "https://store.example", "virtual", "bucket.store.example:443"),
+            ("a.b.c", "https://store.example", "virtual", "store.example:443"), ("a.b.c", "http://store.example", "virtual", "a.b.c.store.example"),
+            ("a..c", "http://store.example", "virtual", "store.example"), ("-ab", "http://store.example", "virtual", "store.example"),
+            ("ab", "http://store.example", "virtual", "store.example"), ("a" * 63, "http://store.example", "virtual", "a" * 63 + ".store.example"),
+            ("a" * 64, "http://store.example", "virtual", "store.example")]
+    for bucket, endpoint, style, host in rows:
+        with Proxy() as proxy, tempfile.TemporaryDirectory() as home:
+            with open(home + "/config", "w", encoding="utf-8") as f:
+                f.write("[default]\n" + (f"s3 =\n  addressing_style = {style}\n" if style else ""))
+            url = f"http://127.0.0.1:{proxy.server_address[1]}"
+            env = dict(CLEAN, **KEY, HOME=home, AWS_CONFIG_FILE=home + "/config", AWS_REGION="eu-west-1", https_proxy=url, http_proxy=url)
+            env.update({"AWS_ENDPOINT_URL_S3": endpoint} if endpoint else {})
+            with subprocess.Popen([ZEROFS, "ls", f"s3://{bucket}/x"], env=env, stderr=subprocess.DEVNULL) as ls:
+                proxy.asked.wait(30)
+                ls.kill()  # it would try again for a while
+            assert proxy.host == host, (bucket, endpoint, style, proxy.host)
 
 
 def pages():
@@ -544,7 +596,7 @@ def chaos():
         chaos_of(salt)
 
 
-TESTS = [fixtures, keys_that_want_encoding, virtual_hosts, pages, one_file, other_schemes, public_buckets, requester_pays, services,
+TESTS = [fixtures, keys_that_want_encoding, virtual_hosts, hosts, pages, one_file, other_schemes, public_buckets, requester_pays, services,
          renewed_before_they_run_out, nothing_secret_in_the_cache, expired_once, refusals, clock_skew, regions, no_permission_to_list, listings_that_lie,
          an_object_that_is_missing_or_replaced, a_pointer_file_that_cannot_be_read, sizes_that_lie,
          deleted_or_replaced_while_mounted, chaos]
