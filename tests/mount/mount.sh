@@ -36,6 +36,13 @@ for command in info ls; do
     check "$command of the mount point says what is mounted" says 3 "^zerofs: $mnt shows $real/global_step3; " "$ZEROFS" $command "$mnt"
 done
 check 'info of a directory in it, too' says 3 "in a mount of zerofs that shows $real/global_step3" "$ZEROFS" info "$mnt/hf"
+# Beside it are a name that begins like the mount point's, and one as long as it.
+for beside in "${mnt}2" "${mnt%?}~"; do
+    mkdir "$beside"
+    cp -R "$c" "$beside/run"
+    check "info in $(basename "$beside"), which is no part of it" "$ZEROFS" info "$beside/run"
+    rm -r "$beside"
+done
 if "$ZEROFS" info --help | grep -q xdev; then
     check 'info above a mount point does not go into it' says 3 "^zerofs: $tmp: no checkpoint is here.*; $mnt is a mount of zerofs and shows $real" "$ZEROFS" info "$tmp"
 fi

@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <mntent.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -209,6 +211,50 @@ static void the_kernel_is_asked_first(void **state)
     assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_FAILED);
 }
 
+/* ---- who serves it may be gone, or hang ----------------------------------------------------------- */
+
+static int statfs_says; /* errno; 0: all is well; -1: it never answers */
+
+int statfs(const char *path, struct statfs *out)
+{
+    assert_string_equal(path, "/some where");
+    memset(out, 0, sizeof *out);
+    while (statfs_says < 0) {
+        (void)pause();
+    }
+    errno = statfs_says;
+    return statfs_says ? -1 : 0;
+}
+
+static void a_mount_is_dead_or_alive(void **state)
+{
+    static const struct {
+        int says;
+        bool dead;
+    } row[] = {{0, false}, {ENOTCONN, true}, {ECONNABORTED, true}, {EIO, false}, {ENOENT, false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        statfs_says = row[i].says;
+        assert_true(zf_mount_dead("/some where") == row[i].dead);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left behind */
+    }
+}
+
+/* Who asks waits a second, and takes the one that waits longer away. */
+static void a_mount_that_hangs_is_not_dead(void **state)
+{
+    int status = 0;
+
+    (void)state;
+    statfs_says = -1;
+    assert_false(zf_mount_dead("/some where"));
+    (void)alarm(20); /* were it not taken away, it would wait for ever */
+    assert_true(waitpid(-1, &status, 0) > 0);
+    (void)alarm(0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 /* ---- mounts of our own --------------------------------------------------------------------------- */
 
 /* Names with what the table escapes: 0 = told as the C library tells them, 77 = not allowed. */
@@ -292,6 +338,8 @@ int main(void)
         cmocka_unit_test(the_caller_can_stop),
         cmocka_unit_test(the_mount_at_a_path_has_its_device),
         cmocka_unit_test(another_mount_is_never_taken_off),
+        cmocka_unit_test(a_mount_is_dead_or_alive),
+        cmocka_unit_test(a_mount_that_hangs_is_not_dead),
         cmocka_unit_test(odd_names_are_read),
         cmocka_unit_test(a_mount_outside_of_the_chroot),
         cmocka_unit_test_setup_teardown(fusermount_is_asked_and_believed, setup_fusermount, teardown_fusermount),
