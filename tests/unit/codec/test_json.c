@@ -89,6 +89,32 @@ static void test_size(void **state)
     assert_err(&err, ZF_E_LIMIT, 0, "json_bytes");
 }
 
+/* Bytes of names that are no text: a replacement character for each, and what is text between them stays. */
+static void test_bytes_that_are_no_text(void **state)
+{
+#define LOST "\xef\xbf\xbd"
+    static const struct {
+        const char *bytes, *text;
+    } row[] = {
+        {"", ""},
+        {"plain \xc3\xa9\xe2\x82\xac", "plain \xc3\xa9\xe2\x82\xac"},
+        {"a\xff" "b", "a" LOST "b"},
+        {"\xe2\x82", LOST LOST},
+        {"\xc3\xa9\xff\xf0\x9f\x98\x80\x80", "\xc3\xa9" LOST "\xf0\x9f\x98\x80" LOST},
+        {"\xff\xfe\xfd\xfc\xfb\xfa", LOST LOST LOST LOST LOST LOST},
+        {"\xc0\x80\xed\xa0\x80z", LOST LOST LOST LOST LOST "z"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        zf_auto(json) json_t *j = zf_json_string(row[i].bytes, strlen(row[i].bytes));
+
+        assert_non_null(j);
+        assert_string_equal(json_string_value(j), row[i].text);
+        assert_int_equal(json_string_length(j), strlen(row[i].text));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_size),
+        cmocka_unit_test(test_bytes_that_are_no_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -577,6 +577,11 @@ def strict(text):
     return json.loads(text, object_pairs_hook=once, parse_constant=no)
 
 
+def numpy_scalar(code, data, order="<"):
+    return b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\2\0\0\0" + code.encode() + b"\x89\x88\x87R(K\3X\1\0\0\0" + order.encode() + \
+        b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tbC" + bytes([len(data)]) + data + b"\x86R."
+
+
 def check_json(pickles, plain):
     """What Python reads in our JSON."""
     wrong = []
@@ -638,6 +643,17 @@ def check_json(pickles, plain):
             check("JSON of 101 lists is cut", "__cut__" in text and strict(text) is not None, text)
         elif want is not None:
             check("JSON of " + name, strict(text) == want, text)
+    for code, data in [("f4", struct.pack("<f", -1.625)), ("f8", struct.pack("<d", 1e300)), ("u1", b"\xfe"), ("u2", b"\1\xff"), ("u4", b"\1\2\3\xff"),
+                       ("u8", b"\xff" * 7 + b"\xfe"), ("i1", b"\x80"), ("i2", b"\xfe\xff"), ("i4", b"\1\2\3\x84"), ("i8", b"\0" * 7 + b"\x80"), ("i8", b"\5" + b"\0" * 7),
+                       ("i1", b"\x7f"), ("b1", b"\1"), ("b1", b"\0")]:
+        want = {"f": lambda: struct.unpack("<f" if len(data) == 4 else "<d", data)[0], "u": lambda: int.from_bytes(data, "little"),
+                "i": lambda: int.from_bytes(data, "little", signed=True), "b": lambda: data != b"\0"}[code[0]]()
+        text = as_json([numpy_scalar(code, data)])[0]
+        check(f"JSON of numpy's {code} {data.hex()}", strict(text) == want and (strict(text) is want or code != "b1"), text)
+    for code, data, order in [("i4", b"\1\0\0\0", ">"), ("i4", b"\1\0", "<"), ("i4", b"\1" * 8, "<"), ("f2", b"\1\2", "<"), ("f1", b"\1", "<"), ("b2", b"\1\0", "<"),
+                              ("b0", b"", "<"), ("c8", b"\1" * 8, "<"), ("U1", b"a", "<"), ("i9", b"\1" * 9, "<")]:
+        text = as_json([numpy_scalar(code, data, order)])[0]
+        check(f"JSON of numpy's {order}{code} of {len(data)} bytes is a call", strict(text).get("__class__") == "numpy.core.multiarray.scalar", text)
     bomb = b"(" + b"K\1" + b"2" * 9 + b"t"
     for _ in range(8):
         bomb = b"(" + bomb + b"2" * 9 + b"t"
