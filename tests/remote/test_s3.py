@@ -325,6 +325,29 @@ def renewed_before_they_run_out():
             zerofs("umount", mnt)
 
 
+def renewed_in_their_last_quarter():
+    """Credentials that live ten seconds are replaced while they are good, and not before the half of it is over."""
+    need()
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise Skip("/dev/fuse cannot be opened")
+    with Server({"b": DATA}) as server, tempfile.TemporaryDirectory() as mnt, mount_point(mnt):
+        server.serve_container(seconds=10)
+        env = {"AWS_ENDPOINT_URL_S3": server.url, "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url + "/container/",
+               "AWS_CONTAINER_AUTHORIZATION_TOKEN": "container-token"}
+        begin = time.time()
+        good("mount", "-o", "cache_mem=1", f"s3://b/{SMALL}", mnt, env=env)
+        try:
+            files = [os.path.join(mnt, n) for n in os.listdir(mnt) if n.endswith(".f32")]
+            while "ASIATESTECS2" not in server.keys and time.time() < begin + 14:
+                for name in files:
+                    with open(name, "rb") as f:
+                        f.read()
+                        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            assert begin + 5 < time.time() < begin + 10 and "ASIATESTECS2" in server.keys, (time.time() - begin, list(server.keys))
+        finally:
+            zerofs("umount", mnt)
+
+
 def command_lines_and_attributes(mnt):
     """Of all processes that belong to the mount, and of its files."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
@@ -597,7 +620,7 @@ def chaos():
 
 
 TESTS = [fixtures, keys_that_want_encoding, virtual_hosts, hosts, pages, one_file, other_schemes, public_buckets, requester_pays, services,
-         renewed_before_they_run_out, nothing_secret_in_the_cache, expired_once, refusals, clock_skew, regions, no_permission_to_list, listings_that_lie,
+         renewed_before_they_run_out, renewed_in_their_last_quarter, nothing_secret_in_the_cache, expired_once, refusals, clock_skew, regions, no_permission_to_list, listings_that_lie,
          an_object_that_is_missing_or_replaced, a_pointer_file_that_cannot_be_read, sizes_that_lie,
          deleted_or_replaced_while_mounted, chaos]
 if __name__ == "__main__":
