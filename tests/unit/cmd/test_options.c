@@ -4,7 +4,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <zf/view.h>
+
+#include "cmd/option_value.h"
 #include "cmd/options.h"
 
 /* What main.c does, without printing. */
@@ -60,6 +64,32 @@ static void each_kind_has_its_values(void **state)
     assert_true(o.attr_timeout == 1.5);
     assert_int_equal(o.max_threads, 9);
     assert_int_equal(o.read_ahead, 3u << 20);
+}
+
+/* Those of zerofs-mount(1). */
+static void what_is_not_said_has_its_default(void **state)
+{
+    zf_auto(opts) struct opts o = opts_default(), own = list("max_read=8k,timeout=3,cache_size=1M,entry_timeout=0");
+    struct zf_err err = {.code = ZF_OK};
+
+    (void)state;
+    assert_ok(options_settle(&o, &err), &err);
+    assert_int_equal(o.shard_size, 0); /* 5 GB, which the view knows */
+    assert_int_equal(o.uid, getuid());
+    assert_int_equal(o.gid, getgid());
+    assert_int_equal(o.umask, 0);
+    assert_int_equal(o.max_threads, 0);
+    assert_int_equal(o.max_read, 0);
+    assert_int_equal(o.read_ahead, 1 << 20);
+    assert_int_equal(o.connections, 0);
+    assert_int_equal(o.cache_mem, 0);
+    assert_int_equal(o.cache_size, 10ll << 30);
+    assert_true(o.entry_timeout >= 1e9 && o.attr_timeout >= 1e9 && o.timeout == 0);
+    assert_int_equal(o.shown, ZF_SHOW_AUTO);
+    assert_ok(options_settle(&own, &err), &err);
+    assert_int_equal(own.max_read, 8192);
+    assert_int_equal(own.cache_size, 1 << 20);
+    assert_true(own.timeout == 3 && own.entry_timeout == 0 && own.attr_timeout >= 1e9);
 }
 
 static void lists_grow_and_commas_can_be_kept(void **state)
@@ -173,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_has_its_values),
+        cmocka_unit_test(what_is_not_said_has_its_default),
         cmocka_unit_test(lists_grow_and_commas_can_be_kept),
         cmocka_unit_test(words_need_no_backslash),
         cmocka_unit_test(limits_are_taken_together),

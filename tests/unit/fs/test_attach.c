@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -58,10 +59,20 @@ int mount(const char *from, const char *at, const char *type, unsigned long flag
     return kernel.mount ? -1 : 0;
 }
 
+/* prctl(2): the other arguments must be zero. */
 int prctl(int option, ...)
 {
+    va_list rest;
+    bool any = false;
+
     assert_int_equal(option, PR_GET_NO_NEW_PRIVS);
-    return kernel.no_new_privs;
+    va_start(rest, option);
+    for (int i = 0; i < 4; i++) {
+        any = va_arg(rest, int) != 0 || any;
+    }
+    va_end(rest);
+    errno = EINVAL;
+    return any ? -1 : kernel.no_new_privs;
 }
 
 int pipe2(int fd[2], int flags)

@@ -209,6 +209,16 @@ static void one_that_is_open_is_asked(void **state)
         dtype = dtype || (strcmp(x.name, "user.zerofs.dtype") == 0 && x.len == 2 && memcmp(value, "u8", 2) == 0);
     }
     assert_true(dtype);
+    struct zf_stat run, below;
+    uint64_t up = 0;
+
+    assert_true(zf_tree_walk(t, "global_step1", &run) && zf_tree_walk(t, "global_step1/npy", &below));
+    assert_true(t->ops->parent(t, below.ino, &up));
+    assert_int_equal(up, run.ino);
+    assert_true(t->ops->parent(t, run.ino, &up));
+    assert_int_equal(up, ZF_TREE_ROOT);
+    assert_true(t->ops->parent(t, ZF_TREE_ROOT, &up));
+    assert_int_equal(up, ZF_TREE_ROOT);
     /* Of the root's own and of no save there is none. */
     assert_false(t->ops->xattr(t, ZF_TREE_ROOT, 0, &x));
     t->ops->want(t, ZF_TREE_ROOT, 0, 1, ZF_SOON_ALL);
