@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* null SIZE [direct] [io_uring] MOUNTPOINT: a file system of one file, "v", whose bytes come from
- * nowhere.  What it takes to read that file is what FUSE itself costs on this kernel; flags and
- * replies are those of src/fs, so that the rest of the difference is ours.  direct: past the page
- * cache; io_uring: requests come over it, where libfuse and the kernel can. */
+/* null SIZE [direct] [io_uring] [of=FILE] MOUNTPOINT: a file system of one file, "v", whose bytes
+ * come from nowhere.  What it takes to read that file is what FUSE itself costs on this kernel; flags
+ * and replies are those of src/fs, so that the rest of the difference is ours.  direct: past the page
+ * cache; io_uring: requests come over it, where libfuse and the kernel can; of=FILE: the bytes are
+ * read from there, as any daemon must that shows what is somewhere. */
 #define FUSE_USE_VERSION 312
 #include <errno.h>
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_INO 2
 #define MOST (1u << 20)
@@ -21,6 +24,7 @@
 #endif
 
 static off_t file_size;
+static int source = -1;
 static bool direct;
 static char zeros[MOST];
 
@@ -83,7 +87,19 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t n, off_t off, struct 
     } else if ((off_t)n > file_size - off) {
         n = (size_t)(file_size - off);
     }
-    (void)fuse_reply_buf(req, zeros, n < MOST ? n : MOST);
+    n = n < MOST ? n : MOST;
+    if (source < 0) {
+        (void)fuse_reply_buf(req, zeros, n);
+        return;
+    }
+    static _Thread_local char *buf; /* until the end */
+    buf = buf ? buf : aligned_alloc(4096, MOST);
+    const ssize_t got = buf ? pread(source, buf, n, off) : -1;
+    if (got < 0) {
+        (void)fuse_reply_err(req, EIO);
+    } else {
+        (void)fuse_reply_buf(req, buf, (size_t)got);
+    }
 }
 
 static const struct fuse_lowlevel_ops ops = {
@@ -101,6 +117,9 @@ int main(int argc, char **argv)
     bool ok = fuse_opt_add_arg(&args, "null") == 0 && fuse_opt_add_arg(&args, "-oro") == 0;
     for (char **word = argv + 2; ok && word[1]; word++) {
         direct = direct || strcmp(*word, "direct") == 0;
+        if (strncmp(*word, "of=", 3) == 0 && (source = open(*word + 3, O_RDONLY)) < 0) {
+            return 1;
+        }
         ok = strcmp(*word, "io_uring") != 0 || fuse_opt_add_arg(&args, "-oio_uring") == 0;
     }
     struct fuse_session *se = ok ? fuse_session_new(&args, &ops, sizeof ops, NULL) : NULL;
