@@ -36,6 +36,7 @@ struct zf_ahead {
     uint32_t want;              /* threads, and things in work; work.few … most */
     uint64_t weight, heaviest;  /* of what is made and not taken; of anything so far */
     uint64_t making;
+    bool bounded, weighed; /* the few are, too; anything was so far */
     uint64_t streak; /* of things, the last ones, of which each waited */
     pthread_cond_t made; /* a thing, for the taker */
     pthread_cond_t room; /* for one more thing */
@@ -81,13 +82,19 @@ static bool ahead_waited(const struct ahead_clock *began)
            now.slept - began->slept > now.preempted - began->preempted;
 }
 
+/* Of the few, one is always made ahead, so that the taker and a thread are at work. */
 static bool ahead_may_begin(const struct zf_ahead *a)
 {
-    uint64_t ahead = a->begun - a->taken;
+    const uint64_t ahead = a->begun - a->taken;
+    const uint64_t weight = a->weight + (a->making + 1) * a->heaviest;
 
-    return a->failures == 0 && ahead < a->want &&
-           (ahead < a->work.few ||
-            a->weight + (a->making + 1) * a->heaviest <= ZF_AHEAD_ROOM);
+    if (a->failures > 0 || ahead >= a->want) {
+        return false;
+    }
+    if (ahead >= a->work.few) {
+        return weight <= ZF_AHEAD_ROOM;
+    }
+    return ahead == 0 || !a->bounded || (a->weighed ? weight <= ZF_AHEAD_HEAVY : ahead < 2);
 }
 
 /* ---- making --------------------------------------------------------------------------------- */
@@ -112,6 +119,10 @@ static void ahead_make(struct zf_ahead *a)
     a->making--;
     p->done = true;
     p->weight = p->made && a->work.weigh ? a->work.weigh(p->made) : 0;
+    if (!a->weighed) {
+        a->weighed = true;
+        (void)pthread_cond_broadcast(&a->room); /* for several, now that they are seen to be light */
+    }
     a->weight += p->weight;
     /* One that is heavy is soon forgotten: of many ranks the first has more than the others. */
     a->heaviest -= a->heaviest / 8;
@@ -161,6 +172,7 @@ static void ahead_more(struct zf_ahead *a)
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err)
 {
     struct zf_ahead *a = calloc(1, sizeof *a);
+    const bool bounded = work.few == 0 && work.weigh;
     work.few = work.few ? work.few : ZF_AHEAD_FEW;
     uint32_t most = work.most > work.few ? work.most : work.few;
 
@@ -176,6 +188,7 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
     a->most = most;
     a->want = work.few;
     a->heaviest = work.weigh ? AHEAD_LEAST : 0;
+    a->bounded = bounded;
     (void)pthread_mutex_init(&a->lock, NULL);
     (void)pthread_cond_init(&a->made, NULL);
     (void)pthread_cond_init(&a->room, NULL);

@@ -22,7 +22,8 @@ struct zf_ahead_work {
     /* The most things that may be made or being made and not yet taken; 0 = ZF_AHEAD_FEW.  There are
      * more than a few only while making one is mostly waiting, and what waits to be taken is light. */
     uint32_t most;
-    uint32_t few; /* at once in any case; 0 = ZF_AHEAD_FEW */
+    /* At once, however heavy; 0 = ZF_AHEAD_FEW, together no more than ZF_AHEAD_HEAVY, and two until one was weighed. */
+    uint32_t few;
 };
 
 /* Things 0 … n-1.  Without threads (n < 2, or none is to be had) each is made when it is taken.
@@ -30,6 +31,7 @@ struct zf_ahead_work {
 #define ZF_AHEAD_FEW 4
 #define ZF_AHEAD_FAR 32 /* for work that waits for something far away */
 #define ZF_AHEAD_ROOM (16u << 20) /* bytes of things beyond the few */
+#define ZF_AHEAD_HEAVY (64u << 20) /* … and of more than one thing of the few that are near */
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
 /* Gives the next thing, which is the caller's, or NULL and its failure; after a failure the ones

@@ -222,6 +222,12 @@ static uint64_t weigh_all(const void *made)
     return ZF_AHEAD_ROOM;
 }
 
+static uint64_t weigh_heavily(const void *made)
+{
+    (void)made;
+    return ZF_AHEAD_HEAVY;
+}
+
 static unsigned most_at_once(uint32_t most, uint64_t (*weigh)(const void *))
 {
     struct job j = job_new(0, 0);
@@ -243,6 +249,8 @@ static void waiting_asks_for_more(void **state)
     assert_in_range(most_at_once(32, NULL), ZF_AHEAD_FEW + 1, 32);
     assert_in_range(most_at_once(0, NULL), 1, ZF_AHEAD_FEW + 1); /* the taker makes one now and then */
     assert_in_range(most_at_once(32, weigh_all), 1, ZF_AHEAD_FEW + 1);
+    /* One by a thread while another one is taken, or made by the taker. */
+    assert_in_range(most_at_once(32, weigh_heavily), 1, 2);
 }
 
 int main(void)
