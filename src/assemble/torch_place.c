@@ -14,8 +14,7 @@
 /* A tensor that may turn up a second time: the same elements of the same storage are one tensor
  * with two names. */
 struct tie {
-    uint64_t hash;
-    struct zf_tensor_ref ref;
+    uint64_t hash; /* of the elements and the set */
     const char *set;
     struct zf_draft *draft; /* NULL: not made yet */
 };
@@ -35,7 +34,8 @@ struct placing {
     const struct zf_limits *lim;
     struct zf_table ties; /* of struct tie */
     struct zf_arena *arena;
-    struct zf_out name, where;
+    struct zf_out name;
+    const char *set;     /* of the last tie; tensors of one set follow each other */
     struct zf_spot spot; /* of the composed tensor at hand */
     struct later *later;
     int depth;
@@ -62,6 +62,15 @@ static uint64_t place_tie_hash(const struct zf_tensor_ref *r, const char *set)
     return zf_hash_str(zf_hash_str(h, r->key), set);
 }
 
+/* The set's name for a tie. */
+static const char *place_tie_set(struct placing *p, const char *set, struct zf_err *err)
+{
+    if (!p->set || strcmp(p->set, set) != 0) {
+        p->set = zf_arena_str(p->arena, set, strlen(set), err);
+    }
+    return p->set;
+}
+
 static bool place_dense(struct placing *p, const struct zf_spot *spot,
                         const struct zf_torch_tensor *t, struct zf_err *err)
 {
@@ -76,24 +85,20 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
     if (may_tie && !tie) {
         return false;
     }
-    if (tie && tie->draft && zf_tensor_ref_cmp(&tie->ref, &r) == 0 &&
-        strcmp(tie->set, spot->set) == 0) {
+    if (tie && tie->draft && strcmp(tie->set, spot->set) == 0 &&
+        zf_draft_is_from(tie->draft, (struct zf_type){r.dtype, r.ndim, r.shape},
+                         (struct zf_from){r.src, r.off, r.packed ? NULL : r.stride})) {
         return zf_build_alias(p->b, tie->draft, spot->name, spot->name_len, err);
     }
-    zf_out_cut(&p->where, 0);
-    zf_out_str(&p->where, p->file->path);
-    zf_out_str(&p->where, "!");
-    zf_out_add(&p->where, spot->name, spot->name_len);
-    if (!zf_out_ok(&p->where, err)) {
+    struct zf_draft *d = zf_tensor_ref_draft(p->b, *spot, &r, NULL, err);
+    if (!d || !zf_draft_inside(d, p->file->path, err)) {
         return false;
     }
-    struct zf_draft *d = zf_tensor_ref_draft(p->b, *spot, &r, p->where.p, err);
-    if (!d || !tie || tie->draft) {
-        return d != NULL;
+    if (!tie || tie->draft) {
+        return true;
     }
-    tie->ref = r;
     tie->draft = d;
-    tie->set = zf_arena_str(p->arena, spot->set, strlen(spot->set), err);
+    tie->set = place_tie_set(p, spot->set, err);
     return tie->set != NULL;
 }
 
@@ -154,11 +159,23 @@ static bool place_leave_out(struct placing *p, const struct zf_spot *spot, struc
     return zf_leave_out(p->b, p->file->path, spot->name, err);
 }
 
-static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_torch_kind kind,
-                        const struct zf_pv *v, struct zf_err *err)
+static bool place_tensor(struct placing *p, const struct zf_spot *spot, const struct zf_pv *v,
+                         struct zf_err *err)
 {
     struct zf_torch_tensor t;
 
+    if (!zf_torch_tensor(p->file->torch, v, &t, err)) {
+        return place_leave_out(p, spot, err);
+    }
+    const bool ok = place_dense(p, spot, &t, err);
+
+    zf_torch_release(t.storage);
+    return ok;
+}
+
+static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_torch_kind kind,
+                        const struct zf_pv *v, struct zf_err *err)
+{
     switch (kind) {
     case ZF_TORCH_META:
         return zf_build_note(p->b, err, "%s: \"%s\" is left out: saved without data (meta device)",
@@ -174,8 +191,7 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
     case ZF_TORCH_NOT:
         return true;
     default:
-        return zf_torch_tensor(p->file->torch, v, &t, err) ? place_dense(p, spot, &t, err)
-                                                           : place_leave_out(p, spot, err);
+        return place_tensor(p, spot, v, err);
     }
 }
 
@@ -298,7 +314,6 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
     bool ok = zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
               (f->extra || groups_place(b, names, f->torch, f->head, err));
     zf_auto_out(&p.name);
-    zf_auto_out(&p.where);
     zf_table_fini(&p.ties);
     return ok;
 }

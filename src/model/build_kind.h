@@ -45,7 +45,7 @@ struct zf_draft {
     struct draft_set *set; /* NULL = hidden */
     const char *name;      /* checkpoint's arena */
     const uint64_t *shape; /* checkpoint's arena */
-    const char *where;     /* or NULL */
+    const char *where;     /* of its metadata, or NULL */
     union {
         const struct draft_index *found; /* of pieces, for reading (draft_index.c), or NULL */
         const struct zf_map *map;        /* once sealed */
@@ -72,7 +72,8 @@ struct zf_draft {
     uint32_t name_len, ndim;
     unsigned dtype : 8, kind : 4; /* enum zf_dtype, enum draft_kind */
     bool lost : 1, unshaped : 1, noted : 1, apart : 1;
-    bool parts : 1; /* some piece is a part of another tensor */
+    bool parts : 1;  /* some piece is a part of another tensor */
+    bool inside : 1; /* `where` is a file that has the metadata under the tensor's name */
 };
 
 struct draft_set {
@@ -149,6 +150,7 @@ struct zf_build {
     struct build_mark *mark; /* the innermost, or NULL */
     struct build_saved *saved;
     uint32_t n_marks;
+    const char *where; /* that was told last; temp's */
 };
 
 /* The order of a checkpoint's sets and files.  Like strcmp, but '/' sorts before every other byte, so

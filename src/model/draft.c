@@ -43,13 +43,35 @@ static bool draft_blame(const struct zf_draft *d, struct zf_err *err, const char
 bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what)
 {
     (void)draft_blame(d, err, what);
+    return draft_place(d, err);
+}
+
+bool draft_place(const struct zf_draft *d, struct zf_err *err)
+{
+    if (d->where && d->inside) {
+        return zf_err_in(err, "%s!%.*s", d->where, (int)d->name_len, d->name);
+    }
     return d->where ? zf_err_in(err, "%s", d->where) : false;
 }
 
+/* Drafts that are made one after the other are often of one place, which is kept once. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
 {
-    return build_save_draft(d, err) &&
-           (d->where = zf_arena_str(d->b->temp, where, strlen(where), err)) != NULL;
+    struct zf_build *b = d->b;
+
+    if (!build_save_draft(d, err)) {
+        return false;
+    }
+    if (!b->where || strcmp(b->where, where) != 0) {
+        b->where = zf_arena_str(b->temp, where, strlen(where), err);
+    }
+    d->where = b->where;
+    return d->where != NULL;
+}
+
+bool zf_draft_inside(struct zf_draft *d, const char *file, struct zf_err *err)
+{
+    return zf_draft_where(d, file, err) && (d->inside = true);
 }
 
 bool zf_draft_noted(struct zf_draft *d, struct zf_err *err)
@@ -193,6 +215,8 @@ bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, 
                        struct zf_err *err)
 {
     if (!from->src || zf_within(from->off, span, from->src->size)) {
+        /* Proved: the window that bounded it would only cost memory, and a step at each read. */
+        from->src = zf_window_of(from->src, &from->off);
         return sources_add(d->b->sources, from->src, number, err);
     }
     return draft_tolerate(d, from, err) && draft_cut_short(d, from, span, number, err);

@@ -10,6 +10,8 @@
 #define DRAFT_TEXT 200
 const char *draft_text(const struct zf_draft *d, char out[DRAFT_TEXT]);
 
+/* Puts the place of its metadata, if it is known, in front of a failure.  Returns false. */
+bool draft_place(const struct zf_draft *d, struct zf_err *err);
 /* Fails with a sentence about the tensor, at the place of its metadata. */
 bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what) ZF_CHECKED;
 

@@ -117,3 +117,37 @@ bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t
     }
     return box_add(d, start, size, n, &(struct piece){.src = number}, err);
 }
+
+/* Do the extents of the only piece of d, a box, say that it is all of d with those strides? */
+static bool box_is_all(const struct zf_draft *d, const struct piece *p, const uint64_t *stride)
+{
+    const uint64_t *start = p->box, *size = p->box + d->ndim;
+
+    for (uint32_t i = 0; i < d->ndim; i++) {
+        if (start[i] != 0 || size[i] != d->shape[i] || p->stride[i] != stride[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_from from)
+{
+    const struct zf_source *src = zf_window_of(from.src, &from.off);
+    struct zf_source *const *known = d->b->sources->at;
+
+    if (!src || !zf_type_equal(zf_draft_type(d), type)) {
+        return false;
+    }
+    if (d->kind == ZF_DRAFT_WHOLE) {
+        return !from.stride && known[d->whole.src] == src && d->whole.off == from.off;
+    }
+    if ((d->kind != ZF_DRAFT_BOX && d->kind != ZF_DRAFT_FLAT) || d->n_pieces != 1 || d->parts) {
+        return false;
+    }
+    const struct piece *p = (const struct piece *)d->pieces.first->words;
+    const bool all = d->kind == ZF_DRAFT_FLAT ? !from.stride && p->box[0] == 0 && p->box[1] == d->elems
+                                              : from.stride && p->stride && box_is_all(d, p, from.stride);
+
+    return all && known[p->src] == src && p->off == from.off;
+}

@@ -20,10 +20,10 @@ struct zf_stretches *zf_build_stretches(struct zf_build *b, const struct zf_from
                           (unsigned long long)bytes, (unsigned long long)from[k].off);
             return from[k].src ? (zf_err_in(err, "%s", from[k].src->name), NULL) : NULL;
         }
-        if (!sources_add(b->sources, from[k].src, &src[k], err)) {
+        off[k] = from[k].off;
+        if (!sources_add(b->sources, zf_window_of(from[k].src, &off[k]), &src[k], err)) {
             return NULL;
         }
-        off[k] = from[k].off;
     }
     if (!off) {
         return NULL;

@@ -47,7 +47,7 @@ static bool pieces_tell(const struct zf_draft *d, struct fault f, struct zf_err 
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s: elements %s to %s are covered by %s",
                       draft_text(d, text), a, b, by);
     }
-    return d->where ? zf_err_in(err, "%s", d->where) : false;
+    return draft_place(d, err);
 }
 
 /* A fault in degraded mode: a note, and the number of a source that answers with the sentence. */

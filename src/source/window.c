@@ -119,3 +119,11 @@ struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t
     w->off = off;
     return &w->base.src;
 }
+
+struct zf_source *zf_window_of(struct zf_source *s, uint64_t *off)
+{
+    if (s && s->ops == &window_ops) {
+        (void)window_origin(s, off, &s);
+    }
+    return s;
+}

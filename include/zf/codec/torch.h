@@ -34,8 +34,8 @@ void zf_torch_twins_free(struct zf_torch_twins *w);
 struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limits *lim,
                                      struct zf_torch_twins *w, struct zf_err *err) ZF_CHECKED;
 bool zf_torch_is_twin(const struct zf_torch *t);
-/* Files with the pickle of t, which was opened among w and is no twin, are twins from here on.  Few are kept,
- * and no long ones: nothing relies on it. */
+/* Files with the pickle of t, which was opened among w and is no twin, are twins from here on.  Few are kept:
+ * nothing relies on it. */
 void zf_torch_twins_add(struct zf_torch_twins *w, struct zf_torch *t);
 
 /* The file's name, for messages. */
@@ -66,7 +66,12 @@ struct zf_torch_storage {
     uint64_t bytes;
     struct zf_source *src; /* borrowed from t: exactly `bytes` long, little-endian; NULL on meta */
     const uint8_t *known;  /* these bytes, when zf_torch_read_ahead read them; else NULL */
+    bool again;            /* src can be made again: see zf_torch_release */
 };
+
+/* Gives s->src back: nobody needs it before a tensor of s is asked for once more, which makes it again.
+ * For files of so many storages that their sources would count. */
+void zf_torch_release(const struct zf_torch_storage *s);
 
 struct zf_torch_tensor {
     const struct zf_torch_storage *storage;

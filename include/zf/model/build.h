@@ -136,6 +136,10 @@ bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
                       const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
 /* The place of its metadata, for messages of seal: "file!key"; copied. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err) ZF_CHECKED;
+/* The same of metadata that are in `file` under the tensor's own name. */
+bool zf_draft_inside(struct zf_draft *d, const char *file, struct zf_err *err) ZF_CHECKED;
+/* Is d of this type, and one piece, all of it, that was put from there? */
+bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_from from);
 
 /* Reads elements [first, first + n) of the flattened tensor into buf, as they are put so far: for readers
  * that compare what they have placed before they believe it.  A stretch costs no more than the pieces

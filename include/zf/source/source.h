@@ -139,6 +139,10 @@ static inline void zf_auto_source(struct zf_source **s)
 struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t len,
                                 const char *name, struct zf_err *err) ZF_CHECKED;
 
+/* What a window is on, with *off moved to there: the same bytes for who needs neither its bounds nor its
+ * name any more.  Any other source as it is.  Borrowed from s. */
+struct zf_source *zf_window_of(struct zf_source *s, uint64_t *off);
+
 /* Memory: takes p (freed with free) when `take`, else borrows it for ever. */
 struct zf_source *zf_mem_new(const char *name, void *p, uint64_t n, bool take,
                              struct zf_err *err) ZF_CHECKED;

@@ -9,7 +9,12 @@
 /* Bytes of a storage that is one number. */
 #define TORCH_NUMBER 8u
 
-/* A storage as some view needs it: byte-swapped, with signs flipped, or unchanged. */
+/* Of a pickle, as twins.c makes it. */
+struct torch_print {
+    uint64_t half[2];
+};
+
+/* A storage as some view needs it: byte-swapped, or with signs flipped. */
 struct torch_variant {
     struct zf_torch_storage pub;
     uint32_t swap;  /* width of the elements that are byte-swapped; 0 = none */
@@ -17,15 +22,13 @@ struct torch_variant {
     struct torch_variant *next;
 };
 
-struct torch_store { /* one storage of the file */
-    const char *key;
-    enum zf_dtype dtype;
-    bool untyped, meta;
-    uint64_t bytes;
+/* One storage of the file; there can be as many as tensors. */
+struct torch_store {
+    struct zf_torch_storage plain; /* as it is in the file; its src is NULL until asked for, and on meta */
     uint64_t record;
-    struct zf_source *raw; /* the file's bytes; NULL until asked for, and on meta */
-    struct torch_variant *variants;
+    struct torch_variant *variants; /* changed ones */
     struct torch_store *next;
+    bool untyped, meta;
 };
 
 /* A run of storage bytes in a legacy stream or a tar. */
@@ -77,8 +80,9 @@ struct zf_torch {
     uint64_t pickle_bytes;    /* the longest pickle, on disk */
     const struct zf_pv *pids; /* the persistent ids of the pickle that was read last */
     struct zf_torch_twins *twins; /* borrowed while it is opened; NULL = none */
-    uint8_t *text;                /* the pickle, kept for them, or NULL */
-    uint64_t text_bytes;
+    uint8_t *text;                /* the pickle, kept for them; NULL of a long one … */
+    uint64_t text_bytes;          /* 0: none is kept */
+    struct torch_print print;     /* … which has this */
     bool twin;
     struct torch_number { /* a storage that was read ahead */
         uint64_t record, bytes;

@@ -72,12 +72,13 @@ bool torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct torch_pid 
 static bool storage_check_same(struct zf_torch *t, const struct torch_store *s,
                                const struct torch_pid *pid, uint64_t bytes, struct zf_err *err)
 {
-    if (s->dtype == pid->dtype && s->untyped == pid->untyped && s->bytes == bytes) {
+    if (s->plain.dtype == pid->dtype && s->untyped == pid->untyped && s->plain.bytes == bytes) {
         return true;
     }
     return torch_bad(t, err, ZF_E_FORMAT,
                      "storage \"%.80s\" is said to be %llu bytes of %s and also %llu bytes of %s",
-                     s->key, (unsigned long long)s->bytes, zf_dtype_info(s->dtype)->torch,
+                     s->plain.key, (unsigned long long)s->plain.bytes,
+                     zf_dtype_info(s->plain.dtype)->torch,
                      (unsigned long long)bytes, zf_dtype_info(pid->dtype)->torch);
 }
 
@@ -127,11 +128,9 @@ struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *
     if (!s) {
         return NULL;
     }
-    s->key = pid->key;
-    s->dtype = pid->dtype;
+    s->plain = (struct zf_torch_storage){.key = pid->key, .dtype = pid->dtype, .bytes = bytes};
     s->untyped = pid->untyped;
     s->meta = pid->meta;
-    s->bytes = bytes;
     s->record = record;
     if (!pid->meta) {
         t->by_record[record] = s;
@@ -162,7 +161,7 @@ static struct zf_source *storage_next_number(struct zf_torch *t, uint64_t *i)
     for (; t->zip && *i < t->n_records; (*i)++) {
         const uint64_t bytes = zf_zip_member(t->zip, *i).size;
         struct zf_source *src = bytes > 0 && bytes <= TORCH_NUMBER && t->ops->is_storage(t, *i)
-                                    ? t->ops->open(t, *i, bytes, &ignored)
+                                    ? zf_zip_source(t->zip, *i, &ignored)
                                     : NULL;
 
         if (src) {
@@ -199,11 +198,31 @@ void zf_torch_read_ahead(struct zf_torch *t)
 static const uint8_t *storage_known(const struct zf_torch *t, const struct torch_store *s)
 {
     for (uint64_t i = 0; i < t->n_numbers; i++) {
-        if (t->number[i].record == s->record && t->number[i].bytes >= s->bytes) {
+        if (t->number[i].record == s->record && t->number[i].bytes >= s->plain.bytes) {
             return t->number[i].byte;
         }
     }
     return NULL;
+}
+
+/* The storage as it is in the file. */
+static const struct zf_torch_storage *storage_plain(struct zf_torch *t, struct torch_store *s,
+                                                    struct zf_err *err)
+{
+    struct zf_torch_storage *p = &s->plain;
+
+    if (s->meta || p->src) {
+        return p;
+    }
+    uint64_t at = 0;
+
+    p->src = t->ops->open(t, s->record, p->bytes, err);
+    if (!p->src) {
+        return NULL;
+    }
+    p->known = storage_known(t, s);
+    p->again = zf_window_of(p->src, &at) != p->src; /* to find other bytes twice would cost */
+    return p;
 }
 
 const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_store *s,
@@ -212,29 +231,26 @@ const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_s
 {
     const struct zf_dtype_info *info = zf_dtype_info(dtype);
     uint32_t width = info->kind == 'c' ? info->bytes / 2 : info->bytes;
-    uint32_t swap = t->big && width > 1 && s->bytes ? width : 0;
+    uint32_t swap = t->big && width > 1 && s->plain.bytes ? width : 0;
     struct torch_variant *v = s->variants;
 
+    if (s->meta || (!swap && !flips)) {
+        return storage_plain(t, s, err);
+    }
     while (v && (v->swap != swap || v->flips != flips || (flips && v->pub.dtype != dtype))) {
         v = v->next;
     }
     if (v) {
         return &v->pub;
     }
-    if (!s->meta && !s->raw && !(s->raw = t->ops->open(t, s->record, s->bytes, err))) {
+    zf_auto(source) struct zf_source *raw = t->ops->open(t, s->record, s->plain.bytes, err);
+    v = raw ? zf_arena_get(t->arena, 1, sizeof *v, err) : NULL;
+    if (!v || !(v->pub.src = storage_dress(raw, dtype, swap, flips, err))) {
         return NULL;
     }
-    v = zf_arena_get(t->arena, 1, sizeof *v, err);
-    if (!v) {
-        return NULL;
-    }
-    if (s->raw && !(v->pub.src = storage_dress(s->raw, dtype, swap, flips, err))) {
-        return NULL;
-    }
-    v->pub.key = s->key;
-    v->pub.dtype = flips ? dtype : s->dtype;
-    v->pub.bytes = s->bytes;
-    v->pub.known = s->raw && !swap && !flips ? storage_known(t, s) : NULL;
+    v->pub.key = s->plain.key;
+    v->pub.dtype = flips ? dtype : s->plain.dtype;
+    v->pub.bytes = s->plain.bytes;
     v->swap = swap;
     v->flips = flips;
     v->next = s->variants;
@@ -242,20 +258,25 @@ const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_s
     return &v->pub;
 }
 
+void zf_torch_release(const struct zf_torch_storage *s)
+{
+    if (s->again) {
+        zf_source_unref(&((struct zf_torch_storage *)(uintptr_t)s)->src);
+    }
+}
+
 const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype dtype,
                                                struct zf_source *src, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *mine = src;
     struct torch_store *s = storage_new_store(t, err);
-    struct torch_variant *v = s ? zf_arena_get(t->arena, 1, sizeof *v, err) : NULL;
 
-    if (!v) {
+    if (!s) {
         return NULL;
     }
-    v->pub = (struct zf_torch_storage){
-        .key = "", .dtype = dtype, .bytes = src->size, .src = zf_source_ref(mine)};
-    s->variants = v;
-    return &v->pub;
+    s->plain = (struct zf_torch_storage){
+        .key = "", .dtype = dtype, .bytes = src->size, .src = zf_give(mine)};
+    return &s->plain;
 }
 
 void zf_torch_storages(const struct zf_torch *t, uint64_t *n_out, uint64_t *unread_out)
@@ -275,7 +296,7 @@ void torch_store_free(struct zf_torch *t)
         for (struct torch_variant *v = s->variants; v; v = v->next) {
             zf_source_unref(&v->pub.src);
         }
-        zf_source_unref(&s->raw);
+        zf_source_unref(&s->plain.src);
     }
     t->stores = NULL;
 }

@@ -5,16 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/hash.h>
+
 #include "file.h"
 
 #define TWINS_MOST 16u
-#define TWINS_BYTES (1u << 20) /* of a pickle: what they take together is bounded */
+/* A pickle up to this is kept as it is; of a longer one a print, which takes longer to make than texts do to compare. */
+#define TWINS_BYTES (1u << 20)
 
 struct zf_torch_twins {
     pthread_mutex_t lock;
     struct twins_text {
-        uint8_t *p;
+        uint8_t *p; /* NULL: only its print is known */
         uint64_t n;
+        struct torch_print print;
     } text[TWINS_MOST];
     uint32_t n;
 };
@@ -52,10 +56,21 @@ static uint32_t twins_count(struct zf_torch_twins *w)
     return n;
 }
 
-static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_t *p, uint64_t bytes)
+/* 128 bits under the process's key: nobody can make two pickles of one print. */
+static struct torch_print twins_print(const uint8_t *p, uint64_t n)
+{
+    return (struct torch_print){{zf_hash(0, p, (size_t)n), zf_hash(1, p, (size_t)n)}};
+}
+
+/* p NULL: the pickle has that print. */
+static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_t *p, uint64_t bytes,
+                        const struct torch_print *print)
 {
     while (n-- > 0) {
-        if (w->text[n].n == bytes && memcmp(w->text[n].p, p, (size_t)bytes) == 0) {
+        const struct twins_text *t = &w->text[n];
+
+        if (t->n == bytes && (p ? memcmp(t->p, p, (size_t)bytes) == 0
+                                : memcmp(&t->print, print, sizeof *print) == 0)) {
             return true;
         }
     }
@@ -64,15 +79,19 @@ static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_
 
 bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n)
 {
-    if (!t->twins || n == 0 || n > TWINS_BYTES) {
+    if (!t->twins || n == 0) {
         return false;
     }
+    const bool small = n <= TWINS_BYTES;
     uint32_t known = twins_count(t->twins);
-    t->twin = twins_known(t->twins, known, *p, n);
+
+    t->print = small ? (struct torch_print){{0}} : twins_print(*p, n);
+    t->twin = twins_known(t->twins, known, small ? *p : NULL, n, &t->print);
     if (!t->twin && known < TWINS_MOST) {
-        t->text = *p;
         t->text_bytes = n;
-        *p = NULL;
+        if (small) {
+            t->text = zf_give(*p);
+        }
     }
     return t->twin;
 }
@@ -84,13 +103,12 @@ bool zf_torch_is_twin(const struct zf_torch *t)
 
 void zf_torch_twins_add(struct zf_torch_twins *w, struct zf_torch *t)
 {
-    if (!t->text || twins_known(w, twins_count(w), t->text, t->text_bytes)) {
+    if (!t->text_bytes || twins_known(w, twins_count(w), t->text, t->text_bytes, &t->print)) {
         return;
     }
     (void)pthread_mutex_lock(&w->lock);
     if (w->n < TWINS_MOST) {
-        w->text[w->n++] = (struct twins_text){t->text, t->text_bytes};
-        t->text = NULL;
+        w->text[w->n++] = (struct twins_text){zf_give(t->text), t->text_bytes, t->print};
     }
     (void)pthread_mutex_unlock(&w->lock);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include <zf/assemble/torch_ahead.h>
+#include <zf/codec/torch_write.h>
+#include <zf/codec/zip_write.h>
 
 #include "unit/codec/fixture.h"
 #include "support/store_mem.h"
@@ -105,11 +107,73 @@ static void others_may_be_asked_for(void **state)
     zf_store_unref(&f.st);
 }
 
+/* A file of n tensors whose names begin with `word`, all of one storage. */
+static void add_file(struct zf_store *st, const char *path, uint64_t n, char word)
+{
+    zf_auto(out) struct zf_out pickle = {0}, file = {0};
+    zf_auto(zip_write) struct zf_zip_write w = {0};
+    char name[64];
+    struct zf_err err;
+
+    zf_torch_write_begin(&pickle);
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t one = 1;
+        int len = snprintf(name, sizeof name, "%c%060llu", word, (unsigned long long)i);
+
+        zf_torch_write_tensor(&pickle, &(struct zf_torch_write){.name = name,
+                                                                .name_len = (uint32_t)len,
+                                                                .dtype = ZF_DT_U8,
+                                                                .ndim = 1,
+                                                                .shape = &one});
+    }
+    zf_torch_write_end(&pickle);
+    zf_zip_write_member(&w, "archive/data.pkl", pickle.n, 0, &file);
+    zf_out_add(&file, pickle.p, pickle.n);
+    zf_zip_write_member(&w, "archive/data/0", 1, 0, &file);
+    zf_out_u8(&file, 1);
+    zf_zip_write_end(&w, &file);
+    assert_ok(zf_out_ok(&pickle, &err) && zf_out_ok(&file, &err), &err);
+    assert_ok(store_mem_add(st, path, file.p, file.n, &err), &err);
+}
+
+/* What was read once is not parsed again, however long it is; what differs in a letter is. */
+static void twins_are_told_from_others(void **state)
+{
+    static const char *const path[] = {"a0.pt", "a1.pt", "b0.pt", "a2.pt"};
+    static const uint64_t sizes[] = {10, 20000 /* a pickle of 2.5 MB */};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct zf_store *st = store_mem_new(&lim, &err);
+
+        assert_ok(st, &err);
+        for (size_t i = 0; i < 4; i++) {
+            add_file(st, path[i], sizes[k], path[i][0]);
+        }
+        struct zf_torch_ahead a = {.st = st, .lim = &lim};
+        assert_ok(zf_torch_ahead_begin_alike(&a, path, 4, &err), &err);
+        for (size_t i = 0; i < 4; i++) {
+            zf_auto(source) struct zf_source *src = zf_store_open(st, path[i], &err);
+            zf_auto(torch) struct zf_torch *t = zf_torch_open_among(src, &lim, a.twins, &err);
+
+            assert_ok(t, &err);
+            assert_int_equal(zf_torch_is_twin(t), i % 2);
+            assert_int_equal(zf_torch_root(t) == NULL, i % 2);
+            zf_torch_twins_add(a.twins, t);
+        }
+        zf_torch_ahead_fini(&a);
+        zf_store_unref(&st);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_file_is_as_if_it_were_alone),
         cmocka_unit_test(others_may_be_asked_for),
+        cmocka_unit_test(twins_are_told_from_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,6 +42,58 @@ static struct zf_draft *bytes(struct zf_build *b, const char *set, const char *n
     return d;
 }
 
+/* The file is kept once, the tensor's own name behind it is not kept at all. */
+static void tells_the_file_and_the_name(void **state)
+{
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(8);
+    uint64_t n = 9;
+
+    (void)state;
+    assert_ok(zf_draft_inside(bytes(b, "", "a", s, 0, 4), "rank0.pt", &err), &err);
+    assert_ok(zf_draft_where(bytes(b, "", "b", s, 4, 4), "rank1.pt", &err), &err);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "c.d", 3},
+                                         (struct zf_type){ZF_DT_U8, 1, &n}, &err);
+    assert_ok(d && zf_draft_inside(d, "rank0.pt", &err), &err);
+    assert_null(zf_build_seal(b, "test", NULL, &err));
+    assert_string_equal(err.path, "rank0.pt!c.d");
+}
+
+/* A window bounds what is put, and is then no step of a read any more; the same elements are known again. */
+static void sees_through_windows(void **state)
+{
+    struct zf_build *b = fresh(false);
+    uint64_t n = 6, shape[] = {2, 3}, turned[] = {1, 2};
+    zf_auto(source) struct zf_source *s = shard(64);
+    zf_auto(source) struct zf_source *w = zf_window_new(s, 32, 8, "data/0", &err);
+    zf_auto(source) struct zf_source *again = zf_window_new(s, 32, 8, "data/0", &err);
+
+    (void)state;
+    assert_true(w && again);
+    struct zf_draft *d = bytes(b, "", "flat", w, 1, n);
+    struct zf_draft *t = zf_build_tensor(b, (struct zf_spot){"", "turned", 6},
+                                         (struct zf_type){ZF_DT_U8, 2, shape}, &err);
+    assert_ok(t && zf_draft_box(t, NULL, shape, (struct zf_from){w, 2, turned}, &err), &err);
+    assert_false(zf_draft_flat(d, 0, 6, (struct zf_from){w, 3, NULL}, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "beyond the end of its data (8 bytes)");
+
+    const struct zf_type flat = zf_draft_type(d), box = zf_draft_type(t);
+    assert_true(zf_draft_is_from(d, flat, (struct zf_from){again, 1, NULL}));
+    assert_true(zf_draft_is_from(d, flat, (struct zf_from){s, 33, NULL}));
+    assert_false(zf_draft_is_from(d, flat, (struct zf_from){s, 1, NULL}));
+    assert_false(zf_draft_is_from(d, box, (struct zf_from){s, 33, NULL}));
+    assert_true(zf_draft_is_from(t, box, (struct zf_from){again, 2, turned}));
+    assert_false(zf_draft_is_from(t, box, (struct zf_from){again, 2, NULL}));
+    assert_false(zf_draft_is_from(t, box, (struct zf_from){again, 2, (uint64_t[]){3, 1}}));
+    assert_false(zf_draft_is_from(t, box, (struct zf_from){again, 1, turned}));
+
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", NULL, &err);
+    assert_ok(c, &err);
+    const struct zf_run run = zf_map_at(c->set[0].tensor[0].data, 0);
+    assert_ptr_equal(run.src, s);
+    assert_int_equal(run.off, 33);
+}
+
 /* Neighbours of one shape may share it; those of as many dimensions and as many elements do not. */
 static void neighbours_keep_their_shapes(void **state)
 {
@@ -496,6 +548,7 @@ static void a_tensor_of_one_piece_takes_97_bytes(void **state)
         assert_ok(d, &err);
         assert_ok(i % 2 ? zf_draft_box(d, corner, shape, from, &err)
                         : zf_draft_flat(d, 0, 8, from, &err), &err);
+        assert_ok(zf_draft_inside(d, "rank0.pt", &err), &err); /* kept once */
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", NULL, &err);
     assert_ok(c, &err);
@@ -528,6 +581,8 @@ static void what_comes_behind_the_whole_is_twice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_the_file_and_the_name),
+        cmocka_unit_test(sees_through_windows),
         cmocka_unit_test(neighbours_keep_their_shapes),
         cmocka_unit_test(seals_sets_in_order),
         cmocka_unit_test(refuses_two_of_one_name),
