@@ -14,10 +14,11 @@
 #define ZIP_DEFLATED 8u /* the method; 0 is stored */
 
 struct zip_entry {
-    uint64_t at;        /* of the member's own header in the archive */
-    uint64_t comp_size; /* bytes of its data there; of a stored one, all of them */
-    uint32_t name;      /* where its name begins among the names */
-    uint32_t lead : 31; /* bytes from `at` to its data; 0 = the header was not looked at yet */
+    uint64_t at;            /* of the member's own header in the archive */
+    uint64_t comp_size;     /* bytes of its data there; of a stored one, all of them */
+    uint32_t name;          /* where its name begins among the names */
+    uint32_t lead : 30;     /* bytes from `at` to its data; 0 = the header was not looked at yet */
+    uint32_t described : 1; /* its sizes stand behind the data, not in the header */
     uint32_t deflated : 1;
 };
 

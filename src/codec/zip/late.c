@@ -21,30 +21,30 @@ struct late {
     _Atomic uint64_t data; /* where the data begin; 0 = not looked at yet */
 };
 
+static bool late_read(void *from, void *buf, uint64_t n, uint64_t off, struct zf_err *err)
+{
+    return zf_source_pread(from, buf, (size_t)n, off, err);
+}
+
 /* Two threads may look at once, and find the same. */
 static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
 {
-    const uint64_t n = zip_local_bytes(&l->local);
+    struct zip_local_end end;
 
     *data_out = atomic_load_explicit(&l->data, memory_order_relaxed);
     if (*data_out) {
         return true;
     }
-    zf_auto(mem) uint8_t *head = malloc((size_t)n);
-    if (!head) {
-        return zf_fail_sys(err, "allocate memory");
-    }
-    if (!zf_source_pread(l->base.parent, head, (size_t)n, l->local.at, err)) {
+    if (!zip_local_load(&l->local, l->end, late_read, l->base.parent, &end, err)) {
         return false;
     }
-    if (!zip_local_agrees(&l->local, head, data_out)) {
-        return zip_local_bad(&l->local, err);
-    }
+    *data_out = end.data;
     if (!zf_within(*data_out, l->base.src.size, l->end)) {
         return zf_fail(err, ZF_E_FORMAT, *data_out,
                        "member \"%s\" of %llu bytes reaches beyond byte %llu, where the next one "
                        "or the directory begins",
-                       l->local.name, (unsigned long long)l->base.src.size, (unsigned long long)l->end);
+                       l->local.name, (unsigned long long)l->base.src.size,
+                       (unsigned long long)l->end);
     }
     atomic_store_explicit(&l->data, *data_out, memory_order_relaxed);
     return true;
@@ -82,7 +82,8 @@ static bool late_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     struct late *l = (struct late *)s;
     uint64_t data;
 
-    return late_seek(l, off, n, &data, err) && zf_source_pread(l->base.parent, buf, n, data + off, err);
+    return late_seek(l, off, n, &data, err) &&
+           zf_source_pread(l->base.parent, buf, n, data + off, err);
 }
 
 static bool late_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,

@@ -154,35 +154,35 @@ static struct zip_local zip_local_of(const struct zf_zip *z, uint64_t i)
     return (struct zip_local){.name = m.name, .at = z->dir.entry[i].at, .method = m.method};
 }
 
+static bool zip_read(void *from, void *buf, uint64_t n, uint64_t off, struct zf_err *err)
+{
+    return zip_reader_pread(from, buf, n, off, err);
+}
+
+/* Header, name and extra field are far less. */
+#define LEAD_MAX ((1u << 30) - 1)
+
 /* Reads the local header of member i, which must say what the directory says. */
 static bool zip_locate(struct zf_zip *z, uint64_t i, struct zf_err *err)
 {
     const struct zip_local l = zip_local_of(z, i);
     struct zip_entry *e = &z->dir.entry[i];
-    const uint64_t n = zip_local_bytes(&l);
-    uint64_t data;
+    struct zip_local_end end;
 
-    if (!zf_within(l.at, n, z->data_end)) {
+    if (!zf_within(l.at, zip_local_bytes(&l), z->data_end)) {
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "member \"%s\" has no data where the directory says", l.name);
     }
-    zf_auto(mem) uint8_t *head = malloc((size_t)n);
-    if (!head) {
-        return zf_fail_sys(err, "allocate memory");
+    if (!zip_local_load(&l, z->data_end, zip_read, &z->reader, &end, err)) {
+        return err->path[0] ? false : zf_err_in(err, "%s", z->src->name);
     }
-    if (!zip_reader_pread(&z->reader, head, n, l.at, err)) {
-        return false;
-    }
-    if (!zip_local_agrees(&l, head, &data)) {
-        (void)zip_local_bad(&l, err);
-        return zf_err_in(err, "%s", z->src->name);
-    }
-    if (!zf_within(data, e->comp_size, z->data_end)) {
-        return BAD(z, err, ZF_E_FORMAT, data,
+    if (!zf_within(end.data, e->comp_size, z->data_end)) {
+        return BAD(z, err, ZF_E_FORMAT, end.data,
                    "member \"%s\" of %llu bytes reaches into the directory at byte %llu", l.name,
                    (unsigned long long)e->comp_size, (unsigned long long)z->data_end);
     }
-    e->lead = (uint32_t)(data - l.at) & INT32_MAX;
+    e->described = end.described;
+    e->lead = (uint32_t)(end.data - l.at) & LEAD_MAX;
     return true;
 }
 
@@ -236,6 +236,29 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
                                     : zf_inflate_new(raw, m.size, m.crc, &z->lim, err);
 }
 
+/* The sizes of a member whose header has none follow its data: not where a header whose lengths are wrong says that
+ * these end. */
+static bool zip_check_descriptor(struct zf_zip *z, uint64_t i, struct zf_err *err)
+{
+    const struct zip_entry *e = &z->dir.entry[i];
+    const struct zf_zip_member m = zip_dir_member(&z->dir, i);
+    const uint64_t at = e->at + e->lead + e->comp_size, left = z->data_end - at;
+    const uint64_t n = left < ZIP_DESCRIPTOR ? left : ZIP_DESCRIPTOR;
+    uint8_t p[ZIP_DESCRIPTOR];
+
+    if (!e->described) {
+        return true;
+    }
+    if (!zip_reader_pread(&z->reader, p, n, at, err)) {
+        return false;
+    }
+    return zip_local_descriptor(p, n, e->comp_size, m.size) ||
+           BAD(z, err, ZF_E_FORMAT, at,
+               "member \"%s\" does not end here as its header at byte %llu says: its sizes do not "
+               "follow",
+               m.name, (unsigned long long)e->at);
+}
+
 bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
 {
     zf_auto(mem) struct zip_place *p = NULL;
@@ -253,6 +276,10 @@ bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
         if (k + WANT_MEMBERS / 2 >= z->wanted) {
             zip_want_headers(z, k + WANT_MEMBERS);
         }
+        /* In torch's archives it is just in front of this one's header, and read with it. */
+        if (k && !zip_check_descriptor(z, p[k - 1].member, err)) {
+            return false;
+        }
         if (!zf_zip_data_off(z, p[k].member, &off, err)) {
             return false;
         }
@@ -263,5 +290,5 @@ bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
         }
         end = off + z->dir.entry[p[k].member].comp_size;
     }
-    return true;
+    return n == 0 || zip_check_descriptor(z, p[n - 1].member, err);
 }

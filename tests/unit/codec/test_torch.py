@@ -19,6 +19,7 @@ import zlib
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/codec/torch_dump")
 DATA = os.environ["ZF_DATA"]
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import mkdcp  # noqa: E402 pylint: disable=wrong-import-position
 from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
 from torchfile import MAGIC, Call, Pid, archive, legacy, named, storage, tar, tensor, text  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -154,6 +155,42 @@ def refuses(name, data, *words):
     ok = run.returncode == 1 and run.stderr.count("\n") == 1 and all(w in run.stderr for w in words)
     check(f"refuses {name}", ok, f"exit {run.returncode}: {run.stderr}")
 
+
+def as_torch_lays_it(pkl, records):
+    """An archive whose data begin at multiples of 64 and whose sizes follow them, as torch writes it, and the offsets of
+    its local headers."""
+    path = os.path.join(TMP.name, "laid.pt")
+    out = mkdcp.Out(path)
+    mkdcp.save_zip(out, None, {"data.pkl": pkl, **{f"data/{k}": v for k, v in records.items()}, "version": b"3\n"})
+    out.close()
+    with open(path, "rb") as f:
+        data = f.read()
+    return data, [m.header_offset for m in zipfile.ZipFile(path).infolist()]
+
+
+def every_header_bit(name, records):
+    """No bit of the local headers, but for those that nobody reads, may move a tensor without being noticed."""
+    pkl = text({k: tensor(storage(k, "ByteStorage", len(v)), 0, (len(v),), (1,)) for k, v in records.items()})
+    data, headers = as_torch_lays_it(pkl, records)
+    want, wrong = {k: ([len(v)], v) for k, v in records.items()}, []
+    for at in headers:
+        for bit in range(8 * 30):
+            flipped = bytearray(data)
+            flipped[at + bit // 8] ^= 1 << bit % 8
+            run, rows = dump(put(bytes(flipped)))
+            if run.returncode == 0 and {k: v[1:] for k, v in tensors(rows).items()} != want:
+                wrong.append((at, bit))
+    check(f"every bit of the headers before {name}", not wrong, wrong)
+
+
+every_header_bit("noise", {"0": bytes(i * 7 % 251 for i in range(90)), "1": b"another one"})
+every_header_bit("zeros", {"0": bytes(96)})
+# A length that is four more lets the extra field end with one more record.
+laid, starts = as_torch_lays_it(text({"0": tensor(storage("0", "ByteStorage", 20), 0, (20,), (1,))}),
+                                {"0": b"\1\0\0\0" + b"sixteen numbers!"})
+length = starts[1] + 28
+laid = laid[:length] + struct.pack("<H", struct.unpack("<H", laid[length:length + 2])[0] + 4) + laid[length + 2:]
+refuses("data that begin within themselves", laid, "its sizes do not follow")
 
 F4 = struct.pack("<6f", *range(6))
 six = {"0": F4}
