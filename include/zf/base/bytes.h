@@ -41,7 +41,7 @@ static inline const void *zf_bytes_take(struct zf_bytes *b, uint64_t n)
         b->bad = true;
         return NULL;
     }
-    const uint8_t *p = b->p ? b->p + b->at : (const uint8_t *)"";
+    const uint8_t *p = n || b->p ? b->p + b->at : (const uint8_t *)"";
     b->at += n;
     return p;
 }
