@@ -264,7 +264,12 @@ with Dir() as d:
     d.file("ckpt/checkpoint", b'model_checkpoint_path: "model-5"\n')
     d.file("ckpt/model-5.index", bytes(40) + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb")
     d.file("ckpt/model-5.data-00000-of-00001", bytes(40))
-    for at, what in (("orbax", "1000: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
+    d.file("snap/.snapshot_metadata", b"version: 0.1.0\nworld_size: 1\n")
+    d.file("snap/0/model/weight", bytes(24))
+    d.file("dict/meta.json", {"shape": [], "_type": "<class 'tensordict._td.TensorDict'>"})
+    d.file("dict/weight.memmap", bytes(24))
+    for at, what in (("snap", "a save of torchsnapshot"), ("dict", "memory-mapped arrays (TensorDict and others)"),
+                     ("orbax", "1000: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
                      ("orbax/1000/default", "an Orbax checkpoint"), ("tf", "a TensorFlow SavedModel"),
                      ("tf/variables", "a TensorFlow checkpoint"), ("ckpt", "a TensorFlow checkpoint")):
         d.says(f"a directory: {at}", 4, what, "which zerofs does not read", at=at)
