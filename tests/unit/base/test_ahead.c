@@ -228,6 +228,35 @@ static uint64_t weigh_heavily(const void *made)
     return ZF_AHEAD_HEAVY;
 }
 
+static uint64_t weigh_too_much(const void *made)
+{
+    (void)made;
+    return 2 * ZF_AHEAD_HEAVY;
+}
+
+/* However heavy they are, the taker and a thread are at work: one is made while nobody asks. */
+static void one_that_is_heavy_is_made_ahead(void **state)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    struct job j = job_new(0, 0);
+    const struct zf_ahead_work work = {
+        .make = make, .drop = drop, .ctx = &j, .weigh = weigh_too_much};
+    struct zf_err err;
+
+    (void)state;
+    j.n = N;
+    zf_auto(ahead) struct zf_ahead *a = zf_ahead_new(work, N, &err);
+    assert_ok(a, &err);
+    for (uint64_t i = 0; i < 20; i++) {
+        for (unsigned tries = 0; tries < 10000 && atomic_load(&j.made) <= i; tries++) {
+            (void)nanosleep(&ms, NULL);
+        }
+        /* Two, where nothing was weighed yet. */
+        assert_in_range(atomic_load(&j.made), i + 1, i + 2);
+        take(&j, a, i);
+    }
+}
+
 static unsigned most_at_once(uint32_t most, uint64_t (*weigh)(const void *))
 {
     struct job j = job_new(0, 0);
@@ -263,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_failure_stops_what_is_behind_it),
         cmocka_unit_test(one_alone_needs_no_thread),
         cmocka_unit_test(waiting_asks_for_more),
+        cmocka_unit_test(one_that_is_heavy_is_made_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
