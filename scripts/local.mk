@@ -6,6 +6,7 @@ EXTRA_DIST += \
 	scripts/check-formats \
 	scripts/check-headers \
 	scripts/check-layers \
+	scripts/check-layout \
 	scripts/check-length \
 	scripts/check-mentions \
 	scripts/check-names \

@@ -116,6 +116,12 @@ else
     echo "ok $((n - 1)) # SKIP bash is not installed"
     echo "ok $n # SKIP bash is not installed"
 fi
+if "$top_srcdir/scripts/check-layout" --found >/dev/null; then
+    check 'sources are laid out by clang-format' "$top_srcdir/scripts/check-layout"
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP clang-format 14 is not installed"
+fi
 if command -v shellcheck >/dev/null 2>&1; then
     check 'scripts are sound' scripts_are_sound
 else
